@@ -1,0 +1,47 @@
+# A plain `make` lists the targets. Each sets up what it needs in .venv.
+PYTHON ?= python3
+VENV ?= .venv
+RUN := $(VENV)/bin
+
+.PHONY: help demo test check format torture bench docs build clean
+
+help:
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,postgres]'
+	touch $@
+
+demo: $(VENV)/.ready  ## the main job, shown on an embedded database: no key, no network
+	$(RUN)/python examples/tour.py
+
+test: $(VENV)/.ready  ## every test, on SQLite and on a real PostgreSQL
+	$(RUN)/python -m pytest -n 2 --dist worksteal -m 'not torture'
+
+check: $(VENV)/.ready  ## format, lint, strict types, import layers, dead dependencies, the docs
+	$(RUN)/ruff format --check .
+	$(RUN)/ruff check .
+	$(RUN)/mypy
+	$(RUN)/lint-imports
+	$(RUN)/deptry .
+	$(RUN)/mkdocs build --strict --quiet
+
+format: $(VENV)/.ready  ## rewrite the code in the house's format
+	$(RUN)/ruff format .
+	$(RUN)/ruff check --fix .
+
+torture: $(VENV)/.ready  ## the long runs: crashes, soak, fuzz
+	ROOCONTEXT_TORTURE=10 $(RUN)/python -m pytest -n 2 tests/torture tests/conformance
+
+bench: $(VENV)/.ready  ## every budget as a ratio, measured in one run
+	$(RUN)/python -m bench
+
+docs: $(VENV)/.ready  ## the documentation, into site/
+	$(RUN)/mkdocs build --strict
+
+build: $(VENV)/.ready  ## the wheel and the source archive, into dist/
+	$(RUN)/python -m build
+
+clean:  ## remove what the other targets made
+	rm -rf $(VENV) build dist site *.egg-info

@@ -1,0 +1,1 @@
+"""The history of the schema. Ships inside the package as `roocontext.migrations`."""

@@ -1,0 +1,17 @@
+"""Runs the migrations on the connection that the caller gives, in the caller's transaction."""
+
+from alembic import context
+
+from roocontext.store.schema import VERSION_TABLE, metadata
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    version_table=VERSION_TABLE,
+    render_as_batch=True,
+    transactional_ddl=False,  # the transaction is the caller's, on SQLite too
+    include_object=lambda _object, name, kind, _reflected, _compare: (
+        kind != "table" or name in metadata.tables
+    ),
+)
+context.run_migrations()

@@ -1,0 +1,268 @@
+"""The log, the caches of its fold, the triggers that keep it append-only, and the views."""
+
+import logging
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.exc import DBAPIError
+
+revision = "0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+logger = logging.getLogger("roocontext.migrations")
+
+IMMUTABLE = (
+    "session_id",
+    "seq",
+    "kind",
+    "format",
+    "role",
+    "ts",
+    "recorded_at",
+    "message_id",
+    "client_id",
+    "model",
+    "usage",
+    "compaction_id",
+    "note",
+    "target",
+    "size",
+    "messages_total",
+    "bytes_total",
+    "content_digest",
+    "hash",
+    "details",
+)
+
+
+def upgrade() -> None:
+    """Create everything."""
+    _tables()
+    _indexes()
+    if op.get_bind().dialect.name == "sqlite":
+        _sqlite_triggers()
+    else:
+        _postgres_triggers()
+    _views()
+
+
+def _tables() -> None:
+    op.create_table(
+        "sessions",
+        sa.Column("session_id", sa.Text, nullable=False),
+        sa.Column("created_at", sa.BigInteger, nullable=False),
+        sa.Column("updated_at", sa.BigInteger, nullable=False),
+        sa.Column("last_seq", sa.BigInteger, nullable=False),
+        sa.Column("last_hash", sa.LargeBinary, nullable=False),
+        sa.Column("head_seq", sa.BigInteger, nullable=False),
+        sa.Column("messages", sa.BigInteger, nullable=False),
+        sa.Column("bytes", sa.BigInteger, nullable=False),
+        sa.Column("title", sa.Text),
+        sa.Column("metadata", sa.Text),
+        sa.Column("purged_at", sa.BigInteger),
+        sa.Column("receipt", sa.Text),
+        sa.PrimaryKeyConstraint("session_id", name="sessions_pkey"),
+    )
+    op.create_table(
+        "entries",
+        sa.Column("session_id", sa.Text, nullable=False),
+        sa.Column("seq", sa.BigInteger, nullable=False),
+        sa.Column("kind", sa.Text, nullable=False),
+        sa.Column("format", sa.Text),
+        sa.Column("role", sa.Text),
+        sa.Column("ts", sa.BigInteger),
+        sa.Column("recorded_at", sa.BigInteger, nullable=False),
+        sa.Column("message_id", sa.Text),
+        sa.Column("client_id", sa.Text),
+        sa.Column("model", sa.Text),
+        sa.Column("usage", sa.Text),
+        sa.Column("compaction_id", sa.Text),
+        sa.Column("note", sa.Text),
+        sa.Column("target", sa.BigInteger),
+        sa.Column("size", sa.BigInteger, nullable=False),
+        sa.Column("messages_total", sa.BigInteger, nullable=False),
+        sa.Column("bytes_total", sa.BigInteger, nullable=False),
+        sa.Column("salt", sa.LargeBinary),
+        sa.Column("content_digest", sa.LargeBinary),
+        sa.Column("hash", sa.LargeBinary, nullable=False),
+        sa.Column("details", sa.Text),
+        sa.Column("content", sa.Text),
+        sa.PrimaryKeyConstraint("session_id", "seq", name="entries_pkey"),
+    )
+    op.create_table(
+        "spans",
+        sa.Column("session_id", sa.Text, nullable=False),
+        sa.Column("lo", sa.BigInteger, nullable=False),
+        sa.Column("hi", sa.BigInteger, nullable=False),
+        sa.Column("position", sa.BigInteger, nullable=False),
+        sa.Column("condense_parent", sa.BigInteger),
+        sa.Column("truncation_parent", sa.BigInteger),
+        sa.Column("rewound_by", sa.BigInteger),
+        sa.PrimaryKeyConstraint("session_id", "lo", name="spans_pkey"),
+    )
+    op.create_table(
+        "clearings",
+        sa.Column("session_id", sa.Text, nullable=False),
+        sa.Column("seq", sa.BigInteger, nullable=False),
+        sa.Column("block", sa.Integer, nullable=False),
+        sa.Column("cleared_by", sa.BigInteger, nullable=False),
+        sa.Column("placeholder", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("session_id", "seq", "block", name="clearings_pkey"),
+    )
+    op.create_table(
+        "counts",
+        sa.Column("session_id", sa.Text, nullable=False),
+        sa.Column("counter", sa.Text, nullable=False),
+        sa.Column("seq", sa.BigInteger, nullable=False),
+        sa.Column("tokens", sa.BigInteger, nullable=False),
+        sa.Column("exact", sa.Boolean, nullable=False),
+        sa.PrimaryKeyConstraint("session_id", "counter", "seq", name="counts_pkey"),
+    )
+
+
+def _indexes() -> None:
+    _partial("entries_client_id", "entries", "session_id, client_id", "client_id", unique=True)
+    _partial("entries_message_id", "entries", "session_id, message_id, seq", "message_id")
+    _partial("entries_control", "entries", "session_id, seq", "details")
+    _partial("entries_notes", "entries", "session_id, note, target, seq", "note")
+    op.create_index("entries_hash", "entries", ["hash"])
+    op.execute(
+        "CREATE INDEX spans_visible ON spans (session_id, position) WHERE condense_parent IS NULL"
+        " AND truncation_parent IS NULL AND rewound_by IS NULL"
+    )
+    if op.get_bind().dialect.name == "postgresql":
+        # Each append updates its session's row: room on the page keeps that update off the index.
+        op.execute("ALTER TABLE sessions SET (fillfactor = 50)")
+
+
+def _partial(name: str, table: str, columns: str, given: str, *, unique: bool = False) -> None:
+    word = "UNIQUE INDEX" if unique else "INDEX"
+    op.execute(f"CREATE {word} {name} ON {table} ({columns}) WHERE {given} IS NOT NULL")
+
+
+def _sqlite_triggers() -> None:
+    same = " AND ".join(f"NEW.{column} IS OLD.{column}" for column in IMMUTABLE)
+    op.execute(
+        f"""CREATE TRIGGER entries_update BEFORE UPDATE ON entries WHEN NOT (
+            {same}
+            AND OLD.salt IS NOT NULL AND NEW.salt IS NULL AND EXISTS (
+                SELECT 1 FROM entries AS n WHERE n.session_id = OLD.session_id
+                AND n.note = 'redaction' AND n.target = OLD.seq))
+        BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END"""
+    )
+    op.execute(
+        """CREATE TRIGGER entries_delete BEFORE DELETE ON entries WHEN NOT EXISTS (
+            SELECT 1 FROM sessions AS s
+            WHERE s.session_id = OLD.session_id AND s.purged_at IS NOT NULL)
+        BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END"""
+    )
+    # INSERT OR REPLACE deletes without the delete trigger where recursive_triggers is off.
+    op.execute(
+        """CREATE TRIGGER entries_insert BEFORE INSERT ON entries WHEN
+            EXISTS (SELECT 1 FROM entries AS e
+                WHERE e.session_id = NEW.session_id AND e.seq = NEW.seq)
+            OR (NEW.client_id IS NOT NULL AND EXISTS (SELECT 1 FROM entries AS e
+                WHERE e.session_id = NEW.session_id AND e.client_id = NEW.client_id))
+            OR EXISTS (SELECT 1 FROM entries AS e WHERE e.rowid = NEW.rowid)
+        BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END"""
+    )
+    op.execute(
+        """CREATE TRIGGER sessions_delete BEFORE DELETE ON sessions
+        BEGIN SELECT RAISE(ABORT, 'a session is purged, never deleted'); END"""
+    )
+    op.execute(
+        """CREATE TRIGGER sessions_insert BEFORE INSERT ON sessions WHEN
+            EXISTS (SELECT 1 FROM sessions AS s
+                WHERE s.session_id = NEW.session_id OR s.rowid = NEW.rowid)
+        BEGIN SELECT RAISE(ABORT, 'a session is purged, never deleted'); END"""
+    )
+
+
+def _postgres_triggers() -> None:
+    same = " AND ".join(f"NEW.{column} IS NOT DISTINCT FROM OLD.{column}" for column in IMMUTABLE)
+    guards = (
+        f"""CREATE FUNCTION roocontext_entries_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            IF TG_OP = 'UPDATE' THEN
+                IF {same} AND OLD.salt IS NOT NULL AND NEW.salt IS NULL AND EXISTS (
+                    SELECT 1 FROM entries AS n WHERE n.session_id = OLD.session_id
+                    AND n.note = 'redaction' AND n.target = OLD.seq)
+                THEN RETURN NEW; END IF;
+            ELSIF TG_OP = 'DELETE' THEN
+                IF EXISTS (SELECT 1 FROM sessions AS s
+                    WHERE s.session_id = OLD.session_id AND s.purged_at IS NOT NULL)
+                THEN RETURN OLD; END IF;
+            END IF;
+            RAISE EXCEPTION 'the log is append-only'
+                USING ERRCODE = 'integrity_constraint_violation';
+        END $$""",
+        """CREATE FUNCTION roocontext_sessions_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            RAISE EXCEPTION 'a session is purged, never deleted'
+                USING ERRCODE = 'integrity_constraint_violation';
+        END $$""",
+        """CREATE TRIGGER entries_guard BEFORE UPDATE OR DELETE ON entries
+        FOR EACH ROW EXECUTE FUNCTION roocontext_entries_guard()""",
+        """CREATE TRIGGER entries_truncate BEFORE TRUNCATE ON entries
+        FOR EACH STATEMENT EXECUTE FUNCTION roocontext_sessions_guard()""",
+        """CREATE TRIGGER sessions_guard BEFORE DELETE ON sessions
+        FOR EACH ROW EXECUTE FUNCTION roocontext_sessions_guard()""",
+        """CREATE TRIGGER sessions_truncate BEFORE TRUNCATE ON sessions
+        FOR EACH STATEMENT EXECUTE FUNCTION roocontext_sessions_guard()""",
+    )
+    connection = op.get_bind()
+    try:
+        with connection.begin_nested():
+            for guard in guards:
+                connection.exec_driver_sql(guard)
+    except DBAPIError as refused:
+        # Some clusters have no triggers; the store works without, the hash chain still tells.
+        code = getattr(refused.orig, "sqlstate", None)
+        logger.warning("This server refuses the append-only triggers (%s).", code)
+
+
+def _views() -> None:
+    sqlite = op.get_bind().dialect.name == "sqlite"
+    joined = "group_concat(c.block, ',')" if sqlite else "string_agg(c.block::text, ',')"
+    op.execute(
+        """CREATE VIEW messages AS
+        SELECT e.session_id, e.seq, e.kind, e.role, e.format, e.ts, e.recorded_at,
+            e.message_id, e.client_id, e.model, e.usage,
+            CASE WHEN e.kind = 'summary' THEN e.compaction_id END AS condense_id,
+            condensed.compaction_id AS condense_parent,
+            CASE WHEN e.kind = 'marker' THEN e.compaction_id END AS truncation_id,
+            truncated.compaction_id AS truncation_parent,
+            e.kind = 'summary' AS is_summary,
+            e.kind = 'marker' AS is_marker,
+            s.rewound_by,
+            s.position + (e.seq - s.lo) * 4294967296 AS position,
+            e.size, e.content
+        FROM spans AS s
+        JOIN entries AS e
+            ON e.session_id = s.session_id AND e.seq BETWEEN s.lo AND s.hi
+        LEFT JOIN entries AS condensed
+            ON condensed.session_id = s.session_id AND condensed.seq = s.condense_parent
+        LEFT JOIN entries AS truncated
+            ON truncated.session_id = s.session_id AND truncated.seq = s.truncation_parent
+        WHERE e.kind IN ('message', 'summary', 'marker', 'companion')"""
+    )
+    op.execute(
+        f"""CREATE VIEW effective_history AS
+        SELECT e.session_id, s.position + (e.seq - s.lo) * 4294967296 AS position,
+            e.seq, e.kind, e.role, e.format, e.ts, e.recorded_at, e.message_id,
+            CASE WHEN e.kind = 'summary' THEN e.compaction_id END AS condense_id,
+            CASE WHEN e.kind = 'marker' THEN e.compaction_id END AS truncation_id,
+            e.content,
+            (SELECT {joined} FROM (
+                SELECT c.block FROM clearings AS c
+                WHERE c.session_id = e.session_id AND c.seq = e.seq ORDER BY c.block
+            ) AS c) AS cleared_blocks
+        FROM spans AS s
+        JOIN entries AS e
+            ON e.session_id = s.session_id AND e.seq BETWEEN s.lo AND s.hi
+        WHERE s.condense_parent IS NULL AND s.truncation_parent IS NULL AND s.rewound_by IS NULL
+            AND e.kind IN ('message', 'summary', 'marker', 'companion')
+        ORDER BY e.session_id, position, e.seq"""
+    )

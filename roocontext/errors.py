@@ -1,0 +1,136 @@
+"""Every error roocontext raises, in one tree.
+
+The docstring of a class is what happened, in general; an instance adds the facts of the case (the
+numbers and the ids, never a message's content) and what to do. The facts are attributes too.
+"""
+
+from typing import Any, ClassVar
+
+
+class RooContextError(Exception):
+    """Something roocontext was asked to do could not be done."""
+
+    advice: ClassVar[str] = ""
+
+    def __init__(self, fact: str = "", **facts: Any) -> None:
+        self.fact = fact
+        self.facts = facts
+        for name, value in facts.items():
+            setattr(self, name, value)
+        super().__init__(fact)
+
+    def __str__(self) -> str:
+        general = (type(self).__doc__ or "").strip().splitlines()[0]
+        return " ".join(part for part in (self.fact or general, self.advice) if part)
+
+
+class SessionNotFound(RooContextError, LookupError):
+    """No session has this id."""
+
+    advice = "List the sessions to see which ids exist."
+    session_id: str
+
+
+class SessionPurged(SessionNotFound):
+    """The session was purged: only its receipt is left, and its id is never used again."""
+
+    advice = "Use another id; the receipt of the purge is an attribute of this error."
+    receipt: dict[str, Any]
+
+
+class SessionExists(RooContextError, ValueError):
+    """A session with this id exists already."""
+
+    advice = "Open it with Store.session(id), or create one with another id."
+    session_id: str
+
+
+class MessageNotFound(RooContextError, LookupError):
+    """The target of a rewind, a pin, a fork or a redaction is not in the session."""
+
+    advice = "Choose one of the candidates, or read the audit."
+    candidates: tuple[Any, ...]
+
+
+class InvalidMessage(RooContextError, ValueError):
+    """This cannot be a message, or cannot be stored without loss."""
+
+    advice = "Nothing was stored; mend the named place and append again."
+    path: str
+
+
+class InvalidIdentifier(RooContextError, ValueError):
+    """An id or a title breaks the rule for ids and titles."""
+
+    advice = "Use 1 to 1,000 bytes of UTF-8 without NUL."
+
+
+class InvalidPlan(RooContextError, ValueError):
+    """The plan may not be committed to this session."""
+
+    advice = "Nothing was changed; plan again on the current view."
+
+
+class VersionConflict(RooContextError):
+    """The session moved on since the version this operation was based on."""
+
+    advice = "Read the session again and decide whether to repeat the operation."
+    expected: int
+    actual: int
+
+
+class DuplicateMessage(VersionConflict):
+    """The client id is taken by a message with another content."""
+
+    advice = "Use a new client id for a new message."
+    client_id: str
+
+
+class NothingToUndo(RooContextError, LookupError):
+    """The session has no rewind that could be taken back."""
+
+
+class UndoRefused(RooContextError):
+    """Taking back this rewind would hide what was appended since, or it is not the newest."""
+
+    advice = "Pass force=True to hide what came since, or rewind(to=...) to any entry."
+
+
+class SchemaMismatch(RooContextError):
+    """The database's schema is not the one this version works with."""
+
+    advice = "Open it with upgrade=True, or install the release that wrote it."
+    current: str | None
+    wanted: str
+
+
+class ForeignDatabase(RooContextError, ValueError):
+    """This database or file is not a roocontext store, and is left as it is."""
+
+    advice = "Give a new file, or a database or schema of its own."
+
+
+class StoreUnavailable(RooContextError, OSError):
+    """The database cannot be reached or does not answer."""
+
+    advice = "Try again; a client_id makes repeating an append safe."
+    outcome_unknown: bool = False
+
+
+class StoreReadOnly(StoreUnavailable):
+    """The database can be read but not written."""
+
+    advice = "Mend the permissions, then try again: nothing was changed."
+
+
+class StoreFull(StoreUnavailable):
+    """No space is left for the database to grow."""
+
+    advice = "Make room, then try again: nothing was changed."
+
+
+class HistoryCorrupt(RooContextError):
+    """What is stored contradicts itself."""
+
+    advice = "Run verify() for the first bad entry; rebuild() mends the caches, never the log."
+    seq: int | None

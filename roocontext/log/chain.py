@@ -1,0 +1,62 @@
+"""The hash chain: what makes a changed, missing, moved or inserted entry show.
+
+    content_digest = sha256(salt + content)
+    entry digest   = sha256(canonical form of the immutable fields and content_digest)
+    hash           = sha256(hash of the entry before + entry digest)
+
+The salt goes with a redaction, so a short secret cannot be guessed from its digest, and the chain
+stays whole. Neither seq nor session id is in a digest: the chain fixes the order, and a fork's
+prefix proves where it came from. The canonical form is a JSON list in ASCII without spaces.
+"""
+
+import json
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+GENESIS = bytes(32)
+"""The hash before the first entry."""
+
+FORM = "roocontext/1"
+"""The canonical form's name, its first element: another form would have another name."""
+
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+
+class Sealed(NamedTuple):
+    """The immutable fields of an entry as stored, in the order of the canonical form."""
+
+    kind: str
+    format: str | None
+    role: str | None
+    ts: int | None
+    recorded_at: int
+    message_id: str | None
+    client_id: str | None
+    model: str | None
+    usage: str | None
+    compaction_id: str | None
+    note: str | None
+    target: int | None
+    details: str | None
+    size: int
+
+
+def content_digest(salt: bytes, content: str) -> bytes:
+    """The digest of stored content."""
+    return sha256(salt + content.encode()).digest()
+
+
+def entry_digest(sealed: Sealed, digest: bytes | None) -> bytes:
+    """The digest of an entry, given that of its content (None when it has no content)."""
+    fields: list[Any] = [FORM, *sealed, digest and digest.hex()]
+    return sha256(_encode(fields).encode()).digest()
+
+
+def link(previous: bytes, digest: bytes) -> bytes:
+    """The hash of an entry, given the hash of the one before and its own digest."""
+    return sha256(previous + digest).digest()
+
+
+def skeleton_digest(seq: int, skeleton: str) -> str:
+    """What a redaction's note says of the skeleton it left, so that nobody can swap it."""
+    return sha256(f"{seq}:{skeleton}".encode()).hexdigest()

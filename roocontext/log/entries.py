@@ -1,0 +1,170 @@
+"""What stands in a session's log.
+
+An entry never changes. Entries with `details` are the control rows: what they hide, clear or take
+back, and where they stand in the view, is fixed at commit, and everything else (tags, spans, the
+view) is derived from it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeAlias
+
+Range: TypeAlias = tuple[int, int]
+"""First and last seq, both included."""
+
+BlockRef: TypeAlias = tuple[int, int]
+"""A seq and the index of a block in that entry's content."""
+
+POSITION_BITS = 32
+
+
+def natural_position(seq: int) -> int:
+    """Where a row stands in the view when nothing says otherwise."""
+    return seq << POSITION_BITS
+
+
+class Kind(StrEnum):
+    """What an entry is."""
+
+    MESSAGE = "message"
+    SUMMARY = "summary"
+    MARKER = "marker"
+    COMPANION = "companion"
+    CLEARING = "clearing"
+    REWIND = "rewind"
+    NOTE = "note"
+
+
+MESSAGE_KINDS = frozenset({Kind.MESSAGE, Kind.SUMMARY, Kind.MARKER, Kind.COMPANION})
+"""What the model may see."""
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """An entry that decides what is seen: a summary, marker, companion, clearing or rewind."""
+
+    seq: int
+    kind: Kind
+    hides: tuple[Range, ...] = ()
+    position: int | None = None
+    clears: tuple[BlockRef, ...] = ()
+    placeholder: str = ""
+    to: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.to is not None) != (self.kind is Kind.REWIND):
+            msg = f"entry {self.seq}: only a rewind has a target"
+            raise ValueError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class NewMessage:
+    """A message to be appended, or to be inserted by a plan.
+
+    `ts` is the agent's own time in milliseconds; `message_id` is the agent's name for the message
+    and need not be unique; `client_id` names the request, so that repeating it is safe.
+    """
+
+    role: str
+    content: Any
+    format: str = "anthropic"
+    ts: int | None = None
+    message_id: str | None = None
+    client_id: str | None = None
+    model: str | None = None
+    usage: Any = None
+
+
+class Entry(NamedTuple):
+    """One row of the log as it was written. A tuple: reading makes thousands of them."""
+
+    seq: int
+    kind: Kind
+    format: str | None
+    role: str | None
+    content: Any
+    ts: int | None
+    recorded_at: int
+    message_id: str | None = None
+    client_id: str | None = None
+    model: str | None = None
+    usage: Any = None
+    compaction_id: str | None = None
+    note: str | None = None
+    target: int | None = None
+    details: Any = None
+
+
+class Message(NamedTuple):
+    """A message as the view shows it: cleared blocks already hold their placeholder."""
+
+    seq: int
+    kind: Kind
+    role: str
+    content: Any
+    format: str
+    ts: int | None
+    recorded_at: int
+    message_id: str | None
+    compaction_id: str | None
+    cleared: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The effective history: what the model sees right after entry `seq`, in view order.
+
+    `head_seq` is the version that a plan made from this view is based on.
+    """
+
+    session_id: str
+    seq: int
+    head_seq: int
+    messages: tuple[Message, ...]
+
+
+def ranges_of(seqs: Sequence[int]) -> tuple[Range, ...]:
+    """Ascending seqs as the fewest ranges that hold exactly them."""
+    ranges: list[Range] = []
+    for seq in seqs:
+        if ranges and ranges[-1][1] == seq - 1:
+            ranges[-1] = (ranges[-1][0], seq)
+        else:
+            ranges.append((seq, seq))
+    return tuple(ranges)
+
+
+def subtract(whole: Sequence[Range], minus: Sequence[Range]) -> tuple[Range, ...]:
+    """What is in the first ranges and not in the second; both ascending and disjoint."""
+    left: list[Range] = []
+    holes = iter(minus)
+    hole = next(holes, None)
+    for lo, hi in whole:
+        start = lo
+        while hole is not None and hole[0] <= hi:
+            if hole[1] >= start:
+                if hole[0] > start:
+                    left.append((start, hole[0] - 1))
+                start = hole[1] + 1
+            if hole[1] > hi:
+                break
+            hole = next(holes, None)
+        if start <= hi:
+            left.append((start, hi))
+    return tuple(left)
+
+
+def common(first: Sequence[Range], second: Sequence[Range]) -> tuple[Range, ...]:
+    """What is in both; both ascending and disjoint."""
+    shared: list[Range] = []
+    i = j = 0
+    while i < len(first) and j < len(second):
+        lo, hi = max(first[i][0], second[j][0]), min(first[i][1], second[j][1])
+        if lo <= hi:
+            shared.append((lo, hi))
+        if first[i][1] < second[j][1]:
+            i += 1
+        else:
+            j += 1
+    return tuple(shared)

@@ -1,0 +1,106 @@
+"""The specification: what is live, hidden, tagged and seen, naive and short.
+
+    live(0) = {}
+    live(n) = live(n-1)          if entry n is a note
+            = live(P)            if entry n is a rewind to P
+            = live(n-1) + {n}    otherwise
+
+Nothing in the product calls this on its way to an answer; the tests hold everything else against
+it. It is written to be read in one sitting, not to be fast.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from roocontext.log.entries import MESSAGE_KINDS, BlockRef, Control, Kind, natural_position
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What the fold needs of one entry; the log is a list of them, seq 1 first."""
+
+    seq: int
+    kind: Kind
+    control: Control | None = None
+
+    @property
+    def position(self) -> int:
+        """Where it stands in the view."""
+        placed = self.control.position if self.control else None
+        return natural_position(self.seq) if placed is None else placed
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """Which summary, marker or rewind keeps a row out of the view."""
+
+    condense_parent: int | None = None
+    truncation_parent: int | None = None
+    rewound_by: int | None = None
+
+
+def live_sets(log: Sequence[Row]) -> list[frozenset[int]]:
+    """live(0) .. live(n)."""
+    lives: list[frozenset[int]] = [frozenset()]
+    for row in log:
+        if row.kind is Kind.NOTE:
+            lives.append(lives[-1])
+        elif row.control and row.control.to is not None:
+            lives.append(lives[row.control.to])
+        else:
+            lives.append(lives[-1] | {row.seq})
+    return lives
+
+
+def tags(log: Sequence[Row]) -> dict[int, Tags]:
+    """The tags of every entry that can have any (rewinds and notes have none)."""
+    lives = live_sets(log)
+    now = lives[-1]
+    hidden = {kind: _hiders(log, now, kind) for kind in (Kind.SUMMARY, Kind.MARKER)}
+    result = {}
+    for row in log:
+        if row.kind in (Kind.NOTE, Kind.REWIND):
+            continue
+        if row.seq not in now:
+            result[row.seq] = Tags(rewound_by=_rewinder(log, lives, row.seq))
+        elif row.kind in MESSAGE_KINDS:
+            condensed = hidden[Kind.SUMMARY].get(row.seq)
+            result[row.seq] = Tags(condensed, hidden[Kind.MARKER].get(row.seq))
+        else:
+            result[row.seq] = Tags()
+    return result
+
+
+def effective(log: Sequence[Row]) -> list[int]:
+    """The seqs that the model sees, in view order."""
+    tagged = tags(log)
+    seen = [row for row in log if row.kind in MESSAGE_KINDS and tagged[row.seq] == Tags()]
+    return [row.seq for row in sorted(seen, key=lambda row: (row.position, row.seq))]
+
+
+def cleared(log: Sequence[Row]) -> dict[BlockRef, int]:
+    """The blocks that a live clearing clears, and which one does."""
+    now = live_sets(log)[-1]
+    return {
+        block: row.seq
+        for row in log
+        if row.seq in now and row.control
+        for block in row.control.clears
+    }
+
+
+def _hiders(log: Sequence[Row], now: frozenset[int], kind: Kind) -> dict[int, int]:
+    hiders: dict[int, int] = {}
+    for row in log:
+        if row.kind is kind and row.seq in now and row.control:
+            for lo, hi in row.control.hides:
+                hiders |= dict.fromkeys(range(lo, hi + 1), row.seq)
+    return hiders
+
+
+def _rewinder(log: Sequence[Row], lives: Sequence[frozenset[int]], seq: int) -> int:
+    return max(
+        row.seq
+        for row in log
+        if row.kind is Kind.REWIND and seq in lives[row.seq - 1] and seq not in lives[row.seq]
+    )

@@ -1,0 +1,262 @@
+"""A decision as data: what to hide or clear, what to put in its place, and its checks.
+
+A plan is made from a view and names the version it was made on. It changes nothing until it is
+committed, and is checked again then, under the lock. What the checks need to know of the session
+is given to them; they decide, and know no database.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from roocontext.errors import InvalidPlan
+from roocontext.log.blocks import reader, text_of
+from roocontext.log.counting import BYTES, Counter, count_message
+from roocontext.log.entries import (
+    POSITION_BITS,
+    BlockRef,
+    Kind,
+    NewMessage,
+    Range,
+    View,
+    ranges_of,
+)
+from roocontext.log.spans import Span
+
+CLEARED = "[Old tool output cleared to save context]"
+"""The placeholder of a clearing that names none."""
+
+TRUNCATED = "[Earlier messages were left out here to save context]"
+"""The text of a marker that is given none."""
+
+
+class Action(StrEnum):
+    """What a plan does to the view."""
+
+    CONDENSE = "condense"
+    TRUNCATE = "truncate"
+    CLEAR = "clear"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The size of the context before and after, by one counter on both sides."""
+
+    counter: str
+    before: int
+    after: int
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a policy wants to do to the session whose last fold entry was `head_seq`.
+
+    `hides` are ascending ranges of seq, each standing for the live messages in it. `rows` begins
+    with the summary or marker; companions follow. `record` is kept with the entry as it is. A
+    `compat` plan imitates a real program, its defects included, and is checked less.
+    """
+
+    head_seq: int
+    action: Action
+    hides: tuple[Range, ...] = ()
+    rows: tuple[NewMessage, ...] = ()
+    clears: tuple[BlockRef, ...] = ()
+    placeholder: str = CLEARED
+    at_end: bool = False
+    counts: Counts | None = None
+    compat: bool = False
+    policy: str = "manual"
+    trigger: str = "manual"
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def condense(
+        cls,
+        view: View,
+        hide: Collection[int],
+        summary: str | NewMessage,
+        *,
+        counter: Counter = BYTES,
+        **options: Any,
+    ) -> "Plan":
+        """A plan to put a summary in the place of these messages of a view."""
+        return cls._hide(Action.CONDENSE, view, hide, summary, counter=counter, options=options)
+
+    @classmethod
+    def truncate(
+        cls,
+        view: View,
+        hide: Collection[int],
+        marker: str | NewMessage = TRUNCATED,
+        *,
+        counter: Counter = BYTES,
+        **options: Any,
+    ) -> "Plan":
+        """A plan to hide these messages of a view behind a marker."""
+        return cls._hide(Action.TRUNCATE, view, hide, marker, counter=counter, options=options)
+
+    @classmethod
+    def clear(
+        cls,
+        view: View,
+        blocks: Collection[BlockRef],
+        placeholder: str = CLEARED,
+        *,
+        counter: Counter = BYTES,
+        **options: Any,
+    ) -> "Plan":
+        """A plan to show a placeholder in the place of these tool outputs of a view."""
+        by_row = {seq: sorted(b for s, b in blocks if s == seq) for seq, _ in blocks}
+        saved = 0
+        for message in view.messages:
+            if message.seq in by_row:
+                content = reader(message.format).clear(
+                    message.content, by_row[message.seq], placeholder
+                )
+                saved += count_message(counter, message)
+                saved -= counter.count(message.role, content, message.format)
+        before = sum(count_message(counter, message) for message in view.messages)
+        return cls(
+            head_seq=view.head_seq,
+            action=Action.CLEAR,
+            clears=tuple(sorted(blocks)),
+            placeholder=placeholder,
+            counts=Counts(counter.name, before, before - saved, counter.exact),
+            **options,
+        )
+
+    @classmethod
+    def _hide(
+        cls,
+        action: Action,
+        view: View,
+        hide: Collection[int],
+        first: str | NewMessage,
+        *,
+        counter: Counter,
+        options: dict[str, Any],
+    ) -> "Plan":
+        row = first if isinstance(first, NewMessage) else NewMessage("user", first)
+        rows = (row, *options.pop("companions", ()))
+        before = sum(count_message(counter, message) for message in view.messages)
+        kept = [message for message in view.messages if message.seq not in hide]
+        after = sum(count_message(counter, message) for message in kept)
+        after += sum(counter.count(new.role, new.content, new.format) for new in rows)
+        return cls(
+            head_seq=view.head_seq,
+            action=action,
+            hides=ranges_of(sorted(hide)),
+            rows=rows,
+            counts=Counts(counter.name, before, after, counter.exact),
+            **options,
+        )
+
+    @property
+    def hider(self) -> Kind:
+        """The kind of entry that this plan writes first."""
+        kinds = {Action.CONDENSE: Kind.SUMMARY, Action.TRUNCATE: Kind.MARKER}
+        return kinds.get(self.action, Kind.CLEARING)
+
+
+def check_shape(plan: Plan) -> None:
+    """Refuse a plan that contradicts itself, whatever the session."""
+    if plan.action is Action.CLEAR:
+        if not plan.clears or plan.hides or plan.rows:
+            raise InvalidPlan("A clearing names blocks and neither hides nor inserts rows.")
+        if len(set(plan.clears)) != len(plan.clears):
+            raise InvalidPlan("A clearing names the same block twice.")
+    else:
+        _check_ranges(plan)
+        if not plan.rows or plan.clears:
+            raise InvalidPlan(f"A plan to {plan.action} inserts at least one row and clears none.")
+        _check_not_blank(plan.rows[0])
+    if not plan.compat:
+        _check_smaller(plan)
+
+
+def check_hides(
+    plan: Plan, spans: Sequence[Span], *, messages: Collection[int], pinned: Collection[int]
+) -> None:
+    """Refuse ranges that hide what may not be hidden.
+
+    `messages` holds those ends of the ranges that are messages of the log, `pinned` the pinned
+    seqs and their tool partners.
+    """
+    own_tag = f"{plan.action.replace('truncate', 'truncation')}_parent"
+    for lo, hi in plan.hides:
+        if not {lo, hi} <= set(messages):
+            raise InvalidPlan(f"The range {lo}-{hi} does not begin and end at a message.")
+        for span in spans:
+            if span.hi < lo or span.lo > hi:
+                continue
+            if span.rewound_by is not None:
+                _check_not_an_end(span, lo, hi)
+            elif getattr(span, own_tag) is not None:
+                raise InvalidPlan(f"Rows of {lo}-{hi} have a {own_tag} already.")
+            elif not (plan.compat or span.visible):
+                raise InvalidPlan(f"Rows of {lo}-{hi} are hidden already.")
+        held = sorted(seq for seq in pinned if lo <= seq <= hi)
+        if held:
+            raise InvalidPlan(f"Entry {held[0]} is pinned, or bound to a pin.", pinned=held)
+
+
+def place(
+    count: int, *, before: int | None, after: int | None, first_seq: int
+) -> tuple[int, ...] | None:
+    """Positions for `count` new rows; None where they stand at their own.
+
+    `after` is the position of the first visible row after the last hidden one (None: at the end),
+    `before` that of the visible row before it.
+    """
+    if after is None:
+        return None
+    positions = []
+    low = after - (1 << POSITION_BITS)
+    low = low if before is None else max(low, before)
+    for _ in range(count):
+        middle = (low + after) // 2
+        if not low < middle < after:
+            raise InvalidPlan(
+                f"No gap is left to insert a row before position {after}.", seq=first_seq
+            )
+        positions.append(middle)
+        low = middle
+    return tuple(positions)
+
+
+def _check_ranges(plan: Plan) -> None:
+    if not plan.hides:
+        raise InvalidPlan(f"A plan to {plan.action} hides at least one message.")
+    last = 0
+    for lo, hi in plan.hides:
+        if not last < lo <= hi:
+            raise InvalidPlan(f"The range {lo}-{hi} is not ascending and apart from the others.")
+        last = hi
+    if last > plan.head_seq:
+        raise InvalidPlan(f"It hides entry {last}, planned on version {plan.head_seq}.")
+
+
+def _check_not_blank(row: NewMessage) -> None:
+    _, blocks = reader(row.format).blocks(row.role, row.content)
+    if not text_of(blocks).strip():
+        raise InvalidPlan("The summary or marker has no text.")
+
+
+def _check_smaller(plan: Plan) -> None:
+    counts = plan.counts
+    if counts is None:
+        raise InvalidPlan("It carries no counts of the context before and after.")
+    if counts.after >= counts.before:
+        raise InvalidPlan(
+            f"The context would not shrink: {counts.before} to {counts.after} by {counts.counter}.",
+            before=counts.before,
+            after=counts.after,
+        )
+
+
+def _check_not_an_end(span: Span, lo: int, hi: int) -> None:
+    for end in (lo, hi):
+        if span.lo <= end <= span.hi:
+            raise InvalidPlan(f"Entry {end} is not live: rewind {span.rewound_by} took it back.")

@@ -1,0 +1,357 @@
+"""The outgoing form: what a provider accepts, made from whatever the log holds.
+
+For any history the list begins with the user, alternates, has each tool result directly behind its
+call and each call answered (only a call at the very end may wait), holds no empty message, and has
+thinking byte-exact or not at all. The log is never touched: repair happens here, on the way out,
+and every repair is told. A row that needs none goes out as the very object that is stored. What is
+decided about a row depends on later rows as little as can be, because providers cache prefixes.
+"""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import count
+from typing import Any, Final
+
+from roocontext.log.blocks import REDACTED, Block, calls, reader, results
+from roocontext.log.entries import Message
+from roocontext.log.pairs import pairs
+
+OPENING: Final = "[The conversation continues from here.]"
+"""What the user is made to say where a conversation would begin with the assistant."""
+
+UNANSWERED: Final = "[No result was recorded for this call.]"
+"""The result of a call that has none."""
+
+
+class Rule(StrEnum):
+    """What a repair did, and why."""
+
+    OPENING = "opening"  # the assistant came first: a user message was put before it
+    MERGED = "merged"  # the row has the role of the one before: both are one message
+    EMPTY = "empty"  # nothing of the row could be sent
+    BLANK = "blank"  # a text without a visible character was left out
+    MALFORMED = "malformed"  # a block lacks what its type needs and was left out
+    MISPLACED = "misplaced"  # a block that the other role alone may send was left out
+    THINKING = "thinking"  # thinking that would not be byte-exact was left out
+    TRAILING = "trailing"  # thinking that nothing follows in its message was left out
+    SURROGATE = "surrogate"  # a lone surrogate, which is not Unicode, was replaced
+    INPUT = "input"  # a call's input was no object and went out as an empty one
+    OUTPUT = "output"  # a result's content was freed of what is blank, or no content
+    REDACTED = "redacted"  # what a redaction left of a block says that something was here
+    RENAMED = "renamed"  # a tool id was taken, or has characters that providers refuse
+    HOISTED = "hoisted"  # a result was moved up to directly behind its call
+    UNANSWERED = "unanswered"  # a call without a result was given one that says so
+    ORPHAN = "orphan"  # a result without a call before it was left out
+    DUPLICATE = "duplicate"  # a second result of an answered call was left out
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """One repair: which row, which rule, and which block of the row's reading, if one."""
+
+    seq: int
+    rule: Rule
+    block: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sendable:
+    """Messages that a provider accepts, and what was done to make them so, by seq."""
+
+    messages: list[dict[str, Any]]
+    repairs: tuple[Repair, ...]
+
+
+def sendable(messages: Sequence[Message]) -> Sendable:
+    """Turn a view into what the Messages API accepts."""
+    outgoing = _Outgoing()
+    rows = [outgoing.read(number, message) for number, message in enumerate(messages)]
+    outgoing.answer(rows)
+    outgoing.rename(rows)
+    for row in rows:
+        outgoing.add(row)
+    return outgoing.finish()
+
+
+@dataclass(slots=True, eq=False)
+class _Row:
+    """A message on its way out: as its reader showed it, and what is left of that."""
+
+    number: int
+    message: Message
+    role: str
+    blocks: list[Block]
+    parts: list["_Part"] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class _Part:
+    """A block on its way out; a call knows its answer."""
+
+    row: _Row
+    index: int
+    block: Block
+    answer: "_Part | None" = None
+
+    @property
+    def kind(self) -> str:
+        return str(self.block["type"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    role: str
+    parts: list[_Part]
+
+    def message(self) -> dict[str, Any]:
+        return {"role": self.role, "content": self._stored() or [part.block for part in self.parts]}
+
+    def _stored(self) -> object:
+        """Find the stored content, if this is exactly one row and nothing of it was touched."""
+        row = self.parts[0].row
+        content = row.message.content
+        blocks = row.blocks if isinstance(content, str) else content
+        if row.message.format != "anthropic" or len(blocks) != len(self.parts):
+            return None
+        same = all(part.block is block for part, block in zip(self.parts, blocks, strict=True))
+        return content if same else None
+
+
+class _Outgoing:
+    """The outgoing list while it grows, row by row, and what was repaired so far."""
+
+    def __init__(self) -> None:
+        self._turns: list[_Turn] = []
+        self._repairs: list[Repair] = []
+        self._due: set[_Part] = set()
+        """The answers of the last assistant message's calls."""
+
+    def read(self, number: int, message: Message) -> _Row:
+        """Read a row, without the blocks that cannot be sent and with the others mended."""
+        role, blocks = reader(message.format).blocks(message.role, message.content)
+        row = _Row(number, message, role, blocks)
+        for index, block in enumerate(blocks):
+            mended, rules = _mend(role, block)
+            for rule in rules:
+                self._tell(row, rule, index)
+            if mended is not None:
+                row.parts.append(_Part(row, index, mended))
+        return row
+
+    def answer(self, rows: Sequence[_Row]) -> None:
+        """Link each call to its answer, and drop the results that answer none."""
+        readings = [(row.role, [part.block for part in row.parts]) for row in rows]
+        answers: set[_Part] = set()
+        for pair in pairs(readings):
+            answer = rows[pair.result[0]].parts[pair.result[1]]
+            rows[pair.call[0]].parts[pair.call[1]].answer = answer
+            answers.add(answer)
+        called: set[str] = set()
+        for row, (_, blocks) in zip(rows, readings, strict=True):
+            called.update(tool_id for _, tool_id in calls(blocks))
+            for index, tool_id in results(blocks):
+                if row.parts[index] not in answers:
+                    rule = Rule.DUPLICATE if tool_id in called else Rule.ORPHAN
+                    self._tell(row, rule, row.parts[index].index)
+            row.parts = [it for it in row.parts if it.kind != "tool_result" or it in answers]
+
+    def rename(self, rows: Sequence[_Row]) -> None:
+        """Give each call, and its answer, an id that a provider accepts and no other call has."""
+        ids = _Ids()
+        for call in (part for row in rows for part in row.parts if part.kind == "tool_use"):
+            tool_id = ids.take(call.block["id"])
+            if tool_id != call.block["id"]:
+                self._rename(call, "id", tool_id)
+                if call.answer is not None:
+                    self._rename(call.answer, "tool_use_id", tool_id)
+
+    def add(self, row: _Row) -> None:
+        """Put a row at the end of the list."""
+        if not row.parts:
+            self._tell(row, Rule.EMPTY)
+        elif row.role == "assistant":
+            self._add_assistant(row)
+        else:
+            self._add_user(row)
+
+    def finish(self) -> Sendable:
+        """Close the list, which may end with calls that wait."""
+        self._trim()
+        messages = [turn.message() for turn in self._turns]
+        if self._turns and self._turns[0].role == "assistant":
+            self._tell(self._turns[0].parts[0].row, Rule.OPENING)
+            messages.insert(0, {"role": "user", "content": OPENING})
+        order = sorted(self._repairs, key=lambda it: (it.seq, -1 if it.block is None else it.block))
+        return Sendable(messages, tuple(order))
+
+    def _tell(self, row: _Row, rule: Rule, block: int | None = None) -> None:
+        # A foreign format may well have several messages in a row and other ids: to bring them
+        # into this form is conversion, not repair.
+        if row.message.format == "anthropic" or rule not in (Rule.MERGED, Rule.RENAMED):
+            self._repairs.append(Repair(row.message.seq, rule, block))
+
+    def _rename(self, part: _Part, key: str, tool_id: str) -> None:
+        part.block = {**part.block, key: tool_id}
+        self._tell(part.row, Rule.RENAMED, part.index)
+
+    def _is_last(self, role: str) -> bool:
+        return bool(self._turns) and self._turns[-1].role == role
+
+    def _add_assistant(self, row: _Row) -> None:
+        if self._is_last("assistant"):
+            self._tell(row, Rule.MERGED)
+        else:
+            self._turns.append(_Turn("assistant", []))
+            self._due.clear()
+        self._turns[-1].parts.extend(row.parts)
+        self._due.update(part.answer for part in row.parts if part.answer is not None)
+
+    def _add_user(self, row: _Row) -> None:
+        if any(part.kind != "tool_result" or part in self._due for part in row.parts):
+            self._trim()
+            if self._is_last("user"):
+                self._tell(row, Rule.MERGED)
+            else:
+                self._turns.append(_Turn("user", self._answers()))
+        for part in row.parts:
+            if part.kind != "tool_result":
+                self._turns[-1].parts.append(part)
+            elif part not in self._due or self._turns[-1].parts[-1].kind != "tool_result":
+                self._tell(row, Rule.HOISTED, part.index)
+
+    def _answers(self) -> list[_Part]:
+        """Answer every call of the last message: as the log has it, then what is missing."""
+        asked = self._turns[-1].parts if self._turns else []
+        waiting = [part for part in asked if part.kind == "tool_use" and part.answer is None]
+        for call in waiting:
+            self._tell(call.row, Rule.UNANSWERED, call.index)
+        given = sorted(self._due, key=lambda part: (part.row.number, part.index))
+        return given + [_Part(call.row, call.index, _no_result(call.block)) for call in waiting]
+
+    def _trim(self) -> None:
+        """Drop thinking from the end of the assistant's message, and the message if it was all."""
+        parts = self._turns[-1].parts if self._turns else []
+        while parts and parts[-1].kind in _THINKING:
+            part = parts.pop()
+            self._tell(part.row, Rule.TRAILING, part.index)
+        if self._turns and not parts:
+            self._turns.pop()
+
+
+class _Ids:
+    """Tool ids that no earlier call has; what comes later never changes them."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._suffixes: defaultdict[str, count[int]] = defaultdict(lambda: count(2))
+
+    def take(self, wanted: str) -> str:
+        """Give the id itself, or else the nearest one that can be had."""
+        tool_id = base = re.sub(r"[^a-zA-Z0-9_-]", "_", wanted) or "call"
+        while tool_id in self._taken:
+            tool_id = f"{base}_{next(self._suffixes[base])}"
+        self._taken.add(tool_id)
+        return tool_id
+
+
+_THINKING: Final = ("thinking", "redacted_thinking")
+
+_SENDER: Final = {
+    "tool_use": "assistant",
+    "thinking": "assistant",
+    "redacted_thinking": "assistant",
+    "tool_result": "user",
+}
+
+_NEEDED: Final = {
+    "text": ("text",),
+    "tool_use": ("id", "name"),
+    "tool_result": ("tool_use_id",),
+    "thinking": ("thinking", "signature"),
+    "redacted_thinking": ("data",),
+}
+
+_NEVER_BARE: Final = re.compile(
+    r"image|document|search_result|container_upload|\w+_tool_(?:use|result)"
+)
+
+
+def _mend(role: str, block: Block) -> tuple[Block | None, list[Rule]]:
+    """Bring a block into a form that can be sent, None if it has none, and say what was wrong."""
+    refusal = _refusal(role, block)
+    if refusal is not None:
+        return None, [refusal]
+    rules = []
+    for rule, mend in _MENDS.items():
+        mended = mend(block)
+        if mended is not block:
+            rules.append(rule)
+            block = mended
+    return block, rules
+
+
+def _refusal(role: str, block: Block) -> Rule | None:
+    kind = block.get("type")
+    if not isinstance(kind, str):
+        return Rule.MALFORMED
+    if _SENDER.get(kind, role) != role:
+        return Rule.MISPLACED
+    if _lacking(kind, block):
+        return Rule.THINKING if kind in _THINKING else Rule.MALFORMED
+    if kind == "text" and not block["text"].strip():
+        return Rule.BLANK
+    return Rule.THINKING if kind in _THINKING and _encodable(block) is not block else None
+
+
+def _lacking(kind: str, block: Block) -> bool:
+    if any(not isinstance(block.get(key), str) for key in _NEEDED.get(kind, ())):
+        return True
+    return kind == "tool_use" and not block["name"]
+
+
+def _shown(block: Block) -> Block:
+    if block.keys() == {"type"} and _NEVER_BARE.fullmatch(block["type"]):
+        return {"type": "text", "text": REDACTED}
+    return block
+
+
+def _with_input(block: Block) -> Block:
+    if block["type"] != "tool_use" or isinstance(block.get("input"), dict):
+        return block
+    return {**block, "input": {}}
+
+
+def _with_output(block: Block) -> Block:
+    output = block.get("content", "")
+    if block["type"] != "tool_result" or isinstance(output, str):
+        return block
+    parts = output if isinstance(output, list) else []
+    kept = [part for part in parts if isinstance(part, dict) and _refusal("tool", part) is None]
+    return block if kept == output else {**block, "content": kept}
+
+
+def _encodable(block: Block) -> Block:
+    text = json.dumps(block, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        units = text.encode("utf-16-le", "surrogatepass")
+        return dict(json.loads(units.decode("utf-16-le", "replace")))
+    return block
+
+
+_MENDS: Final = {
+    Rule.REDACTED: _shown,
+    Rule.INPUT: _with_input,
+    Rule.OUTPUT: _with_output,
+    Rule.SURROGATE: _encodable,
+}
+
+
+def _no_result(call: Block) -> Block:
+    result = {"type": "tool_result", "tool_use_id": call["id"]}
+    return {**result, "content": UNANSWERED, "is_error": True}

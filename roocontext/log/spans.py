@@ -1,0 +1,203 @@
+"""From the control rows to the spans: the one function behind the view, now and at any past seq.
+
+A span is a stretch of seq whose rows have the same tags; a session is covered by a handful of
+them, the last one open-ended. Only control rows decide, so an append changes no span. There is no
+incremental version: after a control row everything is computed anew, from the same function that
+time travel, fork, rebuild and verify call.
+
+The live set is a path through a tree: live(s) = (R, s] + live(to(R)), with R the last rewind up to
+s. Two live sets are compared by walking down from both tips until they meet.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from roocontext.log.entries import POSITION_BITS, BlockRef, Control, Kind, Range, natural_position
+
+OPEN_END = (1 << 62) - 1
+"""The last seq of the open-ended span."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Rows lo..hi have these tags; the first stands at `position`, the others follow by seq."""
+
+    lo: int
+    hi: int
+    position: int
+    condense_parent: int | None = None
+    truncation_parent: int | None = None
+    rewound_by: int | None = None
+
+    @property
+    def visible(self) -> bool:
+        """Whether nothing keeps these rows out of the view."""
+        return self.condense_parent is self.truncation_parent is self.rewound_by is None
+
+    def at(self, seq: int) -> int:
+        """The position of one of its rows."""
+        return self.position + natural_position(seq - self.lo)
+
+    def cut(self, ranges: Iterable[Range]) -> "Iterator[Span]":
+        """The parts of it within these ranges, each as a span of its own."""
+        for lo, hi in ranges:
+            first, last = max(lo, self.lo), min(hi, self.hi)
+            if first <= last:
+                yield replace(self, lo=first, hi=last, position=self.at(first))
+
+    def follows(self, other: "Span") -> bool:
+        """Whether it goes on where the other ends, with the same tags, so that they are one."""
+        return (
+            self.position - other.position == natural_position(self.lo - other.lo)
+            and self.condense_parent == other.condense_parent
+            and self.truncation_parent == other.truncation_parent
+            and self.rewound_by == other.rewound_by
+        )
+
+
+class Path:
+    """The tree that the rewinds make: which entries are live at a seq, and how two seqs differ."""
+
+    def __init__(self, controls: Sequence[Control]) -> None:
+        self._at = [c.seq for c in controls if c.to is not None]
+        self._to = [c.to for c in controls if c.to is not None]
+
+    def live(self, seq: int) -> Iterator[Range]:
+        """The live stretches right after entry `seq`, newest first; rewinds and notes included."""
+        while seq > 0:
+            base, to = self._base(seq)
+            if base < seq:
+                yield base + 1, seq
+            seq = to
+
+    def removed(self, old: int, new: int) -> Iterator[Range]:
+        """What is live after entry `old` and not after entry `new`, newest first."""
+        while old != new:
+            base, to = self._base(max(old, new))
+            if old > new:
+                if new >= base:
+                    yield new + 1, old
+                    return
+                if base < old:
+                    yield base + 1, old
+                old = to
+            elif old >= base:
+                return
+            else:
+                new = to
+
+    def _base(self, seq: int) -> tuple[int, int]:
+        """The last rewind up to `seq` and where it went; entry 0 stands for the empty log."""
+        index = bisect_right(self._at, seq) - 1
+        return (self._at[index], self._to[index]) if index >= 0 else (0, 0)
+
+
+def live_ranges(controls: Sequence[Control], seq: int) -> tuple[Range, ...]:
+    """What is live right after entry `seq`, ascending."""
+    return tuple(Path(controls).live(seq))[::-1]
+
+
+def spans_of(controls: Sequence[Control], seq: int) -> list[Span]:
+    """The spans of a session right after entry `seq`, given its control rows up to there.
+
+    They cover 1 to OPEN_END; what comes after `seq` stands in the last one.
+    """
+    path = Path(controls)
+    live = [*live_ranges(controls, seq), (seq + 1, OPEN_END)]
+    rewound = [
+        (lo, hi, control.seq)
+        for control in controls
+        if control.to is not None
+        for lo, hi in path.removed(control.seq - 1, control.to)
+    ]
+    alive = [control for control in controls if within(live, control.seq)]
+    condensed = _hidden(alive, Kind.SUMMARY)
+    truncated = _hidden(alive, Kind.MARKER)
+    placed = {c.seq: c.position for c in alive if c.position is not None}
+
+    painted = [*rewound, *condensed, *truncated]
+    stretches = _Stretches(live, [(lo, hi) for lo, hi, _ in painted], placed)
+    return stretches.spans(
+        live=stretches.paint((lo, hi, 1) for lo, hi in live),
+        condensed=stretches.paint(condensed),
+        truncated=stretches.paint(truncated),
+        rewound=stretches.paint(rewound),
+    )
+
+
+def clearings_of(controls: Sequence[Control], seq: int) -> dict[BlockRef, Control]:
+    """The blocks that are cleared right after entry `seq`, and the clearing that did it."""
+    live = live_ranges(controls, seq)
+    return {
+        block: control
+        for control in controls
+        if control.clears and within(live, control.seq)
+        for block in control.clears
+    }
+
+
+def visible_ranges(spans: Sequence[Span], seq: int) -> list[Range]:
+    """The ranges of seq to read for the view right after entry `seq`, in view order."""
+    shown = sorted((s for s in spans if s.visible and s.lo <= seq), key=lambda s: s.position)
+    return [(span.lo, min(span.hi, seq)) for span in shown]
+
+
+def within(ranges: Sequence[Range], seq: int) -> bool:
+    """Whether a seq is in one of the ranges, which are ascending and disjoint."""
+    index = bisect_right(ranges, (seq, OPEN_END)) - 1
+    return index >= 0 and seq <= ranges[index][1]
+
+
+def _hidden(alive: Sequence[Control], kind: Kind) -> list[tuple[int, int, int]]:
+    return [(lo, hi, c.seq) for c in alive if c.kind is kind for lo, hi in c.hides]
+
+
+_Layer: TypeAlias = list[int | None]
+
+
+class _Stretches:
+    """The elementary stretches between all bounds; a layer has one value for each of them."""
+
+    def __init__(
+        self, live: Sequence[Range], painted: Sequence[Range], placed: dict[int, int]
+    ) -> None:
+        # A placed row stands before the row whose position is the next natural one: that row
+        # begins a span, or a note just before it would pull its span in front of the placed row.
+        self._apart = {(position >> POSITION_BITS) + 1 for position in placed.values()}
+        cuts = {1, *placed, *(seq + 1 for seq in placed), *self._apart}
+        for lo, hi in (*live, *painted):
+            cuts.add(lo)
+            cuts.add(hi + 1)
+        cuts.discard(OPEN_END + 1)
+        self._cuts = sorted(cuts)
+        self._placed = placed
+
+    def paint(self, ranges: Iterable[tuple[int, int, int]]) -> _Layer:
+        """A layer in which the ranges have their values; what comes later wins."""
+        layer: _Layer = [None] * len(self._cuts)
+        for lo, hi, value in ranges:
+            start, stop = bisect_left(self._cuts, lo), bisect_right(self._cuts, hi)
+            layer[start:stop] = [value] * (stop - start)
+        return layer
+
+    def spans(
+        self, *, live: _Layer, condensed: _Layer, truncated: _Layer, rewound: _Layer
+    ) -> list[Span]:
+        """The stretches as spans, neighbours with the same tags joined."""
+        spans: list[Span] = []
+        ends = [cut - 1 for cut in self._cuts[1:]] + [OPEN_END]
+        for i, (lo, hi) in enumerate(zip(self._cuts, ends, strict=True)):
+            if live[i]:
+                position = self._placed.get(lo, natural_position(lo))
+                span = Span(lo, hi, position, condensed[i], truncated[i])
+            else:
+                span = Span(lo, hi, natural_position(lo), rewound_by=rewound[i])
+            # Neither live nor rewound: rewinds. They have no tags and go with what precedes them.
+            rewinds_only = not live[i] and rewound[i] is None
+            alike = spans and lo not in self._apart and span.follows(spans[-1])
+            if alike or (spans and rewinds_only):
+                span = replace(spans.pop(), hi=hi)
+            spans.append(span)
+        return spans

@@ -1,0 +1,270 @@
+"""Writing entries: take the next seq, chain the hash, keep the running totals.
+
+Everything that is ever written to a log goes through `write`, but for one leaf: on PostgreSQL a
+single message is one statement, which takes the next seq and chains the hash on the server.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sqlalchemy import BigInteger, LargeBinary, and_, bindparam, func, insert, select, update
+from sqlalchemy.sql import ClauseElement
+
+from roocontext.errors import DuplicateMessage, SessionNotFound, SessionPurged, VersionConflict
+from roocontext.log.chain import link
+from roocontext.log.draft import Draft
+from roocontext.log.encoding import decode
+from roocontext.store.engines import Database, Transaction, UniqueViolation
+from roocontext.store.schema import entries, sessions, spans
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What is durable once it is returned: the entry's place, and the hash that proves it.
+
+    `head_seq` is what `expected_seq` is compared with next. A repeated append gets its first
+    receipt again: `new` is False then, and `rewound_by` names the rewind that took it back, if any.
+    """
+
+    session_id: str
+    seq: int
+    hash: str
+    head_seq: int
+    new: bool = True
+    rewound_by: int | None = None
+
+
+class Standing(NamedTuple):
+    """Where a session stands."""
+
+    last_seq: int
+    last_hash: bytes
+    head_seq: int
+    messages: int
+    bytes: int
+
+
+_session_id = sessions.c.session_id == bindparam("session_id")
+_HEAD_COLUMNS = (
+    sessions.c.last_seq,
+    sessions.c.last_hash,
+    sessions.c.head_seq,
+    sessions.c.messages,
+    sessions.c.bytes,
+    sessions.c.purged_at,
+    sessions.c.receipt,
+)
+_READ_HEAD = select(*_HEAD_COLUMNS).where(_session_id)
+_LOCK_HEAD = _READ_HEAD.with_for_update()
+_MOVE_HEAD = (
+    update(sessions)
+    .where(_session_id)
+    .values(
+        {
+            name: bindparam(f"new_{name}")
+            for name in ("last_seq", "last_hash", "head_seq", "messages", "bytes", "updated_at")
+        }
+    )
+)
+_INSERT = insert(entries)
+_BY_CLIENT_ID = select(
+    entries.c.seq,
+    entries.c.hash,
+    entries.c.role,
+    entries.c.format,
+    entries.c.salt,
+    entries.c.content,
+).where(
+    entries.c.session_id == bindparam("session_id"),
+    entries.c.client_id == bindparam("client_id"),
+)
+_REWOUND_BY = (
+    select(spans.c.rewound_by)
+    .where(spans.c.session_id == bindparam("session_id"), spans.c.lo <= bindparam("seq"))
+    .order_by(spans.c.lo.desc())
+    .limit(1)
+)
+
+_DRAWN = ("seq", "messages_total", "bytes_total", "hash")
+_GIVEN = [column for column in entries.columns if column.name not in _DRAWN]
+
+
+def _one_statement(*, expected: bool) -> ClauseElement:
+    digest = bindparam("digest", type_=LargeBinary)
+    version = sessions.c.head_seq == bindparam("expected_seq", type_=BigInteger)
+    moved = (
+        update(sessions)
+        .where(and_(_session_id, sessions.c.purged_at.is_(None), *([version] if expected else ())))
+        .values(
+            last_seq=sessions.c.last_seq + 1,
+            head_seq=sessions.c.last_seq + 1,
+            last_hash=func.sha256(sessions.c.last_hash.op("||")(digest), type_=LargeBinary),
+            messages=sessions.c.messages + 1,
+            bytes=sessions.c.bytes + bindparam("size", type_=BigInteger),
+            updated_at=bindparam("recorded_at", type_=BigInteger),
+        )
+        .returning(sessions.c.last_seq, sessions.c.messages, sessions.c.bytes, sessions.c.last_hash)
+        .cte("moved")
+    )
+    given = [bindparam(column.name, type_=column.type) for column in _GIVEN]
+    return (
+        insert(entries)
+        .from_select([*_DRAWN, *(column.name for column in _GIVEN)], select(moved, *given))
+        .returning(entries.c.seq, entries.c.hash)
+    )
+
+
+_APPEND = _one_statement(expected=False)
+_APPEND_EXPECTED = _one_statement(expected=True)
+
+
+def append(
+    database: Database, session_id: str, draft: Draft, expected_seq: int | None = None
+) -> Receipt:
+    """Append one message; repeated with the same client id, it gives the first receipt."""
+    if database.dialect == "postgresql":
+        return database.single(_append_in_one_statement, session_id, draft, expected_seq)
+    return database.write(append_many, session_id, [draft], expected_seq)[0]
+
+
+def append_many(
+    tx: Transaction, session_id: str, drafts: Sequence[Draft], expected_seq: int | None = None
+) -> list[Receipt]:
+    """Append messages, all or none; when all were stored before, give their first receipts."""
+    head = lock(tx, session_id)
+    repeated = _repeated(tx, session_id, drafts)
+    if repeated is not None:
+        return repeated
+    check_version(expected_seq, head)
+    return write(tx, session_id, head, drafts)
+
+
+def lock(tx: Transaction, session_id: str) -> Standing:
+    """Where the session stands, for one that will write: nobody else will until it is done."""
+    return _head(session_id, tx.row(_LOCK_HEAD, session_id=session_id))
+
+
+def read_head(tx: Transaction, session_id: str) -> Standing:
+    """Where the session stands."""
+    return _head(session_id, tx.row(_READ_HEAD, session_id=session_id))
+
+
+def check_version(expected_seq: int | None, head: Standing) -> None:
+    """Refuse a writer whose session has moved on."""
+    if expected_seq is not None and expected_seq != head.head_seq:
+        raise VersionConflict(
+            f"Expected head {expected_seq}, but it is {head.head_seq}.",
+            expected=expected_seq,
+            actual=head.head_seq,
+        )
+
+
+def write(
+    tx: Transaction, session_id: str, head: Standing, drafts: Sequence[Draft]
+) -> list[Receipt]:
+    """Chain the drafts to a locked session and store them."""
+    receipts, rows = [], []
+    seq, hash_, head_seq, messages, size = head
+    for draft in drafts:
+        seq += 1
+        hash_ = link(hash_, draft.digest)
+        head_seq = head_seq if draft.is_note else seq
+        if draft.is_message:
+            messages, size = messages + 1, size + draft.sealed.size
+        rows.append(
+            _given(session_id, draft)
+            | {"seq": seq, "hash": hash_, "messages_total": messages, "bytes_total": size}
+        )
+        receipts.append(Receipt(session_id, seq, hash_.hex(), head_seq))
+    if len(rows) == 1:
+        tx.run(_INSERT, **rows[0])
+    else:
+        tx.many(_INSERT, rows)
+    if rows:
+        tx.run(
+            _MOVE_HEAD,
+            session_id=session_id,
+            new_last_seq=seq,
+            new_last_hash=hash_,
+            new_head_seq=head_seq,
+            new_messages=messages,
+            new_bytes=size,
+            new_updated_at=drafts[-1].sealed.recorded_at,
+        )
+    return receipts
+
+
+def _append_in_one_statement(
+    tx: Transaction, session_id: str, draft: Draft, expected_seq: int | None
+) -> Receipt:
+    params = {**_given(session_id, draft), "digest": draft.digest, "expected_seq": expected_seq}
+    statement = _APPEND if expected_seq is None else _APPEND_EXPECTED
+    try:
+        row = tx.row(statement, **params)
+    except UniqueViolation:
+        row = None
+    if row is not None:
+        return Receipt(session_id, row[0], row[1].hex(), row[0])
+    # Nothing was written: a repeated request, no such session, or a session that moved on.
+    repeated = _repeated(tx, session_id, [draft])
+    if repeated is not None:
+        return repeated[0]
+    check_version(expected_seq, read_head(tx, session_id))
+    raise VersionConflict(
+        "The session moved on and back while this was written.", expected=expected_seq
+    )
+
+
+def _given(session_id: str, draft: Draft) -> dict[str, Any]:
+    return draft.sealed._asdict() | {
+        "session_id": session_id,
+        "content": draft.content,
+        "salt": draft.salt,
+        "content_digest": draft.content_digest,
+    }
+
+
+def _head(session_id: str, row: tuple[Any, ...] | None) -> Standing:
+    if row is None:
+        raise SessionNotFound(f"There is no session {session_id!r}.", session_id=session_id)
+    *head, purged_at, receipt = row
+    if purged_at is not None:
+        raise SessionPurged(
+            f"Session {session_id!r} was purged.", session_id=session_id, receipt=decode(receipt)
+        )
+    return Standing(*head)
+
+
+def _repeated(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> list[Receipt] | None:
+    """The first receipts of requests that were all stored before; None when none was."""
+    ids = [d.sealed.client_id for d in drafts if d.sealed.client_id is not None]
+    if len(set(ids)) < len(ids):
+        raise DuplicateMessage("Two messages of one request have the same client id.")
+    found = [_first_receipt(tx, session_id, draft) for draft in drafts if draft.sealed.client_id]
+    first = [receipt for receipt in found if receipt is not None]
+    if first and len(first) < len(drafts):
+        raise DuplicateMessage(
+            f"{len(first)} of {len(drafts)} messages were stored before, nothing was written.",
+            stored=[receipt.seq for receipt in first],
+        )
+    return first or None
+
+
+def _first_receipt(tx: Transaction, session_id: str, draft: Draft) -> Receipt | None:
+    client_id = draft.sealed.client_id
+    row = tx.row(_BY_CLIENT_ID, session_id=session_id, client_id=client_id)
+    if row is None:
+        return None
+    seq, hash_, role, format_, salt, content = row
+    same = (role, format_, content) == (draft.sealed.role, draft.sealed.format, draft.content)
+    if not same and salt is not None:  # without a salt it was redacted, and its id alone answers
+        raise DuplicateMessage(
+            f"Client id {client_id!r} is taken by entry {seq}, which has other content.",
+            client_id=client_id,
+            seq=seq,
+        )
+    rewound = tx.row(_REWOUND_BY, session_id=session_id, seq=seq)
+    return Receipt(
+        session_id, seq, hash_.hex(), seq, new=False, rewound_by=rewound[0] if rewound else None
+    )

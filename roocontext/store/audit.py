@@ -1,0 +1,227 @@
+"""The full history: every entry ever written, with why each is or is not seen now."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sqlalchemy import bindparam, select
+
+from roocontext.log.encoding import decode
+from roocontext.log.entries import MESSAGE_KINDS, Control, Entry, Kind, Message, Range, subtract
+from roocontext.log.spans import Span, clearings_of, spans_of, visible_ranges
+from roocontext.store.append import read_head
+from roocontext.store.engines import Row, Transaction
+from roocontext.store.schema import entries
+from roocontext.store.view import (
+    cleared_at,
+    read_controls,
+    read_messages,
+)
+
+
+class Hider(NamedTuple):
+    """What keeps a row out of the view: its entry, since when, and what set it off."""
+
+    seq: int
+    kind: Kind
+    recorded_at: int
+    trigger: str | None
+
+
+class AuditEntry(NamedTuple):
+    """An entry of the log, and what became of it.
+
+    `visible` says whether the model sees it now. If not, `hidden_by` is the seq of the summary,
+    marker or rewind that hides it, and `hider` tells about that one. A row may be hidden by a
+    summary and a marker at once: both are in the parents. `cleared` names cleared blocks, with
+    the clearing of each.
+    """
+
+    seq: int
+    kind: Kind
+    role: str | None
+    content: Any
+    entry: Entry
+    visible: bool
+    hidden_by: int | None
+    hider: Hider | None
+    condense_parent: int | None
+    truncation_parent: int | None
+    rewound_by: int | None
+    cleared: tuple[tuple[int, int], ...]
+    redacted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """How the view after entry `new` differs from that after entry `old`.
+
+    `cleared` and `restored` are blocks (seq, block) that stand in both views.
+    """
+
+    old: int
+    new: int
+    left: tuple[Message, ...]
+    came: tuple[Message, ...]
+    cleared: tuple[tuple[int, int], ...]
+    restored: tuple[tuple[int, int], ...]
+
+
+ENTRY_COLUMNS = (
+    entries.c.seq,
+    entries.c.kind,
+    entries.c.format,
+    entries.c.role,
+    entries.c.content,
+    entries.c.ts,
+    entries.c.recorded_at,
+    entries.c.message_id,
+    entries.c.client_id,
+    entries.c.model,
+    entries.c.usage,
+    entries.c.compaction_id,
+    entries.c.note,
+    entries.c.target,
+    entries.c.details,
+)
+_PAGE = (
+    select(*ENTRY_COLUMNS, entries.c.salt, entries.c.content_digest)
+    .where(
+        entries.c.session_id == bindparam("session_id"),
+        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
+    )
+    .order_by(entries.c.seq)
+    .limit(bindparam("page"))
+)
+_HIDERS = select(entries.c.seq, entries.c.kind, entries.c.recorded_at, entries.c.details).where(
+    entries.c.session_id == bindparam("session_id"),
+    entries.c.details.is_not(None),
+    entries.c.seq <= bindparam("seq"),
+)
+
+
+class Auditor:
+    """Why each entry of a session is or is not seen right after entry `seq`, page by page."""
+
+    def __init__(self, tx: Transaction, session_id: str, seq: int | None = None) -> None:
+        self._session_id = session_id
+        self.seq = read_head(tx, session_id).last_seq if seq is None else seq
+        controls = read_controls(tx, session_id, self.seq)
+        self._spans = spans_of(controls, self.seq)
+        self._cleared = _by_row(controls, self.seq)
+        rows = tx.rows(_HIDERS, session_id=session_id, seq=self.seq)
+        self._hiders = {row[0]: _hider(row) for row in rows}
+
+    def page(self, tx: Transaction, after: int, limit: int) -> list[AuditEntry]:
+        """The entries that follow `after`."""
+        rows = tx.rows(_PAGE, session_id=self._session_id, lo=after + 1, hi=self.seq, page=limit)
+        covering = self._covering([row[0] for row in rows])
+        return [self._judged(row, span) for row, span in zip(rows, covering, strict=True)]
+
+    def _covering(self, seqs: Sequence[int]) -> Iterator[Span]:
+        spans = iter(self._spans)
+        span = next(spans)
+        for seq in seqs:
+            while span.hi < seq:
+                span = next(spans)
+            yield span
+
+    def _judged(self, row: Row, span: Span) -> AuditEntry:
+        *fields, salt, digest = row
+        entry = to_entry(fields)
+        is_message = entry.kind in MESSAGE_KINDS
+        taggable = is_message or entry.kind is Kind.CLEARING
+        rewound_by = span.rewound_by if taggable else None
+        condensed = span.condense_parent if is_message else None
+        truncated = span.truncation_parent if is_message else None
+        hidden_by = rewound_by or condensed or truncated
+        return AuditEntry(
+            entry.seq,
+            entry.kind,
+            entry.role,
+            entry.content,
+            entry,
+            visible=is_message and hidden_by is None,
+            hidden_by=hidden_by,
+            hider=self._hiders[hidden_by] if hidden_by else None,
+            condense_parent=condensed,
+            truncation_parent=truncated,
+            rewound_by=rewound_by,
+            cleared=self._cleared.get(entry.seq, ()),
+            redacted=digest is not None and salt is None,
+        )
+
+
+def diff(tx: Transaction, session_id: str, old: int, new: int) -> Diff:
+    """What left the view and what came into it between two entries."""
+    ranges, cleared = {}, {}
+    for seq in (old, new):
+        controls = read_controls(tx, session_id, seq)
+        ranges[seq] = visible_ranges(spans_of(controls, seq), seq)
+        cleared[seq] = cleared_at(controls, seq)
+    was, now = _blocks(cleared[old]), _blocks(cleared[new])
+    both = set(_seqs(ranges[old], was | now)) & set(_seqs(ranges[new], was | now))
+
+    def only(one: int, other: int) -> tuple[Message, ...]:
+        apart = _without(ranges[one], ranges[other])
+        return tuple(read_messages(tx, session_id, apart, cleared[one]))
+
+    return Diff(
+        old,
+        new,
+        left=only(old, new),
+        came=only(new, old),
+        cleared=tuple(sorted(block for block in now - was if block[0] in both)),
+        restored=tuple(sorted(block for block in was - now if block[0] in both)),
+    )
+
+
+def to_entry(fields: Sequence[Any]) -> Entry:
+    """An entry from its columns."""
+    seq, kind, format_, role, content, ts, at, mid, cid, model, usage, comp, note, target, d = (
+        fields
+    )
+    return Entry(
+        seq,
+        Kind(kind),
+        format_,
+        role,
+        None if content is None else decode(content),
+        ts,
+        at,
+        mid,
+        cid,
+        model,
+        None if usage is None else decode(usage),
+        comp,
+        note,
+        target,
+        None if d is None else decode(d),
+    )
+
+
+def _hider(row: Row) -> Hider:
+    seq, kind, recorded_at, details = row
+    trigger = decode(details).get("record", {}).get("trigger")
+    return Hider(seq, Kind(kind), recorded_at, trigger)
+
+
+def _by_row(controls: Sequence[Control], seq: int) -> Mapping[int, tuple[tuple[int, int], ...]]:
+    rows: dict[int, tuple[tuple[int, int], ...]] = {}
+    for (row, block), control in sorted(clearings_of(controls, seq).items(), key=lambda c: c[0]):
+        rows[row] = (*rows.get(row, ()), (block, control.seq))
+    return rows
+
+
+def _blocks(cleared: Mapping[int, Mapping[int, str]]) -> set[tuple[int, int]]:
+    return {(seq, block) for seq, blocks in cleared.items() for block in blocks}
+
+
+def _seqs(ranges: Sequence[Range], blocks: set[tuple[int, int]]) -> Iterator[int]:
+    return (seq for seq, _ in blocks if any(lo <= seq <= hi for lo, hi in ranges))
+
+
+def _without(ranges: Sequence[Range], minus: Sequence[Range]) -> list[Range]:
+    """What is in the first ranges only, in their order."""
+    ascending = sorted(minus)
+    return [left for stretch in ranges for left in subtract([stretch], ascending)]

@@ -1,0 +1,402 @@
+"""Writing control rows: commit a plan, rewind, undo; and the caches that follow from them.
+
+Each takes the session's lock, checks, writes its rows, computes the spans anew from all control
+rows and stores the difference.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import bindparam, delete, func, insert, select
+
+from roocontext.errors import InvalidPlan, VersionConflict
+from roocontext.log.blocks import reader
+from roocontext.log.draft import Draft, Salts, control_draft, details_of, message_draft
+from roocontext.log.encoding import decode
+from roocontext.log.entries import (
+    BlockRef,
+    Control,
+    Kind,
+    Range,
+    common,
+    natural_position,
+    subtract,
+)
+from roocontext.log.pairs import loose_ends, partners, split
+from roocontext.log.plan import Action, Plan, check_hides, check_shape, place
+from roocontext.log.spans import Span, clearings_of, live_ranges, spans_of, within
+from roocontext.store.append import Receipt, Standing, lock, read_head, write
+from roocontext.store.engines import Transaction
+from roocontext.store.notes import pinned
+from roocontext.store.schema import clearings, entries, spans
+from roocontext.store.view import (
+    IS_MESSAGE,
+    bounds,
+    read_controls,
+    read_messages,
+    read_spans,
+    totals,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a plan did, or in a dry run would do: the view lost `hidden` and gained `rows`.
+
+    `compaction_id` is the condense or truncation id; `hidden` counts messages and `cleared` blocks.
+    """
+
+    session_id: str
+    action: Action
+    seq: int
+    hash: str | None
+    head_seq: int
+    compaction_id: str | None
+    rows: tuple[int, ...]
+    hidden: int
+    cleared: int
+    dry_run: bool = False
+
+
+_in_session = entries.c.session_id == bindparam("session_id")
+_KIND = select(entries.c.seq).where(_in_session, entries.c.seq == bindparam("seq"), IS_MESSAGE)
+_MESSAGE_ENDS = select(func.min(entries.c.seq), func.max(entries.c.seq)).where(
+    _in_session, entries.c.seq.between(bindparam("lo"), bindparam("hi")), IS_MESSAGE
+)
+_CONTENT = select(entries.c.format, entries.c.content).where(
+    _in_session, entries.c.seq == bindparam("seq"), IS_MESSAGE
+)
+_CONTROL_AFTER = (
+    select(entries.c.seq)
+    .where(_in_session, entries.c.details.is_not(None), entries.c.seq > bindparam("seq"))
+    .limit(1)
+)
+_DROP_SPAN = delete(spans).where(
+    spans.c.session_id == bindparam("session_id"), spans.c.lo == bindparam("lo")
+)
+_ADD_SPAN = insert(spans)
+_CLEARINGS = select(
+    clearings.c.seq, clearings.c.block, clearings.c.cleared_by, clearings.c.placeholder
+).where(clearings.c.session_id == bindparam("session_id"))
+_DROP_CLEARING = delete(clearings).where(
+    clearings.c.session_id == bindparam("session_id"),
+    clearings.c.seq == bindparam("seq"),
+    clearings.c.block == bindparam("block"),
+)
+_ADD_CLEARING = insert(clearings)
+
+
+def commit(
+    tx: Transaction,
+    session_id: str,
+    plan: Plan,
+    *,
+    now: int,
+    salts: Salts,
+    new_id: Callable[[], str],
+    dry_run: bool = False,
+) -> Committed:
+    """Write what a plan says, if the session is still what it was planned on."""
+    check_shape(plan)
+    head = (read_head if dry_run else lock)(tx, session_id)
+    _check_still(tx, session_id, plan, head)
+    controls = read_controls(tx, session_id, head.last_seq)
+    state = _State(tx, session_id, head, controls)
+    compaction_id = None if plan.action is Action.CLEAR else new_id()
+    if plan.action is Action.CLEAR:
+        _check_clears(state, plan)
+        drafts, placed = [_clearing(plan, head, now)], [_clears(plan, head)]
+    else:
+        _check_hiding(state, plan)
+        placed = _placed(state, plan)
+        drafts = _rows(plan, placed, compaction_id, now, salts)
+    hidden = common(plan.hides, state.visible_ranges)
+    committed = Committed(
+        session_id,
+        plan.action,
+        head.last_seq + 1,
+        None,
+        head.last_seq + len(drafts),
+        compaction_id,
+        tuple(control.seq for control in placed if control.kind is not Kind.CLEARING),
+        totals(tx, session_id, hidden)[0],
+        len(plan.clears),
+        dry_run=dry_run,
+    )
+    if dry_run:
+        return committed
+    receipts = write(tx, session_id, head, drafts)
+    renew(tx, session_id, [*controls, *placed], receipts[-1].seq)
+    return replace(committed, hash=receipts[-1].hash)
+
+
+def write_rewind(
+    tx: Transaction,
+    session_id: str,
+    head: Standing,
+    controls: Sequence[Control],
+    *,
+    to: int,
+    now: int,
+    record: dict[str, Any],
+) -> Receipt:
+    """Write a rewind to a locked session, and clean up the tags."""
+    rewind = Control(head.last_seq + 1, Kind.REWIND, to=to)
+    draft = control_draft(Kind.REWIND, details_of(rewind, record), now=now)
+    (receipt,) = write(tx, session_id, head, [draft])
+    renew(tx, session_id, [*controls, rewind], receipt.seq)
+    return receipt
+
+
+def renew(tx: Transaction, session_id: str, controls: Sequence[Control], seq: int) -> int:
+    """Compute the caches anew and write what differs; how many rows that were."""
+    old, new = set(read_spans(tx, session_id)), set(spans_of(controls, seq))
+    gone, come = sorted(old - new, key=_lo), sorted(new - old, key=_lo)
+    tx.many(_DROP_SPAN, [{"session_id": session_id, "lo": span.lo} for span in gone])
+    tx.many(_ADD_SPAN, [span_row(session_id, span) for span in come])
+    before = read_clearings(tx, session_id)
+    after = {
+        (*block, control.seq, control.placeholder)
+        for block, control in clearings_of(controls, seq).items()
+    }
+    lost, won = sorted(before - after), sorted(after - before)
+    tx.many(_DROP_CLEARING, [_block_row(session_id, row) for row in lost])
+    tx.many(_ADD_CLEARING, [_clearing_row(session_id, row) for row in won])
+    return len(gone) + len(come) + len(lost) + len(won)
+
+
+def read_clearings(tx: Transaction, session_id: str) -> set[tuple[int, int, int, str]]:
+    """The cached clearings: seq, block, the clearing's seq, the placeholder."""
+    return {(row[0], row[1], row[2], row[3]) for row in tx.rows(_CLEARINGS, session_id=session_id)}
+
+
+def span_row(session_id: str, span: Span) -> dict[str, Any]:
+    """A span as a row of its table."""
+    return {
+        "session_id": session_id,
+        "lo": span.lo,
+        "hi": span.hi,
+        "position": span.position,
+        "condense_parent": span.condense_parent,
+        "truncation_parent": span.truncation_parent,
+        "rewound_by": span.rewound_by,
+    }
+
+
+class _State:
+    """What the checks of a plan ask of a session; each answer is read when it is asked for."""
+
+    def __init__(
+        self, tx: Transaction, session_id: str, head: Standing, controls: Sequence[Control]
+    ) -> None:
+        self.tx = tx
+        self.session_id = session_id
+        self.head = head
+        self.controls = controls
+        whole = [(1, head.last_seq)]
+        self.spans = [part for s in spans_of(controls, head.last_seq) for part in s.cut(whole)]
+        self.visible = sorted((s for s in self.spans if s.visible), key=lambda s: s.position)
+        self.visible_ranges = tuple(sorted((s.lo, s.hi) for s in self.visible))
+
+    def messages_among(self, seqs: Sequence[int]) -> set[int]:
+        """Which of these are messages of the log."""
+        params = [{"session_id": self.session_id, "seq": seq} for seq in seqs]
+        return {row[0] for row in self.tx.each(_KIND, params)}
+
+    def in_view_order(self, ranges: Sequence[Range]) -> list[Range]:
+        """The visible part of these ascending ranges, in view order."""
+        return [(part.lo, part.hi) for span in self.visible for part in span.cut(ranges)]
+
+    def readings(self, ranges: Sequence[Range]) -> tuple[list[int], list[Any]]:
+        """The visible messages in these ranges: their seqs, and their roles and blocks."""
+        order = self.in_view_order(ranges)
+        messages = read_messages(self.tx, self.session_id, order, {})
+        seqs = [message.seq for message in messages]
+        return seqs, [reader(m.format).blocks(m.role, m.content) for m in messages]
+
+    def message_ends(self, parts: Sequence[Span]) -> list[tuple[Span, int, int]]:
+        """The first and last message of each part that has any."""
+        ends = self.tx.each(_MESSAGE_ENDS, bounds(self.session_id, [(p.lo, p.hi) for p in parts]))
+        return [
+            (part, lo, hi) for part, (lo, hi) in zip(parts, ends, strict=True) if lo is not None
+        ]
+
+
+def _check_still(tx: Transaction, session_id: str, plan: Plan, head: Standing) -> None:
+    """Only appends may have come since the plan was made."""
+    if plan.head_seq == head.head_seq:
+        return
+    moved = plan.head_seq > head.head_seq
+    if moved or tx.row(_CONTROL_AFTER, session_id=session_id, seq=plan.head_seq):
+        raise VersionConflict(
+            f"The plan was made on head {plan.head_seq}, but it is {head.head_seq}.",
+            expected=plan.head_seq,
+            actual=head.head_seq,
+        )
+
+
+def _check_hiding(state: _State, plan: Plan) -> None:
+    if not plan.compat:
+        _check_no_split(state, plan)
+    bound = _bound_by_pins(state, plan)
+    ends = state.messages_among([end for stretch in plan.hides for end in stretch])
+    check_hides(plan, state.spans, messages=ends, pinned=bound)
+
+
+def _bound_by_pins(state: _State, plan: Plan) -> set[int]:
+    """The pinned messages, and for a compat plan, which may split pairs, their tool partners."""
+    pins = pinned(state.tx, state.session_id, state.head.last_seq)
+    if not pins or not plan.compat:
+        return pins
+    seqs, readings = state.readings(state.visible_ranges)
+    bound = partners(readings)
+    return pins | {
+        seqs[other]
+        for index, seq in enumerate(seqs)
+        if seq in pins
+        for other in bound.get(index, ())
+    }
+
+
+def _check_no_split(state: _State, plan: Plan) -> None:
+    """No tool call may be parted from its result.
+
+    A parted pair shows from either side, so the smaller one is read; the other only when the
+    smaller has a call or a result whose partner is not with it.
+    """
+    hidden = common(plan.hides, state.visible_ranges)
+    kept = subtract(state.visible_ranges, hidden)
+    sizes = [totals(state.tx, state.session_id, side)[0] for side in (hidden, kept)]
+    _, readings = state.readings(hidden if sizes[0] <= sizes[1] else kept)
+    if not loose_ends(readings):
+        return
+    seqs, readings = state.readings(state.visible_ranges)
+    away = {index for index, seq in enumerate(seqs) if within(hidden, seq)}
+    parted = split(readings, away)
+    if parted:
+        call, result = seqs[parted[0].call[0]], seqs[parted[0].result[0]]
+        raise InvalidPlan(
+            f"It would part the tool call in entry {call} from its result in {result}.",
+            call=call,
+            result=result,
+        )
+
+
+def _check_clears(state: _State, plan: Plan) -> None:
+    """Only outputs of tools, of live messages that are not pinned, and not cleared before."""
+    live = live_ranges(state.controls, state.head.last_seq)
+    cleared = clearings_of(state.controls, state.head.last_seq)
+    pins = pinned(state.tx, state.session_id, state.head.last_seq)
+    outputs = {seq: _outputs(state, seq) for seq in {seq for seq, _ in plan.clears}}
+    for seq, block in plan.clears:
+        visible = within(state.visible_ranges, seq)
+        if not within(live, seq) or not (visible or plan.compat):
+            raise InvalidPlan(f"Entry {seq} is not a {'live' if plan.compat else 'visible'} row.")
+        if seq in pins:
+            raise InvalidPlan(f"Entry {seq} is pinned.", pinned=[seq])
+        if block not in outputs[seq]:
+            raise InvalidPlan(f"Block {block} of entry {seq} is not the output of a tool.")
+        if (seq, block) in cleared:
+            raise InvalidPlan(f"Block {block} of entry {seq} is cleared already.")
+
+
+def _outputs(state: _State, seq: int) -> tuple[int, ...]:
+    row = state.tx.row(_CONTENT, session_id=state.session_id, seq=seq)
+    return reader(row[0]).outputs(decode(row[1])) if row else ()
+
+
+def _clears(plan: Plan, head: Standing) -> Control:
+    blocks: tuple[BlockRef, ...] = tuple(sorted(plan.clears))
+    return Control(head.last_seq + 1, Kind.CLEARING, clears=blocks, placeholder=plan.placeholder)
+
+
+def _clearing(plan: Plan, head: Standing, now: int) -> Draft:
+    return control_draft(Kind.CLEARING, details_of(_clears(plan, head), _record(plan)), now=now)
+
+
+def _placed(state: _State, plan: Plan) -> list[Control]:
+    """The rows of the plan as control rows, with their positions."""
+    first = state.head.last_seq + 1
+    before, after = (None, None) if plan.at_end else _neighbours(state, plan.hides)
+    places = place(len(plan.rows), before=before, after=after, first_seq=first)
+    controls = []
+    for index in range(len(plan.rows)):
+        seq = first + index
+        position = places[index] if places else natural_position(seq)
+        if index:
+            controls.append(Control(seq, Kind.COMPANION, position=position))
+        else:
+            controls.append(Control(seq, plan.hider, hides=plan.hides, position=position))
+    return controls
+
+
+def _neighbours(state: _State, hides: Sequence[Range]) -> tuple[int | None, int | None]:
+    """The positions between which the new rows stand; see `place`."""
+    away = state.message_ends(
+        [p for s in state.spans if s.rewound_by is None for p in s.cut(hides)]
+    )
+    last_hidden = max(part.at(hi) for part, _, hi in away)
+    kept = [p for s in state.visible for p in s.cut(subtract([(s.lo, s.hi)], hides))]
+    later = [part for part in kept if part.at(part.hi) > last_hidden]
+    behind = [p for part in later for p in part.cut([(_first_beyond(part, last_hidden), part.hi)])]
+    firsts = [part.at(lo) for part, lo, _ in state.message_ends(behind)]
+    if not firsts:
+        return None, None
+    after = min(firsts)
+    earlier = [part for part in kept if part.position < after]
+    ahead = [
+        p for part in earlier for p in part.cut([(part.lo, _first_beyond(part, after - 1) - 1)])
+    ]
+    lasts = [part.at(hi) for part, _, hi in state.message_ends(ahead)]
+    return max(lasts, default=None), after
+
+
+def _first_beyond(part: Span, position: int) -> int:
+    """The first seq of a part that stands beyond a position."""
+    return max(part.lo, part.lo + ((position - part.position) >> 32) + 1)
+
+
+def _rows(
+    plan: Plan, placed: Sequence[Control], compaction_id: str | None, now: int, salts: Salts
+) -> list[Draft]:
+    record = _record(plan)
+    return [
+        message_draft(
+            message,
+            now=now,
+            salts=salts,
+            kind=control.kind,
+            compaction_id=compaction_id,
+            details=details_of(control, record if control.kind is plan.hider else {}),
+        )
+        for message, control in zip(plan.rows, placed, strict=True)
+    ]
+
+
+def _record(plan: Plan) -> dict[str, Any]:
+    """What is kept of a plan beside what it decides."""
+    counts = plan.counts
+    measured = (
+        {
+            "counter": counts.counter,
+            "exact": counts.exact,
+            "before": counts.before,
+            "after": counts.after,
+        }
+        if counts
+        else {}
+    )
+    return {**plan.record, **measured, "policy": plan.policy, "trigger": plan.trigger}
+
+
+def _lo(span: Span) -> int:
+    return span.lo
+
+
+def _block_row(session_id: str, row: tuple[int, int, int, str]) -> dict[str, Any]:
+    return {"session_id": session_id, "seq": row[0], "block": row[1]}
+
+
+def _clearing_row(session_id: str, row: tuple[int, int, int, str]) -> dict[str, Any]:
+    return _block_row(session_id, row) | {"cleared_by": row[2], "placeholder": row[3]}

@@ -1,0 +1,159 @@
+"""The only ways that content ever goes: redact one message, purge one session. Both are audited."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import bindparam, delete, null, select, update
+
+from roocontext.errors import MessageNotFound
+from roocontext.log.blocks import reader
+from roocontext.log.chain import skeleton_digest
+from roocontext.log.draft import Salts, note_draft
+from roocontext.log.encoding import decode, encode
+from roocontext.log.entries import Kind
+from roocontext.log.spans import within
+from roocontext.store.append import Standing, lock, read_head, write
+from roocontext.store.engines import Transaction
+from roocontext.store.notes import REDACTION
+from roocontext.store.schema import clearings, counts, entries, sessions, spans
+from roocontext.store.view import IS_MESSAGE, read_controls
+
+
+@dataclass(frozen=True, slots=True)
+class Redacted:
+    """What a redaction did: the message's copies, and the summaries that may quote it.
+
+    Both are pairs of session id and seq. `erased` says whether the bytes are out of the file's
+    free space too; another reader may have been in the way, or the engine may not promise it.
+    """
+
+    session_id: str
+    seq: int
+    copies: tuple[tuple[str, int], ...]
+    summaries: tuple[tuple[str, int], ...]
+    changed: bool
+    dry_run: bool = False
+    erased: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """The receipt of a purge, kept in the place of the session."""
+
+    session_id: str
+    entries: int
+    messages: int
+    bytes: int
+    last_hash: str
+    purged_at: int
+    dry_run: bool = False
+    erased: bool = False
+
+
+_ENTRY = select(
+    entries.c.hash, entries.c.role, entries.c.format, entries.c.content, entries.c.salt
+).where(
+    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq"), IS_MESSAGE
+)
+_COPIES = (
+    select(entries.c.session_id)
+    .where(entries.c.hash == bindparam("hash"), entries.c.seq == bindparam("seq"))
+    .order_by(entries.c.session_id)
+)
+_REPLACE = (
+    update(entries)
+    .where(entries.c.session_id == bindparam("of"), entries.c.seq == bindparam("at"))
+    .values(content=bindparam("skeleton"), salt=null())
+)
+_FORGET_COUNTS = delete(counts).where(
+    counts.c.session_id == bindparam("of"), counts.c.seq == bindparam("at")
+)
+_TOMBSTONE = (
+    update(sessions)
+    .where(sessions.c.session_id == bindparam("of"))
+    .values(purged_at=bindparam("at"), receipt=bindparam("told"), title=null(), metadata=null())
+)
+_DELETE = [
+    delete(table).where(table.c.session_id == bindparam("of"))
+    for table in (entries, spans, clearings, counts)
+]
+
+
+def redact(
+    tx: Transaction, session_id: str, seq: int, *, now: int, salts: Salts, dry_run: bool
+) -> Redacted:
+    """Replace a message's content by its skeleton, in every session that holds a copy."""
+    standing = read_head(tx, session_id)
+    row = tx.row(_ENTRY, session_id=session_id, seq=seq)
+    if row is None:
+        raise MessageNotFound(
+            f"Entry {seq} is not a message of the log, which ends at {standing.last_seq}.",
+            candidates=(1, standing.last_seq),
+        )
+    hash_, _, format_, content, salt = row
+    heads = _locked_copies(tx, hash_, seq, dry_run=dry_run)
+    changed = salt is not None
+    if changed and not dry_run:
+        skeleton = encode(reader(format_).skeleton(decode(content)))
+        note = {"digest": skeleton_digest(seq, skeleton)}
+        for copy, head in heads.items():
+            draft = note_draft(REDACTION, note, now=now, salts=salts, target=seq)
+            write(tx, copy, head, [draft])
+            tx.run(_REPLACE, of=copy, at=seq, skeleton=skeleton)
+            tx.run(_FORGET_COUNTS, of=copy, at=seq)
+    return Redacted(
+        session_id,
+        seq,
+        copies=tuple((copy, seq) for copy in heads),
+        summaries=tuple(_summaries(tx, heads, seq)),
+        changed=changed,
+        dry_run=dry_run,
+    )
+
+
+def purge(tx: Transaction, session_id: str, *, now: int, dry_run: bool) -> Purged:
+    """Delete all that was said in a session, and leave the receipt."""
+    head = (read_head if dry_run else lock)(tx, session_id)
+    receipt = Purged(
+        session_id,
+        head.last_seq,
+        head.messages,
+        head.bytes,
+        head.last_hash.hex(),
+        now,
+        dry_run=dry_run,
+    )
+    if not dry_run:
+        tx.run(_TOMBSTONE, of=session_id, at=now, told=encode(asdict(receipt)))
+        for statement in _DELETE:
+            tx.run(statement, of=session_id)
+    return receipt
+
+
+def _locked_copies(
+    tx: Transaction, hash_: bytes, seq: int, *, dry_run: bool
+) -> dict[str, Standing]:
+    """The sessions that hold the same entry, locked in the order of their ids."""
+    if dry_run:
+        return {copy: read_head(tx, copy) for copy in _copies(tx, hash_, seq)}
+    heads: dict[str, Standing] = {}
+    while True:  # a fork may have been made while we waited for a lock
+        missing = [copy for copy in _copies(tx, hash_, seq) if copy not in heads]
+        if not missing:
+            return heads
+        heads |= {copy: lock(tx, copy) for copy in missing}
+
+
+def _copies(tx: Transaction, hash_: bytes, seq: int) -> Sequence[str]:
+    return [row[0] for row in tx.rows(_COPIES, hash=hash_, seq=seq)]
+
+
+def _summaries(tx: Transaction, heads: dict[str, Any], seq: int) -> list[tuple[str, int]]:
+    """The summaries, live or not, that stand for the message."""
+    return [
+        (copy, control.seq)
+        for copy in heads
+        for control in read_controls(tx, copy, read_head(tx, copy).last_seq)
+        if control.kind is Kind.SUMMARY and within(control.hides, seq)
+    ]

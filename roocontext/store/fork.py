@@ -1,0 +1,65 @@
+"""Fork: copy a session up to an entry, verbatim, into a session of its own.
+
+Seqs, client ids and hashes are copied, so the prefix proves where it came from; no link remains,
+and the parent's purge does not hurt the fork.
+"""
+
+from sqlalchemy import bindparam, insert, select
+
+from roocontext.errors import MessageNotFound
+from roocontext.log.chain import GENESIS
+from roocontext.log.draft import Salts, note_draft
+from roocontext.log.spans import spans_of
+from roocontext.store.append import Standing, lock, write
+from roocontext.store.control import renew
+from roocontext.store.engines import Transaction
+from roocontext.store.notes import METADATA, ORIGIN, REDACTION, TITLE, cache, newest, read_notes
+from roocontext.store.schema import entries
+from roocontext.store.sessions import add
+from roocontext.store.view import head_at, read_controls
+
+_COLUMNS = [column for column in entries.columns if column.name != "session_id"]
+_COPY = insert(entries).from_select(
+    ["session_id", *(column.name for column in _COLUMNS)],
+    select(bindparam("fork_id", type_=entries.c.session_id.type), *_COLUMNS).where(
+        entries.c.session_id == bindparam("session_id"), entries.c.seq <= bindparam("seq")
+    ),
+)
+_AT = select(entries.c.hash, entries.c.messages_total, entries.c.bytes_total).where(
+    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq")
+)
+
+
+def fork(
+    tx: Transaction, session_id: str, fork_id: str, *, at: int | None, now: int, salts: Salts
+) -> None:
+    """Copy entries 1..at, and the notes that later erased some of them."""
+    parent = lock(tx, session_id)
+    seq = parent.last_seq if at is None else at
+    if not 0 <= seq <= parent.last_seq:
+        raise MessageNotFound(
+            f"Entry {seq} does not exist: the log holds 1 to {parent.last_seq}.",
+            candidates=(0, parent.last_seq),
+        )
+    row = tx.row(_AT, session_id=session_id, seq=seq)
+    hash_, messages, size = row or (GENESIS, 0, 0)
+    head = Standing(seq, hash_, head_at(tx, session_id, seq), messages, size)
+    controls = read_controls(tx, session_id, seq)
+    add(tx, fork_id, head, now=now, spans_now=spans_of(controls, seq))
+    tx.run(_COPY, fork_id=fork_id, session_id=session_id, seq=seq)
+    origin = {"session_id": session_id, "seq": seq, "hash": hash_.hex()}
+    later = [
+        note
+        for note in read_notes(tx, session_id, REDACTION, parent.last_seq)
+        if note.seq > seq and note.target is not None and note.target <= seq
+    ]
+    drafts = [
+        note_draft(REDACTION, note.content, now=now, salts=salts, target=note.target)
+        for note in later
+    ]
+    write(tx, fork_id, head, [note_draft(ORIGIN, origin, now=now, salts=salts), *drafts])
+    renew(tx, fork_id, controls, seq)
+    for note in (TITLE, METADATA):
+        found = newest(tx, fork_id, note, seq).get(None)
+        if found:
+            cache(tx, fork_id, note, found.content[note])

@@ -1,0 +1,118 @@
+"""Bringing a database to the schema that this version works with, or saying why not.
+
+A store at the right version is recognised by one query, without loading the migrations.
+"""
+
+from collections.abc import Mapping
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, inspect
+from sqlalchemy import text as sql
+
+from roocontext.errors import ForeignDatabase, SchemaMismatch
+from roocontext.store.engines import Database, use_write_ahead_log
+from roocontext.store.schema import REVISION, VERSION_TABLE, metadata
+
+_UPGRADE_LOCK = 0x726F6F63  # any number, the same in every release
+
+
+def prepare(database: Database, *, upgrade: bool) -> None:
+    """Create or upgrade the schema; refuse a foreign database, or one from the future."""
+    with database.inspection() as connection:
+        if not _outdated(connection, upgrade=upgrade):
+            return
+    if database.dialect == "sqlite":
+        use_write_ahead_log(database)
+    with database.inspection(write=True) as connection:
+        if database.dialect == "postgresql":
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_UPGRADE_LOCK})")
+        if _outdated(connection, upgrade=upgrade):  # else another process was here in between
+            _upgrade(connection)
+
+
+def current(database: Database) -> str | None:
+    """The schema's revision; None for an empty database."""
+    with database.inspection() as connection:
+        return _revision(connection)
+
+
+def check(connection: Connection) -> list[Any]:
+    """How the schema differs from the tables that this version is built on; empty when equal."""
+    from alembic.autogenerate import compare_metadata  # noqa: PLC0415 - heavy, rarely needed
+    from alembic.migration import MigrationContext  # noqa: PLC0415
+
+    context = MigrationContext.configure(
+        connection,
+        opts={
+            "version_table": VERSION_TABLE,
+            "include_object": lambda _object, name, kind, _reflected, _compare: (
+                kind != "table" or name in metadata.tables
+            ),
+        },
+    )
+    return list(compare_metadata(context, metadata))
+
+
+def _revision(connection: Connection) -> str | None:
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    revision: str | None = connection.execute(
+        sql(f"SELECT version_num FROM {VERSION_TABLE}")  # noqa: S608 - a constant
+    ).scalar()
+    return revision
+
+
+def _outdated(connection: Connection, *, upgrade: bool) -> bool:
+    """Whether there is something to migrate; refuses what may not be migrated."""
+    current = _revision(connection)
+    if current == REVISION:
+        return False
+    facts: Mapping[str, str | None] = {"current": current, "wanted": REVISION}
+    if current is None:
+        taken = {*inspect(connection).get_table_names(), *inspect(connection).get_view_names()}
+        ours = {*metadata.tables, "messages", "effective_history"}
+        if taken & ours or (taken and connection.dialect.name == "sqlite"):
+            raise ForeignDatabase(f"It holds {len(taken)} tables and views that are not ours.")
+    elif current > REVISION:
+        raise SchemaMismatch(
+            f"The schema is {current}, newer than {REVISION}: install a newer release.", **facts
+        )
+    if not upgrade:
+        raise SchemaMismatch(f"The schema is {current}, and {REVISION} is wanted.", **facts)
+    return True
+
+
+def _upgrade(connection: Connection) -> None:
+    """Run the missing migrations, all or none; no row may be lost on the way."""
+    from alembic import command  # noqa: PLC0415 - loaded when there is something to migrate
+    from alembic.config import Config  # noqa: PLC0415
+
+    before = _rows(connection)
+    with as_file(_folder()) as folder:
+        config = Config()
+        config.set_main_option("script_location", str(folder).replace("%", "%%"))
+        config.attributes["connection"] = connection
+        command.upgrade(config, REVISION)
+    after = _rows(connection)
+    lost = {table: rows - after[table] for table, rows in before.items() if after[table] < rows}
+    if lost:
+        raise SchemaMismatch(f"The upgrade would lose rows, and was taken back: {lost}.")
+
+
+def _rows(connection: Connection) -> dict[str, int]:
+    present = set(inspect(connection).get_table_names())
+    return {
+        name: connection.execute(sql(f"SELECT count(*) FROM {name}")).scalar_one()  # noqa: S608
+        for name in ("sessions", "entries")
+        if name in present
+    }
+
+
+def _folder() -> Any:
+    """The migrations: installed inside the package, or beside it in a bare checkout."""
+    try:
+        return files("roocontext.migrations")
+    except ModuleNotFoundError:
+        return Path(__file__).parents[2] / "migrations"

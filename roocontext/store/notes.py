@@ -1,0 +1,110 @@
+"""Notes: pins, title, metadata and whatever else is logged beside the conversation.
+
+A note is chained like any entry, but no model sees it, no rewind takes it back, and writing one
+conflicts with nobody. Of notes of the same kind and target the newest counts.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import bindparam, select, update
+
+from roocontext.errors import MessageNotFound
+from roocontext.log.draft import Draft
+from roocontext.log.encoding import decode, encode
+from roocontext.store.append import Receipt, lock, write
+from roocontext.store.engines import Transaction
+from roocontext.store.schema import entries, sessions
+
+PIN = "pin"
+TITLE = "title"
+METADATA = "metadata"
+ORIGIN = "origin"
+REDACTION = "redaction"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A note as it was written."""
+
+    seq: int
+    note: str
+    target: int | None
+    content: Any
+    recorded_at: int
+
+
+_NOTES = (
+    select(
+        entries.c.seq, entries.c.note, entries.c.target, entries.c.content, entries.c.recorded_at
+    )
+    .where(
+        entries.c.session_id == bindparam("session_id"),
+        entries.c.note.is_not(None),
+        entries.c.note == bindparam("note"),
+        entries.c.seq <= bindparam("seq"),
+    )
+    .order_by(entries.c.seq)
+)
+_MESSAGE = select(entries.c.kind).where(
+    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("target")
+)
+_SET_TITLE = (
+    update(sessions)
+    .where(sessions.c.session_id == bindparam("of"))
+    .values(title=bindparam("new_title"))
+)
+_SET_METADATA = (
+    update(sessions)
+    .where(sessions.c.session_id == bindparam("of"))
+    .values(metadata=bindparam("new_metadata"))
+)
+
+
+def write_note(tx: Transaction, session_id: str, draft: Draft, value: Any = None) -> Receipt:
+    """Write a note; `value` is what the list of sessions shows of a title or metadata."""
+    head = lock(tx, session_id)
+    target = draft.sealed.target
+    if target is not None and not _is_message(tx, session_id, target):
+        raise MessageNotFound(
+            f"Entry {target} is not a message of the log, which ends at {head.last_seq}.",
+            candidates=(1, head.last_seq),
+        )
+    (receipt,) = write(tx, session_id, head, [draft])
+    cache(tx, session_id, draft.sealed.note, value)
+    return receipt
+
+
+def cache(tx: Transaction, session_id: str, note: str | None, value: Any) -> None:
+    """Keep the newest title or metadata where the list of sessions finds it."""
+    if note == TITLE:
+        tx.run(_SET_TITLE, of=session_id, new_title=value)
+    elif note == METADATA:
+        text = None if value is None else encode(value, METADATA)
+        tx.run(_SET_METADATA, of=session_id, new_metadata=text)
+
+
+def read_notes(tx: Transaction, session_id: str, note: str, seq: int) -> list[Note]:
+    """All notes of a kind up to a seq, oldest first."""
+    rows = tx.rows(_NOTES, session_id=session_id, note=note, seq=seq)
+    return [
+        Note(at, kind, target, decode(content), recorded_at)
+        for at, kind, target, content, recorded_at in rows
+    ]
+
+
+def newest(tx: Transaction, session_id: str, note: str, seq: int) -> Mapping[int | None, Note]:
+    """By target: the note of a kind that counts at a seq."""
+    return {found.target: found for found in read_notes(tx, session_id, note, seq)}
+
+
+def pinned(tx: Transaction, session_id: str, seq: int) -> set[int]:
+    """The messages that are pinned at a seq."""
+    notes = newest(tx, session_id, PIN, seq)
+    return {seq for seq, note in notes.items() if seq is not None and note.content["pinned"]}
+
+
+def _is_message(tx: Transaction, session_id: str, seq: int) -> bool:
+    row = tx.row(_MESSAGE, session_id=session_id, target=seq)
+    return row is not None and row[0] in ("message", "summary", "marker", "companion")

@@ -1,0 +1,265 @@
+"""The rewind service: find the target, write the rewind, clean up the tags; and take it back.
+
+A rewind is an entry like any other. It says: from here on the session is what it was right after
+entry `to`. So an undo is a rewind to just before a rewind, and an undo of an undo the same again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Any
+
+from sqlalchemy import bindparam, select, text
+
+from roocontext.errors import MessageNotFound, NothingToUndo, UndoRefused
+from roocontext.log.entries import Control, Range, subtract
+from roocontext.log.spans import Path, live_ranges, spans_of, within
+from roocontext.store.append import Standing, check_version, lock
+from roocontext.store.control import write_rewind
+from roocontext.store.engines import Transaction
+from roocontext.store.schema import entries
+from roocontext.store.view import (
+    IS_MESSAGE,
+    bounds,
+    milliseconds,
+    read_controls,
+    totals,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rewound:
+    """What a rewind did: the session is what it was right after entry `to`.
+
+    `left` messages left the view and `returned` came back into it. When nothing would change,
+    nothing is written: `changed` is False, and `seq` and `hash` are None. `undone` is the rewind
+    that an undo took back.
+    """
+
+    session_id: str
+    to: int
+    seq: int | None
+    hash: str | None
+    head_seq: int
+    left: int
+    returned: int
+    changed: bool
+    undone: int | None = None
+
+
+_in_session = entries.c.session_id == bindparam("session_id")
+_between = entries.c.seq.between(bindparam("lo"), bindparam("hi"))
+_BY_MESSAGE_ID = (
+    select(entries.c.seq)
+    .where(
+        _in_session,
+        entries.c.message_id.is_not(None),
+        entries.c.message_id == bindparam("message_id"),
+        IS_MESSAGE,
+    )
+    .order_by(entries.c.seq.desc())
+)
+_MESSAGE_IDS = (
+    select(entries.c.message_id)
+    .where(_in_session, entries.c.message_id.is_not(None))
+    .order_by(entries.c.seq.desc())
+    .limit(1_000)
+)
+_TIMES = (
+    select(entries.c.seq, entries.c.ts, entries.c.recorded_at)
+    .where(_in_session, _between, IS_MESSAGE)
+    .order_by(entries.c.seq)
+)
+_FOLDED = (
+    select(entries.c.seq)
+    .where(_in_session, _between, text("kind NOT IN ('note', 'rewind')"))
+    .limit(1)
+)
+_LAST_REWIND = (
+    select(entries.c.seq)
+    .where(_in_session, entries.c.details.is_not(None), text("kind = 'rewind'"))
+    .order_by(entries.c.seq.desc())
+    .limit(1)
+)
+_FOLDED_SINCE = (
+    select(entries.c.seq)
+    .where(_in_session, entries.c.seq > bindparam("seq"), text("kind <> 'note'"))
+    .order_by(entries.c.seq)
+)
+
+
+def rewind(
+    tx: Transaction,
+    session_id: str,
+    *,
+    to: int | str | datetime | None,
+    ts: int | None,
+    keep_target: bool,
+    expected_seq: int | None,
+    now: int,
+    trigger: str,
+) -> Rewound:
+    """Make the session what it was right after the target, or right before it."""
+    head = lock(tx, session_id)
+    check_version(expected_seq, head)
+    controls = read_controls(tx, session_id, head.last_seq)
+    kept, dropped = _Targets(tx, session_id, head, controls).find(to, ts)
+    after = kept if keep_target else dropped
+    if after < 0:
+        raise MessageNotFound("Nothing comes before the empty session, entry 0.", candidates=(0,))
+    return _go(tx, session_id, head, controls, to=after, now=now, trigger=trigger)
+
+
+def undo(
+    tx: Transaction,
+    session_id: str,
+    *,
+    of: int | None,
+    force: bool,
+    expected_seq: int | None,
+    now: int,
+    trigger: str,
+) -> Rewound:
+    """Take back the newest rewind of the log, undos included."""
+    head = lock(tx, session_id)
+    check_version(expected_seq, head)
+    last = tx.row(_LAST_REWIND, session_id=session_id)
+    if last is None:
+        raise NothingToUndo(f"Session {session_id!r} has no rewind.", session_id=session_id)
+    if of is not None and of != last[0]:
+        raise UndoRefused(f"The newest rewind is entry {last[0]}, not {of}.", rewind=last[0])
+    since = tx.rows(_FOLDED_SINCE, session_id=session_id, seq=last[0])
+    if since and not force:
+        raise UndoRefused(
+            f"{len(since)} entries came after rewind {last[0]}.", rewind=last[0], since=len(since)
+        )
+    controls = read_controls(tx, session_id, head.last_seq)
+    back = last[0] - 1
+    return _go(tx, session_id, head, controls, to=back, now=now, trigger=trigger, undone=last[0])
+
+
+def _go(
+    tx: Transaction,
+    session_id: str,
+    head: Standing,
+    controls: Sequence[Control],
+    *,
+    to: int,
+    now: int,
+    trigger: str,
+    undone: int | None = None,
+) -> Rewound:
+    old, new = _visible(controls, head.last_seq), _visible(controls, to)
+    left = totals(tx, session_id, subtract(old, new))[0]
+    returned = totals(tx, session_id, subtract(new, old))[0]
+    if undone is None and _same_live(tx, session_id, controls, head.last_seq, to):
+        return Rewound(session_id, to, None, None, head.head_seq, 0, 0, changed=False)
+    record: dict[str, Any] = {"trigger": trigger, "left": left, "returned": returned}
+    if undone is not None:
+        record["undone"] = undone
+    receipt = write_rewind(tx, session_id, head, controls, to=to, now=now, record=record)
+    return Rewound(
+        session_id,
+        to,
+        receipt.seq,
+        receipt.hash,
+        receipt.head_seq,
+        left,
+        returned,
+        changed=True,
+        undone=undone,
+    )
+
+
+def _visible(controls: Sequence[Control], seq: int) -> list[Range]:
+    """The visible ranges right after entry `seq`, ascending."""
+    upto = [control for control in controls if control.seq <= seq]
+    spans = spans_of(upto, seq)
+    return [(s.lo, min(s.hi, seq)) for s in spans if s.visible and s.lo <= seq]
+
+
+def _same_live(
+    tx: Transaction, session_id: str, controls: Sequence[Control], one: int, other: int
+) -> bool:
+    """Whether the same entries are live after both; notes and rewinds never are."""
+    path = Path(controls)
+    differing = [*path.removed(one, other), *path.removed(other, one)]
+    return not tx.each(_FOLDED, bounds(session_id, differing))
+
+
+class _Targets:
+    """Finds the entry that a rewind names, or says what it could have named."""
+
+    def __init__(
+        self, tx: Transaction, session_id: str, head: Standing, controls: Sequence[Control]
+    ) -> None:
+        self._tx = tx
+        self._session_id = session_id
+        self._last = head.last_seq
+        self._live = live_ranges(controls, head.last_seq)
+
+    def find(self, to: int | str | datetime | None, ts: int | None) -> tuple[int, int]:
+        """The entries to go to: with the target itself, and without it."""
+        if isinstance(to, datetime):
+            return self._until(milliseconds(to))
+        if ts is not None:
+            seq = self._by_time(ts)
+        elif isinstance(to, str):
+            seq = self._by_message_id(to)
+        elif isinstance(to, int) and 0 <= to <= self._last:
+            seq = to
+        else:
+            raise MessageNotFound(
+                f"Entry {to} does not exist: the log holds 1 to {self._last}.",
+                candidates=(0, self._last),
+            )
+        return seq, seq - 1
+
+    def _by_message_id(self, message_id: str) -> int:
+        rows = self._tx.rows(_BY_MESSAGE_ID, session_id=self._session_id, message_id=message_id)
+        seqs: list[int] = [row[0] for row in rows]
+        live = next((seq for seq in seqs if within(self._live, seq)), None)
+        if live is not None:
+            return live
+        if seqs:
+            raise MessageNotFound(
+                f"Message {message_id!r} is entry {seqs[0]}, which is not live: give its seq.",
+                candidates=tuple(seqs),
+            )
+        known = [row[0] for row in self._tx.rows(_MESSAGE_IDS, session_id=self._session_id)]
+        near = get_close_matches(message_id, known, n=3, cutoff=0.0) if known else []
+        raise MessageNotFound(
+            f"No message has the id {message_id!r}; the nearest are {near}.", candidates=tuple(near)
+        )
+
+    def _by_time(self, ts: int) -> int:
+        """The first live message whose own time is exactly this."""
+        times: list[tuple[int, int]] = [(at, seq) for seq, at, _ in self._times() if at is not None]
+        found = next((seq for at, seq in times if at == ts), None)
+        if found is not None:
+            return found
+        near = tuple(at for at, _ in sorted(times, key=lambda time: abs(time[0] - ts))[:2])
+        raise MessageNotFound(
+            f"No live message has the time {ts}; the nearest have {near}.", candidates=near
+        )
+
+    def _until(self, when: int) -> tuple[int, int]:
+        """Just before the first live message that is later; the target is the one before that."""
+        target = None
+        for seq, ts, recorded_at in self._times():
+            if (recorded_at if ts is None else ts) <= when:
+                target = seq
+            elif target is not None:
+                return seq - 1, target - 1
+            else:
+                raise MessageNotFound(
+                    f"No live message is as early as {when}; the first is entry {seq}.",
+                    candidates=(seq,),
+                )
+        if target is None:
+            raise MessageNotFound("The session has no live message.", candidates=())
+        return self._last, target - 1
+
+    def _times(self) -> list[tuple[Any, ...]]:
+        return self._tx.each(_TIMES, bounds(self._session_id, self._live))

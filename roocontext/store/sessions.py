@@ -1,0 +1,158 @@
+"""Sessions: create, find, list, count. Nothing here reads content."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import and_, bindparam, func, insert, or_, select
+
+from roocontext.errors import SessionExists
+from roocontext.log.chain import GENESIS
+from roocontext.log.draft import Draft
+from roocontext.log.encoding import decode
+from roocontext.log.entries import Range
+from roocontext.log.spans import Span, spans_of
+from roocontext.store.append import Standing, read_head, write
+from roocontext.store.control import span_row
+from roocontext.store.engines import Row, Transaction, UniqueViolation
+from roocontext.store.notes import cache
+from roocontext.store.schema import counts, sessions, spans
+from roocontext.store.view import read_spans, totals
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """What a list shows of a session: `messages` and `bytes` count all that was ever said."""
+
+    session_id: str
+    title: str | None
+    metadata: Any
+    created_at: int
+    updated_at: int
+    head_seq: int
+    last_seq: int
+    messages: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """How much of a session the model sees, how much is hidden, and how much was taken back."""
+
+    session_id: str
+    entries: int
+    messages: int
+    bytes: int
+    visible_messages: int
+    visible_bytes: int
+    hidden_messages: int
+    hidden_bytes: int
+    rewound_messages: int
+    rewound_bytes: int
+
+
+_ADD_SESSION = insert(sessions)
+_ADD_SPAN = insert(spans)
+_INFO = (
+    sessions.c.session_id,
+    sessions.c.title,
+    sessions.c.metadata,
+    sessions.c.created_at,
+    sessions.c.updated_at,
+    sessions.c.head_seq,
+    sessions.c.last_seq,
+    sessions.c.messages,
+    sessions.c.bytes,
+)
+_ONE = select(*_INFO).where(sessions.c.session_id == bindparam("session_id"))
+_NEWEST = (
+    select(*_INFO)
+    .where(sessions.c.purged_at.is_(None))
+    .order_by(sessions.c.updated_at.desc(), sessions.c.session_id)
+    .limit(bindparam("page"))
+)
+_OLDER = _NEWEST.where(
+    or_(
+        sessions.c.updated_at < bindparam("updated_at"),
+        and_(
+            sessions.c.updated_at == bindparam("updated_at"),
+            sessions.c.session_id > bindparam("session_id"),
+        ),
+    )
+)
+_SUM = select(func.count(), func.coalesce(func.sum(counts.c.tokens), 0)).where(
+    counts.c.session_id == bindparam("session_id"),
+    counts.c.counter == bindparam("counter"),
+    counts.c.seq.between(bindparam("lo"), bindparam("hi")),
+)
+
+
+def create(tx: Transaction, session_id: str, notes: list[tuple[Draft, Any]], now: int) -> Standing:
+    """A new session, with the notes that title it."""
+    head = Standing(0, GENESIS, 0, 0, 0)
+    add(tx, session_id, head, now=now, spans_now=spans_of([], 0))
+    write(tx, session_id, head, [draft for draft, _ in notes])
+    for draft, value in notes:
+        cache(tx, session_id, draft.sealed.note, value)
+    return read_head(tx, session_id)
+
+
+def add(
+    tx: Transaction, session_id: str, head: Standing, *, now: int, spans_now: list[Span]
+) -> None:
+    """The row of a new session, and its spans."""
+    row = {
+        "session_id": session_id,
+        "created_at": now,
+        "updated_at": now,
+        "title": None,
+        "metadata": None,
+        "purged_at": None,
+        "receipt": None,
+    }
+    try:
+        tx.run(_ADD_SESSION, **row, **head._asdict())
+    except UniqueViolation:
+        raise SessionExists(f"Session {session_id!r} exists.", session_id=session_id) from None
+    tx.many(_ADD_SPAN, [span_row(session_id, span) for span in spans_now])
+
+
+def info(tx: Transaction, session_id: str) -> SessionInfo:
+    """What a list would show of one session."""
+    read_head(tx, session_id)
+    row = tx.row(_ONE, session_id=session_id)
+    assert row is not None
+    return _info(row)
+
+
+def newest_first(tx: Transaction, limit: int, before: SessionInfo | None) -> list[SessionInfo]:
+    """The sessions by their last entry, newest first; those that follow `before`."""
+    if before is None:
+        rows = tx.rows(_NEWEST, page=limit)
+    else:
+        rows = tx.rows(
+            _OLDER, page=limit, updated_at=before.updated_at, session_id=before.session_id
+        )
+    return [_info(row) for row in rows]
+
+
+def stats(tx: Transaction, session_id: str) -> Stats:
+    """What is visible, hidden and rewound, by subtraction of running totals."""
+    head = read_head(tx, session_id)
+    now = [part for span in read_spans(tx, session_id) for part in span.cut([(1, head.last_seq)])]
+    shown = totals(tx, session_id, _stretches(now, rewound=False, visible=True))
+    hidden = totals(tx, session_id, _stretches(now, rewound=False, visible=False))
+    rewound = totals(tx, session_id, _stretches(now, rewound=True, visible=False))
+    return Stats(session_id, head.last_seq, head.messages, head.bytes, *shown, *hidden, *rewound)
+
+
+def _stretches(now: list[Span], *, rewound: bool, visible: bool) -> list[Range]:
+    return [
+        (span.lo, span.hi)
+        for span in now
+        if (span.rewound_by is not None) is rewound and span.visible is visible
+    ]
+
+
+def _info(row: Row) -> SessionInfo:
+    session_id, title, metadata, *rest = row
+    return SessionInfo(session_id, title, metadata and decode(metadata), *rest)

@@ -1,0 +1,38 @@
+"""Where time, ids and salts come from. Given as parameters, two runs write identical logs."""
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+Clock: TypeAlias = Callable[[], int]
+"""Milliseconds since the epoch."""
+
+
+class Ids(Protocol):
+    """Makes ids and salts."""
+
+    def new_id(self) -> str:
+        """An id that nobody has: of a session, a condensation or a truncation."""
+        ...
+
+    def salt(self) -> bytes:
+        """Bytes that nobody can guess."""
+        ...
+
+
+class RandomIds:
+    """Ids and salts from the system's source of randomness."""
+
+    def new_id(self) -> str:
+        """32 hexadecimal digits."""
+        return secrets.token_hex(16)
+
+    def salt(self) -> bytes:
+        """16 bytes."""
+        return secrets.token_bytes(16)
+
+
+def system_clock() -> int:
+    """The time of day."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,257 @@
+"""Reading what the model sees, now and at any past seq.
+
+The view is its visible spans in order, each fetched by a range of seq, in one snapshot. The spans
+of the present are in a table; those of the past are computed from the control rows.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import bindparam, select, text
+from sqlalchemy.sql import ClauseElement
+
+from roocontext.errors import HistoryCorrupt, InvalidMessage, MessageNotFound
+from roocontext.log.blocks import reader
+from roocontext.log.draft import control_of
+from roocontext.log.encoding import decode
+from roocontext.log.entries import Control, Kind, Message, Range, View
+from roocontext.log.spans import Span, clearings_of, spans_of, visible_ranges
+from roocontext.store.append import Standing, read_head
+from roocontext.store.engines import Row, Transaction
+from roocontext.store.schema import VISIBLE, clearings, entries, spans
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Cleared = Mapping[int, Mapping[int, str]]
+"""By seq and block: the placeholder that stands there."""
+
+
+_in_session = entries.c.session_id == bindparam("session_id")
+IS_MESSAGE = text("kind IN ('companion', 'marker', 'message', 'summary')")
+IS_FOLDED = text("kind <> 'note'")
+_between = entries.c.seq.between(bindparam("lo"), bindparam("hi"))
+
+_SPANS = (
+    select(
+        spans.c.lo,
+        spans.c.hi,
+        spans.c.position,
+        spans.c.condense_parent,
+        spans.c.truncation_parent,
+        spans.c.rewound_by,
+    )
+    .where(spans.c.session_id == bindparam("session_id"))
+    .order_by(spans.c.lo)
+)
+_VISIBLE_SPANS = (
+    select(spans.c.lo, spans.c.hi)
+    .where(spans.c.session_id == bindparam("session_id"), text(VISIBLE))
+    .order_by(spans.c.position)
+)
+_SHOWN = (
+    select(
+        entries.c.seq,
+        entries.c.kind,
+        entries.c.role,
+        entries.c.content,
+        entries.c.format,
+        entries.c.ts,
+        entries.c.recorded_at,
+        entries.c.message_id,
+        entries.c.compaction_id,
+    )
+    .where(_in_session, _between, IS_MESSAGE)
+    .order_by(entries.c.seq)
+)
+_SHOWN_PAGE = _SHOWN.limit(bindparam("page"))
+_CLEARED = select(clearings.c.seq, clearings.c.block, clearings.c.placeholder).where(
+    clearings.c.session_id == bindparam("session_id"),
+    clearings.c.seq.between(bindparam("lo"), bindparam("hi")),
+)
+_CONTROLS = (
+    select(entries.c.seq, entries.c.kind, entries.c.details)
+    .where(_in_session, entries.c.details.is_not(None), entries.c.seq <= bindparam("seq"))
+    .order_by(entries.c.seq)
+)
+_LAST_RECORDED = (
+    select(entries.c.seq)
+    .where(_in_session, entries.c.recorded_at <= bindparam("time"))
+    .order_by(entries.c.seq.desc())
+    .limit(1)
+)
+_HEAD_AT = (
+    select(entries.c.seq)
+    .where(_in_session, entries.c.seq <= bindparam("seq"), IS_FOLDED)
+    .order_by(entries.c.seq.desc())
+    .limit(1)
+)
+_TOTALS = select(entries.c.seq, entries.c.messages_total, entries.c.bytes_total).where(
+    _in_session, entries.c.seq == bindparam("seq")
+)
+
+_KINDS = {kind.value: kind for kind in Kind}
+
+
+def read_view(
+    tx: Transaction,
+    session_id: str,
+    *,
+    as_of: int | datetime | None = None,
+    after: int | None = None,
+    limit: int | None = None,
+) -> View:
+    """The view, or the page of it that follows the message `after`."""
+    head = read_head(tx, session_id)
+    if as_of is None:
+        seq, head_seq = head.last_seq, head.head_seq
+        ranges, cleared = visible_now(tx, session_id)
+    else:
+        seq = resolve_as_of(tx, session_id, head, as_of)
+        head_seq = head_at(tx, session_id, seq)
+        controls = read_controls(tx, session_id, seq)
+        ranges = visible_ranges(spans_of(controls, seq), seq)
+        cleared = cleared_at(controls, seq)
+    if after is not None:
+        ranges = _following(ranges, after)
+    messages = read_messages(tx, session_id, ranges, cleared, limit=limit)
+    return View(session_id, seq, head_seq, tuple(messages))
+
+
+def visible_now(tx: Transaction, session_id: str) -> tuple[list[Range], Cleared]:
+    """The ranges of the present view in view order, the last open-ended; and what is cleared."""
+    ranges = [(lo, hi) for lo, hi in tx.rows(_VISIBLE_SPANS, session_id=session_id)]
+    return ranges, _cleared_now(tx, session_id, ranges)
+
+
+def read_messages(
+    tx: Transaction,
+    session_id: str,
+    ranges: Sequence[Range],
+    cleared: Cleared,
+    *,
+    limit: int | None = None,
+) -> list[Message]:
+    """The messages in these ranges, in the ranges' order."""
+    if limit is None:
+        rows = tx.each(_SHOWN, bounds(session_id, ranges))
+    else:
+        rows = []
+        for lo, hi in ranges:
+            page = limit - len(rows)
+            if page <= 0:
+                break
+            rows += tx.rows(_SHOWN_PAGE, session_id=session_id, lo=lo, hi=hi, page=page)
+    if cleared:
+        return [_shown_cleared(row, cleared) for row in rows]
+    return [_shown(row) for row in rows]
+
+
+def read_controls(tx: Transaction, session_id: str, seq: int) -> list[Control]:
+    """The control rows up to a seq."""
+    rows = tx.rows(_CONTROLS, session_id=session_id, seq=seq)
+    try:
+        return [control_of(at, kind, decode(details)) for at, kind, details in rows]
+    except (ValueError, TypeError, AttributeError):
+        raise HistoryCorrupt(f"A control row of session {session_id!r} cannot be read.") from None
+
+
+def read_spans(tx: Transaction, session_id: str) -> list[Span]:
+    """The cached spans."""
+    return [Span(*row) for row in tx.rows(_SPANS, session_id=session_id)]
+
+
+def resolve_as_of(tx: Transaction, session_id: str, head: Standing, as_of: int | datetime) -> int:
+    """The seq that a point of the past names."""
+    if isinstance(as_of, datetime):
+        row = tx.row(_LAST_RECORDED, session_id=session_id, time=milliseconds(as_of))
+        return row[0] if row else 0
+    if not 0 <= as_of <= head.last_seq:
+        raise MessageNotFound(
+            f"Entry {as_of} does not exist: the log holds 1 to {head.last_seq}.",
+            candidates=(0, head.last_seq),
+        )
+    return as_of
+
+
+def milliseconds(when: datetime) -> int:
+    """A datetime as milliseconds since the epoch; one without a zone is refused."""
+    if when.tzinfo is None:
+        raise InvalidMessage("A datetime needs a time zone.", path="datetime")
+    since = when - EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000 + since.microseconds // 1_000
+
+
+def head_at(tx: Transaction, session_id: str, seq: int) -> int:
+    """The last fold entry up to a seq."""
+    row = tx.row(_HEAD_AT, session_id=session_id, seq=seq)
+    return row[0] if row else 0
+
+
+def totals(tx: Transaction, session_id: str, ranges: Sequence[Range]) -> tuple[int, int]:
+    """How many messages and bytes stand in these ranges, without reading them."""
+    signs = Counter(hi for _, hi in ranges)
+    signs.subtract(lo - 1 for lo, _ in ranges)
+    rows = tx.each(_TOTALS, [{"session_id": session_id, "seq": seq} for seq in signs])
+    messages = sum(signs[seq] * count for seq, count, _ in rows)
+    return messages, sum(signs[seq] * size for seq, _, size in rows)
+
+
+def cleared_at(controls: Sequence[Control], seq: int) -> Cleared:
+    """The cleared blocks right after entry `seq`."""
+    cleared: dict[int, dict[int, str]] = defaultdict(dict)
+    for (row, block), control in clearings_of(controls, seq).items():
+        cleared[row][block] = control.placeholder
+    return cleared
+
+
+def bounds(session_id: str, ranges: Iterable[Range]) -> list[dict[str, Any]]:
+    """The ranges as a statement's parameters."""
+    return [{"session_id": session_id, "lo": lo, "hi": hi} for lo, hi in ranges]
+
+
+def _cleared_now(tx: Transaction, session_id: str, ranges: Sequence[Range]) -> Cleared:
+    cleared: dict[int, dict[int, str]] = defaultdict(dict)
+    for seq, block, placeholder in tx.each(_CLEARED, bounds(session_id, ranges)):
+        cleared[seq][block] = placeholder
+    return cleared
+
+
+def _following(ranges: Sequence[Range], after: int) -> list[Range]:
+    for index, (lo, hi) in enumerate(ranges):
+        if lo <= after <= hi:
+            rest = [(after + 1, hi)] if after < hi else []
+            return [*rest, *ranges[index + 1 :]]
+    raise MessageNotFound(f"Entry {after} is not in this view.", candidates=())
+
+
+def _shown(row: Row) -> Message:
+    seq, kind, role, content, format_, ts, recorded_at, message_id, compaction_id = row
+    return Message(
+        seq,
+        _KINDS[kind],
+        role,
+        decode(content),
+        format_,
+        ts,
+        recorded_at,
+        message_id,
+        compaction_id,
+    )
+
+
+def _shown_cleared(row: Row, cleared: Cleared) -> Message:
+    message = _shown(row)
+    blocks = cleared.get(message.seq)
+    if not blocks:
+        return message
+    content = message.content
+    for block, placeholder in sorted(blocks.items()):
+        content = reader(message.format).clear(content, (block,), placeholder)
+    return message._replace(content=content, cleared=tuple(sorted(blocks)))
+
+
+def statements() -> dict[str, ClauseElement]:
+    """The statements on the path of every read, by name, for whoever checks their plans."""
+    return {"spans": _VISIBLE_SPANS, "rows": _SHOWN, "cleared": _CLEARED, "controls": _CONTROLS}

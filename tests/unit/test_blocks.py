@@ -1,0 +1,403 @@
+"""What each reader makes of its format, and what it leaves of a content."""
+
+import copy
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roocontext.errors import InvalidMessage
+from roocontext.log.blocks import READERS, calls, reader, results, text_of
+
+ANTHROPIC, OPENAI, GEMINI = reader("anthropic"), reader("openai"), reader("gemini")
+
+CALL = {"type": "tool_use", "id": "t1", "name": "read", "input": {"path": "secret"}}
+RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "secret", "is_error": True}
+
+
+def text(said):
+    return {"type": "text", "text": said}
+
+
+def test_an_unknown_format_is_refused_with_the_known_ones():
+    with pytest.raises(InvalidMessage, match="anthropic, gemini, openai") as caught:
+        reader("secret")
+    assert caught.value.path == "format"
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "content", "path"),
+    [
+        ("anthropic", "system", "x", "role"),
+        ("anthropic", "user", None, "content"),
+        ("anthropic", "user", {"type": "text"}, "content"),
+        ("anthropic", "user", [text("x"), "secret"], "content[1]"),
+        ("anthropic", "user", [{"text": "secret"}], "content[0].type"),
+        ("anthropic", "user", [{"type": 5}], "content[0].type"),
+        ("openai", "secret", {}, "role"),
+        ("openai", "user", "secret", "content"),
+        ("openai", "user", {"role": "assistant"}, "content.role"),
+        ("openai", "user", {"content": 5}, "content.content"),
+        ("openai", "user", {"content": ["secret"]}, "content.content[0]"),
+        ("openai", "assistant", {"content": "x", "tool_calls": {}}, "content.tool_calls"),
+        ("openai", "assistant", {"tool_calls": ["secret"]}, "content.tool_calls[0]"),
+        ("gemini", "assistant", {}, "role"),
+        ("gemini", "model", {"role": "user"}, "content.role"),
+        ("gemini", "model", {"parts": "secret"}, "content.parts"),
+        ("gemini", "model", {"parts": [{}, None]}, "content.parts[1]"),
+        ("gemini", "model", [], "content"),
+    ],
+)
+def test_what_cannot_be_a_message_is_refused(name, role, content, path):
+    with pytest.raises(InvalidMessage) as caught:
+        reader(name).check(role, content)
+    assert caught.value.path == path
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "content"),
+    [
+        ("anthropic", "user", ""),
+        ("anthropic", "assistant", []),
+        ("anthropic", "assistant", [{"type": "new", "x": [1]}, {"type": "text", "text": 5}]),
+        ("openai", "user", {}),
+        ("openai", "developer", {"role": "developer", "content": "x", "extra": 1}),
+        ("openai", "assistant", {"role": "assistant", "content": None, "tool_calls": None}),
+        ("openai", "tool", {"role": "tool", "tool_call_id": "t", "content": [{"type": "new"}]}),
+        ("openai", "function", {"role": "function", "name": "f", "content": "x"}),
+        ("gemini", "user", {}),
+        ("gemini", "system", {"role": "system", "parts": [{"text": "x"}]}),
+        ("gemini", "model", {"role": "model", "parts": [{"new": 1}, {}]}),
+    ],
+)
+def test_what_could_be_a_message_is_accepted(name, role, content):
+    reader(name).check(role, content)
+
+
+def test_anthropic_blocks_are_the_very_same():
+    content = [CALL, {"type": "new", "x": 1}]
+    role, blocks = ANTHROPIC.blocks("assistant", content)
+    assert role == "assistant"
+    assert all(block is stored for block, stored in zip(blocks, content, strict=True))
+    assert ANTHROPIC.blocks("user", "hi") == ("user", [text("hi")])
+
+
+def test_calls_results_and_text():
+    server = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
+    nested = {"type": "tool_result", "tool_use_id": "t2", "content": [text("out"), {"type": "x"}]}
+    blocks = [text("said"), CALL, server, RESULT, nested, {"type": "text", "text": None}]
+    assert calls(blocks) == [(1, "t1")]
+    assert results(blocks) == [(3, "t1"), (4, "t2")]
+    assert text_of(blocks) == "said\nsecret\nout"
+
+
+def test_openai_messages_as_blocks():
+    asked = {
+        "role": "assistant",
+        "content": "let me look",
+        "tool_calls": [
+            {"id": "a", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}},
+            {"id": "b", "type": "function", "function": {"name": "g", "arguments": '{"x": '}},
+            {"id": "c", "type": "function", "function": {"name": "h", "arguments": '{"x": NaN}'}},
+            {"id": "d", "type": "function", "function": {"name": "i", "arguments": "[1]"}},
+        ],
+    }
+    role, blocks = OPENAI.blocks("assistant", asked)
+    assert role == "assistant"
+    assert blocks[0] == text("let me look")
+    assert [(b["id"], b["name"], b["input"]) for b in blocks[1:]] == [
+        ("a", "f", {"x": 1}),
+        ("b", "g", {"arguments": '{"x": '}),
+        ("c", "h", {"arguments": '{"x": NaN}'}),
+        ("d", "i", {"arguments": "[1]"}),
+    ]
+    answer = {"role": "tool", "tool_call_id": "a", "content": "done"}
+    assert OPENAI.blocks("tool", answer) == (
+        "user",
+        [{"type": "tool_result", "tool_use_id": "a", "content": "done"}],
+    )
+    assert OPENAI.blocks("system", {"role": "system", "content": "be kind"}) == (
+        "user",
+        [text("be kind")],
+    )
+
+
+def test_openai_parts():
+    parts = [
+        {"type": "text", "text": "see"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+        {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
+        {"type": "input_audio", "input_audio": {"data": "AAAA"}},
+        {"type": "refusal", "refusal": "no"},
+    ]
+    _, blocks = OPENAI.blocks("user", {"role": "user", "content": parts})
+    base64 = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
+    assert blocks == [
+        text("see"),
+        {"type": "image", "source": base64},
+        {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}},
+        text("[input_audio attached]"),
+        text("no"),
+    ]
+
+
+def test_openai_assistant_that_only_calls_or_refuses():
+    assert OPENAI.blocks("assistant", {"content": "", "tool_calls": []}) == ("assistant", [])
+    assert OPENAI.blocks("assistant", {"content": None, "refusal": "no"})[1] == [text("no")]
+
+
+def test_gemini_messages_as_blocks():
+    asked = {
+        "role": "model",
+        "parts": [
+            {"text": "hm", "thought": True},
+            {"text": "let me look"},
+            {"functionCall": {"name": "f", "args": {"x": 1}}},
+            {"functionCall": {"id": "given", "name": "f", "args": {}}},
+            {"functionCall": {"name": "f"}, "thoughtSignature": "s"},
+        ],
+    }
+    role, blocks = GEMINI.blocks("model", asked)
+    assert role == "assistant"
+    assert blocks[0] == text("let me look")
+    assert [(b["id"], b["input"]) for b in blocks[1:]] == [
+        ("f#0", {"x": 1}),
+        ("given", {}),
+        ("f#1", {}),
+    ]
+    answer = {
+        "role": "user",
+        "parts": [
+            {"functionResponse": {"name": "f", "response": {"output": "é"}}},
+            {"functionResponse": {"id": "given", "name": "f", "response": {}}},
+            {"functionResponse": {"name": "f", "response": {"error": "no"}}},
+        ],
+    }
+    role, outputs = GEMINI.blocks("user", answer)
+    assert role == "user"
+    assert results(outputs) == [(0, "f#0"), (1, "given"), (2, "f#1")]
+    assert outputs[0]["content"] == '{"output":"é"}'
+
+
+def test_gemini_media_and_code():
+    parts = [
+        {"inlineData": {"mimeType": "image/png", "data": "AAAA"}},
+        {"inlineData": {"mimeType": "application/pdf", "data": "AAAA"}},
+        {"fileData": {"mimeType": "video/mp4", "fileUri": "x"}},
+        {"fileData": {}},
+        {"executableCode": {"code": "1+1"}},
+        {"new": 1},
+        {"text": ""},
+    ]
+    _, blocks = GEMINI.blocks("user", {"parts": parts})
+    source = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
+    assert blocks == [
+        {"type": "image", "source": source},
+        text("[application/pdf attached]"),
+        text("[video/mp4 attached]"),
+        text("[file attached]"),
+        text('{"code":"1+1"}'),
+    ]
+    assert GEMINI.blocks("user", {}) == ("user", [])
+
+
+def test_clearing_anthropic_outputs():
+    content = [RESULT, text("kept"), {**RESULT, "extra": 1}, {"type": "tool_result"}]
+    assert ANTHROPIC.outputs(content) == (0, 2)
+    cleared = ANTHROPIC.clear(content, [1, 2, 3, 9], "[cleared]")
+    assert cleared == [*content[:2], {**RESULT, "extra": 1, "content": "[cleared]"}, content[3]]
+    assert ANTHROPIC.clear("text", [0], "[cleared]") == "text"
+
+
+def test_clearing_openai_outputs():
+    answer = {"role": "tool", "tool_call_id": "a", "content": "done", "extra": 1}
+    assert OPENAI.outputs(answer) == (0,)
+    assert OPENAI.clear(answer, [0], "[cleared]") == {**answer, "content": "[cleared]"}
+    said = {"role": "user", "content": "x"}
+    assert OPENAI.outputs(said) == ()
+    assert OPENAI.clear(said, [0], "[cleared]") == said
+
+
+def test_clearing_gemini_outputs():
+    response = {"id": "a", "name": "f", "response": {"output": "done"}, "extra": 1}
+    content = {"role": "user", "parts": [{"text": "x"}, {"functionResponse": response, "more": 2}]}
+    assert GEMINI.outputs(content) == (1,)
+    cleared = {**response, "response": {"output": "[cleared]"}}
+    assert GEMINI.clear(content, [0, 1], "[cleared]") == {
+        "role": "user",
+        "parts": [{"text": "x"}, {"functionResponse": cleared, "more": 2}],
+    }
+
+
+def test_the_skeleton_of_anthropic_blocks():
+    content = [
+        {**text("secret"), "citations": ["secret"]},
+        {**CALL, "caller": "secret"},
+        RESULT,
+        {**RESULT, "is_error": "secret"},
+        {"type": "image", "source": {"data": "secret"}},
+        {"type": "thinking", "thinking": "secret", "signature": "secret"},
+        {"type": "tool_use", "id": ["secret"]},
+    ]
+    assert ANTHROPIC.skeleton("secret") == "[redacted]"
+    assert ANTHROPIC.skeleton(content) == [
+        text("[redacted]"),
+        {"type": "tool_use", "id": "t1", "name": "read", "input": {}},
+        {**RESULT, "content": "[redacted]"},
+        {"type": "tool_result", "tool_use_id": "t1", "content": "[redacted]"},
+        {"type": "image"},
+        {"type": "thinking"},
+        {"type": "tool_use", "input": {}},
+    ]
+
+
+def test_the_skeleton_of_openai_messages():
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "secret"}}
+    asked = {"role": "assistant", "content": None, "tool_calls": [call], "reasoning": "secret"}
+    bare = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    assert OPENAI.skeleton(asked) == {"role": "assistant", "content": None, "tool_calls": [bare]}
+    answer = {"role": "tool", "tool_call_id": "a", "name": "f", "content": [text("secret")]}
+    assert OPENAI.skeleton(answer) == {**answer, "content": "[redacted]"}
+
+
+def test_the_skeleton_of_gemini_messages():
+    parts = [
+        {"text": "secret", "thoughtSignature": "secret"},
+        {"text": "secret", "thought": True},
+        {"functionCall": {"id": "a", "name": "f", "args": {"x": "secret"}}},
+        {"functionResponse": {"name": "f", "response": {"output": "secret"}}},
+        {"inlineData": {"data": "secret"}},
+        {"secret": "secret"},
+    ]
+    assert GEMINI.skeleton({"role": "user", "parts": parts}) == {
+        "role": "user",
+        "parts": [
+            {"text": "[redacted]"},
+            {"text": "[redacted]", "thought": True},
+            {"functionCall": {"id": "a", "name": "f", "args": {}}},
+            {"functionResponse": {"name": "f", "response": {"output": "[redacted]"}}},
+            {"inlineData": {}},
+            {"text": "[redacted]"},
+        ],
+    }
+
+
+# Contents that `check` lets through and that are wrong in every way it does not look at.
+
+scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=4)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=5,
+)
+
+
+def holding(*keys):
+    """Dicts with some of these keys and anything as values."""
+    return st.fixed_dictionaries({}, optional=dict.fromkeys(keys, values | nested))
+
+
+tool_dicts = st.fixed_dictionaries({}, optional=dict.fromkeys(("id", "name", "args"), values))
+nested = st.one_of(
+    tool_dicts,
+    st.fixed_dictionaries({}, optional={"url": values, "mimeType": values, "data": values}),
+    st.fixed_dictionaries({}, optional={"name": values, "arguments": values, "response": values}),
+    st.lists(st.fixed_dictionaries({"type": st.just("text")}, optional={"text": values})),
+)
+block_types = st.sampled_from(["text", "tool_use", "tool_result", "image", "thinking", "new"])
+wrong_blocks = st.builds(
+    lambda kind, rest: {**rest, "type": kind},
+    block_types,
+    holding("text", "id", "name", "input", "tool_use_id", "content", "is_error"),
+)
+openai_parts = holding("type", "text", "image_url", "refusal")
+openai_calls = holding("id", "type", "function")
+gemini_parts = holding(
+    "text", "thought", "functionCall", "functionResponse", "inlineData", "fileData"
+)
+anthropic_cases = st.tuples(
+    st.just("anthropic"),
+    st.sampled_from(["user", "assistant"]),
+    st.text(max_size=5) | st.lists(wrong_blocks, max_size=4),
+)
+
+
+def openai_case(role, said, tool_calls, rest):
+    return "openai", role, {**rest, "role": role, "content": said, "tool_calls": tool_calls}
+
+
+openai_cases = st.builds(
+    openai_case,
+    st.sampled_from(["system", "developer", "user", "assistant", "tool", "function"]),
+    st.none() | st.text(max_size=5) | st.lists(openai_parts, max_size=3),
+    st.none() | st.lists(openai_calls, max_size=3),
+    holding("tool_call_id", "name", "refusal"),
+)
+gemini_cases = st.builds(
+    lambda role, parts: ("gemini", role, {"role": role, "parts": parts}),
+    st.sampled_from(["user", "model", "function"]),
+    st.none() | st.lists(gemini_parts, max_size=4),
+)
+cases = st.one_of(anthropic_cases, openai_cases, gemini_cases)
+
+
+@given(cases)
+def test_no_function_fails_on_what_check_lets_through(case):
+    name, role, content = case
+    before = copy.deepcopy(content)
+    its = reader(name)
+    its.check(role, content)
+    speaker, blocks = its.blocks(role, content)
+    assert speaker in {"user", "assistant"}
+    assert all(isinstance(block, dict) for block in blocks)
+    assert isinstance(text_of(blocks), str)
+    assert all(blocks[index]["type"] == "tool_use" for index, _ in calls(blocks))
+    assert all(blocks[index]["type"] == "tool_result" for index, _ in results(blocks))
+    assert content == before
+
+
+@given(cases)
+def test_clearing_changes_the_outputs_and_nothing_else(case):
+    name, role, content = case
+    before = copy.deepcopy(content)
+    its = reader(name)
+    indices = its.outputs(content)
+    cleared = its.clear(content, indices, "[cleared]")
+    its.check(role, cleared)
+    assert content == before
+    assert its.outputs(cleared) == indices
+    assert its.clear(content, (), "[cleared]") == content
+    assert its.clear(cleared, indices, "[cleared]") == cleared
+    outputs = [b for b in its.blocks(role, cleared)[1] if b.get("type") == "tool_result"]
+    assert sum("[cleared]" in str(b.get("content")) for b in outputs) >= len(indices)
+
+
+@given(cases)
+def test_a_skeleton_is_a_message_and_its_own_skeleton(case):
+    name, role, content = case
+    its = reader(name)
+    skeleton = its.skeleton(content)
+    its.check(role, skeleton)
+    assert its.skeleton(skeleton) == skeleton
+    said, bare = its.blocks(role, content), its.blocks(role, skeleton)
+    assert bare[0] == said[0]
+    assert calls(bare[1]) == calls(said[1]) or name != "anthropic"
+    assert [tool_id for _, tool_id in calls(bare[1])] == [i for _, i in calls(said[1])]
+    assert [tool_id for _, tool_id in results(bare[1])] == [i for _, i in results(said[1])]
+
+
+@given(st.sampled_from(sorted(READERS)), st.text("xyz", min_size=5, max_size=9))
+def test_a_skeleton_holds_no_text(name, secret):
+    contents = {
+        "anthropic": [
+            text(secret),
+            {**CALL, "input": {secret: secret}},
+            {"type": "x", "y": secret},
+        ],
+        "openai": {"role": "user", "content": secret, "extra": secret},
+        "gemini": {"role": "user", "parts": [{"text": secret}, {"executableCode": secret}]},
+    }
+    assert secret not in json.dumps(reader(name).skeleton(contents[name]))

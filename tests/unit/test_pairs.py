@@ -1,0 +1,155 @@
+"""Which result answers which call, and what must stay together."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roocontext.log.pairs import Pair, pairs, partners, split, turns
+
+
+def call(tool_id):
+    return {"type": "tool_use", "id": tool_id, "name": "read", "input": {}}
+
+
+def result(tool_id):
+    return {"type": "tool_result", "tool_use_id": tool_id, "content": "ok"}
+
+
+TEXT = {"type": "text", "text": "hello"}
+
+
+def asks(*ids):
+    return ("assistant", [call(i) for i in ids])
+
+
+def answers(*ids):
+    return ("user", [result(i) for i in ids])
+
+
+def says(role="user"):
+    return (role, [TEXT])
+
+
+def test_a_result_answers_the_call_before_it():
+    assert pairs([says(), asks("a"), answers("a")]) == [Pair((1, 0), (2, 0), "a")]
+
+
+def test_parallel_calls_in_any_order_of_results():
+    assert pairs([asks("a", "b"), answers("b"), answers("a")]) == [
+        Pair((0, 1), (1, 0), "b"),
+        Pair((0, 0), (2, 0), "a"),
+    ]
+
+
+def test_an_id_that_is_used_again_pairs_with_the_latest_call():
+    messages = [asks("a"), answers("a"), asks("a"), says(), asks("a"), answers("a"), answers("a")]
+    assert [(pair.call[0], pair.result[0]) for pair in pairs(messages)] == [(0, 1), (4, 5), (2, 6)]
+
+
+def test_equal_ids_in_one_message_are_answered_in_order():
+    assert [pair.call for pair in pairs([asks("a", "a"), answers("a", "a")])] == [(0, 0), (0, 1)]
+
+
+def test_only_the_assistant_calls_and_only_the_user_answers():
+    assert pairs([("user", [call("a")]), answers("a")]) == []
+    assert pairs([asks("a"), ("assistant", [result("a")])]) == []
+
+
+def test_no_result_before_its_call():
+    assert pairs([answers("a"), asks("a")]) == []
+
+
+def test_ill_typed_blocks_pair_with_nothing():
+    broken = [{"type": "tool_use"}, {"type": "tool_use", "id": 5}, {"type": ["tool_use"]}]
+    assert pairs([("assistant", broken), ("user", [{"type": "tool_result"}])]) == []
+
+
+def test_partners_of_parallel_results_are_partners_too():
+    messages = [says(), asks("a", "b"), answers("a"), answers("b"), says(), asks("c")]
+    assert partners(messages) == {1: {2, 3}, 2: {1, 3}, 3: {1, 2}}
+
+
+def test_partners_over_a_message_that_answers_two():
+    messages = [asks("a"), asks("b"), answers("a", "b")]
+    assert partners(messages) == {0: {1, 2}, 1: {0, 2}, 2: {0, 1}}
+
+
+def test_split_names_the_pairs_that_would_be_torn():
+    messages = [says(), asks("a"), answers("a"), asks("b"), answers("b")]
+    assert split(messages, {0, 1, 2}) == []
+    assert [pair.id for pair in split(messages, {0, 1})] == ["a"]
+    assert [pair.id for pair in split(messages, range(2, 4))] == ["a", "b"]
+
+
+def test_turns_begin_where_the_user_says_something():
+    both = ("user", [result("b"), TEXT])
+    messages = [says(), asks("a"), answers("a"), asks("b"), both, says("assistant"), says()]
+    assert turns(messages) == [range(4), range(4, 6), range(6, 7)]
+
+
+def test_what_stands_before_the_first_turn_belongs_to_none():
+    assert turns([says("assistant"), answers("a"), says()]) == [range(2, 3)]
+    assert turns([says("assistant"), ("user", [])]) == []
+    assert turns([]) == []
+
+
+histories = st.lists(
+    st.tuples(
+        st.sampled_from(["user", "assistant"]),
+        st.lists(
+            st.one_of(
+                st.builds(call, st.sampled_from("abc")),
+                st.builds(result, st.sampled_from("abc")),
+                st.just(TEXT),
+                st.just({"type": "tool_use", "id": None}),
+            ),
+            max_size=4,
+        ),
+    ),
+    max_size=12,
+)
+
+
+def naive(messages):
+    """The definition, word by word."""
+    answered, found = set(), []
+    for r, (role, blocks) in enumerate(messages):
+        for b, block in enumerate(blocks):
+            if role != "user" or block["type"] != "tool_result":
+                continue
+            candidates = [
+                (c, k)
+                for c, (speaker, said) in enumerate(messages[:r])
+                for k, asked in enumerate(said)
+                if speaker == "assistant"
+                and asked["type"] == "tool_use"
+                and asked["id"] == block["tool_use_id"]
+                and (c, k) not in answered
+            ]
+            if candidates:
+                latest = max(c for c, _ in candidates)
+                chosen = min(place for place in candidates if place[0] == latest)
+                answered.add(chosen)
+                found.append(Pair(chosen, (r, b), block["tool_use_id"]))
+    return found
+
+
+@given(histories)
+def test_pairs_are_the_definition(messages):
+    assert pairs(messages) == naive(messages)
+
+
+@given(histories, st.sets(st.integers(0, 11)))
+def test_hiding_with_all_partners_splits_nothing(messages, chosen):
+    together = partners(messages)
+    hidden = chosen.union(*(together.get(index, set()) for index in chosen))
+    assert split(messages, hidden) == []
+    assert all(index not in group for index, group in together.items())
+    assert all(index in together[other] for index, group in together.items() for other in group)
+
+
+@given(histories)
+def test_turns_cover_everything_after_the_first(messages):
+    found = turns(messages)
+    if found:
+        covered = [index for turn in found for index in turn]
+        assert covered == list(range(found[0].start, len(messages)))

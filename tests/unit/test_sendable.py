@@ -1,0 +1,512 @@
+"""Law L5: whatever the log holds, what goes out is what a provider accepts."""
+
+import copy
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from provider_rules import violations
+from roocontext.log.entries import Kind, Message
+from roocontext.log.sendable import OPENING, UNANSWERED, Repair, Rule, sendable
+
+
+def message(seq, role, content, form="anthropic"):
+    return Message(seq, Kind.MESSAGE, role, content, form, None, 0, None, None)
+
+
+def history(*rows):
+    return [message(seq, *row) for seq, row in enumerate(rows, 1)]
+
+
+def text(said="hello"):
+    return {"type": "text", "text": said}
+
+
+def call(tool_id="a", **more):
+    return {"type": "tool_use", "id": tool_id, "name": "read", "input": {}, **more}
+
+
+def result(tool_id="a", content="ok", **more):
+    return {"type": "tool_result", "tool_use_id": tool_id, "content": content, **more}
+
+
+def unanswered(tool_id="a"):
+    return result(tool_id, UNANSWERED, is_error=True)
+
+
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "sig"}
+HIDDEN = {"type": "redacted_thinking", "data": "AAAA"}
+
+
+def sent(*rows):
+    """The outgoing (role, content) and (seq, rule, block) of a history, checked."""
+    out = sendable(history(*rows))
+    assert violations(out.messages) == []
+    said = [(it["role"], it["content"]) for it in out.messages]
+    return said, [(it.seq, it.rule, it.block) for it in out.repairs]
+
+
+def test_nothing_to_repair_goes_out_as_the_very_same_objects():
+    rows = [
+        ("user", "hi"),
+        ("assistant", [THOUGHT, text(), call("a"), call("b")]),
+        ("user", [result("b", []), result("a", [text()]), text()]),
+        ("assistant", [HIDDEN, {"type": "new", "x": 1}]),
+        ("user", [text(), {"type": "image", "source": {}}]),
+        ("assistant", [call("c")]),
+    ]
+    out = sendable(history(*rows))
+    assert out.repairs == ()
+    assert [it["role"] for it in out.messages] == [role for role, _ in rows]
+    assert all(
+        it["content"] is content for it, (_, content) in zip(out.messages, rows, strict=True)
+    )
+
+
+def test_an_empty_history_is_an_empty_list():
+    assert sent() == ([], [])
+
+
+def test_the_assistant_never_opens():
+    assert sent(("assistant", "hi")) == (
+        [("user", OPENING), ("assistant", "hi")],
+        [(1, Rule.OPENING, None)],
+    )
+
+
+def test_messages_of_one_role_are_merged():
+    assert sent(("user", "one"), ("user", [text("two")]), ("assistant", "three")) == (
+        [("user", [text("one"), text("two")]), ("assistant", "three")],
+        [(2, Rule.MERGED, None)],
+    )
+
+
+def test_parallel_calls_and_results_that_stand_in_rows_of_their_own():
+    said, repairs = sent(
+        ("user", "go"),
+        ("assistant", [call("a")]),
+        ("assistant", [call("b")]),
+        ("user", [result("a")]),
+        ("user", [result("b")]),
+    )
+    assert said[1:] == [
+        ("assistant", [call("a"), call("b")]),
+        ("user", [result("a"), result("b")]),
+    ]
+    assert repairs == [(3, Rule.MERGED, None), (5, Rule.MERGED, None)]
+
+
+def test_what_is_empty_or_blank_is_left_out():
+    said, repairs = sent(
+        ("user", "go"), ("assistant", []), ("user", " \n"), ("assistant", [text(""), text("x")])
+    )
+    assert said == [("user", "go"), ("assistant", [text("x")])]
+    assert repairs == [
+        (2, Rule.EMPTY, None),
+        (3, Rule.EMPTY, None),
+        (3, Rule.BLANK, 0),
+        (4, Rule.BLANK, 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "text"},
+        {"type": "text", "text": 5},
+        {"type": "tool_use", "name": "f", "input": {}},
+        {"type": "tool_use", "id": "a", "input": {}},
+        {"type": "tool_use", "id": "a", "name": "", "input": {}},
+        {"type": "tool_use", "id": 5, "name": "f", "input": {}},
+        {"type": ["tool_use"]},
+    ],
+)
+def test_malformed_blocks_are_left_out(block):
+    said, repairs = sent(("user", "go"), ("assistant", [text(), block]))
+    assert said == [("user", "go"), ("assistant", [text()])]
+    assert repairs == [(2, Rule.MALFORMED, 1)]
+
+
+def test_blocks_of_the_other_role_are_left_out():
+    said, repairs = sent(
+        ("user", [text(), call(), THOUGHT]), ("assistant", [text(), result()]), ("user", [result()])
+    )
+    assert said == [("user", [text()]), ("assistant", [text()])]
+    assert repairs == [
+        (1, Rule.MISPLACED, 1),
+        (1, Rule.MISPLACED, 2),
+        (2, Rule.MISPLACED, 1),
+        (3, Rule.EMPTY, None),
+        (3, Rule.ORPHAN, 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "thinking"},
+        {"type": "redacted_thinking"},
+        {"type": "thinking", "thinking": "hm"},
+        {"type": "thinking", "thinking": "hm", "signature": None},
+        {"type": "redacted_thinking", "data": 5},
+        {**THOUGHT, "thinking": "\ud800"},
+        {**HIDDEN, "\udfff": 1},
+    ],
+)
+def test_thinking_is_byte_exact_or_left_out(block):
+    said, repairs = sent(("user", "go"), ("assistant", [block, text()]))
+    assert said[1] == ("assistant", [text()])
+    assert repairs == [(2, Rule.THINKING, 0)]
+
+
+def test_thinking_that_came_to_nothing_is_left_out():
+    said, repairs = sent(
+        ("user", "go"), ("assistant", [THOUGHT, HIDDEN]), ("user", "on"), ("assistant", [THOUGHT])
+    )
+    assert said == [("user", [text("go"), text("on")])]
+    assert repairs == [
+        (2, Rule.TRAILING, 0),
+        (2, Rule.TRAILING, 1),
+        (3, Rule.MERGED, None),
+        (4, Rule.TRAILING, 0),
+    ]
+
+
+def test_thinking_in_a_row_of_its_own_stays_before_what_follows():
+    said, _ = sent(("user", "go"), ("assistant", [THOUGHT]), ("assistant", [call()]))
+    assert said[1] == ("assistant", [THOUGHT, call()])
+
+
+def test_lone_surrogates_are_replaced_at_any_depth():
+    before = [call(input={"\ud800k": ["a\udfffb", "é😀\0"]}, caller="\udc00")]
+    said, repairs = sent(("user", "go"), ("assistant", before))
+    after = [call(input={"\ufffdk": ["a\ufffdb", "é😀\0"]}, caller="\ufffd")]
+    assert said[1] == ("assistant", after)
+    assert repairs == [(2, Rule.SURROGATE, 0)]
+    assert before[0]["caller"] == "\udc00"
+    assert sent(("user", "\ud800"))[0] == [("user", [text("\ufffd")])]
+
+
+def test_input_that_is_no_object_goes_out_empty():
+    said, repairs = sent(("user", "go"), ("assistant", [call(input="x")]))
+    assert said[1] == ("assistant", [call()])
+    assert repairs == [(2, Rule.INPUT, 0)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([text(" "), text("x")], [text("x")]),
+        ([text("")], []),
+        ([result("z"), "x", {"type": "text"}, {"type": "image", "source": {}}], ...),
+        (None, []),
+        ({"x": 1}, []),
+    ],
+)
+def test_the_content_of_a_result_is_freed_of_what_is_refused(before, after):
+    after = [{"type": "image", "source": {}}] if after is ... else after
+    said, repairs = sent(
+        ("user", "go"), ("assistant", [call()]), ("user", [result(content=before)])
+    )
+    assert said[2] == ("user", [result(content=after)])
+    assert repairs == [(3, Rule.OUTPUT, 0)]
+
+
+def test_what_a_redaction_leaves_of_an_image_says_so():
+    bare = [{"type": "image"}, {"type": "document"}, {"type": "web_search_tool_result"}]
+    said, repairs = sent(("user", [*bare, {"type": "new"}]))
+    assert said == [("user", [text("[redacted]")] * 3 + [{"type": "new"}])]
+    assert repairs == [(1, Rule.REDACTED, index) for index in range(3)]
+
+
+def test_an_unanswered_call_gets_a_result_that_says_so():
+    said, repairs = sent(("user", "go"), ("assistant", [text(), call()]), ("user", "stop"))
+    assert said[2] == ("user", [unanswered(), text("stop")])
+    assert repairs == [(2, Rule.UNANSWERED, 1)]
+
+
+def test_a_call_at_the_very_end_waits():
+    assert sent(("user", "go"), ("assistant", [call()]))[1] == []
+    assert sent(("user", "go"), ("assistant", [call()]), ("user", ""))[0][-1][0] == "assistant"
+
+
+def test_a_partly_answered_last_message_is_completed():
+    said, repairs = sent(
+        ("user", "go"), ("assistant", [call("a"), call("b")]), ("user", [result("b")])
+    )
+    assert said[2] == ("user", [result("b"), unanswered("a")])
+    assert repairs == [(2, Rule.UNANSWERED, 0)]
+
+
+def test_a_late_result_is_moved_behind_its_call():
+    said, repairs = sent(
+        ("user", "go"),
+        ("assistant", [call("a"), call("b")]),
+        ("user", [result("b"), text("wait")]),
+        ("assistant", "waiting"),
+        ("user", [result("a")]),
+        ("assistant", "done"),
+    )
+    assert said[2:] == [
+        ("user", [result("b"), result("a"), text("wait")]),
+        ("assistant", [text("waiting"), text("done")]),
+    ]
+    assert repairs == [(5, Rule.HOISTED, 0), (6, Rule.MERGED, None)]
+
+
+def test_results_stand_first_in_their_message():
+    said, repairs = sent(
+        ("user", "go"), ("assistant", [call()]), ("user", [text(), result()]), ("assistant", "x")
+    )
+    assert said[2] == ("user", [result(), text()])
+    assert repairs == [(3, Rule.HOISTED, 1)]
+
+
+def test_orphans_and_duplicates_are_left_out():
+    said, repairs = sent(
+        ("user", [result("z"), text()]),
+        ("assistant", [call()]),
+        ("user", [result(), result(content="again")]),
+        ("assistant", "x"),
+        ("user", [result("y")]),
+    )
+    assert said == [
+        ("user", [text()]),
+        ("assistant", [call()]),
+        ("user", [result()]),
+        ("assistant", "x"),
+    ]
+    assert repairs == [
+        (1, Rule.ORPHAN, 0),
+        (3, Rule.DUPLICATE, 1),
+        (5, Rule.EMPTY, None),
+        (5, Rule.ORPHAN, 0),
+    ]
+
+
+def test_a_tool_id_that_is_used_again_is_renamed_with_its_result():
+    said, repairs = sent(
+        ("user", "go"),
+        ("assistant", [call("a")]),
+        ("user", [result("a")]),
+        ("assistant", [call("a")]),
+        ("user", [result("a")]),
+        ("assistant", [call("a_2"), call("")]),
+    )
+    assert said[3:] == [
+        ("assistant", [call("a_2")]),
+        ("user", [result("a_2")]),
+        ("assistant", [call("a_2_2"), call("call")]),
+    ]
+    assert repairs == [
+        (seq, Rule.RENAMED, block) for seq, block in [(4, 0), (5, 0), (6, 0), (6, 1)]
+    ]
+
+
+def test_characters_that_providers_refuse_in_tool_ids_are_replaced():
+    said, repairs = sent(
+        ("user", "go"), ("assistant", [call("f.g:0")]), ("user", [result("f.g:0")])
+    )
+    assert said[1:] == [("assistant", [call("f_g_0")]), ("user", [result("f_g_0")])]
+    assert repairs == [(2, Rule.RENAMED, 0), (3, Rule.RENAMED, 0)]
+
+
+def test_foreign_formats_are_converted_and_that_is_no_repair():
+    def asked(*ids):
+        function = {"name": "f", "arguments": "{}"}
+        calls = [{"id": i, "type": "function", "function": function} for i in ids]
+        return ("assistant", {"role": "assistant", "content": "", "tool_calls": calls}, "openai")
+
+    def answer(tool_id):
+        content = {"role": "tool", "tool_call_id": tool_id, "content": "ok"}
+        return ("tool", content, "openai")
+
+    def said(role, *parts):
+        return (role, {"role": role, "parts": list(parts)}, "gemini")
+
+    out, repairs = sent(
+        ("user", {"role": "user", "content": "go"}, "openai"),
+        asked("a", "b"),
+        answer("a"),
+        answer("b"),
+        said("model", {"functionCall": {"name": "g", "args": {}}}),
+        said("user", {"functionResponse": {"name": "g", "response": {}}}),
+        said("model", {"functionCall": {"name": "g", "args": {}}}),
+    )
+    assert repairs == []
+    assert out[2] == ("user", [result("a"), result("b")])
+    assert [block["id"] for block in out[3][1] + out[5][1]] == ["g_0", "g_0_2"]
+
+
+def test_the_order_of_repairs_is_that_of_seq_and_block():
+    rows = history(("user", [text(""), text("\ud800"), text("")]), ("user", ""))
+    assert sendable(rows).repairs == (
+        Repair(1, Rule.BLANK, 0),
+        Repair(1, Rule.SURROGATE, 1),
+        Repair(1, Rule.BLANK, 2),
+        Repair(2, Rule.EMPTY),
+        Repair(2, Rule.BLANK, 0),
+    )
+
+
+# Histories as nasty as they come: any block in any role, few ids, everything ill-typed.
+
+ids = st.sampled_from(["a", "b", "c", "a_2", "", "x.y", "\ud800"])
+strings = st.sampled_from(["x", "", " \n", "\ud83d", "é", "y\udc00"])
+odd = st.sampled_from([None, 5, [], {}, ["x"], {"k\ud800": "v"}, True])
+
+
+def field(usual):
+    return st.one_of(usual, usual, usual, odd)
+
+
+texts = st.builds(text, field(strings))
+thinkings = st.one_of(
+    st.just(THOUGHT),
+    st.just(HIDDEN),
+    st.just({"type": "thinking"}),
+    st.builds(lambda said, sig: {**THOUGHT, "thinking": said, "signature": sig}, strings, odd),
+)
+calling = st.builds(call, field(ids), input=field(st.dictionaries(strings, strings, max_size=2)))
+inner = st.lists(st.one_of(texts, thinkings, st.just({"type": "image", "source": {}}), odd))
+resulting = st.builds(result, field(ids), st.one_of(strings, inner, odd))
+others = st.one_of(
+    st.sampled_from([{"type": "image"}, {"type": "document"}, {"type": "new"}, {"type": "text"}]),
+    st.builds(lambda key: {"type": "new", key: 1}, strings),
+    st.just({"type": "server_tool_use", "id": "a", "name": "web_search", "input": {}}),
+)
+any_block = st.one_of(texts, thinkings, calling, calling, resulting, resulting, resulting, others)
+
+
+def openai_row(role, said, tool_id, named):
+    function = {"name": named, "arguments": said}
+    calls = [{"id": tool_id, "type": "function", "function": function}] * (role == "assistant")
+    content = {"role": role, "content": said, "tool_calls": calls, "tool_call_id": tool_id}
+    return role, content, "openai"
+
+
+def gemini_row(role, parts):
+    return role, {"role": role, "parts": parts}, "gemini"
+
+
+gemini_tools = st.fixed_dictionaries({"name": field(strings)}, optional={"id": field(ids)})
+gemini_parts = st.one_of(
+    st.fixed_dictionaries({"text": field(strings)}),
+    st.fixed_dictionaries({"functionCall": gemini_tools}),
+    st.fixed_dictionaries({"functionResponse": gemini_tools}),
+    st.just({"text": "x", "thought": True}),
+)
+anthropic_rows = st.tuples(
+    st.sampled_from(["user", "assistant"]),
+    st.one_of(strings, st.lists(any_block, max_size=4)),
+)
+foreign_rows = st.one_of(
+    st.builds(
+        openai_row,
+        st.sampled_from(["user", "assistant", "tool", "system"]),
+        field(strings).filter(lambda said: said is None or isinstance(said, str)),
+        field(ids),
+        field(strings),
+    ),
+    st.builds(gemini_row, st.sampled_from(["user", "model"]), st.lists(gemini_parts, max_size=3)),
+)
+plausible_rows = st.one_of(
+    st.builds(lambda *ids: ("assistant", [call(i) for i in ids]), ids, ids),
+    st.builds(lambda *ids: ("user", [result(i) for i in ids]), ids, ids),
+    st.builds(lambda i: ("assistant", [THOUGHT, text("y"), call(i)]), ids),
+    st.builds(lambda i: ("user", [result(i)]), ids),
+    st.sampled_from([("user", "hi"), ("assistant", "ho"), ("assistant", [THOUGHT])]),
+)
+nasty = st.lists(st.one_of(anthropic_rows, plausible_rows), max_size=12)
+nastier = st.lists(st.one_of(anthropic_rows, plausible_rows, foreign_rows), max_size=12)
+
+
+@given(nastier)
+def test_whatever_the_log_holds_goes_out_acceptable(rows):
+    before = copy.deepcopy(rows)
+    out = sendable(history(*rows))
+    assert violations(out.messages) == []
+    assert rows == before
+
+
+@given(nastier)
+def test_thinking_goes_out_as_it_is_stored_and_in_order(rows):
+    stored = [
+        block
+        for _, content, *form in rows
+        if not form and isinstance(content, list)
+        for block in content
+    ]
+    position = 0
+    for it in sendable(history(*rows)).messages:
+        for block in it["content"] if isinstance(it["content"], list) else ():
+            if block["type"] in {"thinking", "redacted_thinking"}:
+                position = next(i for i in range(position, len(stored)) if stored[i] is block) + 1
+
+
+@given(nastier)
+def test_what_goes_out_needs_no_repair(rows):
+    once = sendable(history(*rows))
+    again = sendable(history(*((it["role"], it["content"]) for it in once.messages)))
+    assert again.repairs == ()
+    assert again.messages == once.messages
+
+
+@given(nasty)
+def test_no_repair_is_told_if_and_only_if_nothing_changed(rows):
+    out = sendable(history(*rows))
+    same = len(out.messages) == len(rows) and all(
+        it["role"] == role and it["content"] is content
+        for it, (role, content) in zip(out.messages, rows, strict=False)
+    )
+    assert same == (not out.repairs)
+
+
+@given(nastier)
+def test_repairs_name_rows_and_blocks_that_are_there_and_no_content(rows):
+    for repair in sendable(history(*rows)).repairs:
+        assert 1 <= repair.seq <= len(rows)
+        content = rows[repair.seq - 1][1]
+        if repair.block is not None and isinstance(content, list):
+            assert 0 <= repair.block < len(content)
+        assert set(json.loads(json.dumps([repair.seq, repair.rule, repair.block]))) <= {
+            repair.seq,
+            str(repair.rule),
+            repair.block,
+        }
+
+
+@given(nastier)
+def test_every_answered_call_keeps_its_own_result(rows):
+    numbered = copy.deepcopy(rows)
+    kept = []
+    for number, (_, content, *form) in enumerate(numbered):
+        for index, block in enumerate(content if isinstance(content, list) and not form else ()):
+            if block.get("type") == "tool_result":
+                block["content"] = f"{number}.{index}"
+                kept.append(f"{number}.{index}")
+    out = sendable(history(*numbered))
+    dropped = {Rule.ORPHAN, Rule.DUPLICATE, Rule.MALFORMED, Rule.MISPLACED}
+    gone = {f"{it.seq - 1}.{it.block}" for it in out.repairs if it.rule in dropped}
+    going = [
+        block["content"]
+        for it in out.messages
+        if isinstance(it["content"], list)
+        for block in it["content"]
+        if block["type"] == "tool_result"
+    ]
+    for output in kept:
+        assert going.count(output) == (output not in gone)
+
+
+@given(nasty, anthropic_rows | plausible_rows)
+def test_an_append_without_late_results_keeps_the_prefix(rows, row):
+    before = sendable(history(*rows))
+    after = sendable(history(*rows, row))
+    late = {(it.seq, it.rule) for it in after.repairs} & {(len(rows) + 1, Rule.HOISTED)}
+    revived = any(it.rule is Rule.UNANSWERED for it in before.repairs)
+    if not late or not revived:
+        settled = before.messages[:-1]
+        assert after.messages[: len(settled)] == settled
