@@ -127,7 +127,7 @@ def _indexes() -> None:
     _partial("entries_message_id", "entries", "session_id, message_id, seq", "message_id")
     _partial("entries_control", "entries", "session_id, seq", "details")
     _partial("entries_notes", "entries", "session_id, note, target, seq", "note")
-    op.create_index("entries_hash", "entries", ["hash"])
+    op.execute("CREATE INDEX entries_first ON entries (hash) WHERE seq = 1")
     op.execute(
         "CREATE INDEX spans_visible ON spans (session_id, position) WHERE condense_parent IS NULL"
         " AND truncation_parent IS NULL AND rewound_by IS NULL"

@@ -9,7 +9,7 @@ from typing import Any
 
 from roocontext.log.blocks import reader
 from roocontext.log.chain import Sealed, content_digest, entry_digest
-from roocontext.log.encoding import check_id, check_integer, encode, plain
+from roocontext.log.encoding import check_id, check_integer, encode, encode_plain
 from roocontext.log.entries import MESSAGE_KINDS, Control, Kind, NewMessage
 
 Salts = Callable[[], bytes]
@@ -36,29 +36,6 @@ class Draft:
         return self.sealed.kind == Kind.NOTE
 
 
-def checked(message: NewMessage) -> NewMessage:
-    """The message with plain content, or the error that says why it cannot be stored."""
-    check_id("role", message.role)
-    content, usage = plain(message.content), plain(message.usage)
-    reader(message.format).check(message.role, content)
-    for name in ("message_id", "client_id", "model"):
-        value = getattr(message, name)
-        if value is not None:
-            check_id(name, value)
-    if message.ts is not None:
-        check_integer("ts", message.ts)
-    return NewMessage(
-        message.role,
-        content,
-        message.format,
-        message.ts,
-        message.message_id,
-        message.client_id,
-        message.model,
-        usage,
-    )
-
-
 def message_draft(
     message: NewMessage,
     *,
@@ -68,26 +45,27 @@ def message_draft(
     compaction_id: str | None = None,
     details: str | None = None,
 ) -> Draft:
-    """A checked message, summary, marker or companion, ready to be chained."""
-    content = encode(message.content)
+    """A message, summary, marker or companion, or the error that says why it cannot be stored."""
+    content, text = encode_plain(message.content)
+    _check(message, content)
     return _draft(
         Sealed(
-            kind=kind.value,
-            format=message.format,
-            role=message.role,
-            ts=message.ts,
-            recorded_at=now,
-            message_id=message.message_id,
-            client_id=message.client_id,
-            model=message.model,
-            usage=None if message.usage is None else encode(message.usage, "usage"),
-            compaction_id=compaction_id,
-            note=None,
-            target=None,
-            details=details,
-            size=len(content),
+            kind.value,
+            message.format,
+            message.role,
+            message.ts,
+            now,
+            message.message_id,
+            message.client_id,
+            message.model,
+            None if message.usage is None else encode_plain(message.usage, "usage")[1],
+            compaction_id,
+            None,
+            None,
+            details,
+            len(text),
         ),
-        content,
+        text,
         salts,
     )
 
@@ -130,6 +108,17 @@ def control_of(seq: int, kind: str, details: Mapping[str, Any]) -> Control:
         placeholder=details.get("placeholder", ""),
         to=details.get("to"),
     )
+
+
+def _check(message: NewMessage, content: Any) -> None:
+    check_id("role", message.role)
+    reader(message.format).check(message.role, content)
+    for name in ("message_id", "client_id", "model"):
+        value = getattr(message, name)
+        if value is not None:
+            check_id(name, value)
+    if message.ts is not None:
+        check_integer("ts", message.ts)
 
 
 def _bare(

@@ -37,6 +37,18 @@ def encode(value: Any, path: str = "content") -> str:
     raise InvalidMessage(f"{where}: {why}.", path=where)
 
 
+def encode_plain(value: Any, path: str = "content") -> tuple[Any, str]:
+    """A value without the models of an SDK, and its text."""
+    try:
+        return value, encode(value, path)
+    except InvalidMessage as refused:
+        try:
+            bare = plain(value)
+        except RecursionError:
+            raise refused from None
+        return bare, encode(bare, path)
+
+
 def decode(text: str) -> Any:
     """The value of a text made by `encode`."""
     try:

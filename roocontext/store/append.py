@@ -15,7 +15,8 @@ from roocontext.errors import DuplicateMessage, SessionNotFound, SessionPurged, 
 from roocontext.log.chain import link
 from roocontext.log.draft import Draft
 from roocontext.log.encoding import decode
-from roocontext.store.engines import Database, Transaction, UniqueViolation
+from roocontext.store.database import Database, Transaction
+from roocontext.store.faults import UniqueViolation
 from roocontext.store.schema import entries, sessions, spans
 
 
@@ -172,10 +173,10 @@ def write(
         head_seq = head_seq if draft.is_note else seq
         if draft.is_message:
             messages, size = messages + 1, size + draft.sealed.size
-        rows.append(
-            _given(session_id, draft)
-            | {"seq": seq, "hash": hash_, "messages_total": messages, "bytes_total": size}
-        )
+        row = _given(session_id, draft)
+        row["seq"], row["hash"] = seq, hash_
+        row["messages_total"], row["bytes_total"] = messages, size
+        rows.append(row)
         receipts.append(Receipt(session_id, seq, hash_.hex(), head_seq))
     if len(rows) == 1:
         tx.run(_INSERT, **rows[0])
@@ -217,12 +218,11 @@ def _append_in_one_statement(
 
 
 def _given(session_id: str, draft: Draft) -> dict[str, Any]:
-    return draft.sealed._asdict() | {
-        "session_id": session_id,
-        "content": draft.content,
-        "salt": draft.salt,
-        "content_digest": draft.content_digest,
-    }
+    row = draft.sealed._asdict()
+    row["session_id"] = session_id
+    row["content"], row["salt"] = draft.content, draft.salt
+    row["content_digest"] = draft.content_digest
+    return row
 
 
 def _head(session_id: str, row: tuple[Any, ...] | None) -> Standing:

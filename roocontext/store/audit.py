@@ -10,7 +10,7 @@ from roocontext.log.encoding import decode
 from roocontext.log.entries import MESSAGE_KINDS, Control, Entry, Kind, Message, Range, subtract
 from roocontext.log.spans import Span, clearings_of, spans_of, visible_ranges
 from roocontext.store.append import read_head
-from roocontext.store.engines import Row, Transaction
+from roocontext.store.database import Row, Transaction
 from roocontext.store.schema import entries
 from roocontext.store.view import (
     cleared_at,

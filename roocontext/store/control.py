@@ -27,7 +27,7 @@ from roocontext.log.pairs import loose_ends, partners, split
 from roocontext.log.plan import Action, Plan, check_hides, check_shape, place
 from roocontext.log.spans import Span, clearings_of, live_ranges, spans_of, within
 from roocontext.store.append import Receipt, Standing, lock, read_head, write
-from roocontext.store.engines import Transaction
+from roocontext.store.database import Transaction
 from roocontext.store.notes import pinned
 from roocontext.store.schema import clearings, entries, spans
 from roocontext.store.view import (

@@ -12,7 +12,7 @@ from sqlalchemy import and_, bindparam, func, insert, select
 from roocontext.errors import StoreReadOnly
 from roocontext.log.counting import Counter, count_message
 from roocontext.store.append import lock, read_head
-from roocontext.store.engines import Database, Transaction
+from roocontext.store.database import Database, Transaction
 from roocontext.store.schema import counts, entries
 from roocontext.store.view import IS_MESSAGE, bounds, read_messages, visible_now
 

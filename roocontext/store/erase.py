@@ -1,10 +1,10 @@
 """The only ways that content ever goes: redact one message, purge one session. Both are audited."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import bindparam, delete, null, select, update
+from sqlalchemy import bindparam, delete, null, select, text, update
 
 from roocontext.errors import MessageNotFound
 from roocontext.log.blocks import reader
@@ -14,7 +14,7 @@ from roocontext.log.encoding import decode, encode
 from roocontext.log.entries import Kind
 from roocontext.log.spans import within
 from roocontext.store.append import Standing, lock, read_head, write
-from roocontext.store.engines import Transaction
+from roocontext.store.database import Transaction
 from roocontext.store.notes import REDACTION
 from roocontext.store.schema import clearings, counts, entries, sessions, spans
 from roocontext.store.view import IS_MESSAGE, read_controls
@@ -56,10 +56,21 @@ _ENTRY = select(
 ).where(
     entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq"), IS_MESSAGE
 )
+_first = entries.alias("first")
+_copy = entries.alias("copy")
 _COPIES = (
-    select(entries.c.session_id)
-    .where(entries.c.hash == bindparam("hash"), entries.c.seq == bindparam("seq"))
-    .order_by(entries.c.session_id)
+    select(_copy.c.session_id)
+    .select_from(_first.join(_copy, _copy.c.session_id == _first.c.session_id))
+    .where(
+        _first.c.hash
+        == select(entries.c.hash)
+        .where(entries.c.session_id == bindparam("session_id"), entries.c.seq == 1)
+        .scalar_subquery(),
+        text("first.seq = 1"),  # the literal that the partial index is made with
+        _copy.c.seq == bindparam("seq"),
+        _copy.c.hash == bindparam("hash"),
+    )
+    .order_by(_copy.c.session_id)
 )
 _REPLACE = (
     update(entries)
@@ -92,7 +103,8 @@ def redact(
             candidates=(1, standing.last_seq),
         )
     hash_, _, format_, content, salt = row
-    heads = _locked_copies(tx, hash_, seq, dry_run=dry_run)
+    copies = {"session_id": session_id, "seq": seq, "hash": hash_}
+    heads = _locked_copies(tx, copies, dry_run=dry_run)
     changed = salt is not None
     if changed and not dry_run:
         skeleton = encode(reader(format_).skeleton(decode(content)))
@@ -132,21 +144,15 @@ def purge(tx: Transaction, session_id: str, *, now: int, dry_run: bool) -> Purge
 
 
 def _locked_copies(
-    tx: Transaction, hash_: bytes, seq: int, *, dry_run: bool
+    tx: Transaction, copies: Mapping[str, Any], *, dry_run: bool
 ) -> dict[str, Standing]:
     """The sessions that hold the same entry, locked in the order of their ids."""
-    if dry_run:
-        return {copy: read_head(tx, copy) for copy in _copies(tx, hash_, seq)}
     heads: dict[str, Standing] = {}
     while True:  # a fork may have been made while we waited for a lock
-        missing = [copy for copy in _copies(tx, hash_, seq) if copy not in heads]
+        missing = [row[0] for row in tx.rows(_COPIES, **copies) if row[0] not in heads]
         if not missing:
             return heads
-        heads |= {copy: lock(tx, copy) for copy in missing}
-
-
-def _copies(tx: Transaction, hash_: bytes, seq: int) -> Sequence[str]:
-    return [row[0] for row in tx.rows(_COPIES, hash=hash_, seq=seq)]
+        heads |= {copy: (read_head if dry_run else lock)(tx, copy) for copy in missing}
 
 
 def _summaries(tx: Transaction, heads: dict[str, Any], seq: int) -> list[tuple[str, int]]:

@@ -12,7 +12,7 @@ from roocontext.log.draft import Salts, note_draft
 from roocontext.log.spans import spans_of
 from roocontext.store.append import Standing, lock, write
 from roocontext.store.control import renew
-from roocontext.store.engines import Transaction
+from roocontext.store.database import Transaction
 from roocontext.store.notes import METADATA, ORIGIN, REDACTION, TITLE, cache, newest, read_notes
 from roocontext.store.schema import entries
 from roocontext.store.sessions import add

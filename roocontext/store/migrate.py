@@ -12,7 +12,7 @@ from sqlalchemy import Connection, inspect
 from sqlalchemy import text as sql
 
 from roocontext.errors import ForeignDatabase, SchemaMismatch
-from roocontext.store.engines import Database, use_write_ahead_log
+from roocontext.store.database import Database
 from roocontext.store.schema import REVISION, VERSION_TABLE, metadata
 
 _UPGRADE_LOCK = 0x726F6F63  # any number, the same in every release
@@ -23,8 +23,7 @@ def prepare(database: Database, *, upgrade: bool) -> None:
     with database.inspection() as connection:
         if not _outdated(connection, upgrade=upgrade):
             return
-    if database.dialect == "sqlite":
-        use_write_ahead_log(database)
+    database.write_ahead()
     with database.inspection(write=True) as connection:
         if database.dialect == "postgresql":
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_UPGRADE_LOCK})")

@@ -14,7 +14,7 @@ from roocontext.errors import MessageNotFound
 from roocontext.log.draft import Draft
 from roocontext.log.encoding import decode, encode
 from roocontext.store.append import Receipt, lock, write
-from roocontext.store.engines import Transaction
+from roocontext.store.database import Transaction
 from roocontext.store.schema import entries, sessions
 
 PIN = "pin"

@@ -17,7 +17,7 @@ from roocontext.log.entries import Control, Range, subtract
 from roocontext.log.spans import Path, live_ranges, spans_of, within
 from roocontext.store.append import Standing, check_version, lock
 from roocontext.store.control import write_rewind
-from roocontext.store.engines import Transaction
+from roocontext.store.database import Transaction
 from roocontext.store.schema import entries
 from roocontext.store.view import (
     IS_MESSAGE,

@@ -104,7 +104,13 @@ Index(
     sqlite_where=text("note IS NOT NULL"),
     postgresql_where=text("note IS NOT NULL"),
 )
-Index("entries_hash", entries.c.hash)
+# Two sessions that share an entry share all before it: the first one tells them apart.
+Index(
+    "entries_first",
+    entries.c.hash,
+    sqlite_where=text("seq = 1"),
+    postgresql_where=text("seq = 1"),
+)
 
 spans = Table(
     "spans",

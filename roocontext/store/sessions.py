@@ -13,7 +13,8 @@ from roocontext.log.entries import Range
 from roocontext.log.spans import Span, spans_of
 from roocontext.store.append import Standing, read_head, write
 from roocontext.store.control import span_row
-from roocontext.store.engines import Row, Transaction, UniqueViolation
+from roocontext.store.database import Row, Transaction
+from roocontext.store.faults import UniqueViolation
 from roocontext.store.notes import cache
 from roocontext.store.schema import counts, sessions, spans
 from roocontext.store.view import read_spans, totals

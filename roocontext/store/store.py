@@ -11,7 +11,7 @@ from sqlalchemy import URL
 
 from roocontext.errors import InvalidMessage, MessageNotFound
 from roocontext.log.counting import Counter
-from roocontext.log.draft import checked, message_draft, note_draft
+from roocontext.log.draft import message_draft, note_draft
 from roocontext.log.encoding import check_id, plain
 from roocontext.log.entries import Message, NewMessage, View
 from roocontext.log.plan import Plan
@@ -21,7 +21,6 @@ from roocontext.store import (
     audit,
     control,
     count,
-    engines,
     erase,
     fork,
     migrate,
@@ -34,6 +33,8 @@ from roocontext.store import (
 from roocontext.store.append import Receipt
 from roocontext.store.audit import AuditEntry, Diff
 from roocontext.store.control import Committed
+from roocontext.store.database import Database
+from roocontext.store.engines import Durability, engine_of
 from roocontext.store.erase import Purged, Redacted
 from roocontext.store.notes import Note
 from roocontext.store.rewind import Rewound
@@ -50,7 +51,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 class Store:
     """Sessions in a database. Safe to share between threads; close it, or use it in a `with`."""
 
-    def __init__(self, database: engines.Database, *, clock: Clock, ids: Ids) -> None:
+    def __init__(self, database: Database, *, clock: Clock, ids: Ids) -> None:
         self._database = database
         self._clock = clock
         self._ids = ids
@@ -62,7 +63,7 @@ class Store:
         *,
         upgrade: bool = True,
         read_only: bool = False,
-        durability: engines.Durability = "full",
+        durability: Durability = "full",
         clock: Clock = system_clock,
         ids: Ids | None = None,
     ) -> "Store":
@@ -71,7 +72,8 @@ class Store:
         The schema is created or upgraded unless `upgrade` is False. With "full" durability what
         was returned survives a power cut; "normal" may lose the last commits then, and is faster.
         """
-        database = engines.connect(url, create=upgrade, durability=durability, read_only=read_only)
+        engine = engine_of(url, create=upgrade, durability=durability, read_only=read_only)
+        database = Database(engine)
         try:
             migrate.prepare(database, upgrade=upgrade and not read_only)
         except BaseException:
@@ -135,7 +137,7 @@ class Store:
         purged = run(erase.purge, session_id, now=self._clock(), dry_run=dry_run)
         if dry_run:
             return purged
-        return replace(purged, erased=engines.erase_free_space(self._database))
+        return replace(purged, erased=self._database.erase_free_space())
 
     def _session(self, session_id: str) -> "Session":
         return Session(self._database, session_id, clock=self._clock, ids=self._ids)
@@ -147,9 +149,7 @@ class Session:
     It holds no state of its own, so any number of them may speak of the same session at once.
     """
 
-    def __init__(
-        self, database: engines.Database, session_id: str, *, clock: Clock, ids: Ids
-    ) -> None:
+    def __init__(self, database: Database, session_id: str, *, clock: Clock, ids: Ids) -> None:
         self._database = database
         self._clock = clock
         self._ids = ids
@@ -179,7 +179,7 @@ class Session:
         the session's head is still that, else VersionConflict tells the current one.
         """
         message = NewMessage(role, content, format, ts, message_id, client_id, model, usage)
-        draft = message_draft(checked(message), now=self._clock(), salts=self._ids.salt)
+        draft = message_draft(message, now=self._clock(), salts=self._ids.salt)
         return append.append(self._database, self.id, draft, expected_seq)
 
     def append_many(
@@ -191,14 +191,14 @@ class Session:
         """Append messages in one transaction, all or none."""
         now = self._clock()
         drafts = [
-            message_draft(checked(_new_message(message)), now=now, salts=self._ids.salt)
+            message_draft(_new_message(message), now=now, salts=self._ids.salt)
             for message in messages
         ]
         return self._database.write(append.append_many, self.id, drafts, expected_seq)
 
     def commit(self, plan: Plan, *, dry_run: bool = False) -> Committed:
         """Do what a plan says, if only appends came since it was made; or only say what it does."""
-        rows = tuple(checked(row) for row in plan.rows)
+        rows = tuple(replace(row, content=plain(row.content)) for row in plan.rows)
         run = self._database.snapshot if dry_run else self._database.write
         return run(
             control.commit,
@@ -304,7 +304,7 @@ class Session:
         )
         if dry_run or not done.changed:
             return done
-        return replace(done, erased=engines.erase_free_space(self._database))
+        return replace(done, erased=self._database.erase_free_space())
 
     # Reading
 

@@ -25,7 +25,7 @@ from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.log.spans import clearings_of, spans_of
 from roocontext.store.append import Standing, lock, read_head
 from roocontext.store.control import read_clearings, renew
-from roocontext.store.engines import Row, Transaction
+from roocontext.store.database import Row, Transaction
 from roocontext.store.notes import REDACTION, read_notes
 from roocontext.store.schema import entries
 from roocontext.store.view import read_controls, read_spans

@@ -19,7 +19,7 @@ from roocontext.log.encoding import decode
 from roocontext.log.entries import Control, Kind, Message, Range, View
 from roocontext.log.spans import Span, clearings_of, spans_of, visible_ranges
 from roocontext.store.append import Standing, read_head
-from roocontext.store.engines import Row, Transaction
+from roocontext.store.database import Row, Transaction
 from roocontext.store.schema import VISIBLE, clearings, entries, spans
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -1,0 +1,274 @@
+"""One database: its connections, its transactions, and running them again.
+
+Statements are SQLAlchemy Core, compiled once for the dialect and run on the driver's connection.
+Idle connections wait on a stack; there are never more of them than there were threads at once.
+"""
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any, TypeAlias, TypeVar
+
+from sqlalchemy import Connection, create_engine
+from sqlalchemy.engine.interfaces import Dialect
+from sqlalchemy.pool import StaticPool
+from sqlalchemy.sql import ClauseElement
+
+from roocontext.errors import StoreUnavailable
+from roocontext.store.engines import Engine, Lock
+from roocontext.store.faults import RETRYABLE, driver_errors, raise_ours, translated
+
+Row: TypeAlias = tuple[Any, ...]
+Result = TypeVar("Result")
+
+ATTEMPTS = 8
+
+
+class _Compiled:
+    """A statement's text for one dialect, and how to give it its parameters."""
+
+    def __init__(self, statement: ClauseElement, dialect: Dialect) -> None:
+        compiled = statement.compile(dialect=dialect)
+        self.text = str(compiled)
+        self._constants = {k: v for k, v in compiled.params.items() if v is not None}
+        self._order: list[str] | None = getattr(compiled, "positiontup", None)
+
+    def bind(self, params: Mapping[str, Any]) -> Any:
+        given = {**self._constants, **params} if self._constants else params
+        return given if self._order is None else [given[name] for name in self._order]
+
+
+class Transaction:
+    """Statements run in one transaction, or each in its own."""
+
+    def __init__(self, connection: Any, compiled: Callable[[ClauseElement], _Compiled]) -> None:
+        self.connection = connection
+        self._run = connection.execute
+        self._compiled = compiled
+        # What many small reads travel in, where each would otherwise cost a round trip.
+        self._together = getattr(connection, "pipeline", nullcontext)
+
+    def rows(self, statement: ClauseElement, **params: Any) -> list[Row]:
+        """All rows of a query."""
+        rows: list[Row] = self._execute(statement, params).fetchall()
+        return rows
+
+    def row(self, statement: ClauseElement, **params: Any) -> Row | None:
+        """The first row of a query."""
+        row: Row | None = self._execute(statement, params).fetchone()
+        return row
+
+    def run(self, statement: ClauseElement, **params: Any) -> int:
+        """How many rows a change changed."""
+        count: int = self._execute(statement, params).rowcount
+        return count
+
+    def each(self, statement: ClauseElement, params: Sequence[Mapping[str, Any]]) -> list[Row]:
+        """The rows of one query run with each of these parameters, one after the other."""
+        if len(params) < 2:
+            return [row for one in params for row in self.rows(statement, **one)]
+        with translated(), self._together():
+            cursors = [self._execute(statement, one) for one in params]
+            return [row for cursor in cursors for row in cursor.fetchall()]
+
+    def many(self, statement: ClauseElement, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Make one change for each row."""
+        if rows:
+            compiled = self._compiled(statement)
+            with translated():
+                cursor = self.connection.cursor()
+                cursor.executemany(compiled.text, [compiled.bind(row) for row in rows])
+
+    def command(self, text: str) -> Row | None:
+        """Run a command that takes no parameters, such as BEGIN; its first row, if it has any."""
+        try:
+            cursor = self._run(text)
+        except driver_errors() as error:
+            raise_ours(error)
+        row: Row | None = cursor.fetchone() if cursor.description else None
+        return row
+
+    def _execute(self, statement: ClauseElement, params: Mapping[str, Any]) -> Any:
+        compiled = self._compiled(statement)
+        try:
+            return self._run(compiled.text, compiled.bind(params))
+        except driver_errors() as error:
+            raise_ours(error)
+
+
+class Database:
+    """One database, shared by threads. A forked child begins with connections of its own."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.dialect = engine.dialect.name
+        self._engine = engine
+        self._statements: dict[ClauseElement, _Compiled] = {}
+        self._closed = False
+        self._begin_life()
+
+    def write(self, operation: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
+        """Run an operation in a transaction, again when another writer was in the way."""
+        return self._repeated(self._engine.begin_write, operation, args, kwargs)
+
+    def single(self, operation: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
+        """Run an operation whose statements are transactions of their own."""
+        return self._repeated(None, operation, args, kwargs)
+
+    def snapshot(self, operation: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
+        """Run an operation that only reads."""
+        with self.read() as tx:
+            return operation(tx, *args, **kwargs)
+
+    @contextmanager
+    def read(self) -> Iterator[Transaction]:
+        """A snapshot: everything read in it is of the same moment. Never waits for a writer."""
+        self._notice_fork()
+        with self._reader, self._taken() as tx:
+            tx.command(self._engine.begin_read)
+            try:
+                yield tx
+            finally:
+                with suppress(StoreUnavailable):  # nothing is lost with a reader's connection
+                    tx.command("ROLLBACK")
+
+    @contextmanager
+    def inspection(self, *, write: bool = False) -> Iterator[Connection]:
+        """A SQLAlchemy connection in a transaction, for what looks at the schema or changes it."""
+        self._notice_fork()
+        lock, begin = (
+            (self._writer, self._engine.begin_write)
+            if write
+            else (self._reader, self._engine.begin_read)
+        )
+        with lock, self._taken() as tx, translated():
+            engine = create_engine(
+                f"{self.dialect}+{self._engine.dialect.driver}://",
+                creator=lambda: tx.connection,
+                poolclass=StaticPool,
+            )
+            with engine.connect() as connection:
+                connection.exec_driver_sql(begin)
+                try:
+                    yield connection
+                except BaseException:
+                    connection.exec_driver_sql("ROLLBACK")
+                    raise
+                connection.exec_driver_sql("COMMIT")
+
+    def write_ahead(self) -> None:
+        """Let readers and the writer of an SQLite file go on side by side. Stays with the file."""
+        if self.dialect == "sqlite":
+            with self._writer, self._taken() as tx:
+                tx.command("PRAGMA journal_mode = WAL")
+
+    def erase_free_space(self) -> bool:
+        """Take what was deleted out of the log and the free pages; whether all of it is gone."""
+        with self._writer, self._taken() as tx:
+            if self.dialect == "postgresql":
+                tx.command("VACUUM entries")
+                return False
+            row = tx.command("PRAGMA wal_checkpoint(TRUNCATE)")
+            return row is None or row[0] == 0
+
+    def close(self) -> None:
+        """Close every connection; those in use when they are given back."""
+        self._closed = True
+        while self._idle:
+            with suppress(IndexError):
+                self._idle.pop().connection.close()
+
+    def _begin_life(self) -> None:
+        self._process = os.getpid()
+        self._idle: list[Transaction] = []
+        self._writer: Lock = self._engine.lock()
+        self._reader: Lock = self._writer if self._engine.alone else nullcontext()
+
+    def _notice_fork(self) -> None:
+        """A child may neither use its parent's connections nor wait for its parent's locks."""
+        if self._process != os.getpid():
+            self._begin_life()
+
+    def _repeated(
+        self,
+        begin: str | None,
+        operation: Callable[..., Result],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Result:
+        for number in range(1, ATTEMPTS):
+            try:
+                return self._once(begin, operation, args, kwargs)
+            except StoreUnavailable as error:
+                if error.facts.get("code") not in RETRYABLE:
+                    raise
+            # Only spreads writers that collided; what is written never depends on it.
+            time.sleep(random.uniform(0, 0.005 * 2**number))  # noqa: S311
+        return self._once(begin, operation, args, kwargs)
+
+    def _once(
+        self,
+        begin: str | None,
+        operation: Callable[..., Result],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Result:
+        self._notice_fork()
+        with self._writer:
+            tx = self._take()
+            try:
+                if begin is None:
+                    result = operation(tx, *args, **kwargs)
+                else:
+                    tx.command(begin)
+                    result = operation(tx, *args, **kwargs)
+                    tx.command("COMMIT")
+            except BaseException:
+                self._give_up(tx, rollback=begin is not None)
+                raise
+            self._give(tx)
+            return result
+
+    @contextmanager
+    def _taken(self) -> Iterator[Transaction]:
+        tx = self._take()
+        try:
+            yield tx
+        except BaseException:
+            self._give_up(tx, rollback=False)
+            raise
+        self._give(tx)
+
+    def _take(self) -> Transaction:
+        if self._closed:
+            raise StoreUnavailable("The store is closed.")
+        while self._idle:
+            with suppress(IndexError):  # another thread may take the last one
+                tx = self._idle.pop()
+                if self._engine.is_alive(tx.connection):
+                    return tx
+                tx.connection.close()
+        return Transaction(self._engine.connect(), self._compile)
+
+    def _give(self, tx: Transaction) -> None:
+        if self._closed:
+            tx.connection.close()
+        else:
+            self._idle.append(tx)
+
+    def _give_up(self, tx: Transaction, *, rollback: bool) -> None:
+        """Take back a connection on which something went wrong, if it still serves."""
+        try:
+            if rollback:
+                tx.command("ROLLBACK")
+        except StoreUnavailable:
+            if not self._engine.is_alive(tx.connection):
+                return
+        self._give(tx)
+
+    def _compile(self, statement: ClauseElement) -> _Compiled:
+        compiled = self._statements.get(statement)
+        if compiled is None:
+            compiled = self._statements[statement] = _Compiled(statement, self._engine.dialect)
+        return compiled
