@@ -6,12 +6,14 @@
 
 The salt goes with a redaction, so a short secret cannot be guessed from its digest, and the chain
 stays whole. Neither seq nor session id is in a digest: the chain fixes the order, and a fork's
-prefix proves where it came from. The canonical form is a JSON list in ASCII without spaces.
+prefix proves where it came from. The canonical form is a JSON list in UTF-8 without spaces, its
+strings escaped as RFC 8785 says.
 """
 
-import json
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import msgspec
 
 GENESIS = bytes(32)
 """The hash before the first entry."""
@@ -19,7 +21,7 @@ GENESIS = bytes(32)
 FORM = "roocontext/1"
 """The canonical form's name, its first element: another form would have another name."""
 
-_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+_encode = msgspec.json.Encoder().encode
 
 
 class Sealed(NamedTuple):
@@ -48,8 +50,7 @@ def content_digest(salt: bytes, content: str) -> bytes:
 
 def entry_digest(sealed: Sealed, digest: bytes | None) -> bytes:
     """The digest of an entry, given that of its content (None when it has no content)."""
-    fields: list[Any] = [FORM, *sealed, digest and digest.hex()]
-    return sha256(_encode(fields).encode()).digest()
+    return sha256(_encode((FORM, *sealed, digest and digest.hex()))).digest()
 
 
 def link(previous: bytes, digest: bytes) -> bytes:

@@ -239,6 +239,8 @@ def _head(session_id: str, row: tuple[Any, ...] | None) -> Standing:
 def _repeated(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> list[Receipt] | None:
     """The first receipts of requests that were all stored before; None when none was."""
     ids = [d.sealed.client_id for d in drafts if d.sealed.client_id is not None]
+    if not ids:
+        return None
     if len(set(ids)) < len(ids):
         raise DuplicateMessage("Two messages of one request have the same client id.")
     found = [_first_receipt(tx, session_id, draft) for draft in drafts if draft.sealed.client_id]

@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from operator import itemgetter
 from typing import Any, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, create_engine
@@ -33,11 +34,16 @@ class _Compiled:
         compiled = statement.compile(dialect=dialect)
         self.text = str(compiled)
         self._constants = {k: v for k, v in compiled.params.items() if v is not None}
-        self._order: list[str] | None = getattr(compiled, "positiontup", None)
+        order: Sequence[str] | None = getattr(compiled, "positiontup", None)
+        self._named = order is None
+        self._pick = itemgetter(*order) if order else tuple
+        self._one = order is not None and len(order) == 1
 
     def bind(self, params: Mapping[str, Any]) -> Any:
         given = {**self._constants, **params} if self._constants else params
-        return given if self._order is None else [given[name] for name in self._order]
+        if self._named:
+            return given
+        return (self._pick(given),) if self._one else self._pick(given)
 
 
 class Transaction:
