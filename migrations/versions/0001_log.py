@@ -13,6 +13,8 @@ depends_on = None
 
 logger = logging.getLogger("roocontext.migrations")
 
+SESSION_ID = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+
 IMMUTABLE = (
     "session_id",
     "seq",
@@ -51,7 +53,7 @@ def upgrade() -> None:
 def _tables() -> None:
     op.create_table(
         "sessions",
-        sa.Column("session_id", sa.Text, nullable=False),
+        sa.Column("session_id", SESSION_ID, nullable=False),
         sa.Column("created_at", sa.BigInteger, nullable=False),
         sa.Column("updated_at", sa.BigInteger, nullable=False),
         sa.Column("last_seq", sa.BigInteger, nullable=False),
@@ -67,7 +69,7 @@ def _tables() -> None:
     )
     op.create_table(
         "entries",
-        sa.Column("session_id", sa.Text, nullable=False),
+        sa.Column("session_id", SESSION_ID, nullable=False),
         sa.Column("seq", sa.BigInteger, nullable=False),
         sa.Column("kind", sa.Text, nullable=False),
         sa.Column("format", sa.Text),
@@ -93,7 +95,7 @@ def _tables() -> None:
     )
     op.create_table(
         "spans",
-        sa.Column("session_id", sa.Text, nullable=False),
+        sa.Column("session_id", SESSION_ID, nullable=False),
         sa.Column("lo", sa.BigInteger, nullable=False),
         sa.Column("hi", sa.BigInteger, nullable=False),
         sa.Column("position", sa.BigInteger, nullable=False),
@@ -104,7 +106,7 @@ def _tables() -> None:
     )
     op.create_table(
         "clearings",
-        sa.Column("session_id", sa.Text, nullable=False),
+        sa.Column("session_id", SESSION_ID, nullable=False),
         sa.Column("seq", sa.BigInteger, nullable=False),
         sa.Column("block", sa.Integer, nullable=False),
         sa.Column("cleared_by", sa.BigInteger, nullable=False),
@@ -113,7 +115,7 @@ def _tables() -> None:
     )
     op.create_table(
         "counts",
-        sa.Column("session_id", sa.Text, nullable=False),
+        sa.Column("session_id", SESSION_ID, nullable=False),
         sa.Column("counter", sa.Text, nullable=False),
         sa.Column("seq", sa.BigInteger, nullable=False),
         sa.Column("tokens", sa.BigInteger, nullable=False),

@@ -316,13 +316,13 @@ class AsyncSession:
         """See Session.message."""
         return await self._run(self._session.message, seq)
 
-    async def notes(self, note: str) -> list[Note]:
+    async def notes(self, note: str, *, as_of: int | datetime | None = None) -> list[Note]:
         """See Session.notes."""
-        return await self._run(self._session.notes, note)
+        return await self._run(self._session.notes, note, as_of=as_of)
 
-    async def pins(self) -> frozenset[int]:
+    async def pins(self, *, as_of: int | datetime | None = None) -> frozenset[int]:
         """See Session.pins."""
-        return await self._run(self._session.pins)
+        return await self._run(self._session.pins, as_of=as_of)
 
     async def stats(self) -> Stats:
         """See Session.stats."""

@@ -166,8 +166,7 @@ class Database:
     def write_ahead(self) -> None:
         """Let readers and the writer of an SQLite file go on side by side. Stays with the file."""
         if self.dialect == "sqlite":
-            with self._writer, self._taken() as tx:
-                tx.command("PRAGMA journal_mode = WAL")
+            self.single(Transaction.command, "PRAGMA journal_mode = WAL")
 
     def erase_free_space(self) -> bool:
         """Take what was deleted out of the log and the free pages; whether all of it is gone."""

@@ -60,7 +60,8 @@ def engine_of(
         raise StoreUnavailable(f"{backend} is neither sqlite nor postgresql.")
     if parsed.database in (None, "", ":memory:"):
         return _sqlite(":memory:", durability, threading.Lock, alone=True)
-    return _sqlite_file(Path(parsed.database).resolve(), durability, create, read_only=read_only)
+    path = Path(parsed.database).resolve()
+    return _sqlite_file(path, durability, create=create, read_only=read_only)
 
 
 def _parse(url: str | Path | URL) -> URL:
@@ -78,13 +79,7 @@ def _parse(url: str | Path | URL) -> URL:
 _queues: dict[Path, Lock] = {}
 
 
-def _sqlite_file(
-    path: Path,
-    durability: Durability,
-    create: bool,
-    *,
-    read_only: bool,
-) -> Engine:
+def _sqlite_file(path: Path, durability: Durability, *, create: bool, read_only: bool) -> Engine:
     if create and not read_only:
         _create_private(path)
     elif not path.exists():

@@ -70,7 +70,6 @@ _COPIES = (
         _copy.c.seq == bindparam("seq"),
         _copy.c.hash == bindparam("hash"),
     )
-    .order_by(_copy.c.session_id)
 )
 _REPLACE = (
     update(entries)
@@ -149,7 +148,8 @@ def _locked_copies(
     """The sessions that hold the same entry, locked in the order of their ids."""
     heads: dict[str, Standing] = {}
     while True:  # a fork may have been made while we waited for a lock
-        missing = [row[0] for row in tx.rows(_COPIES, **copies) if row[0] not in heads]
+        found = sorted(row[0] for row in tx.rows(_COPIES, **copies))
+        missing = [copy for copy in found if copy not in heads]
         if not missing:
             return heads
         heads |= {copy: (read_head if dry_run else lock)(tx, copy) for copy in missing}

@@ -23,12 +23,15 @@ REVISION = "0001"
 
 VERSION_TABLE = "roocontext_version"
 
+# Compared by code point on both engines: the same order everywhere, whatever the locale.
+SESSION_ID = Text().with_variant(Text(collation="C"), "postgresql")
+
 metadata = MetaData()
 
 sessions = Table(
     "sessions",
     metadata,
-    Column("session_id", Text, nullable=False),
+    Column("session_id", SESSION_ID, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Column("last_seq", BigInteger, nullable=False),
@@ -46,7 +49,7 @@ sessions = Table(
 entries = Table(
     "entries",
     metadata,
-    Column("session_id", Text, nullable=False),
+    Column("session_id", SESSION_ID, nullable=False),
     Column("seq", BigInteger, nullable=False),
     Column("kind", Text, nullable=False),
     Column("format", Text),
@@ -115,7 +118,7 @@ Index(
 spans = Table(
     "spans",
     metadata,
-    Column("session_id", Text, nullable=False),
+    Column("session_id", SESSION_ID, nullable=False),
     Column("lo", BigInteger, nullable=False),
     Column("hi", BigInteger, nullable=False),
     Column("position", BigInteger, nullable=False),
@@ -136,7 +139,7 @@ Index(
 clearings = Table(
     "clearings",
     metadata,
-    Column("session_id", Text, nullable=False),
+    Column("session_id", SESSION_ID, nullable=False),
     Column("seq", BigInteger, nullable=False),
     Column("block", Integer, nullable=False),
     Column("cleared_by", BigInteger, nullable=False),
@@ -147,7 +150,7 @@ clearings = Table(
 counts = Table(
     "counts",
     metadata,
-    Column("session_id", Text, nullable=False),
+    Column("session_id", SESSION_ID, nullable=False),
     Column("counter", Text, nullable=False),
     Column("seq", BigInteger, nullable=False),
     Column("tokens", BigInteger, nullable=False),

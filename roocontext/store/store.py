@@ -363,10 +363,8 @@ class Session:
     def diff(self, old: int | datetime, new: int | datetime | None = None) -> Diff:
         """What left the view and what came into it between two points; the second is now."""
         with self._database.read() as tx:
-            head = append.read_head(tx, self.id)
-            points = (head.last_seq if point is None else point for point in (old, new))
-            first, second = (view.resolve_as_of(tx, self.id, head, point) for point in points)
-            return audit.diff(tx, self.id, first, second)
+            points = (view.moment(tx, self.id, point) for point in (old, new))
+            return audit.diff(tx, self.id, *points)
 
     def message(self, seq: int) -> Message:
         """One message, visible or not, as it was written."""
@@ -377,15 +375,15 @@ class Session:
             last = append.read_head(tx, self.id).last_seq
         raise MessageNotFound(f"Entry {seq} is not a message.", candidates=(1, last))
 
-    def notes(self, note: str) -> list[Note]:
+    def notes(self, note: str, *, as_of: int | datetime | None = None) -> list[Note]:
         """All notes of a kind, oldest first; the newest of each target counts."""
         with self._database.read() as tx:
-            return notes.read_notes(tx, self.id, note, append.read_head(tx, self.id).last_seq)
+            return notes.read_notes(tx, self.id, note, view.moment(tx, self.id, as_of))
 
-    def pins(self) -> frozenset[int]:
+    def pins(self, *, as_of: int | datetime | None = None) -> frozenset[int]:
         """The messages that are pinned."""
         with self._database.read() as tx:
-            return frozenset(notes.pinned(tx, self.id, append.read_head(tx, self.id).last_seq))
+            return frozenset(notes.pinned(tx, self.id, view.moment(tx, self.id, as_of)))
 
     def stats(self) -> Stats:
         """How many messages and bytes are visible, hidden and taken back."""

@@ -18,7 +18,7 @@ from roocontext.log.draft import control_of
 from roocontext.log.encoding import decode
 from roocontext.log.entries import Control, Kind, Message, Range, View
 from roocontext.log.spans import Span, clearings_of, spans_of, visible_ranges
-from roocontext.store.append import Standing, read_head
+from roocontext.store.append import read_head
 from roocontext.store.database import Row, Transaction
 from roocontext.store.schema import VISIBLE, clearings, entries, spans
 
@@ -103,12 +103,12 @@ def read_view(
     limit: int | None = None,
 ) -> View:
     """The view, or the page of it that follows the message `after`."""
-    head = read_head(tx, session_id)
     if as_of is None:
+        head = read_head(tx, session_id)
         seq, head_seq = head.last_seq, head.head_seq
         ranges, cleared = visible_now(tx, session_id)
     else:
-        seq = resolve_as_of(tx, session_id, head, as_of)
+        seq = moment(tx, session_id, as_of)
         head_seq = head_at(tx, session_id, seq)
         controls = read_controls(tx, session_id, seq)
         ranges = visible_ranges(spans_of(controls, seq), seq)
@@ -162,15 +162,17 @@ def read_spans(tx: Transaction, session_id: str) -> list[Span]:
     return [Span(*row) for row in tx.rows(_SPANS, session_id=session_id)]
 
 
-def resolve_as_of(tx: Transaction, session_id: str, head: Standing, as_of: int | datetime) -> int:
-    """The seq that a point of the past names."""
+def moment(tx: Transaction, session_id: str, as_of: int | datetime | None) -> int:
+    """The seq that a point in time names; None is now."""
+    last = read_head(tx, session_id).last_seq
+    if as_of is None:
+        return last
     if isinstance(as_of, datetime):
         row = tx.row(_LAST_RECORDED, session_id=session_id, time=milliseconds(as_of))
         return row[0] if row else 0
-    if not 0 <= as_of <= head.last_seq:
+    if not 0 <= as_of <= last:
         raise MessageNotFound(
-            f"Entry {as_of} does not exist: the log holds 1 to {head.last_seq}.",
-            candidates=(0, head.last_seq),
+            f"Entry {as_of} does not exist: the log holds 1 to {last}.", candidates=(0, last)
         )
     return as_of
 
