@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from msgspec.structs import replace
 from sqlalchemy import bindparam, select, text
 from sqlalchemy.sql import ClauseElement
 
@@ -19,7 +20,7 @@ from roocontext.log.encoding import decode
 from roocontext.log.entries import Control, Kind, Message, Range, View
 from roocontext.log.spans import Span, clearings_of, spans_of, visible_ranges
 from roocontext.store.append import read_head
-from roocontext.store.database import Row, Transaction
+from roocontext.store.database import Transaction
 from roocontext.store.schema import VISIBLE, clearings, entries, spans
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -29,7 +30,7 @@ Cleared = Mapping[int, Mapping[int, str]]
 
 
 _in_session = entries.c.session_id == bindparam("session_id")
-IS_MESSAGE = text("kind IN ('companion', 'marker', 'message', 'summary')")
+IS_MESSAGE = text("role IS NOT NULL")
 IS_FOLDED = text("kind <> 'note'")
 _between = entries.c.seq.between(bindparam("lo"), bindparam("hi"))
 
@@ -143,9 +144,13 @@ def read_messages(
             if page <= 0:
                 break
             rows += tx.rows(_SHOWN_PAGE, session_id=session_id, lo=lo, hi=hi, page=page)
-    if cleared:
-        return [_shown_cleared(row, cleared) for row in rows]
-    return [_shown(row) for row in rows]
+    messages = [
+        Message(
+            seq, _KINDS[kind], role, decode(content), format_, ts, at, message_id, compaction_id
+        )
+        for seq, kind, role, content, format_, ts, at, message_id, compaction_id in rows
+    ]
+    return [_with_cleared(message, cleared) for message in messages] if cleared else messages
 
 
 def read_controls(tx: Transaction, session_id: str, seq: int) -> list[Control]:
@@ -228,30 +233,14 @@ def _following(ranges: Sequence[Range], after: int) -> list[Range]:
     raise MessageNotFound(f"Entry {after} is not in this view.", candidates=())
 
 
-def _shown(row: Row) -> Message:
-    seq, kind, role, content, format_, ts, recorded_at, message_id, compaction_id = row
-    return Message(
-        seq,
-        _KINDS[kind],
-        role,
-        decode(content),
-        format_,
-        ts,
-        recorded_at,
-        message_id,
-        compaction_id,
-    )
-
-
-def _shown_cleared(row: Row, cleared: Cleared) -> Message:
-    message = _shown(row)
+def _with_cleared(message: Message, cleared: Cleared) -> Message:
     blocks = cleared.get(message.seq)
     if not blocks:
         return message
     content = message.content
     for block, placeholder in sorted(blocks.items()):
         content = reader(message.format).clear(content, (block,), placeholder)
-    return message._replace(content=content, cleared=tuple(sorted(blocks)))
+    return replace(message, content=content, cleared=tuple(sorted(blocks)))
 
 
 def statements() -> dict[str, ClauseElement]:
