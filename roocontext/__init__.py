@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from roocontext.log.entries import Kind, Message, NewMessage, View
     from roocontext.log.plan import Counts, Plan
     from roocontext.store.aio import AsyncSession, AsyncStore
-    from roocontext.store.store import Session, Store
+    from roocontext.store.session import Session
+    from roocontext.store.store import Store
     from roocontext.store.verify import Head
 
 __all__ = [
@@ -36,7 +37,7 @@ _HOMES = {
     "NewMessage": "roocontext.log.entries",
     "Plan": "roocontext.log.plan",
     "RooContextError": "roocontext.errors",
-    "Session": "roocontext.store.store",
+    "Session": "roocontext.store.session",
     "Store": "roocontext.store.store",
     "View": "roocontext.log.entries",
 }

@@ -20,14 +20,15 @@ from roocontext.log.plan import Plan
 from roocontext.log.sendable import Repair
 from roocontext.store.append import Receipt
 from roocontext.store.audit import AuditEntry, Diff
-from roocontext.store.control import Committed
+from roocontext.store.commit import Committed
 from roocontext.store.engines import Durability
 from roocontext.store.erase import Purged, Redacted
 from roocontext.store.notes import Note
 from roocontext.store.rewind import Rewound
+from roocontext.store.session import AUDIT_PAGE, Progress, Session
 from roocontext.store.sessions import SessionInfo, Stats
 from roocontext.store.sources import Clock, Ids, system_clock
-from roocontext.store.store import AUDIT_PAGE, Progress, Session, Store
+from roocontext.store.store import Store
 from roocontext.store.verify import Head, Verification
 
 THREADS = 16

@@ -71,7 +71,7 @@ def _parse(url: str | Path | URL) -> URL:
     if "://" not in text:
         return URL.create("sqlite", database=text)
     try:
-        return make_url(text)
+        return make_url(text.replace("postgres://", "postgresql://", 1))
     except (ArgumentError, ValueError):
         raise StoreUnavailable("This is neither a path nor a database URL.") from None
 

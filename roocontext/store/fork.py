@@ -9,9 +9,8 @@ from sqlalchemy import bindparam, insert, select
 from roocontext.errors import MessageNotFound
 from roocontext.log.chain import GENESIS
 from roocontext.log.draft import Salts, note_draft
-from roocontext.log.spans import spans_of
 from roocontext.store.append import Standing, lock, write
-from roocontext.store.control import renew
+from roocontext.store.caches import renew
 from roocontext.store.database import Transaction
 from roocontext.store.notes import METADATA, ORIGIN, REDACTION, TITLE, cache, newest, read_notes
 from roocontext.store.schema import entries
@@ -45,7 +44,7 @@ def fork(
     hash_, messages, size = row or (GENESIS, 0, 0)
     head = Standing(seq, hash_, head_at(tx, session_id, seq), messages, size)
     controls = read_controls(tx, session_id, seq)
-    add(tx, fork_id, head, now=now, spans_now=spans_of(controls, seq))
+    add(tx, fork_id, head, now=now)
     tx.run(_COPY, fork_id=fork_id, session_id=session_id, seq=seq)
     origin = {"session_id": session_id, "seq": seq, "hash": hash_.hex()}
     later = [

@@ -13,10 +13,11 @@ from typing import Any
 from sqlalchemy import bindparam, select, text
 
 from roocontext.errors import MessageNotFound, NothingToUndo, UndoRefused
-from roocontext.log.entries import Control, Range, subtract
+from roocontext.log.draft import control_draft, details_of
+from roocontext.log.entries import Control, Kind, Range, subtract
 from roocontext.log.spans import Path, live_ranges, spans_of, within
-from roocontext.store.append import Standing, check_version, lock
-from roocontext.store.control import write_rewind
+from roocontext.store.append import Receipt, Standing, check_version, lock, write
+from roocontext.store.caches import renew
 from roocontext.store.database import Transaction
 from roocontext.store.schema import entries
 from roocontext.store.view import (
@@ -158,7 +159,7 @@ def _go(
     record: dict[str, Any] = {"trigger": trigger, "left": left, "returned": returned}
     if undone is not None:
         record["undone"] = undone
-    receipt = write_rewind(tx, session_id, head, controls, to=to, now=now, record=record)
+    receipt = _write(tx, session_id, head, controls, to=to, now=now, record=record)
     return Rewound(
         session_id,
         to,
@@ -170,6 +171,24 @@ def _go(
         changed=True,
         undone=undone,
     )
+
+
+def _write(
+    tx: Transaction,
+    session_id: str,
+    head: Standing,
+    controls: Sequence[Control],
+    *,
+    to: int,
+    now: int,
+    record: dict[str, Any],
+) -> Receipt:
+    """Write a rewind to a locked session, and clean up the tags."""
+    rewind = Control(head.last_seq + 1, Kind.REWIND, to=to)
+    draft = control_draft(Kind.REWIND, details_of(rewind, record), now=now)
+    (receipt,) = write(tx, session_id, head, [draft])
+    renew(tx, session_id, [*controls, rewind], receipt.seq)
+    return receipt
 
 
 def _visible(controls: Sequence[Control], seq: int) -> list[Range]:

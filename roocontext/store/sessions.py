@@ -3,21 +3,21 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import and_, bindparam, func, insert, or_, select
+from sqlalchemy import and_, bindparam, insert, or_, select
 
 from roocontext.errors import SessionExists
 from roocontext.log.chain import GENESIS
 from roocontext.log.draft import Draft
 from roocontext.log.encoding import decode
 from roocontext.log.entries import Range
-from roocontext.log.spans import Span, spans_of
+from roocontext.log.spans import Span
 from roocontext.store.append import Standing, read_head, write
-from roocontext.store.control import span_row
+from roocontext.store.caches import read_spans, renew
 from roocontext.store.database import Row, Transaction
 from roocontext.store.faults import UniqueViolation
 from roocontext.store.notes import cache
-from roocontext.store.schema import counts, sessions, spans
-from roocontext.store.view import read_spans, totals
+from roocontext.store.schema import sessions
+from roocontext.store.view import totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,6 @@ class Stats:
 
 
 _ADD_SESSION = insert(sessions)
-_ADD_SPAN = insert(spans)
 _INFO = (
     sessions.c.session_id,
     sessions.c.title,
@@ -80,27 +79,21 @@ _OLDER = _NEWEST.where(
         ),
     )
 )
-_SUM = select(func.count(), func.coalesce(func.sum(counts.c.tokens), 0)).where(
-    counts.c.session_id == bindparam("session_id"),
-    counts.c.counter == bindparam("counter"),
-    counts.c.seq.between(bindparam("lo"), bindparam("hi")),
-)
 
 
 def create(tx: Transaction, session_id: str, notes: list[tuple[Draft, Any]], now: int) -> Standing:
     """A new session, with the notes that title it."""
     head = Standing(0, GENESIS, 0, 0, 0)
-    add(tx, session_id, head, now=now, spans_now=spans_of([], 0))
+    add(tx, session_id, head, now=now)
+    renew(tx, session_id, [], 0)
     write(tx, session_id, head, [draft for draft, _ in notes])
     for draft, value in notes:
         cache(tx, session_id, draft.sealed.note, value)
     return read_head(tx, session_id)
 
 
-def add(
-    tx: Transaction, session_id: str, head: Standing, *, now: int, spans_now: list[Span]
-) -> None:
-    """The row of a new session, and its spans."""
+def add(tx: Transaction, session_id: str, head: Standing, *, now: int) -> None:
+    """The row of a new session."""
     row = {
         "session_id": session_id,
         "created_at": now,
@@ -114,7 +107,6 @@ def add(
         tx.run(_ADD_SESSION, **row, **head._asdict())
     except UniqueViolation:
         raise SessionExists(f"Session {session_id!r} exists.", session_id=session_id) from None
-    tx.many(_ADD_SPAN, [span_row(session_id, span) for span in spans_now])
 
 
 def info(tx: Transaction, session_id: str) -> SessionInfo:

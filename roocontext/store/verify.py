@@ -24,11 +24,11 @@ from roocontext.log.encoding import decode
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.log.spans import clearings_of, spans_of
 from roocontext.store.append import Standing, lock, read_head
-from roocontext.store.control import read_clearings, renew
+from roocontext.store.caches import read_clearings, read_spans, renew
 from roocontext.store.database import Row, Transaction
 from roocontext.store.notes import REDACTION, read_notes
 from roocontext.store.schema import entries
-from roocontext.store.view import read_controls, read_spans
+from roocontext.store.view import read_controls
 
 PAGE = 1_000
 

@@ -18,7 +18,7 @@ from roocontext.log.blocks import reader
 from roocontext.log.draft import control_of
 from roocontext.log.encoding import decode
 from roocontext.log.entries import Control, Kind, Message, Range, View
-from roocontext.log.spans import Span, clearings_of, spans_of, visible_ranges
+from roocontext.log.spans import clearings_of, spans_of, visible_ranges
 from roocontext.store.append import read_head
 from roocontext.store.database import Transaction
 from roocontext.store.schema import VISIBLE, clearings, entries, spans
@@ -34,18 +34,6 @@ IS_MESSAGE = text("role IS NOT NULL")
 IS_FOLDED = text("kind <> 'note'")
 _between = entries.c.seq.between(bindparam("lo"), bindparam("hi"))
 
-_SPANS = (
-    select(
-        spans.c.lo,
-        spans.c.hi,
-        spans.c.position,
-        spans.c.condense_parent,
-        spans.c.truncation_parent,
-        spans.c.rewound_by,
-    )
-    .where(spans.c.session_id == bindparam("session_id"))
-    .order_by(spans.c.lo)
-)
 _VISIBLE_SPANS = (
     select(spans.c.lo, spans.c.hi)
     .where(spans.c.session_id == bindparam("session_id"), text(VISIBLE))
@@ -160,11 +148,6 @@ def read_controls(tx: Transaction, session_id: str, seq: int) -> list[Control]:
         return [control_of(at, kind, decode(details)) for at, kind, details in rows]
     except (ValueError, TypeError, AttributeError):
         raise HistoryCorrupt(f"A control row of session {session_id!r} cannot be read.") from None
-
-
-def read_spans(tx: Transaction, session_id: str) -> list[Span]:
-    """The cached spans."""
-    return [Span(*row) for row in tx.rows(_SPANS, session_id=session_id)]
 
 
 def moment(tx: Transaction, session_id: str, as_of: int | datetime | None) -> int:

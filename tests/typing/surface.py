@@ -4,7 +4,7 @@ from typing import Any, assert_type
 
 from roocontext import AsyncStore, Head, Message, Plan, Store, View
 from roocontext.store.append import Receipt
-from roocontext.store.control import Committed
+from roocontext.store.commit import Committed
 from roocontext.store.rewind import Rewound
 
 

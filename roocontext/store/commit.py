@@ -1,14 +1,10 @@
-"""Writing control rows: commit a plan, rewind, undo; and the caches that follow from them.
-
-Each takes the session's lock, checks, writes its rows, computes the spans anew from all control
-rows and stores the difference.
-"""
+"""Committing a plan: check it under the session's lock, write its rows, renew the caches."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import bindparam, delete, func, insert, select
+from sqlalchemy import bindparam, func, select
 
 from roocontext.errors import InvalidPlan, VersionConflict
 from roocontext.log.blocks import reader
@@ -26,16 +22,16 @@ from roocontext.log.entries import (
 from roocontext.log.pairs import loose_ends, partners, split
 from roocontext.log.plan import Action, Plan, check_hides, check_shape, place
 from roocontext.log.spans import Span, clearings_of, live_ranges, spans_of, within
-from roocontext.store.append import Receipt, Standing, lock, read_head, write
+from roocontext.store.append import Standing, lock, read_head, write
+from roocontext.store.caches import renew
 from roocontext.store.database import Transaction
 from roocontext.store.notes import pinned
-from roocontext.store.schema import clearings, entries, spans
+from roocontext.store.schema import entries
 from roocontext.store.view import (
     IS_MESSAGE,
     bounds,
     read_controls,
     read_messages,
-    read_spans,
     totals,
 )
 
@@ -72,19 +68,6 @@ _CONTROL_AFTER = (
     .where(_in_session, entries.c.details.is_not(None), entries.c.seq > bindparam("seq"))
     .limit(1)
 )
-_DROP_SPAN = delete(spans).where(
-    spans.c.session_id == bindparam("session_id"), spans.c.lo == bindparam("lo")
-)
-_ADD_SPAN = insert(spans)
-_CLEARINGS = select(
-    clearings.c.seq, clearings.c.block, clearings.c.cleared_by, clearings.c.placeholder
-).where(clearings.c.session_id == bindparam("session_id"))
-_DROP_CLEARING = delete(clearings).where(
-    clearings.c.session_id == bindparam("session_id"),
-    clearings.c.seq == bindparam("seq"),
-    clearings.c.block == bindparam("block"),
-)
-_ADD_CLEARING = insert(clearings)
 
 
 def commit(
@@ -129,59 +112,6 @@ def commit(
     receipts = write(tx, session_id, head, drafts)
     renew(tx, session_id, [*controls, *placed], receipts[-1].seq)
     return replace(committed, hash=receipts[-1].hash)
-
-
-def write_rewind(
-    tx: Transaction,
-    session_id: str,
-    head: Standing,
-    controls: Sequence[Control],
-    *,
-    to: int,
-    now: int,
-    record: dict[str, Any],
-) -> Receipt:
-    """Write a rewind to a locked session, and clean up the tags."""
-    rewind = Control(head.last_seq + 1, Kind.REWIND, to=to)
-    draft = control_draft(Kind.REWIND, details_of(rewind, record), now=now)
-    (receipt,) = write(tx, session_id, head, [draft])
-    renew(tx, session_id, [*controls, rewind], receipt.seq)
-    return receipt
-
-
-def renew(tx: Transaction, session_id: str, controls: Sequence[Control], seq: int) -> int:
-    """Compute the caches anew and write what differs; how many rows that were."""
-    old, new = set(read_spans(tx, session_id)), set(spans_of(controls, seq))
-    gone, come = sorted(old - new, key=_lo), sorted(new - old, key=_lo)
-    tx.many(_DROP_SPAN, [{"session_id": session_id, "lo": span.lo} for span in gone])
-    tx.many(_ADD_SPAN, [span_row(session_id, span) for span in come])
-    before = read_clearings(tx, session_id)
-    after = {
-        (*block, control.seq, control.placeholder)
-        for block, control in clearings_of(controls, seq).items()
-    }
-    lost, won = sorted(before - after), sorted(after - before)
-    tx.many(_DROP_CLEARING, [_block_row(session_id, row) for row in lost])
-    tx.many(_ADD_CLEARING, [_clearing_row(session_id, row) for row in won])
-    return len(gone) + len(come) + len(lost) + len(won)
-
-
-def read_clearings(tx: Transaction, session_id: str) -> set[tuple[int, int, int, str]]:
-    """The cached clearings: seq, block, the clearing's seq, the placeholder."""
-    return {(row[0], row[1], row[2], row[3]) for row in tx.rows(_CLEARINGS, session_id=session_id)}
-
-
-def span_row(session_id: str, span: Span) -> dict[str, Any]:
-    """A span as a row of its table."""
-    return {
-        "session_id": session_id,
-        "lo": span.lo,
-        "hi": span.hi,
-        "position": span.position,
-        "condense_parent": span.condense_parent,
-        "truncation_parent": span.truncation_parent,
-        "rewound_by": span.rewound_by,
-    }
 
 
 class _State:
@@ -388,15 +318,3 @@ def _record(plan: Plan) -> dict[str, Any]:
         else {}
     )
     return {**plan.record, **measured, "policy": plan.policy, "trigger": plan.trigger}
-
-
-def _lo(span: Span) -> int:
-    return span.lo
-
-
-def _block_row(session_id: str, row: tuple[int, int, int, str]) -> dict[str, Any]:
-    return {"session_id": session_id, "seq": row[0], "block": row[1]}
-
-
-def _clearing_row(session_id: str, row: tuple[int, int, int, str]) -> dict[str, Any]:
-    return _block_row(session_id, row) | {"cleared_by": row[2], "placeholder": row[3]}

@@ -1,0 +1,95 @@
+"""The caches of the fold: the spans and the cleared blocks of the present.
+
+They are computed anew from all control rows and what differs is written, by this one function;
+nothing updates them in passing.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import bindparam, delete, insert, select
+
+from roocontext.log.entries import Control
+from roocontext.log.spans import Span, clearings_of, spans_of
+from roocontext.store.database import Transaction
+from roocontext.store.schema import clearings, spans
+
+ClearedBlock = tuple[int, int, int, str]
+"""A seq, a block, the clearing's seq, the placeholder."""
+
+_SPANS = (
+    select(
+        spans.c.lo,
+        spans.c.hi,
+        spans.c.position,
+        spans.c.condense_parent,
+        spans.c.truncation_parent,
+        spans.c.rewound_by,
+    )
+    .where(spans.c.session_id == bindparam("session_id"))
+    .order_by(spans.c.lo)
+)
+_DROP_SPAN = delete(spans).where(
+    spans.c.session_id == bindparam("session_id"), spans.c.lo == bindparam("lo")
+)
+_ADD_SPAN = insert(spans)
+_CLEARINGS = select(
+    clearings.c.seq, clearings.c.block, clearings.c.cleared_by, clearings.c.placeholder
+).where(clearings.c.session_id == bindparam("session_id"))
+_DROP_CLEARING = delete(clearings).where(
+    clearings.c.session_id == bindparam("session_id"),
+    clearings.c.seq == bindparam("seq"),
+    clearings.c.block == bindparam("block"),
+)
+_ADD_CLEARING = insert(clearings)
+
+
+def renew(tx: Transaction, session_id: str, controls: Sequence[Control], seq: int) -> int:
+    """Compute the caches anew and write what differs; how many rows that were."""
+    old, new = set(read_spans(tx, session_id)), set(spans_of(controls, seq))
+    gone, come = sorted(old - new, key=_lo), sorted(new - old, key=_lo)
+    tx.many(_DROP_SPAN, [{"session_id": session_id, "lo": span.lo} for span in gone])
+    tx.many(_ADD_SPAN, [_span_row(session_id, span) for span in come])
+    before = read_clearings(tx, session_id)
+    after = {
+        (*block, control.seq, control.placeholder)
+        for block, control in clearings_of(controls, seq).items()
+    }
+    lost, won = sorted(before - after), sorted(after - before)
+    tx.many(_DROP_CLEARING, [_block_row(session_id, row) for row in lost])
+    tx.many(_ADD_CLEARING, [_clearing_row(session_id, row) for row in won])
+    return len(gone) + len(come) + len(lost) + len(won)
+
+
+def read_clearings(tx: Transaction, session_id: str) -> set[ClearedBlock]:
+    """The cached clearings."""
+    return {(row[0], row[1], row[2], row[3]) for row in tx.rows(_CLEARINGS, session_id=session_id)}
+
+
+def read_spans(tx: Transaction, session_id: str) -> list[Span]:
+    """The cached spans."""
+    return [Span(*row) for row in tx.rows(_SPANS, session_id=session_id)]
+
+
+def _span_row(session_id: str, span: Span) -> dict[str, Any]:
+    return {
+        "session_id": session_id,
+        "lo": span.lo,
+        "hi": span.hi,
+        "position": span.position,
+        "condense_parent": span.condense_parent,
+        "truncation_parent": span.truncation_parent,
+        "rewound_by": span.rewound_by,
+    }
+
+
+def _lo(span: Span) -> int:
+    return span.lo
+
+
+def _block_row(session_id: str, row: ClearedBlock) -> dict[str, Any]:
+    return {"session_id": session_id, "seq": row[0], "block": row[1]}
+
+
+def _clearing_row(session_id: str, row: ClearedBlock) -> dict[str, Any]:
+    return _block_row(session_id, row) | {"cleared_by": row[2], "placeholder": row[3]}

@@ -1,0 +1,345 @@
+"""One session's log. Each method is one transaction around one function."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from roocontext.errors import InvalidMessage, MessageNotFound
+from roocontext.log.counting import Counter
+from roocontext.log.draft import message_draft, note_draft
+from roocontext.log.encoding import check_id, plain
+from roocontext.log.entries import Message, NewMessage, View
+from roocontext.log.plan import Plan
+from roocontext.log.sendable import Repair, sendable
+from roocontext.store import (
+    append,
+    audit,
+    commit,
+    count,
+    erase,
+    fork,
+    notes,
+    rewind,
+    sessions,
+    verify,
+    view,
+)
+from roocontext.store.append import Receipt
+from roocontext.store.audit import AuditEntry, Diff
+from roocontext.store.commit import Committed
+from roocontext.store.database import Database
+from roocontext.store.erase import Redacted
+from roocontext.store.notes import Note
+from roocontext.store.rewind import Rewound
+from roocontext.store.sessions import SessionInfo, Stats
+from roocontext.store.sources import Clock, Ids
+from roocontext.store.verify import Head, Verification
+
+AUDIT_PAGE = 500
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Told how many entries are done, of how many."""
+
+
+class Session:
+    """One session's log: append to it, read its view, rewind it, audit it.
+
+    It holds no state of its own, so any number of them may speak of the same session at once.
+    """
+
+    def __init__(self, database: Database, session_id: str, *, clock: Clock, ids: Ids) -> None:
+        self._database = database
+        self._clock = clock
+        self._ids = ids
+        self.id = session_id
+
+    def __repr__(self) -> str:
+        return f"Session({self.id!r})"
+
+    # Writing
+
+    def append(
+        self,
+        role: str,
+        content: Any,
+        *,
+        format: str = "anthropic",  # noqa: A002 - the log's word
+        ts: int | None = None,
+        message_id: str | None = None,
+        client_id: str | None = None,
+        model: str | None = None,
+        usage: Any = None,
+        expected_seq: int | None = None,
+    ) -> Receipt:
+        """Append a message; it is durable once the receipt is returned.
+
+        With a `client_id` repeating the call is safe. With `expected_seq` it is only written if
+        the session's head is still that, else VersionConflict tells the current one.
+        """
+        message = NewMessage(role, content, format, ts, message_id, client_id, model, usage)
+        draft = message_draft(message, now=self._clock(), salts=self._ids.salt)
+        return append.append(self._database, self.id, draft, expected_seq)
+
+    def append_many(
+        self,
+        messages: Iterable[NewMessage | Mapping[str, Any]],
+        *,
+        expected_seq: int | None = None,
+    ) -> list[Receipt]:
+        """Append messages in one transaction, all or none."""
+        now = self._clock()
+        drafts = [
+            message_draft(_new_message(message), now=now, salts=self._ids.salt)
+            for message in messages
+        ]
+        return self._database.write(append.append_many, self.id, drafts, expected_seq)
+
+    def commit(self, plan: Plan, *, dry_run: bool = False) -> Committed:
+        """Do what a plan says, if only appends came since it was made; or only say what it does."""
+        rows = tuple(replace(row, content=plain(row.content)) for row in plan.rows)
+        run = self._database.snapshot if dry_run else self._database.write
+        return run(
+            commit.commit,
+            self.id,
+            replace(plan, rows=rows),
+            now=self._clock(),
+            salts=self._ids.salt,
+            new_id=self._ids.new_id,
+            dry_run=dry_run,
+        )
+
+    def rewind(
+        self,
+        to: int | str | datetime | None = None,
+        *,
+        ts: int | None = None,
+        keep_target: bool = True,
+        expected_seq: int | None = None,
+        trigger: str = "manual",
+    ) -> Rewound:
+        """Make the session what it was right after a seq, a message id, a datetime or a `ts`.
+
+        Without the target (`keep_target=False`): right before it. A seq is any entry, also one
+        that was taken back. Nothing is deleted, and `undo` takes the rewind back.
+        """
+        if (to is None) is (ts is None):
+            raise MessageNotFound("A rewind needs one target: `to` or `ts`.", candidates=())
+        return self._database.write(
+            rewind.rewind,
+            self.id,
+            to=to,
+            ts=ts,
+            keep_target=keep_target,
+            expected_seq=expected_seq,
+            now=self._clock(),
+            trigger=trigger,
+        )
+
+    def undo(
+        self,
+        *,
+        of: int | None = None,
+        force: bool = False,
+        expected_seq: int | None = None,
+        trigger: str = "manual",
+    ) -> Rewound:
+        """Take back the newest rewind, undos included: twice is a redo.
+
+        Refused when messages came since, unless `force` is set; they are hidden then.
+        """
+        return self._database.write(
+            rewind.undo,
+            self.id,
+            of=of,
+            force=force,
+            expected_seq=expected_seq,
+            now=self._clock(),
+            trigger=trigger,
+        )
+
+    def pin(self, seq: int) -> Receipt:
+        """Let no later plan hide or clear this message."""
+        return self.note(notes.PIN, {"pinned": True}, target=seq)
+
+    def unpin(self, seq: int) -> Receipt:
+        """Take back a pin."""
+        return self.note(notes.PIN, {"pinned": False}, target=seq)
+
+    def rename(self, title: str) -> Receipt:
+        """Give the session another title."""
+        check_id("title", title)
+        return self._note(notes.TITLE, {"title": title}, value=title)
+
+    def describe(self, metadata: Mapping[str, Any]) -> Receipt:
+        """Give the session other metadata."""
+        kept = plain(metadata)
+        return self._note(notes.METADATA, {"metadata": kept}, value=kept)
+
+    def note(self, note: str, content: Mapping[str, Any], *, target: int | None = None) -> Receipt:
+        """Log something that no model sees. Neither view nor head change."""
+        check_id("note", note)
+        return self._note(note, content, target=target)
+
+    def fork(self, at: int | None = None, *, session_id: str | None = None) -> "Session":
+        """A new session that begins as a copy of this one up to entry `at`."""
+        name = self._ids.new_id() if session_id is None else session_id
+        check_id("session_id", name)
+        self._database.write(
+            fork.fork, self.id, name, at=at, now=self._clock(), salts=self._ids.salt
+        )
+        return Session(self._database, name, clock=self._clock, ids=self._ids)
+
+    def redact(self, seq: int, *, dry_run: bool = False) -> Redacted:
+        """Erase one message's content for good, here and in every fork that copied it."""
+        run = self._database.snapshot if dry_run else self._database.write
+        done = run(
+            erase.redact,
+            self.id,
+            seq,
+            now=self._clock(),
+            salts=self._ids.salt,
+            dry_run=dry_run,
+        )
+        if dry_run or not done.changed:
+            return done
+        return replace(done, erased=self._database.erase_free_space())
+
+    # Reading
+
+    def info(self) -> SessionInfo:
+        """Title, metadata, times and sizes."""
+        with self._database.read() as tx:
+            return sessions.info(tx, self.id)
+
+    def head_seq(self) -> int:
+        """The last fold entry: what `expected_seq` and plans are compared with."""
+        with self._database.read() as tx:
+            return append.read_head(tx, self.id).head_seq
+
+    def view(
+        self,
+        *,
+        as_of: int | datetime | None = None,
+        after: int | None = None,
+        limit: int | None = None,
+    ) -> View:
+        """What the model sees, or saw; or the page of it that follows the message `after`."""
+        with self._database.read() as tx:
+            return view.read_view(tx, self.id, as_of=as_of, after=after, limit=limit)
+
+    def pages(self, size: int = 200, *, as_of: int | datetime | None = None) -> Iterator[View]:
+        """The view page by page, all of one moment whatever is written meanwhile."""
+        page = self.view(as_of=as_of, limit=size)
+        moment = page.seq
+        while page.messages:
+            yield page
+            page = self.view(as_of=moment, after=page.messages[-1].seq, limit=size)
+
+    def messages(self, *, as_of: int | datetime | None = None) -> list[dict[str, Any]]:
+        """The view as the Anthropic Messages API accepts it; see `validate` for what it mends."""
+        return sendable(self.view(as_of=as_of).messages).messages
+
+    def validate(self, *, as_of: int | datetime | None = None) -> tuple[Repair, ...]:
+        """What `messages` had to mend for the provider. The log is never mended."""
+        return sendable(self.view(as_of=as_of).messages).repairs
+
+    def audit(self, *, after: int = 0) -> Iterator[AuditEntry]:
+        """Every entry ever written, in order, with why each is or is not visible now."""
+        for page in self.audit_pages(AUDIT_PAGE, after=after):
+            yield from page
+
+    def audit_pages(self, size: int, *, after: int = 0) -> Iterator[list[AuditEntry]]:
+        """The audit page by page, all of one moment whatever is written meanwhile."""
+        with self._database.read() as tx:
+            auditor = audit.Auditor(tx, self.id)
+            page = auditor.page(tx, after, size)
+        while page:
+            yield page
+            with self._database.read() as tx:
+                page = auditor.page(tx, page[-1].seq, size)
+
+    def diff(self, old: int | datetime, new: int | datetime | None = None) -> Diff:
+        """What left the view and what came into it between two points; the second is now."""
+        with self._database.read() as tx:
+            points = (view.moment(tx, self.id, point) for point in (old, new))
+            return audit.diff(tx, self.id, *points)
+
+    def message(self, seq: int) -> Message:
+        """One message, visible or not, as it was written."""
+        with self._database.read() as tx:
+            found = view.read_messages(tx, self.id, [(seq, seq)], {})
+            if found:
+                return found[0]
+            last = append.read_head(tx, self.id).last_seq
+        raise MessageNotFound(f"Entry {seq} is not a message.", candidates=(1, last))
+
+    def notes(self, note: str, *, as_of: int | datetime | None = None) -> list[Note]:
+        """All notes of a kind, oldest first; the newest of each target counts."""
+        with self._database.read() as tx:
+            return notes.read_notes(tx, self.id, note, view.moment(tx, self.id, as_of))
+
+    def pins(self, *, as_of: int | datetime | None = None) -> frozenset[int]:
+        """The messages that are pinned."""
+        with self._database.read() as tx:
+            return frozenset(notes.pinned(tx, self.id, view.moment(tx, self.id, as_of)))
+
+    def stats(self) -> Stats:
+        """How many messages and bytes are visible, hidden and taken back."""
+        with self._database.read() as tx:
+            return sessions.stats(tx, self.id)
+
+    def tokens(self, counter: Counter) -> int:
+        """What the view costs by a counter. Each message is counted once and remembered."""
+        return count.tokens(self._database, self.id, counter)
+
+    # Proving
+
+    def head(self) -> Head:
+        """The last entry and its hash: kept elsewhere, it makes a cut tail show."""
+        with self._database.read() as tx:
+            return verify.head_of(tx, self.id)
+
+    def verify(
+        self, saved: Head | None = None, *, progress: Progress | None = None
+    ) -> Verification:
+        """Check every hash, place, total and cache, and that the log goes on from a saved head."""
+        verify.check_saved(self.id, saved)
+        with self._database.read() as tx:
+            verifier = verify.Verifier(tx, self.id, saved)
+        done = 0
+        while True:
+            with self._database.read() as tx:
+                found = verifier.page(tx)
+                if not found:
+                    return verifier.finish(tx)
+            done += found
+            if progress is not None:
+                progress(done, verifier.total)
+
+    def rebuild(self) -> int:
+        """Compute the caches anew from the log; how many of their rows were wrong."""
+        return self._database.write(verify.rebuild, self.id)
+
+    def _note(
+        self,
+        note: str,
+        content: Mapping[str, Any],
+        *,
+        target: int | None = None,
+        value: Any = None,
+    ) -> Receipt:
+        draft = note_draft(
+            note, plain(content), now=self._clock(), salts=self._ids.salt, target=target
+        )
+        return self._database.write(notes.write_note, self.id, draft, value)
+
+
+def _new_message(message: NewMessage | Mapping[str, Any]) -> NewMessage:
+    if isinstance(message, NewMessage):
+        return message
+    try:
+        return NewMessage(**message)
+    except TypeError:
+        known = ", ".join(NewMessage.__slots__)
+        raise InvalidMessage(f"A message has the fields {known}.", path="message") from None
