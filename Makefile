@@ -25,7 +25,7 @@ check: $(VENV)/.ready  ## format, lint, strict types, import layers, dead depend
 	$(RUN)/mypy
 	$(RUN)/lint-imports
 	$(RUN)/deptry .
-	$(RUN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict --quiet
 
 format: $(VENV)/.ready  ## rewrite the code in the house's format
 	$(RUN)/ruff format .
@@ -38,7 +38,7 @@ bench: $(VENV)/.ready  ## every budget as a ratio, measured in one run
 	$(RUN)/python -m bench
 
 docs: $(VENV)/.ready  ## the documentation, into site/
-	$(RUN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict
 
 build: $(VENV)/.ready  ## the wheel and the source archive, into dist/
 	$(RUN)/python -m build

@@ -4,6 +4,8 @@ The docstring of a class is what happened, in general; an instance adds the fact
 numbers and the ids, never a message's content) and what to do. The facts are attributes too.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 
@@ -28,41 +30,49 @@ class SessionNotFound(RooContextError, LookupError):
     """No session has this id."""
 
     advice = "List the sessions to see which ids exist."
-    session_id: str
+    session_id: str = ""
 
 
 class SessionPurged(SessionNotFound):
     """The session was purged: only its receipt is left, and its id is never used again."""
 
     advice = "Use another id; the receipt of the purge is an attribute of this error."
-    receipt: dict[str, Any]
+    receipt: Mapping[str, Any] = MappingProxyType({})
 
 
 class SessionExists(RooContextError, ValueError):
     """A session with this id exists already."""
 
     advice = "Open it with Store.session(id), or create one with another id."
-    session_id: str
+    session_id: str = ""
 
 
 class MessageNotFound(RooContextError, LookupError):
     """The target of a rewind, a pin, a fork or a redaction is not in the session."""
 
     advice = "Choose one of the candidates, or read the audit."
-    candidates: tuple[Any, ...]
+    candidates: tuple[Any, ...] = ()
 
 
 class InvalidMessage(RooContextError, ValueError):
     """This cannot be a message, or cannot be stored without loss."""
 
     advice = "Nothing was stored; mend the named place and append again."
-    path: str
+    path: str = ""
+
+
+class InvalidOption(RooContextError, ValueError):
+    """An argument has a value that it cannot have."""
+
+    advice = "Nothing was done; see the reference for what it may be."
+    name: str = ""
 
 
 class InvalidIdentifier(RooContextError, ValueError):
     """An id or a title breaks the rule for ids and titles."""
 
     advice = "Use 1 to 1,000 bytes of UTF-8 without NUL."
+    name: str = ""
 
 
 class InvalidPlan(RooContextError, ValueError):
@@ -75,15 +85,25 @@ class VersionConflict(RooContextError):
     """The session moved on since the version this operation was based on."""
 
     advice = "Read the session again and decide whether to repeat the operation."
-    expected: int
-    actual: int
+    expected: int | None = None
+    actual: int | None = None
 
 
 class DuplicateMessage(VersionConflict):
     """The client id is taken by a message with another content."""
 
     advice = "Use a new client id for a new message."
-    client_id: str
+    client_id: str | None = None
+    seq: int | None = None
+
+
+class UnknownPlugin(RooContextError, LookupError):
+    """Nothing is registered under this name."""
+
+    advice = "Use one of the known names, or install the package that offers this one."
+    group: str
+    name: str
+    known: tuple[str, ...]
 
 
 class NothingToUndo(RooContextError, LookupError):
@@ -100,8 +120,8 @@ class SchemaMismatch(RooContextError):
     """The database's schema is not the one this version works with."""
 
     advice = "Open it with upgrade=True, or install the release that wrote it."
-    current: str | None
-    wanted: str
+    current: str | None = None
+    wanted: str = ""
 
 
 class ForeignDatabase(RooContextError, ValueError):
@@ -115,6 +135,12 @@ class StoreUnavailable(RooContextError, OSError):
 
     advice = "Try again; a client_id makes repeating an append safe."
     outcome_unknown: bool = False
+
+
+class StoreNotFound(StoreUnavailable):
+    """There is no database of this name, and none may be made."""
+
+    advice = "Name one that exists, or open it with upgrade=True to make it."
 
 
 class StoreReadOnly(StoreUnavailable):
@@ -133,4 +159,4 @@ class HistoryCorrupt(RooContextError):
     """What is stored contradicts itself."""
 
     advice = "Run verify() for the first bad entry; rebuild() mends the caches, never the log."
-    seq: int | None
+    seq: int | None = None

@@ -185,17 +185,22 @@ def _sqlite_triggers() -> None:
 def _postgres_triggers() -> None:
     same = " AND ".join(f"NEW.{column} IS NOT DISTINCT FROM OLD.{column}" for column in IMMUTABLE)
     guards = (
+        # Tables are named through the trigger's own: a temporary one may have the same name.
         f"""CREATE FUNCTION roocontext_entries_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+        DECLARE allowed boolean := false;
         BEGIN
             IF TG_OP = 'UPDATE' THEN
-                IF {same} AND OLD.salt IS NOT NULL AND NEW.salt IS NULL AND EXISTS (
-                    SELECT 1 FROM entries AS n WHERE n.session_id = OLD.session_id
-                    AND n.note = 'redaction' AND n.target = OLD.seq)
-                THEN RETURN NEW; END IF;
-            ELSIF TG_OP = 'DELETE' THEN
-                IF EXISTS (SELECT 1 FROM sessions AS s
-                    WHERE s.session_id = OLD.session_id AND s.purged_at IS NOT NULL)
-                THEN RETURN OLD; END IF;
+                IF {same} AND OLD.salt IS NOT NULL AND NEW.salt IS NULL THEN
+                    EXECUTE pg_catalog.format('SELECT EXISTS (SELECT 1 FROM %I.entries
+                        WHERE session_id = $1 AND note = ''redaction'' AND target = $2)',
+                        TG_TABLE_SCHEMA) INTO allowed USING OLD.session_id, OLD.seq;
+                END IF;
+                IF allowed THEN RETURN NEW; END IF;
+            ELSE
+                EXECUTE pg_catalog.format('SELECT EXISTS (SELECT 1 FROM %I.sessions
+                    WHERE session_id = $1 AND purged_at IS NOT NULL)',
+                    TG_TABLE_SCHEMA) INTO allowed USING OLD.session_id;
+                IF allowed THEN RETURN OLD; END IF;
             END IF;
             RAISE EXCEPTION 'the log is append-only'
                 USING ERRCODE = 'integrity_constraint_violation';

@@ -46,7 +46,7 @@ class Reader(Protocol):
 
 def reader(name: str, /) -> Reader:
     """Find the reader of a format."""
-    if name not in READERS:
+    if not isinstance(name, str) or name not in READERS:
         raise InvalidMessage(f"format must be one of {', '.join(sorted(READERS))}.", path="format")
     return READERS[name]
 

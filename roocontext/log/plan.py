@@ -13,6 +13,7 @@ from typing import Any
 from roocontext.errors import InvalidPlan
 from roocontext.log.blocks import reader, text_of
 from roocontext.log.counting import BYTES, Counter, count_message
+from roocontext.log.encoding import MAX_INTEGER
 from roocontext.log.entries import (
     POSITION_BITS,
     BlockRef,
@@ -162,6 +163,9 @@ class Plan:
 
 def check_shape(plan: Plan) -> None:
     """Refuse a plan that contradicts itself, whatever the session."""
+    numbers = (plan.head_seq, *(number for pair in (*plan.hides, *plan.clears) for number in pair))
+    if any(type(number) is not int or not 0 <= number <= MAX_INTEGER for number in numbers):
+        raise InvalidPlan("A seq or block is not a whole number of 64 bits.")
     if plan.action is Action.CLEAR:
         if not plan.clears or plan.hides or plan.rows:
             raise InvalidPlan("A clearing names blocks and neither hides nor inserts rows.")

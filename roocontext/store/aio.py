@@ -89,25 +89,35 @@ class AsyncStore:
     ) -> "AsyncStore":
         """See Store.open."""
         threads = _Threads()
-        try:
-            store = await threads.run(
-                Store.open,
-                url,
-                upgrade=upgrade,
-                read_only=read_only,
-                durability=durability,
-                clock=clock,
-                ids=ids,
+        opened: list[Store] = []
+
+        def open_store() -> None:
+            opened.append(
+                Store.open(
+                    url,
+                    upgrade=upgrade,
+                    read_only=read_only,
+                    durability=durability,
+                    clock=clock,
+                    ids=ids,
+                )
             )
+
+        try:
+            await threads.run(open_store)
         except BaseException:
+            for store in opened:  # cancelled, but joined: it is open
+                store.close()
             threads.shut_down()
             raise
-        return cls(store, threads)
+        return cls(opened[0], threads)
 
     async def close(self) -> None:
         """See Store.close."""
-        await self._threads.run(self._store.close)
-        self._threads.shut_down()
+        try:
+            await self._threads.run(self._store.close)
+        finally:
+            self._threads.shut_down()
 
     async def __aenter__(self) -> Self:
         return self

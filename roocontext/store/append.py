@@ -242,13 +242,17 @@ def _repeated(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> list
     if not ids:
         return None
     if len(set(ids)) < len(ids):
-        raise DuplicateMessage("Two messages of one request have the same client id.")
+        twice = next(client_id for client_id in ids if ids.count(client_id) > 1)
+        raise DuplicateMessage(
+            f"Two messages of one request have the client id {twice!r}.", client_id=twice
+        )
     found = [_first_receipt(tx, session_id, draft) for draft in drafts if draft.sealed.client_id]
     first = [receipt for receipt in found if receipt is not None]
     if first and len(first) < len(drafts):
         raise DuplicateMessage(
             f"{len(first)} of {len(drafts)} messages were stored before, nothing was written.",
-            stored=[receipt.seq for receipt in first],
+            client_id=ids[0],
+            seq=first[0].seq,
         )
     return first or None
 

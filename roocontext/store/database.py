@@ -18,7 +18,7 @@ from sqlalchemy.pool import StaticPool
 from sqlalchemy.sql import ClauseElement
 
 from roocontext.errors import StoreUnavailable
-from roocontext.store.engines import Engine, Lock
+from roocontext.store.engines import BUSY_TIMEOUT_S, Engine, Lock
 from roocontext.store.faults import RETRYABLE, driver_errors, raise_ours, translated
 
 Row: TypeAlias = tuple[Any, ...]
@@ -202,11 +202,12 @@ class Database:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Result:
+        patience = time.monotonic() + BUSY_TIMEOUT_S
         for number in range(1, ATTEMPTS):
             try:
                 return self._once(begin, operation, args, kwargs)
             except StoreUnavailable as error:
-                if error.facts.get("code") not in RETRYABLE:
+                if error.facts.get("code") not in RETRYABLE or time.monotonic() > patience:
                     raise
             # Only spreads writers that collided; what is written never depends on it.
             time.sleep(random.uniform(0, 0.005 * 2**number))  # noqa: S311

@@ -6,23 +6,23 @@ lock on PostgreSQL.
 """
 
 import os
-import select
+import selectors
 import sqlite3
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.exc import ArgumentError
 
-from roocontext.errors import StoreUnavailable
+from roocontext.errors import InvalidOption, StoreNotFound, StoreUnavailable
 from roocontext.store.faults import translated
 
 Durability: TypeAlias = Literal["full", "normal"]
@@ -52,12 +52,14 @@ def engine_of(
     url: str | Path | URL, *, create: bool, durability: Durability, read_only: bool
 ) -> Engine:
     """The engine of a URL, or of an SQLite file. No more is done than making an empty file."""
+    if durability not in get_args(Durability):
+        raise InvalidOption(f"durability is one of {get_args(Durability)}.", name="durability")
     parsed = _parse(url)
     backend = parsed.get_backend_name()
     if backend == "postgresql":
         return _postgres(parsed, durability, read_only=read_only)
     if backend != "sqlite":
-        raise StoreUnavailable(f"{backend} is neither sqlite nor postgresql.")
+        raise InvalidOption(f"{backend} is neither sqlite nor postgresql.", name="url")
     if parsed.database in (None, "", ":memory:"):
         return _sqlite(":memory:", durability, threading.Lock, alone=True)
     path = Path(parsed.database).resolve()
@@ -68,12 +70,14 @@ def _parse(url: str | Path | URL) -> URL:
     if isinstance(url, URL):
         return url
     text = os.fspath(url)
+    if not text or "\0" in text:
+        raise InvalidOption("The path or URL is empty, or holds NUL.", name="url")
     if "://" not in text:
         return URL.create("sqlite", database=text)
     try:
         return make_url(text.replace("postgres://", "postgresql://", 1))
     except (ArgumentError, ValueError):
-        raise StoreUnavailable("This is neither a path nor a database URL.") from None
+        raise InvalidOption("This is neither a path nor a database URL.", name="url") from None
 
 
 _queues: dict[Path, Lock] = {}
@@ -83,7 +87,7 @@ def _sqlite_file(path: Path, durability: Durability, *, create: bool, read_only:
     if create and not read_only:
         _create_private(path)
     elif not path.exists():
-        raise StoreUnavailable("No such database file.")
+        raise StoreNotFound("No such database file.")
 
     # Writers of one process queue here: SQLite's own waiting sleeps, and is not fair.
     def lock() -> Lock:
@@ -139,16 +143,33 @@ def _sqlite(uri: str, durability: Durability, lock: Callable[[], Lock], *, alone
     )
 
 
+_SYNCHRONOUS: Mapping[str, str] = {
+    # A server may be set to acknowledge early; stricter settings than `on` are left as they are.
+    "full": "SELECT set_config('synchronous_commit', 'on', false)"
+    " WHERE current_setting('synchronous_commit') = 'off'",
+    "normal": "SET synchronous_commit = off",
+}
+_Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
+
+
+def _readable(descriptor: int) -> bool:
+    with _Selector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        return bool(selector.select(0))
+
+
 def _postgres(url: URL, durability: Durability, *, read_only: bool) -> Engine:
     if find_spec("psycopg") is None:
-        raise StoreUnavailable("PostgreSQL needs the extra: pip install 'roocontext[postgres]'.")
+        raise InvalidOption(
+            "PostgreSQL needs the extra: pip install 'roocontext[postgres]'.", name="url"
+        )
     import psycopg  # noqa: PLC0415 - an extra, loaded when it is asked for
 
     dialect = url.set(drivername="postgresql+psycopg").get_dialect()()
     args, options = dialect.create_connect_args(url)
     settings = [
         *(["SET default_transaction_read_only = on"] if read_only else []),
-        *(["SET synchronous_commit = off"] if durability == "normal" else []),
+        _SYNCHRONOUS[durability],
     ]
 
     def connect() -> Any:
@@ -160,7 +181,7 @@ def _postgres(url: URL, durability: Durability, *, read_only: bool) -> Engine:
 
     def is_alive(connection: Any) -> bool:
         # An idle connection has nothing to say: what can be read is the server hanging up.
-        return not connection.closed and not select.select([connection.fileno()], [], [], 0)[0]
+        return not connection.closed and not _readable(connection.fileno())
 
     return Engine(
         dialect,

@@ -86,5 +86,7 @@ def _is_disconnect(error: BaseException) -> bool:
     """Whether the connection is gone, so that nobody knows what became of the statement."""
     if isinstance(error, sqlite3.Error):
         return False
-    code = getattr(error, "sqlstate", None) or ""
-    return not code or code.startswith(("08", "57P"))
+    code = getattr(error, "sqlstate", None)
+    if code is None:
+        return type(error).__name__ in ("OperationalError", "InterfaceError")
+    return str(code).startswith(("08", "57P"))

@@ -12,7 +12,7 @@ from roocontext.log.draft import Salts, note_draft
 from roocontext.store.append import Standing, lock, write
 from roocontext.store.caches import renew
 from roocontext.store.database import Transaction
-from roocontext.store.notes import METADATA, ORIGIN, REDACTION, TITLE, cache, newest, read_notes
+from roocontext.store.notes import ORIGIN, REDACTION, read_notes, retell
 from roocontext.store.schema import entries
 from roocontext.store.sessions import add
 from roocontext.store.view import head_at, read_controls
@@ -58,7 +58,4 @@ def fork(
     ]
     write(tx, fork_id, head, [note_draft(ORIGIN, origin, now=now, salts=salts), *drafts])
     renew(tx, fork_id, controls, seq)
-    for note in (TITLE, METADATA):
-        found = newest(tx, fork_id, note, seq).get(None)
-        if found:
-            cache(tx, fork_id, note, found.content[note])
+    retell(tx, fork_id, seq)

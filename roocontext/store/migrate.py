@@ -97,7 +97,9 @@ def _upgrade(connection: Connection) -> None:
     after = _rows(connection)
     lost = {table: rows - after[table] for table, rows in before.items() if after[table] < rows}
     if lost:
-        raise SchemaMismatch(f"The upgrade would lose rows, and was taken back: {lost}.")
+        raise SchemaMismatch(
+            f"The upgrade would lose rows, and was taken back: {lost}.", wanted=REVISION
+        )
 
 
 def _rows(connection: Connection) -> dict[str, int]:

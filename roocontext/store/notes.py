@@ -22,6 +22,8 @@ TITLE = "title"
 METADATA = "metadata"
 ORIGIN = "origin"
 REDACTION = "redaction"
+OWN = frozenset({PIN, TITLE, METADATA, ORIGIN, REDACTION})
+"""The kinds that mean something to the store, and that only it writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,11 @@ _SET_METADATA = (
 )
 
 
+_SHOWN = select(sessions.c.title, sessions.c.metadata).where(
+    sessions.c.session_id == bindparam("session_id")
+)
+
+
 def write_note(tx: Transaction, session_id: str, draft: Draft, value: Any = None) -> Receipt:
     """Write a note; `value` is what the list of sessions shows of a title or metadata."""
     head = lock(tx, session_id)
@@ -83,6 +90,24 @@ def cache(tx: Transaction, session_id: str, note: str | None, value: Any) -> Non
     elif note == METADATA:
         text = None if value is None else encode(value, METADATA)
         tx.run(_SET_METADATA, of=session_id, new_metadata=text)
+
+
+def retell(tx: Transaction, session_id: str, seq: int) -> None:
+    """Keep the title and metadata that the notes up to a seq say."""
+    for note, value in _told(tx, session_id, seq).items():
+        cache(tx, session_id, note, value)
+
+
+def told_rightly(tx: Transaction, session_id: str, seq: int) -> bool:
+    """Whether what the list of sessions shows is what the notes up to a seq say."""
+    told = _told(tx, session_id, seq)
+    metadata = None if told[METADATA] is None else encode(told[METADATA], METADATA)
+    return tx.row(_SHOWN, session_id=session_id) == (told[TITLE], metadata)
+
+
+def _told(tx: Transaction, session_id: str, seq: int) -> dict[str, Any]:
+    found = {note: newest(tx, session_id, note, seq).get(None) for note in (TITLE, METADATA)}
+    return {note: told and told.content.get(note) for note, told in found.items()}
 
 
 def read_notes(tx: Transaction, session_id: str, note: str, seq: int) -> list[Note]:

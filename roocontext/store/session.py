@@ -5,10 +5,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from roocontext.errors import InvalidMessage, MessageNotFound
+from roocontext.errors import InvalidMessage, InvalidOption, MessageNotFound
 from roocontext.log.counting import Counter
 from roocontext.log.draft import message_draft, note_draft
-from roocontext.log.encoding import check_id, plain
+from roocontext.log.encoding import check_id, check_integer, plain
 from roocontext.log.entries import Message, NewMessage, View
 from roocontext.log.plan import Plan
 from roocontext.log.sendable import Repair, sendable
@@ -26,6 +26,7 @@ from roocontext.store import (
     view,
 )
 from roocontext.store.append import Receipt
+from roocontext.store.arguments import check_maybe, check_moment, check_target, check_whole
 from roocontext.store.audit import AuditEntry, Diff
 from roocontext.store.commit import Committed
 from roocontext.store.database import Database
@@ -77,6 +78,7 @@ class Session:
         With a `client_id` repeating the call is safe. With `expected_seq` it is only written if
         the session's head is still that, else VersionConflict tells the current one.
         """
+        check_maybe("expected_seq", expected_seq)
         message = NewMessage(role, content, format, ts, message_id, client_id, model, usage)
         draft = message_draft(message, now=self._clock(), salts=self._ids.salt)
         return append.append(self._database, self.id, draft, expected_seq)
@@ -88,6 +90,7 @@ class Session:
         expected_seq: int | None = None,
     ) -> list[Receipt]:
         """Append messages in one transaction, all or none."""
+        check_maybe("expected_seq", expected_seq)
         now = self._clock()
         drafts = [
             message_draft(_new_message(message), now=now, salts=self._ids.salt)
@@ -124,7 +127,11 @@ class Session:
         that was taken back. Nothing is deleted, and `undo` takes the rewind back.
         """
         if (to is None) is (ts is None):
-            raise MessageNotFound("A rewind needs one target: `to` or `ts`.", candidates=())
+            raise InvalidOption("A rewind needs one target: `to` or `ts`.", name="to")
+        check_target("to", to)
+        if ts is not None:
+            check_integer("ts", ts)
+        check_maybe("expected_seq", expected_seq)
         return self._database.write(
             rewind.rewind,
             self.id,
@@ -148,6 +155,8 @@ class Session:
 
         Refused when messages came since, unless `force` is set; they are hidden then.
         """
+        check_maybe("of", of)
+        check_maybe("expected_seq", expected_seq)
         return self._database.write(
             rewind.undo,
             self.id,
@@ -160,11 +169,11 @@ class Session:
 
     def pin(self, seq: int) -> Receipt:
         """Let no later plan hide or clear this message."""
-        return self.note(notes.PIN, {"pinned": True}, target=seq)
+        return self._note(notes.PIN, {"pinned": True}, target=seq)
 
     def unpin(self, seq: int) -> Receipt:
         """Take back a pin."""
-        return self.note(notes.PIN, {"pinned": False}, target=seq)
+        return self._note(notes.PIN, {"pinned": False}, target=seq)
 
     def rename(self, title: str) -> Receipt:
         """Give the session another title."""
@@ -173,16 +182,19 @@ class Session:
 
     def describe(self, metadata: Mapping[str, Any]) -> Receipt:
         """Give the session other metadata."""
-        kept = plain(metadata)
+        kept = dict(plain(metadata))
         return self._note(notes.METADATA, {"metadata": kept}, value=kept)
 
     def note(self, note: str, content: Mapping[str, Any], *, target: int | None = None) -> Receipt:
         """Log something that no model sees. Neither view nor head change."""
         check_id("note", note)
+        if note in notes.OWN:
+            raise InvalidOption(f"A note of the kind {note!r} is the store's own.", name="note")
         return self._note(note, content, target=target)
 
     def fork(self, at: int | None = None, *, session_id: str | None = None) -> "Session":
         """A new session that begins as a copy of this one up to entry `at`."""
+        check_maybe("at", at)
         name = self._ids.new_id() if session_id is None else session_id
         check_id("session_id", name)
         self._database.write(
@@ -192,6 +204,7 @@ class Session:
 
     def redact(self, seq: int, *, dry_run: bool = False) -> Redacted:
         """Erase one message's content for good, here and in every fork that copied it."""
+        check_whole("seq", seq, least=1)
         run = self._database.snapshot if dry_run else self._database.write
         done = run(
             erase.redact,
@@ -225,6 +238,9 @@ class Session:
         limit: int | None = None,
     ) -> View:
         """What the model sees, or saw; or the page of it that follows the message `after`."""
+        check_moment("as_of", as_of)
+        check_maybe("after", after, least=1)
+        check_maybe("limit", limit, least=1)
         with self._database.read() as tx:
             return view.read_view(tx, self.id, as_of=as_of, after=after, limit=limit)
 
@@ -251,6 +267,8 @@ class Session:
 
     def audit_pages(self, size: int, *, after: int = 0) -> Iterator[list[AuditEntry]]:
         """The audit page by page, all of one moment whatever is written meanwhile."""
+        check_whole("size", size, least=1)
+        check_whole("after", after)
         with self._database.read() as tx:
             auditor = audit.Auditor(tx, self.id)
             page = auditor.page(tx, after, size)
@@ -261,12 +279,15 @@ class Session:
 
     def diff(self, old: int | datetime, new: int | datetime | None = None) -> Diff:
         """What left the view and what came into it between two points; the second is now."""
+        check_moment("old", old)
+        check_moment("new", new)
         with self._database.read() as tx:
             points = (view.moment(tx, self.id, point) for point in (old, new))
             return audit.diff(tx, self.id, *points)
 
     def message(self, seq: int) -> Message:
         """One message, visible or not, as it was written."""
+        check_whole("seq", seq, least=1)
         with self._database.read() as tx:
             found = view.read_messages(tx, self.id, [(seq, seq)], {})
             if found:
@@ -276,11 +297,14 @@ class Session:
 
     def notes(self, note: str, *, as_of: int | datetime | None = None) -> list[Note]:
         """All notes of a kind, oldest first; the newest of each target counts."""
+        check_id("note", note)
+        check_moment("as_of", as_of)
         with self._database.read() as tx:
             return notes.read_notes(tx, self.id, note, view.moment(tx, self.id, as_of))
 
     def pins(self, *, as_of: int | datetime | None = None) -> frozenset[int]:
         """The messages that are pinned."""
+        check_moment("as_of", as_of)
         with self._database.read() as tx:
             return frozenset(notes.pinned(tx, self.id, view.moment(tx, self.id, as_of)))
 
@@ -329,6 +353,7 @@ class Session:
         target: int | None = None,
         value: Any = None,
     ) -> Receipt:
+        check_maybe("target", target, least=1)
         draft = note_draft(
             note, plain(content), now=self._clock(), salts=self._ids.salt, target=target
         )

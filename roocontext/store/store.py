@@ -8,7 +8,7 @@ from typing import Any, Self, TypeAlias
 
 from sqlalchemy import URL
 
-from roocontext.log.draft import note_draft
+from roocontext.log.draft import Draft, note_draft
 from roocontext.log.encoding import check_id, plain
 from roocontext.store import (
     append,
@@ -17,6 +17,7 @@ from roocontext.store import (
     notes,
     sessions,
 )
+from roocontext.store.arguments import check_whole
 from roocontext.store.database import Database
 from roocontext.store.engines import Durability, engine_of
 from roocontext.store.erase import Purged
@@ -89,13 +90,13 @@ class Store:
         name = self._ids.new_id() if session_id is None else session_id
         check_id("session_id", name)
         now = self._clock()
-        drafts = []
+        drafts: list[tuple[Draft, Any]] = []
         if title is not None:
             check_id("title", title)
             told = note_draft(notes.TITLE, {"title": title}, now=now, salts=self._ids.salt)
             drafts.append((told, title))
         if metadata is not None:
-            kept = {"metadata": plain(metadata)}
+            kept = {"metadata": dict(plain(metadata))}
             drafts.append(
                 (note_draft(notes.METADATA, kept, now=now, salts=self._ids.salt), kept["metadata"])
             )
@@ -104,17 +105,20 @@ class Store:
 
     def session(self, session_id: str) -> "Session":
         """The session with this id."""
+        check_id("session_id", session_id)
         with self._database.read() as tx:
             append.read_head(tx, session_id)
         return self._session(session_id)
 
     def sessions(self, *, limit: int = 100, before: SessionInfo | None = None) -> list[SessionInfo]:
         """One page of sessions, that of the newest entry first; the next one begins `before`."""
+        check_whole("limit", limit, least=1)
         with self._database.read() as tx:
             return sessions.newest_first(tx, limit, before)
 
     def purge(self, session_id: str, *, dry_run: bool = False) -> Purged:
         """Delete all that was said in a session; a receipt stays, and the id is spent."""
+        check_id("session_id", session_id)
         run = self._database.snapshot if dry_run else self._database.write
         purged = run(erase.purge, session_id, now=self._clock(), dry_run=dry_run)
         if dry_run:

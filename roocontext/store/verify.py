@@ -26,7 +26,7 @@ from roocontext.log.spans import clearings_of, spans_of
 from roocontext.store.append import Standing, lock, read_head
 from roocontext.store.caches import read_clearings, read_spans, renew
 from roocontext.store.database import Row, Transaction
-from roocontext.store.notes import REDACTION, read_notes
+from roocontext.store.notes import REDACTION, read_notes, retell, told_rightly
 from roocontext.store.schema import entries
 from roocontext.store.view import read_controls
 
@@ -194,12 +194,16 @@ class Verifier:
         }
         if read_clearings(tx, self.session_id) != clearings:
             raise _Bad(None, "the clearings are not those of the log: rebuild() renews them")
+        if not told_rightly(tx, self.session_id, self._seq):
+            raise _Bad(None, "title or metadata are not those of the log: rebuild() renews them")
 
 
 def rebuild(tx: Transaction, session_id: str) -> int:
     """Compute the caches of a session anew from its log; how many rows were wrong."""
-    head = lock(tx, session_id)
-    return renew(tx, session_id, read_controls(tx, session_id, head.last_seq), head.last_seq)
+    seq = lock(tx, session_id).last_seq
+    wrong = 0 if told_rightly(tx, session_id, seq) else 1
+    retell(tx, session_id, seq)
+    return wrong + renew(tx, session_id, read_controls(tx, session_id, seq), seq)
 
 
 def _check_control(seq: int, sealed: Sealed) -> None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from sqlalchemy import bindparam, select, text
 from sqlalchemy.sql import ClauseElement
 
-from roocontext.errors import HistoryCorrupt, InvalidMessage, MessageNotFound
+from roocontext.errors import HistoryCorrupt, MessageNotFound
 from roocontext.log.blocks import reader
 from roocontext.log.draft import control_of
 from roocontext.log.encoding import decode
@@ -166,9 +166,7 @@ def moment(tx: Transaction, session_id: str, as_of: int | datetime | None) -> in
 
 
 def milliseconds(when: datetime) -> int:
-    """A datetime as milliseconds since the epoch; one without a zone is refused."""
-    if when.tzinfo is None:
-        raise InvalidMessage("A datetime needs a time zone.", path="datetime")
+    """A datetime, which has a zone, as milliseconds since the epoch."""
     since = when - EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000 + since.microseconds // 1_000
 

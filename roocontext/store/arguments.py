@@ -1,0 +1,37 @@
+"""What an argument may be. Checked where it comes in, so that no driver has to say it."""
+
+from datetime import datetime
+
+from roocontext.errors import InvalidOption
+from roocontext.log.encoding import MAX_INTEGER, check_id
+
+
+def check_whole(name: str, value: object, *, least: int = 0) -> None:
+    """Refuse what is not a whole number of 64 bits from `least` up."""
+    if type(value) is not int or not least <= value <= MAX_INTEGER:
+        raise InvalidOption(
+            f"{name} must be a whole number of 64 bits, at least {least}.", name=name
+        )
+
+
+def check_maybe(name: str, value: object, *, least: int = 0) -> None:
+    """Refuse what is neither None nor such a number."""
+    if value is not None:
+        check_whole(name, value, least=least)
+
+
+def check_moment(name: str, value: object) -> None:
+    """Refuse what is neither None, a seq, nor a datetime with a zone."""
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise InvalidOption(f"{name} needs a time zone.", name=name)
+    else:
+        check_maybe(name, value)
+
+
+def check_target(name: str, value: object) -> None:
+    """Refuse what names no entry: it takes a seq, a message id, or a datetime with a zone."""
+    if isinstance(value, str):
+        check_id(name, value)
+    else:
+        check_moment(name, value)

@@ -1,0 +1,363 @@
+"""The documentation, executed: what a page shows runs, prints what it says, and cannot drift.
+
+The Python blocks of a page run in order in one namespace and an empty folder. What a block prints
+must stand in a `text` block marked `<!-- output -->` right after it. A block marked
+`<!-- postgres -->` finds a database in DATABASE_URL. Tables made from the code stand between
+markers; `python tests/acceptance/test_docs.py` writes them anew.
+"""
+
+import inspect
+import io
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, redirect_stdout
+from dataclasses import dataclass, fields, is_dataclass
+from importlib import import_module
+from pathlib import Path
+from pkgutil import walk_packages
+from types import FunctionType
+from typing import Any
+from uuid import uuid4
+from xml.etree import ElementTree as ET
+
+import psycopg
+import pytest
+from sqlalchemy import make_url
+
+import roocontext
+from roocontext import AsyncSession, AsyncStore, Session, Store, errors
+from roocontext.log.sendable import Rule
+from roocontext.store.schema import metadata
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+
+BLOCK = re.compile(r"^(?:<!-- (\w+) -->\n)?```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TABLE = re.compile(r"(<!-- begin: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+VALUES = [
+    *("NewMessage", "Message", "View", "Plan", "Counts", "Head"),
+    *("Receipt", "Committed", "Rewound", "AuditEntry", "Hider", "Diff", "Entry", "Repair"),
+    *("Note", "SessionInfo", "Stats", "Verification", "Redacted", "Purged"),
+]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page, with its mark and the line it begins at."""
+
+    mark: str | None
+    language: str
+    text: str
+    line: int
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text()
+    return [
+        Block(found[1], found[2], found[3], text.count("\n", 0, found.start(3)) + 1)
+        for found in BLOCK.finditer(text)
+    ]
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def needs_postgres(page: Path) -> bool:
+    return any(block.mark == "postgres" for block in blocks(page))
+
+
+def run(page: Path) -> None:
+    """Run a page's Python blocks, and hold what they print against what the page says."""
+    namespace: dict[str, Any] = {"__name__": "page"}
+    printed: str | None = None
+    for block in blocks(page):
+        place = f"{name_of(page)}:{block.line}"
+        if block.mark == "output":
+            assert printed, f"{place}: no block before it prints"
+            assert block.text == printed, f"{place}: printed is\n{printed}"
+            printed = None
+            continue
+        assert not printed, f"{place}: the output of the block before is not shown:\n{printed}"
+        if block.language == "python":
+            code = "\n" * (block.line - 1) + block.text
+            with redirect_stdout(io.StringIO()) as output:
+                exec(compile(code, str(page), "exec"), namespace)
+            printed = output.getvalue()
+    assert not printed, f"{name_of(page)}: the last output is not shown:\n{printed}"
+
+
+EXECUTED = [page for page in PAGES if any(b.language == "python" for b in blocks(page))]
+
+
+@pytest.mark.parametrize("page", [p for p in EXECUTED if not needs_postgres(p)], ids=name_of)
+def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(page)
+
+
+@pytest.mark.parametrize("page", [p for p in EXECUTED if needs_postgres(p)], ids=name_of)
+def test_examples_on_postgres(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres_url: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DATABASE_URL", postgres_url)
+    run(page)
+
+
+def test_the_readme_and_the_guides_are_executed() -> None:
+    executed = {name_of(page) for page in EXECUTED}
+    guides = {name_of(page) for page in (DOCS / "guide").glob("*.md")}
+    core = ("index", "quickstart", "concepts", "guarantees", "reference/schema", "reference/input")
+    assert executed >= {"README.md", *guides, *(f"docs/{page}.md" for page in core)}
+
+
+def test_the_readmes_example_is_short() -> None:
+    first = next(block for block in blocks(ROOT / "README.md") if block.language == "python")
+    assert len(first.text.splitlines()) <= 14
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_blocks_are_of_known_kinds(page: Path) -> None:
+    for block in blocks(page):
+        place = f"{name_of(page)}:{block.line}"
+        assert block.language in {"python", "text", "shell", "sql"}, place
+        if block.mark == "postgres":
+            assert block.language in {"python", "sql"}, place
+        elif block.mark:
+            assert (block.mark, block.language) == ("output", "text"), place
+        if block.language == "shell":
+            assert all(
+                line.startswith(("make ", "pip install ")) for line in block.text.splitlines()
+            ), place
+
+
+def test_every_target_that_a_page_names_exists() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for page in PAGES:
+        named = set(re.findall(r"`make (\w+)`", page.read_text()))
+        named |= {
+            line.split()[1]
+            for block in blocks(page)
+            if block.language == "shell"
+            for line in block.text.splitlines()
+            if line.startswith("make ")
+        }
+        assert named <= targets, name_of(page)
+
+
+def test_links_of_pages_outside_the_site_lead_somewhere() -> None:
+    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", (ROOT / name).read_text()):
+            assert target.startswith("https://") or (ROOT / target).exists(), f"{name}: {target}"
+
+
+def test_pictures_are_xml_with_a_title() -> None:
+    pictures = list((DOCS / "images").glob("*.svg"))
+    assert pictures
+    for picture in pictures:
+        root = ET.fromstring(picture.read_text())
+        assert root.find("{http://www.w3.org/2000/svg}title") is not None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_tables_made_from_the_code_are_current(page: Path) -> None:
+    assert page.read_text() == renewed(page)
+
+
+def test_every_table_is_on_a_page() -> None:
+    found = [table[2] for page in PAGES for table in TABLE.finditer(page.read_text())]
+    assert sorted(found) == sorted(TABLES)
+
+
+def test_every_error_is_in_the_table() -> None:
+    shown = set(re.findall(r"^\| `(\w+)`", error_table(), re.MULTILINE))
+    found = {kind.__name__ for kind in _subclasses(errors.RooContextError)}
+    assert shown == found
+
+
+def test_every_public_name_is_documented() -> None:
+    page = (DOCS / "reference" / "api.md").read_text()
+    headings = set(re.findall(r"^#+ `?(\w+)`?", page, re.MULTILINE))
+    for name in roocontext.__all__:
+        assert name in headings.union(VALUES), name
+
+
+def test_the_async_names_are_those_of_the_table() -> None:
+    assert set(_public(AsyncStore)) == set(_public(Store))
+    assert set(_public(AsyncSession)) == set(_public(Session))
+
+
+@pytest.mark.parametrize("table", sorted(metadata.tables))
+def test_every_column_of_a_table_is_documented(table: str) -> None:
+    assert documented_columns(table) == [column.name for column in metadata.tables[table].columns]
+
+
+@pytest.mark.parametrize("view", ["messages", "effective_history"])
+def test_every_column_of_a_view_is_documented(view: str, tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    Store.open(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        columns = [row[1] for row in connection.execute(f"PRAGMA table_info({view})")]
+    assert documented_columns(view) == columns
+
+
+def test_every_decision_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    for page in DOCS.rglob("*.md"):
+        assert str(page.relative_to(DOCS)) in navigation
+
+
+def test_the_grants_of_the_guide_suffice_for_an_agent(postgres_url: str) -> None:
+    (grants,) = [
+        block.text
+        for block in blocks(DOCS / "guide" / "postgres.md")
+        if block.language == "sql" and block.mark == "postgres"
+    ]
+    url = make_url(postgres_url)
+    plain = url.set(drivername="postgresql").render_as_string(hide_password=False)
+    Store.open(url).close()
+    role = f"agent_{uuid4().hex}"
+    with closing(psycopg.connect(plain, autocommit=True)) as owner:
+        owner.execute(f"CREATE ROLE {role}")
+        try:
+            owner.execute(re.sub(r"\bagent\b", role, grants))
+            _work_as(url.update_query_dict({"options": f"-c role={role}"}, append=False))
+        finally:
+            owner.execute(f"DROP OWNED BY {role}")
+            owner.execute(f"DROP ROLE {role}")
+
+
+def _work_as(url: Any) -> None:
+    with Store.open(url) as store:
+        chat = store.create(title="granted")
+        chat.append("user", "a question that is long enough to be condensed")
+        chat.append_many([{"role": "assistant", "content": "an answer"}])
+        chat.commit(roocontext.Plan.condense(chat.view(), [2], "short"))
+        chat.rewind(to=2)
+        chat.undo()
+        chat.fork()
+        assert chat.verify().ok
+        with pytest.raises(errors.StoreReadOnly):
+            chat.redact(2)
+        with pytest.raises(errors.StoreReadOnly):
+            store.purge(chat.id)
+
+
+def documented_columns(table: str) -> list[str]:
+    """The first column of the table below the heading of a database table."""
+    page = (DOCS / "reference" / "schema.md").read_text()
+    section = re.search(rf"^### `{table}`\n(.*?)(?=^#|\Z)", page, re.MULTILINE | re.DOTALL)
+    assert section, f"{table} has no section"
+    return re.findall(r"^\| `(\w+)` ", section[1], re.MULTILINE)
+
+
+def error_table() -> str:
+    rows = ["| error | what it means | what to do |", "|---|---|---|"]
+    for kind in _errors():
+        bases = ", ".join(base.__name__ for base in kind.__bases__)
+        name = f"`{kind.__name__}` ({bases})"
+        facts = [f"`{fact}`" for fact in vars(kind).get("__annotations__", {}) if fact != "advice"]
+        told = f" Facts: {', '.join(facts)}." if facts else ""
+        rows.append(f"| {name} | {inspect.getdoc(kind)}{told} | {kind.advice or '-'} |")
+    return "\n".join(rows) + "\n"
+
+
+def repair_table() -> str:
+    rows = ["| repair | what was done |", "|---|---|"]
+    for line in inspect.getsource(Rule).splitlines():
+        if found := re.fullmatch(r' +[A-Z]+ = "(\w+)"  # (.*)', line):
+            rows.append(f"| `{found[1]}` | {found[2][0].upper()}{found[2][1:]}. |")
+    assert len(rows) == 2 + len(Rule)
+    return "\n".join(rows) + "\n"
+
+
+def method_table(kind: type) -> str:
+    rows = ["| call | what it does |", "|---|---|"]
+    for name in _public(kind):
+        method = getattr(kind, name)
+        rows.append(f"| `{name}{_signature(method)}` | {_prose(method)} |")
+    return "\n".join(rows) + "\n"
+
+
+def value_table() -> str:
+    rows = ["| value | fields | what it is |", "|---|---|---|"]
+    for kind in map(_class, VALUES):
+        shown = ", ".join(f"`{field}`" for field in _fields(kind))
+        rows.append(f"| `{kind.__name__}` | {shown} | {_prose(kind)} |")
+    return "\n".join(rows) + "\n"
+
+
+TABLES = {
+    "errors": error_table,
+    "repairs": repair_table,
+    "store": lambda: method_table(Store),
+    "session": lambda: method_table(Session),
+    "plans": lambda: method_table(roocontext.Plan),
+    "values": value_table,
+}
+
+
+def renewed(page: Path) -> str:
+    """The page with the tables as they should be."""
+    return TABLE.sub(lambda it: f"{it[1]}\n{TABLES[it[2]]()}\n{it[3]}", page.read_text())
+
+
+def _class(name: str) -> type:
+    """The class of this name, in whichever room it lives."""
+    rooms = [room.name for room in walk_packages(roocontext.__path__, "roocontext.")]
+    homes = {
+        vars(import_module(room))[name]
+        for room in rooms
+        if not room.startswith("roocontext.migrations") and name in vars(import_module(room))
+    }
+    (kind,) = homes
+    assert isinstance(kind, type)
+    return kind
+
+
+def _errors() -> Iterator[type[errors.RooContextError]]:
+    for found in vars(errors).values():
+        if isinstance(found, type) and issubclass(found, errors.RooContextError):
+            yield found
+
+
+def _subclasses(kind: type) -> set[type]:
+    return {kind}.union(*(_subclasses(child) for child in kind.__subclasses__()))
+
+
+def _public(kind: type) -> list[str]:
+    return [
+        name
+        for name, member in vars(kind).items()
+        if not name.startswith("_") and isinstance(member, FunctionType | classmethod)
+    ]
+
+
+def _signature(method: Any) -> str:
+    found = inspect.signature(method)
+    given = [
+        parameter.replace(annotation=inspect.Parameter.empty)
+        for parameter in found.parameters.values()
+        if parameter.name not in {"self", "cls"}
+    ]
+    shown = str(found.replace(parameters=given, return_annotation=inspect.Signature.empty))
+    return re.sub(r"<[^<>]*?\b(\w+)(?: object)? at 0x\w+>", r"\1", shown)
+
+
+def _prose(thing: Any) -> str:
+    return " ".join((inspect.getdoc(thing) or "").split()).replace("|", "\\|")
+
+
+def _fields(kind: Any) -> list[str]:
+    if is_dataclass(kind):
+        return [field.name for field in fields(kind)]
+    return list(getattr(kind, "__struct_fields__", None) or kind._fields)
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        page.write_text(renewed(page))
