@@ -191,13 +191,13 @@ def _postgres_triggers() -> None:
         BEGIN
             IF TG_OP = 'UPDATE' THEN
                 IF {same} AND OLD.salt IS NOT NULL AND NEW.salt IS NULL THEN
-                    EXECUTE pg_catalog.format('SELECT EXISTS (SELECT 1 FROM %I.entries
+                    EXECUTE pg_catalog.format('SELECT EXISTS (SELECT 1 FROM %%I.entries
                         WHERE session_id = $1 AND note = ''redaction'' AND target = $2)',
                         TG_TABLE_SCHEMA) INTO allowed USING OLD.session_id, OLD.seq;
                 END IF;
                 IF allowed THEN RETURN NEW; END IF;
             ELSE
-                EXECUTE pg_catalog.format('SELECT EXISTS (SELECT 1 FROM %I.sessions
+                EXECUTE pg_catalog.format('SELECT EXISTS (SELECT 1 FROM %%I.sessions
                     WHERE session_id = $1 AND purged_at IS NOT NULL)',
                     TG_TABLE_SCHEMA) INTO allowed USING OLD.session_id;
                 IF allowed THEN RETURN OLD; END IF;
@@ -227,6 +227,8 @@ def _postgres_triggers() -> None:
     except DBAPIError as refused:
         # Some clusters have no triggers; the store works without, the hash chain still tells.
         code = getattr(refused.orig, "sqlstate", None)
+        if code is None:
+            raise
         logger.warning("This server refuses the append-only triggers (%s).", code)
 
 

@@ -10,6 +10,7 @@ prefix proves where it came from. The canonical form is a JSON list in UTF-8 wit
 strings escaped as RFC 8785 says.
 """
 
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -48,8 +49,8 @@ def content_digest(salt: bytes, content: str) -> bytes:
     return sha256(salt + content.encode()).digest()
 
 
-def entry_digest(sealed: Sealed, digest: bytes | None) -> bytes:
-    """The digest of an entry, given that of its content (None when it has no content)."""
+def entry_digest(sealed: Sequence[object], digest: bytes | None) -> bytes:
+    """The digest of an entry, given its sealed fields and the digest of its content, if any."""
     return sha256(_encode((FORM, *sealed, digest and digest.hex()))).digest()
 
 

@@ -7,12 +7,12 @@ accepted, which is the whole proof that it is lossless.
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from roocontext.errors import InvalidIdentifier, InvalidMessage
+from roocontext.errors import HistoryCorrupt, InvalidIdentifier, InvalidMessage
 
 MAX_DEPTH = 100
 """How deep content may be nested: far above what models produce, far below what parsers survive."""
@@ -41,11 +41,8 @@ def encode_plain(value: Any, path: str = "content") -> tuple[Any, str]:
     """A value without the models of an SDK, and its text."""
     try:
         return value, encode(value, path)
-    except InvalidMessage as refused:
-        try:
-            bare = plain(value)
-        except RecursionError:
-            raise refused from None
+    except InvalidMessage:
+        bare = plain(value)
         return bare, encode(bare, path)
 
 
@@ -53,16 +50,34 @@ def decode(text: str) -> Any:
     """The value of a text made by `encode`."""
     try:
         return _decode(text)
-    except (msgspec.DecodeError, UnicodeError):  # lone surrogates
-        return json.loads(text)
+    except (msgspec.DecodeError, UnicodeError):  # lone surrogates, or damage
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            raise HistoryCorrupt("What is stored is not JSON.") from None
+
+
+def decode_all(texts: Sequence[str]) -> list[Any]:
+    """The values of many texts; one at a time only where one of them needs it."""
+    try:
+        return list(map(_decode, texts))
+    except (msgspec.DecodeError, UnicodeError):
+        return [decode(text) for text in texts]
 
 
 def plain(value: Any) -> Any:
     """A value with the models of an SDK, at any depth, as the plain data that they hold."""
+    try:
+        return _plain(value)
+    except RecursionError:
+        raise InvalidMessage(f"It is nested deeper than {MAX_DEPTH} levels.") from None
+
+
+def _plain(value: Any) -> Any:
     if isinstance(value, list):
-        return [plain(item) for item in value]
+        return [_plain(item) for item in value]
     if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     dump = getattr(value, "model_dump", None)
     return value if dump is None else dump(mode="json", exclude_unset=True)
 

@@ -171,6 +171,8 @@ def check_shape(plan: Plan) -> None:
             raise InvalidPlan("A clearing names blocks and neither hides nor inserts rows.")
         if len(set(plan.clears)) != len(plan.clears):
             raise InvalidPlan("A clearing names the same block twice.")
+        if not _is_text(plan.placeholder):
+            raise InvalidPlan("The placeholder is no text, or holds NUL or a lone surrogate.")
     else:
         _check_ranges(plan)
         if not plan.rows or plan.clears:
@@ -228,6 +230,17 @@ def place(
         positions.append(middle)
         low = middle
     return tuple(positions)
+
+
+def _is_text(value: object) -> bool:
+    """Whether every engine can keep it in a column of text."""
+    if not isinstance(value, str) or "\0" in value:
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _check_ranges(plan: Plan) -> None:

@@ -5,13 +5,20 @@ single message is one statement, which takes the next seq and chains the hash on
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, LargeBinary, and_, bindparam, func, insert, select, update
 from sqlalchemy.sql import ClauseElement
 
-from roocontext.errors import DuplicateMessage, SessionNotFound, SessionPurged, VersionConflict
+from roocontext.errors import (
+    DuplicateMessage,
+    HistoryCorrupt,
+    SessionNotFound,
+    SessionPurged,
+    VersionConflict,
+)
 from roocontext.log.chain import link
 from roocontext.log.draft import Draft
 from roocontext.log.encoding import decode
@@ -178,10 +185,13 @@ def write(
         row["messages_total"], row["bytes_total"] = messages, size
         rows.append(row)
         receipts.append(Receipt(session_id, seq, hash_.hex(), head_seq))
-    if len(rows) == 1:
-        tx.run(_INSERT, **rows[0])
-    else:
-        tx.many(_INSERT, rows)
+    try:
+        if len(rows) == 1:
+            tx.run(_INSERT, **rows[0])
+        else:
+            tx.many(_INSERT, rows)
+    except UniqueViolation:
+        raise _beyond(session_id, head.last_seq) from None
     if rows:
         tx.run(
             _MOVE_HEAD,
@@ -201,19 +211,37 @@ def _append_in_one_statement(
 ) -> Receipt:
     params = {**_given(session_id, draft), "digest": draft.digest, "expected_seq": expected_seq}
     statement = _APPEND if expected_seq is None else _APPEND_EXPECTED
-    try:
+    row = None
+    with suppress(UniqueViolation):
         row = tx.row(statement, **params)
-    except UniqueViolation:
-        row = None
     if row is not None:
         return Receipt(session_id, row[0], row[1].hex(), row[0])
     # Nothing was written: a repeated request, no such session, or a session that moved on.
     repeated = _repeated(tx, session_id, [draft])
     if repeated is not None:
         return repeated[0]
-    check_version(expected_seq, read_head(tx, session_id))
-    raise VersionConflict(
-        "The session moved on and back while this was written.", expected=expected_seq
+    head = read_head(tx, session_id)
+    check_version(expected_seq, head)
+    raise _beyond(session_id, head.last_seq)
+
+
+def refuse_taken(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> None:
+    """Refuse drafts that are new although their client id was given before."""
+    for draft in drafts:
+        client_id = draft.sealed.client_id
+        row = client_id and tx.row(_BY_CLIENT_ID, session_id=session_id, client_id=client_id)
+        if row:
+            raise DuplicateMessage(
+                f"Client id {client_id!r} is taken by entry {row[0]}.",
+                client_id=client_id,
+                seq=row[0],
+            )
+
+
+def _beyond(session_id: str, last_seq: int) -> HistoryCorrupt:
+    return HistoryCorrupt(
+        f"Session {session_id!r} ends at entry {last_seq}, but holds another behind it.",
+        seq=last_seq + 1,
     )
 
 

@@ -1,5 +1,6 @@
 """What an argument may be. Checked where it comes in, so that no driver has to say it."""
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from roocontext.errors import InvalidOption
@@ -27,6 +28,12 @@ def check_moment(name: str, value: object) -> None:
             raise InvalidOption(f"{name} needs a time zone.", name=name)
     else:
         check_maybe(name, value)
+
+
+def check_mapping(name: str, value: object) -> None:
+    """Refuse what is no mapping."""
+    if not isinstance(value, Mapping):
+        raise InvalidOption(f"{name} must be a mapping.", name=name)
 
 
 def check_target(name: str, value: object) -> None:

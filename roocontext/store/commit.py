@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, select
 
 from roocontext.errors import InvalidPlan, VersionConflict
 from roocontext.log.blocks import reader
@@ -22,7 +22,7 @@ from roocontext.log.entries import (
 from roocontext.log.pairs import loose_ends, partners, split
 from roocontext.log.plan import Action, Plan, check_hides, check_shape, place
 from roocontext.log.spans import Span, clearings_of, live_ranges, spans_of, within
-from roocontext.store.append import Standing, lock, read_head, write
+from roocontext.store.append import Standing, lock, read_head, refuse_taken, write
 from roocontext.store.caches import renew
 from roocontext.store.database import Transaction
 from roocontext.store.notes import pinned
@@ -57,8 +57,15 @@ class Committed:
 
 _in_session = entries.c.session_id == bindparam("session_id")
 _KIND = select(entries.c.seq).where(_in_session, entries.c.seq == bindparam("seq"), IS_MESSAGE)
-_MESSAGE_ENDS = select(func.min(entries.c.seq), func.max(entries.c.seq)).where(
-    _in_session, entries.c.seq.between(bindparam("lo"), bindparam("hi")), IS_MESSAGE
+_message = (
+    select(entries.c.seq)
+    .where(_in_session, entries.c.seq.between(bindparam("lo"), bindparam("hi")), IS_MESSAGE)
+    .limit(1)
+)
+# Two searches from the ends; min and max in one would walk the range between them.
+_MESSAGE_ENDS = select(
+    _message.order_by(entries.c.seq).scalar_subquery(),
+    _message.order_by(entries.c.seq.desc()).scalar_subquery(),
 )
 _CONTENT = select(entries.c.format, entries.c.content).where(
     _in_session, entries.c.seq == bindparam("seq"), IS_MESSAGE
@@ -86,7 +93,7 @@ def commit(
     _check_still(tx, session_id, plan, head)
     controls = read_controls(tx, session_id, head.last_seq)
     state = _State(tx, session_id, head, controls)
-    compaction_id = None if plan.action is Action.CLEAR else new_id()
+    compaction_id = None if dry_run or plan.action is Action.CLEAR else new_id()
     if plan.action is Action.CLEAR:
         _check_clears(state, plan)
         drafts, placed = [_clearing(plan, head, now)], [_clears(plan, head)]
@@ -107,6 +114,7 @@ def commit(
         len(plan.clears),
         dry_run=dry_run,
     )
+    refuse_taken(tx, session_id, drafts)
     if dry_run:
         return committed
     receipts = write(tx, session_id, head, drafts)
@@ -169,15 +177,17 @@ def _check_still(tx: Transaction, session_id: str, plan: Plan, head: Standing) -
 def _check_hiding(state: _State, plan: Plan) -> None:
     if not plan.compat:
         _check_no_split(state, plan)
-    bound = _bound_by_pins(state, plan)
+    bound = _bound_by_pins(state, pairs=plan.compat)
     ends = state.messages_among([end for stretch in plan.hides for end in stretch])
     check_hides(plan, state.spans, messages=ends, pinned=bound)
 
 
-def _bound_by_pins(state: _State, plan: Plan) -> set[int]:
-    """The pinned messages, and for a compat plan, which may split pairs, their tool partners."""
-    pins = pinned(state.tx, state.session_id, state.head.last_seq)
-    if not pins or not plan.compat:
+def _bound_by_pins(state: _State, *, pairs: bool) -> set[int]:
+    """The live pinned messages, and if a plan might part them, their tool partners."""
+    live = live_ranges(state.controls, state.head.last_seq)
+    known = pinned(state.tx, state.session_id, state.head.last_seq)
+    pins = {seq for seq in known if within(live, seq)}
+    if not pins or not pairs:
         return pins
     seqs, readings = state.readings(state.visible_ranges)
     bound = partners(readings)
@@ -217,14 +227,14 @@ def _check_clears(state: _State, plan: Plan) -> None:
     """Only outputs of tools, of live messages that are not pinned, and not cleared before."""
     live = live_ranges(state.controls, state.head.last_seq)
     cleared = clearings_of(state.controls, state.head.last_seq)
-    pins = pinned(state.tx, state.session_id, state.head.last_seq)
+    pins = _bound_by_pins(state, pairs=True)
     outputs = {seq: _outputs(state, seq) for seq in {seq for seq, _ in plan.clears}}
     for seq, block in plan.clears:
         visible = within(state.visible_ranges, seq)
         if not within(live, seq) or not (visible or plan.compat):
             raise InvalidPlan(f"Entry {seq} is not a {'live' if plan.compat else 'visible'} row.")
         if seq in pins:
-            raise InvalidPlan(f"Entry {seq} is pinned.", pinned=[seq])
+            raise InvalidPlan(f"Entry {seq} is pinned, or bound to a pin.", pinned=[seq])
         if block not in outputs[seq]:
             raise InvalidPlan(f"Block {block} of entry {seq} is not the output of a tool.")
         if (seq, block) in cleared:

@@ -43,8 +43,7 @@ _ADD = insert(counts)
 def tokens(database: Database, session_id: str, counter: Counter) -> int:
     """What the view costs; only messages that this counter has not seen are read and counted."""
     with database.read() as tx:
-        read_head(tx, session_id)
-        ranges, cleared = visible_now(tx, session_id)
+        ranges, cleared = visible_now(tx, session_id, read_head(tx, session_id).last_seq)
         named = [{**stretch, "counter": counter.name} for stretch in bounds(session_id, ranges)]
         known = sum(row[0] for row in tx.each(_SUM, named))
         missing = [(row[0], row[0]) for row in tx.each(_MISSING, named)]

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, create_engine
 from sqlalchemy.engine.interfaces import Dialect
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 from sqlalchemy.sql import ClauseElement
 
@@ -25,6 +26,8 @@ Row: TypeAlias = tuple[Any, ...]
 Result = TypeVar("Result")
 
 ATTEMPTS = 8
+ERASE_TIMEOUT_S = 1
+WORTH_A_PIPELINE = 4
 
 
 class _Compiled:
@@ -54,7 +57,7 @@ class Transaction:
         self._run = connection.execute
         self._compiled = compiled
         # What many small reads travel in, where each would otherwise cost a round trip.
-        self._together = getattr(connection, "pipeline", nullcontext)
+        self._together = getattr(connection, "pipeline", None)
 
     def rows(self, statement: ClauseElement, **params: Any) -> list[Row]:
         """All rows of a query."""
@@ -73,7 +76,7 @@ class Transaction:
 
     def each(self, statement: ClauseElement, params: Sequence[Mapping[str, Any]]) -> list[Row]:
         """The rows of one query run with each of these parameters, one after the other."""
-        if len(params) < 2:
+        if self._together is None or len(params) < WORTH_A_PIPELINE:
             return [row for one in params for row in self.rows(statement, **one)]
         with translated(), self._together():
             cursors = [self._execute(statement, one) for one in params]
@@ -159,7 +162,8 @@ class Database:
                 try:
                     yield connection
                 except BaseException:
-                    connection.exec_driver_sql("ROLLBACK")
+                    with suppress(DBAPIError):  # some faults have ended the transaction already
+                        connection.exec_driver_sql("ROLLBACK")
                     raise
                 connection.exec_driver_sql("COMMIT")
 
@@ -174,7 +178,10 @@ class Database:
             if self.dialect == "postgresql":
                 tx.command("VACUUM entries")
                 return False
+            # A reader's snapshot may be in the way; writers are not kept waiting for it.
+            tx.command(f"PRAGMA busy_timeout = {ERASE_TIMEOUT_S * 1000}")
             row = tx.command("PRAGMA wal_checkpoint(TRUNCATE)")
+            tx.command(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}")
             return row is None or row[0] == 0
 
     def close(self) -> None:
@@ -270,6 +277,7 @@ class Database:
                 tx.command("ROLLBACK")
         except StoreUnavailable:
             if not self._engine.is_alive(tx.connection):
+                tx.connection.close()
                 return
         self._give(tx)
 

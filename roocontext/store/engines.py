@@ -10,6 +10,7 @@ import selectors
 import sqlite3
 import stat
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -80,6 +81,42 @@ def _parse(url: str | Path | URL) -> URL:
         raise InvalidOption("This is neither a path nor a database URL.", name="url") from None
 
 
+class _Queue:
+    """A lock that is had in the order of asking."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._held = False
+        self._waiting: deque[threading.Event] = deque()
+
+    def __enter__(self) -> None:
+        with self._guard:
+            if not self._held:
+                self._held = True
+                return
+            turn = threading.Event()
+            self._waiting.append(turn)
+        try:
+            turn.wait()
+        except BaseException:  # interrupted: leave the queue, or pass on what was just given
+            with self._guard:
+                if turn in self._waiting:
+                    self._waiting.remove(turn)
+                else:
+                    self._pass_on()
+            raise
+
+    def __exit__(self, *_raised: object) -> None:
+        with self._guard:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        if self._waiting:
+            self._waiting.popleft().set()
+        else:
+            self._held = False
+
+
 _queues: dict[Path, Lock] = {}
 
 
@@ -91,7 +128,7 @@ def _sqlite_file(path: Path, durability: Durability, *, create: bool, read_only:
 
     # Writers of one process queue here: SQLite's own waiting sleeps, and is not fair.
     def lock() -> Lock:
-        return _queues.setdefault(path, threading.Lock())
+        return _queues.setdefault(path, _Queue())
 
     uri = f"{path.as_uri()}{'?mode=ro' if read_only else ''}"
     return _sqlite(uri, durability, lock, alone=False)
@@ -169,14 +206,20 @@ def _postgres(url: URL, durability: Durability, *, read_only: bool) -> Engine:
     args, options = dialect.create_connect_args(url)
     settings = [
         *(["SET default_transaction_read_only = on"] if read_only else []),
+        # Writers queue on their session's row and then read what the one before wrote.
+        "SET default_transaction_isolation = 'read committed'",
         _SYNCHRONOUS[durability],
     ]
 
     def connect() -> Any:
-        with translated():
+        with translated(sent=False):
             connection = psycopg.connect(*args, **options, autocommit=True)
-            for setting in settings:
-                connection.execute(setting)
+            try:
+                for setting in settings:
+                    connection.execute(setting)
+            except BaseException:
+                connection.close()
+                raise
             return connection
 
     def is_alive(connection: Any) -> bool:

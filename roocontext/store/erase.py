@@ -12,7 +12,7 @@ from roocontext.log.chain import skeleton_digest
 from roocontext.log.draft import Salts, note_draft
 from roocontext.log.encoding import decode, encode
 from roocontext.log.entries import Kind
-from roocontext.log.spans import within
+from roocontext.log.spans import live_ranges, within
 from roocontext.store.append import Standing, lock, read_head, write
 from roocontext.store.database import Transaction
 from roocontext.store.notes import REDACTION
@@ -155,11 +155,14 @@ def _locked_copies(
         heads |= {copy: (read_head if dry_run else lock)(tx, copy) for copy in missing}
 
 
-def _summaries(tx: Transaction, heads: dict[str, Any], seq: int) -> list[tuple[str, int]]:
-    """The summaries, live or not, that stand for the message."""
+def _summaries(tx: Transaction, heads: Mapping[str, Any], seq: int) -> list[tuple[str, int]]:
+    """The summaries, live or not, that stand for the message: it was live when they were made."""
     return [
         (copy, control.seq)
         for copy in heads
-        for control in read_controls(tx, copy, read_head(tx, copy).last_seq)
-        if control.kind is Kind.SUMMARY and within(control.hides, seq)
+        for controls in [read_controls(tx, copy, read_head(tx, copy).last_seq)]
+        for control in controls
+        if control.kind is Kind.SUMMARY
+        and within(control.hides, seq)
+        and within(live_ranges(controls, control.seq), seq)
     ]

@@ -50,17 +50,17 @@ def driver_errors() -> tuple[type[BaseException], ...]:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
-    """Turn a driver's error into ours."""
+def translated(*, sent: bool = True) -> Iterator[None]:
+    """Turn a driver's error into ours; if nothing can have been sent, its outcome is known."""
     try:
         yield
     except DBAPIError as error:
-        raise_ours(error.orig or error)
+        raise_ours(error.orig or error, sent=sent)
     except driver_errors() as error:
-        raise_ours(error)
+        raise_ours(error, sent=sent)
 
 
-def raise_ours(error: BaseException) -> NoReturn:
+def raise_ours(error: BaseException, *, sent: bool = True) -> NoReturn:
     """Raise the error of ours that a driver's error means."""
     code = _code(error)
     if code in (sqlite3.SQLITE_CONSTRAINT, "23505"):
@@ -71,7 +71,7 @@ def raise_ours(error: BaseException) -> NoReturn:
     else:
         kind = _POSTGRES.get(code or "", StoreUnavailable)
         name = f"{type(error).__name__} {code or ''}".strip()
-    facts = {"code": code, "outcome_unknown": _is_disconnect(error)}
+    facts = {"code": code, "outcome_unknown": sent and _is_disconnect(error)}
     raise kind(f"The database answered {name}.", **facts) from None
 
 

@@ -87,13 +87,21 @@ def _upgrade(connection: Connection) -> None:
     """Run the missing migrations, all or none; no row may be lost on the way."""
     from alembic import command  # noqa: PLC0415 - loaded when there is something to migrate
     from alembic.config import Config  # noqa: PLC0415
+    from alembic.util import CommandError  # noqa: PLC0415
 
     before = _rows(connection)
     with as_file(_folder()) as folder:
         config = Config()
         config.set_main_option("script_location", str(folder).replace("%", "%%"))
         config.attributes["connection"] = connection
-        command.upgrade(config, REVISION)
+        try:
+            command.upgrade(config, REVISION)
+        except CommandError:
+            raise SchemaMismatch(
+                "The schema's version is of no release.",
+                current=_revision(connection),
+                wanted=REVISION,
+            ) from None
     after = _rows(connection)
     lost = {table: rows - after[table] for table, rows in before.items() if after[table] < rows}
     if lost:

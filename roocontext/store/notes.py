@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import bindparam, literal_column, select, update
 
 from roocontext.errors import MessageNotFound
 from roocontext.log.draft import Draft
@@ -45,9 +45,10 @@ _NOTES = (
         entries.c.session_id == bindparam("session_id"),
         entries.c.note.is_not(None),
         entries.c.note == bindparam("note"),
-        entries.c.seq <= bindparam("seq"),
+        # Not by seq, and in the index's own order: SQLite would walk the whole session instead.
+        entries.c.seq + literal_column("0") <= bindparam("seq"),
     )
-    .order_by(entries.c.seq)
+    .order_by(entries.c.target, entries.c.seq)
 )
 _MESSAGE = select(entries.c.kind).where(
     entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("target")
@@ -115,7 +116,7 @@ def read_notes(tx: Transaction, session_id: str, note: str, seq: int) -> list[No
     rows = tx.rows(_NOTES, session_id=session_id, note=note, seq=seq)
     return [
         Note(at, kind, target, decode(content), recorded_at)
-        for at, kind, target, content, recorded_at in rows
+        for at, kind, target, content, recorded_at in sorted(rows)
     ]
 
 

@@ -154,7 +154,8 @@ def _go(
     old, new = _visible(controls, head.last_seq), _visible(controls, to)
     left = totals(tx, session_id, subtract(old, new))[0]
     returned = totals(tx, session_id, subtract(new, old))[0]
-    if undone is None and _same_live(tx, session_id, controls, head.last_seq, to):
+    moved = bool(left or returned or undone)
+    if not moved and _same_live(tx, session_id, controls, head.last_seq, to):
         return Rewound(session_id, to, None, None, head.head_seq, 0, 0, changed=False)
     record: dict[str, Any] = {"trigger": trigger, "left": left, "returned": returned}
     if undone is not None:

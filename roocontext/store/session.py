@@ -26,7 +26,13 @@ from roocontext.store import (
     view,
 )
 from roocontext.store.append import Receipt
-from roocontext.store.arguments import check_maybe, check_moment, check_target, check_whole
+from roocontext.store.arguments import (
+    check_mapping,
+    check_maybe,
+    check_moment,
+    check_target,
+    check_whole,
+)
 from roocontext.store.audit import AuditEntry, Diff
 from roocontext.store.commit import Committed
 from roocontext.store.database import Database
@@ -182,7 +188,8 @@ class Session:
 
     def describe(self, metadata: Mapping[str, Any]) -> Receipt:
         """Give the session other metadata."""
-        kept = dict(plain(metadata))
+        check_mapping("metadata", metadata)
+        kept = plain(dict(metadata))
         return self._note(notes.METADATA, {"metadata": kept}, value=kept)
 
     def note(self, note: str, content: Mapping[str, Any], *, target: int | None = None) -> Receipt:
@@ -274,6 +281,8 @@ class Session:
             page = auditor.page(tx, after, size)
         while page:
             yield page
+            if len(page) < size:
+                return
             with self._database.read() as tx:
                 page = auditor.page(tx, page[-1].seq, size)
 
@@ -354,8 +363,9 @@ class Session:
         value: Any = None,
     ) -> Receipt:
         check_maybe("target", target, least=1)
+        check_mapping(note, content)
         draft = note_draft(
-            note, plain(content), now=self._clock(), salts=self._ids.salt, target=target
+            note, plain(dict(content)), now=self._clock(), salts=self._ids.salt, target=target
         )
         return self._database.write(notes.write_note, self.id, draft, value)
 

@@ -17,7 +17,7 @@ from roocontext.store import (
     notes,
     sessions,
 )
-from roocontext.store.arguments import check_whole
+from roocontext.store.arguments import check_mapping, check_whole
 from roocontext.store.database import Database
 from roocontext.store.engines import Durability, engine_of
 from roocontext.store.erase import Purged
@@ -96,7 +96,8 @@ class Store:
             told = note_draft(notes.TITLE, {"title": title}, now=now, salts=self._ids.salt)
             drafts.append((told, title))
         if metadata is not None:
-            kept = {"metadata": dict(plain(metadata))}
+            check_mapping("metadata", metadata)
+            kept = {"metadata": plain(dict(metadata))}
             drafts.append(
                 (note_draft(notes.METADATA, kept, now=now, salts=self._ids.salt), kept["metadata"])
             )

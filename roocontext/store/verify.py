@@ -31,6 +31,7 @@ from roocontext.store.schema import entries
 from roocontext.store.view import read_controls
 
 PAGE = 1_000
+_NOTE = Kind.NOTE.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,8 @@ class Verifier:
             if self._bad:
                 raise self._bad
             self._check_standing()
-            if read_head(tx, self.session_id).head_seq == self._standing.head_seq:
+            if read_head(tx, self.session_id) == self._standing:
+                self._check_end(tx)
                 self._check_caches(tx)
         except _Bad as bad:
             return self._found(bad.seq, bad.problem)
@@ -139,25 +141,25 @@ class Verifier:
         return Verification(self.session_id, problem is None, self._seq, head, seq, problem)
 
     def _check(self, row: Row) -> None:
-        seq, salt, digest, hash_, messages, size, content, *fields = row
-        sealed = Sealed(*fields)
+        seq, salt, digest, hash_, messages, size, content, *sealed = row
+        kind, details, own_size = sealed[0], sealed[-2], sealed[-1]
         if seq != self._seq + 1:
             raise _Bad(self._seq + 1, f"entry {self._seq + 1} is missing")
-        self._check_content(seq, salt, digest, content, sealed.size)
+        self._check_content(seq, salt, digest, content, own_size)
         self._hash = link(self._hash, entry_digest(sealed, digest))
         if self._hash != hash_:
             raise _Bad(seq, "the hash does not follow from the entry and the one before")
         if self._saved and self._saved.seq == seq and self._saved.hash != hash_.hex():
             raise _Bad(seq, "the hash is not that of the saved head")
         self._seq = seq
-        if sealed.kind != Kind.NOTE:
+        if kind != _NOTE:
             self._head_seq = seq
-        if sealed.kind in MESSAGE_KINDS:
-            self._messages, self._bytes = self._messages + 1, self._bytes + sealed.size
+        if kind in MESSAGE_KINDS:
+            self._messages, self._bytes = self._messages + 1, self._bytes + own_size
         if (self._messages, self._bytes) != (messages, size):
             raise _Bad(seq, "the running totals are wrong")
-        if sealed.details is not None:
-            _check_control(seq, sealed)
+        if details is not None:
+            _check_control(seq, kind, details)
 
     def _check_content(
         self, seq: int, salt: bytes | None, digest: bytes | None, content: str | None, size: int
@@ -184,6 +186,11 @@ class Verifier:
         if self._saved and self._saved.seq > self._seq:
             raise _Bad(self._seq + 1, f"the log ends before the saved head, {self._saved.seq}")
 
+    def _check_end(self, tx: Transaction) -> None:
+        beyond = tx.row(_PAGE, session_id=self.session_id, after=self._seq, page=1)
+        if beyond:
+            raise _Bad(beyond[0], "it stands behind what the session says is the last entry")
+
     def _check_caches(self, tx: Transaction) -> None:
         controls = read_controls(tx, self.session_id, self._seq)
         if read_spans(tx, self.session_id) != spans_of(controls, self._seq):
@@ -206,10 +213,10 @@ def rebuild(tx: Transaction, session_id: str) -> int:
     return wrong + renew(tx, session_id, read_controls(tx, session_id, seq), seq)
 
 
-def _check_control(seq: int, sealed: Sealed) -> None:
+def _check_control(seq: int, kind: str, details: str) -> None:
     try:
-        control = control_of(seq, sealed.kind, decode(sealed.details or ""))
-    except (ValueError, TypeError, AttributeError):
+        control = control_of(seq, kind, decode(details))
+    except (HistoryCorrupt, ValueError, TypeError, AttributeError):
         raise _Bad(seq, "the details cannot be read") from None
     ends: Iterator[Any] = iter([*control.hides, *control.clears])
     if control.to is not None and not 0 <= control.to < seq:

@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from msgspec.structs import replace
-from sqlalchemy import bindparam, select, text
+from sqlalchemy import and_, bindparam, select, text
 from sqlalchemy.sql import ClauseElement
 
 from roocontext.errors import HistoryCorrupt, MessageNotFound
 from roocontext.log.blocks import reader
 from roocontext.log.draft import control_of
-from roocontext.log.encoding import decode
+from roocontext.log.encoding import decode, decode_all
 from roocontext.log.entries import Control, Kind, Message, Range, View
 from roocontext.log.spans import clearings_of, spans_of, visible_ranges
 from roocontext.store.append import read_head
@@ -55,9 +55,18 @@ _SHOWN = (
     .order_by(entries.c.seq)
 )
 _SHOWN_PAGE = _SHOWN.limit(bindparam("page"))
-_CLEARED = select(clearings.c.seq, clearings.c.block, clearings.c.placeholder).where(
-    clearings.c.session_id == bindparam("session_id"),
-    clearings.c.seq.between(bindparam("lo"), bindparam("hi")),
+_CLEARED = (
+    select(clearings.c.seq, clearings.c.block, clearings.c.placeholder)
+    .select_from(
+        spans.join(
+            clearings,
+            and_(
+                clearings.c.session_id == spans.c.session_id,
+                clearings.c.seq.between(spans.c.lo, spans.c.hi),
+            ),
+        )
+    )
+    .where(spans.c.session_id == bindparam("session_id"), text(VISIBLE))
 )
 _CONTROLS = (
     select(entries.c.seq, entries.c.kind, entries.c.details)
@@ -95,7 +104,7 @@ def read_view(
     if as_of is None:
         head = read_head(tx, session_id)
         seq, head_seq = head.last_seq, head.head_seq
-        ranges, cleared = visible_now(tx, session_id)
+        ranges, cleared = visible_now(tx, session_id, seq)
     else:
         seq = moment(tx, session_id, as_of)
         head_seq = head_at(tx, session_id, seq)
@@ -108,10 +117,13 @@ def read_view(
     return View(session_id, seq, head_seq, tuple(messages))
 
 
-def visible_now(tx: Transaction, session_id: str) -> tuple[list[Range], Cleared]:
-    """The ranges of the present view in view order, the last open-ended; and what is cleared."""
-    ranges = [(lo, hi) for lo, hi in tx.rows(_VISIBLE_SPANS, session_id=session_id)]
-    return ranges, _cleared_now(tx, session_id, ranges)
+def visible_now(tx: Transaction, session_id: str, last: int) -> tuple[list[Range], Cleared]:
+    """The ranges of the present view in view order, and what is cleared in them."""
+    shown = tx.rows(_VISIBLE_SPANS, session_id=session_id)
+    cleared: dict[int, dict[int, str]] = defaultdict(dict)
+    for seq, block, placeholder in tx.rows(_CLEARED, session_id=session_id):
+        cleared[seq][block] = placeholder
+    return [(lo, min(hi, last)) for lo, hi in shown if lo <= last], cleared
 
 
 def read_messages(
@@ -132,11 +144,12 @@ def read_messages(
             if page <= 0:
                 break
             rows += tx.rows(_SHOWN_PAGE, session_id=session_id, lo=lo, hi=hi, page=page)
+    contents = decode_all([row[3] for row in rows])
     messages = [
-        Message(
-            seq, _KINDS[kind], role, decode(content), format_, ts, at, message_id, compaction_id
+        Message(seq, _KINDS[kind], role, content, form, ts, at, message_id, compaction_id)
+        for (seq, kind, role, _, form, ts, at, message_id, compaction_id), content in zip(
+            rows, contents, strict=True
         )
-        for seq, kind, role, content, format_, ts, at, message_id, compaction_id in rows
     ]
     return [_with_cleared(message, cleared) for message in messages] if cleared else messages
 
@@ -197,13 +210,6 @@ def cleared_at(controls: Sequence[Control], seq: int) -> Cleared:
 def bounds(session_id: str, ranges: Iterable[Range]) -> list[dict[str, Any]]:
     """The ranges as a statement's parameters."""
     return [{"session_id": session_id, "lo": lo, "hi": hi} for lo, hi in ranges]
-
-
-def _cleared_now(tx: Transaction, session_id: str, ranges: Sequence[Range]) -> Cleared:
-    cleared: dict[int, dict[int, str]] = defaultdict(dict)
-    for seq, block, placeholder in tx.each(_CLEARED, bounds(session_id, ranges)):
-        cleared[seq][block] = placeholder
-    return cleared
 
 
 def _following(ranges: Sequence[Range], after: int) -> list[Range]:

@@ -1,0 +1,69 @@
+"""`python -m bench`: print every line, and how many budgets are met.
+
+It always ends well when it could measure: a budget that is not met is a fact to read, not a
+failure, because times on a shared machine are no test.
+"""
+
+import argparse
+import json
+import sys
+import time
+
+from bench.report import HEADING, Line, environment, load
+from bench.runner import FULL, QUICK, TINY, Sizes, lines
+from bench.sites import sites
+
+
+def main() -> None:
+    """Measure and print."""
+    arguments = _arguments()
+    begun = time.perf_counter()
+    with sites() as (sqlite, postgres):
+        facts = environment(postgres.version())
+        if not arguments.json:
+            print("  ".join(f"{name} {value}" for name, value in facts.items()))
+            print("PostgreSQL: growth and reads after VACUUM.")
+            print(HEADING, flush=True)
+        found = []
+        for line in lines(sqlite, postgres, _sizes(arguments), _tell):
+            found.append(line)
+            _tell("")
+            if not arguments.json:
+                print(line.to_text(), flush=True)
+    facts |= {"load at the end": load(), "seconds": f"{time.perf_counter() - begun:.0f}"}
+    if arguments.json:
+        shown = {"environment": facts, "lines": [line.to_json() for line in found]}
+        print(json.dumps(shown, indent=2))
+    else:
+        print(_summary(found), f"Load at the end {load()}, {facts['seconds']} s.")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=main.__doc__)
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="shorter sessions, fewer samples")
+    size.add_argument("--tiny", action="store_true", help="only whether everything runs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser.parse_args()
+
+
+def _sizes(arguments: argparse.Namespace) -> Sizes:
+    if arguments.tiny:
+        return TINY
+    return QUICK if arguments.quick else FULL
+
+
+def _summary(found: list[Line]) -> str:
+    missed = [line.key for line in found if not line.met]
+    told = f"{len(found) - len(missed)} of {len(found)} budgets are met."
+    return f"{told} Not met: {', '.join(missed)}." if missed else told
+
+
+def _tell(what: str) -> None:
+    """Say on a terminal what is being done; nothing wipes it out."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{what}", end="", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""The floors: the least that any program could do, written against the drivers themselves."""
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+
+Row = tuple[Any, ...]
+
+
+class SqliteFloor:
+    """Raw sqlite3 on a file: a table with an integer key only, and a twin of `entries`."""
+
+    holder = "?"
+
+    def __init__(self, path: str, *, synchronous: str = "FULL", threads: bool = False) -> None:
+        self.connection = sqlite3.connect(
+            path, isolation_level=None, timeout=60, check_same_thread=not threads
+        )
+        self.connection.execute("PRAGMA journal_mode = WAL")
+        self.connection.execute(f"PRAGMA synchronous = {synchronous}")
+        self.connection.execute(
+            "CREATE TABLE IF NOT EXISTS plain (number INTEGER PRIMARY KEY, content TEXT)"
+        )
+
+    def append(self, text: str) -> None:
+        """One durable commit of encoded bytes."""
+        self.connection.execute("BEGIN IMMEDIATE")
+        self.connection.execute("INSERT INTO plain (content) VALUES (?)", (text,))
+        self.connection.execute("COMMIT")
+
+    def twin(self, source: "SqliteFloor") -> None:
+        """A table with the columns and indexes of the store's entries, and no trigger."""
+        made = source.rows(
+            "SELECT sql FROM sqlite_master WHERE tbl_name = 'entries'"
+            " AND type IN ('table', 'index') AND sql IS NOT NULL ORDER BY type DESC"
+        )
+        for (sql,) in made:
+            self.connection.execute(sql)
+
+    def insert(self, sql: str, rows: Sequence[Row]) -> None:
+        """Many rows in one durable commit."""
+        self.connection.execute("BEGIN IMMEDIATE")
+        self.connection.executemany(sql, rows)
+        self.connection.execute("COMMIT")
+
+    def change(self, sql: str, params: Row) -> None:
+        """One statement in one durable commit."""
+        self.connection.execute("BEGIN IMMEDIATE")
+        self.connection.execute(sql, params)
+        self.connection.execute("COMMIT")
+
+    def rows(self, sql: str, params: Row = ()) -> list[Row]:
+        """All rows of a query."""
+        return self.connection.execute(sql, params).fetchall()
+
+    def close(self) -> None:
+        """Disconnect."""
+        self.connection.close()
+
+
+class PostgresFloor:
+    """Raw psycopg on a database: the same tables."""
+
+    holder = "%s"
+
+    def __init__(self, url: str) -> None:
+        self.connection = psycopg.connect(url)
+        self.connection.execute(
+            "CREATE TABLE IF NOT EXISTS plain"
+            " (number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, content text)"
+        )
+        self.connection.commit()
+
+    def append(self, text: str) -> None:
+        """One durable commit of encoded bytes."""
+        self.connection.execute("INSERT INTO plain (content) VALUES (%s)", (text,))
+        self.connection.commit()
+
+    def twin(self, source: "PostgresFloor") -> None:
+        """A table with the columns and indexes of the store's entries, and no trigger.
+
+        It is named like the store's own and needs a database of its own.
+        """
+        columns = source.rows(
+            "SELECT string_agg(format('%I %s %s', attname, format_type(atttypid, atttypmod),"
+            " CASE WHEN attnotnull THEN 'NOT NULL' END), ', ' ORDER BY attnum)"
+            " FROM pg_attribute WHERE attrelid = 'entries'::regclass AND attnum > 0"
+        )
+        indexes = source.rows(
+            "SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = 'entries'::regclass"
+        )
+        for sql in (f"CREATE TABLE entries ({columns[0][0]})", *(row[0] for row in indexes)):
+            self.connection.execute(sql)
+        self.connection.commit()
+
+    def insert(self, sql: str, rows: Sequence[Row]) -> None:
+        """Many rows in one durable commit."""
+        with self.connection.cursor() as cursor:
+            cursor.executemany(sql, rows)
+        self.connection.commit()
+
+    def change(self, sql: str, params: Row) -> None:
+        """One statement in one durable commit."""
+        self.connection.execute(sql, params)
+        self.connection.commit()
+
+    def rows(self, sql: str, params: Row = ()) -> list[Row]:
+        """All rows of a query, and the end of its transaction."""
+        rows = self.connection.execute(sql, params or None).fetchall()
+        self.connection.commit()
+        return rows
+
+    def close(self) -> None:
+        """Disconnect."""
+        self.connection.close()

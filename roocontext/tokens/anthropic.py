@@ -1,0 +1,55 @@
+"""Anthropic's own count, from the endpoint that counts tokens. Only ever asked with a given client.
+
+The endpoint takes requests, not messages, and refuses half of a tool call. So a message is counted
+as a request of its own in which tool calls and results are texts; `request` counts a whole one as
+it will be sent.
+"""
+
+from collections.abc import Sequence
+from inspect import iscoroutine
+from typing import Any
+
+from roocontext.log.blocks import Block
+from roocontext.tokens.reading import read
+
+
+class CountTokens:
+    """Counts with a client of the Anthropic SDK; what the client raises is passed on."""
+
+    exact = True
+
+    def __init__(self, client: Any, model: str) -> None:
+        self.name = f"anthropic:{model}"
+        self._client = client
+        self._model = model
+
+    def count(self, role: str, content: Any, format: str) -> int:  # noqa: A002 - the log's word
+        """What one message costs, a request's own few tokens included; nothing, if it is blank."""
+        texts, images = read(role, content, format)
+        said = [{"type": "text", "text": _sendable(text)} for text in texts if text.strip()]
+        blocks = [*images, *said]
+        return self.request([{"role": "user", "content": blocks}]) if blocks else 0
+
+    def request(
+        self,
+        messages: Sequence[Block],
+        *,
+        system: str | Sequence[Block] | None = None,
+        tools: Sequence[Block] = (),
+    ) -> int:
+        """What a whole request costs."""
+        given: dict[str, Any] = {"model": self._model, "messages": messages}
+        if system:
+            given["system"] = system
+        if tools:
+            given["tools"] = tools
+        answer = self._client.messages.count_tokens(**given)
+        if iscoroutine(answer):
+            answer.close()
+            raise TypeError("A counter needs a synchronous client: anthropic.Anthropic().")
+        return int(answer.input_tokens)
+
+
+def _sendable(text: str) -> str:
+    """Lone surrogates cannot be sent; what stands for them costs as much."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,98 @@
+"""Text as JavaScript prints and measures it, for the counters of programs written in it.
+
+`JSON.stringify` knows only doubles, sorts keys that look like array indices to the front, and
+escapes lone surrogates; `length` counts UTF-16 units. Each of these changes a token count.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from math import isfinite
+from typing import Any, Final
+
+_SAFE_INTEGER: Final = 1 << 53
+_LAST_INDEX: Final = (1 << 32) - 2
+_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,9}")
+_LONE: Final = re.compile(
+    "[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]",
+)
+_quote = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def units(text: str) -> int:
+    """How long JavaScript says the text is."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def code_points(text: str) -> str:
+    """Join surrogates that stand side by side, as walking over a text does there."""
+    if text.isascii() or not re.search("[\ud800-\udfff]", text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+def stringify(value: Any) -> str:
+    """The value as `JSON.stringify` prints it, compact."""
+    return "".join(_printed(value))
+
+
+def _printed(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield _LONE.sub(_escape, _quote(value))
+    elif isinstance(value, dict):
+        yield "{"
+        for place, (key, item) in enumerate(sorted(value.items(), key=_place)):
+            yield f"{',' if place else ''}{stringify(key)}:"
+            yield from _printed(item)
+        yield "}"
+    elif isinstance(value, list | tuple):
+        yield "["
+        for place, item in enumerate(value):
+            yield "," if place else ""
+            yield from _printed(item)
+        yield "]"
+    elif isinstance(value, bool) or value is None:
+        yield json.dumps(value)
+    else:
+        yield _number(value)
+
+
+def _escape(lone: re.Match[str]) -> str:
+    return f"\\u{ord(lone[0]):04x}"
+
+
+def _place(pair: tuple[str, Any]) -> int:
+    """Array indices ascending, then all others, which stay as they are."""
+    key = pair[0]
+    if _INDEX.fullmatch(key) and int(key) <= _LAST_INDEX:
+        return int(key)
+    return _LAST_INDEX + 1
+
+
+def _number(value: float) -> str:
+    """A number as a double, in the digits and the notation that JavaScript chooses."""
+    if isinstance(value, int) and abs(value) <= _SAFE_INTEGER:
+        return str(value)
+    try:
+        double = float(value)
+    except OverflowError:
+        return "null"
+    if not isfinite(double):
+        return "null"
+    return "0" if double == 0 else _notation(double)
+
+
+def _notation(double: float) -> str:
+    sign = "-" if double < 0 else ""
+    shortest = Decimal(repr(abs(double))).normalize().as_tuple()
+    digits = "".join(map(str, shortest.digits))
+    point = len(digits) + int(shortest.exponent)
+    if len(digits) <= point <= 21:
+        return sign + digits.ljust(point, "0")
+    if 0 < point <= 21:
+        return f"{sign}{digits[:point]}.{digits[point:]}"
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    fraction = f".{digits[1:]}" if digits[1:] else ""
+    return f"{sign}{digits[0]}{fraction}e{point - 1:+d}"

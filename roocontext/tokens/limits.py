@@ -1,0 +1,144 @@
+"""How much a model can hold, and where that number comes from.
+
+The caller's own number wins, then the environment, then the table of limits.toml, then its default.
+A value that is no limit warns and the next source is asked: a mistyped variable must not stop an
+agent. Nothing is remembered between calls, so a changed environment counts at once.
+"""
+
+import logging
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final, NamedTuple
+
+from roocontext.errors import UnknownPlugin
+from roocontext.tokens.models import bare, families
+
+_log = logging.getLogger(__name__)
+
+OVERRIDE: Final = "override"
+DEFAULT: Final = "default"
+
+
+class Limit(NamedTuple):
+    """Tokens that a model holds and tokens it can answer with, if known.
+
+    `source` is where the context comes from: `override`, the name of an environment variable, the
+    line of the table (`table:gpt-4o`), or `default`.
+    """
+
+    context: int
+    output: int | None
+    source: str
+
+
+class Switches(NamedTuple):
+    """What OpenCode's environment variables leave switched on."""
+
+    autocompact: bool
+    prune: bool
+
+
+def limit_for(
+    model: str,
+    *,
+    override: Any = None,
+    profile: str = "default",
+    environ: Mapping[str, str] = os.environ,
+) -> Limit:
+    """The limits of a model, by the profile's table and rules."""
+    rules = _profile(profile)
+    line = _line(rules, model)
+    known = rules["models"].get(line, {})
+    output = known.get("output")
+    if override is not None:
+        if type(override) is int and override > 0:
+            return Limit(override, output, OVERRIDE)
+        _log.warning("The limit that was given is no positive integer, and is passed over.")
+    for name, context in _from_environment(rules, model, environ):
+        return Limit(context, output, name)
+    if line is not None:
+        return Limit(known["context"], output, f"table:{line}")
+    return Limit(rules["context"], output, DEFAULT)
+
+
+def profiles() -> tuple[str, ...]:
+    """The profiles of limits.toml."""
+    return tuple(_table())
+
+
+def switches(environ: Mapping[str, str] = os.environ) -> Switches:
+    """Read OPENCODE_DISABLE_AUTOCOMPACT and OPENCODE_DISABLE_PRUNE: `1` or `true` switch off."""
+    off = [
+        str(environ.get(name, "")).lower() in ("1", "true")
+        for name in ("OPENCODE_DISABLE_AUTOCOMPACT", "OPENCODE_DISABLE_PRUNE")
+    ]
+    return Switches(autocompact=not off[0], prune=not off[1])
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return tomllib.loads(files(__package__).joinpath("limits.toml").read_text("utf-8"))
+
+
+def _profile(name: str) -> dict[str, Any]:
+    table = _table()
+    if name not in table:
+        known = tuple(table)
+        raise UnknownPlugin(
+            f"No limits are called {name!r}; known are {', '.join(known)}.",
+            group="limits",
+            name=name,
+            known=known,
+        )
+    rules: dict[str, Any] = table[name]
+    return rules
+
+
+def _line(rules: Mapping[str, Any], model: str) -> str | None:
+    """Find the line of the table that speaks of the model."""
+    lines = rules["models"]
+    match rules["match"]:
+        case "exact":
+            candidates: Iterator[str] = iter([model])
+        case "substring":
+            candidates = (line for line in lines if line in model.lower())
+        case _:
+            candidates = families(model)
+    return next((name for name in candidates if name in lines), None)
+
+
+def _from_environment(
+    rules: Mapping[str, Any], model: str, environ: Mapping[str, str]
+) -> Iterator[tuple[str, int]]:
+    """Every variable that sets a limit for this model, the most specific first."""
+    for rule in rules["environment"]:
+        if re.search(rule.get("models", ""), model.lower()):
+            for name in _names(rule["name"], model):
+                context = _parse(name, environ.get(name), positive=rules["positive"])
+                if context is not None:
+                    yield name, context
+
+
+def _names(pattern: str, model: str) -> list[str]:
+    if "<MODEL>" not in pattern:
+        return [pattern]
+    spelled = [re.sub("[^A-Z0-9]", "_", name.upper()) for name in (model, bare(model))]
+    return [pattern.replace("<MODEL>", name) for name in dict.fromkeys(spelled) if name]
+
+
+def _parse(name: str, value: str | None, *, positive: bool) -> int | None:
+    if not value:
+        return None
+    try:
+        context = int(value)
+    except ValueError:
+        _log.warning("%s is no integer, and is passed over.", name)
+        return None
+    if positive and context <= 0:
+        _log.warning("%s is not positive, and is passed over.", name)
+        return None
+    return context

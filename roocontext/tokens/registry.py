@@ -1,0 +1,48 @@
+"""Names to plugins: what is built in, and what other packages offer as entry points."""
+
+from collections.abc import Iterable
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from typing import Generic, TypeVar
+
+from roocontext.errors import UnknownPlugin
+
+Plugin = TypeVar("Plugin")
+
+
+class Registry(dict[str, Plugin], Generic[Plugin]):
+    """A dict whose missing keys are looked for in an entry-point group, and loaded when found."""
+
+    def __init__(self, group: str) -> None:
+        super().__init__()
+        self.group = group
+
+    def register(self, name: str, plugin: Plugin) -> None:
+        """Give a plugin its name; what had the name before is replaced."""
+        self[name] = plugin
+
+    def known(self) -> tuple[str, ...]:
+        """Every name, the ones that are not loaded yet included."""
+        return tuple(sorted({*self, *self._offered}))
+
+    def first(self, names: Iterable[str]) -> str | None:
+        """Choose the first of these names that is known."""
+        return next((name for name in names if name in self or name in self._offered), None)
+
+    def __missing__(self, name: str) -> Plugin:
+        if name not in self._offered:
+            known = ", ".join(self.known())
+            raise UnknownPlugin(
+                f"{self.group} has no {name!r}; it has {known}.",
+                group=self.group,
+                name=name,
+                known=self.known(),
+            )
+        plugin: Plugin = self._offered[name].load()
+        self[name] = plugin
+        return plugin
+
+    @cached_property
+    def _offered(self) -> dict[str, EntryPoint]:
+        # Looked up once: reading the metadata of all packages takes milliseconds.
+        return {entry.name: entry for entry in entry_points(group=self.group)}

@@ -1,0 +1,126 @@
+"""The benchmarks run, and print every budget that the store alone decides, each with its ratio.
+
+How fast anything is, is no test: only that it is measured, against what, and shown.
+"""
+
+import json
+import math
+import os
+import platform
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from servers import GIVEN, Postgres
+
+ROOT = Path(__file__).parents[2]
+BUDGETS = {
+    "append.full",
+    "append.full.length",
+    "append_many",
+    "rewind",
+    "rewind.length",
+    "undo",
+    "undo.length",
+    "condense",
+    "condense.half",
+    "condense.hidden",
+    "condense.length",
+    "view.few",
+    "view.decoded",
+    "view.as_of",
+    "storage",
+    "verify",
+    "fork",
+    "list",
+}
+EXPECTED = [
+    "import",
+    "spans_of.growth",
+    "spans_of.large",
+    "spans_of.small",
+    "sqlite.append.normal",
+    "sqlite.append.normal.length",
+    "sqlite.threads",
+    "sqlite.threads.wait",
+    *(f"{engine}.{budget}" for engine in ("postgres", "sqlite") for budget in BUDGETS),
+]
+AIMED = {"sqlite.append.full", "postgres.append.full", "sqlite.threads"}
+WITHOUT_BUDGET = {"postgres.list", "sqlite.list"}
+
+
+@pytest.fixture(scope="module")
+def runs(postgres: Postgres) -> dict[str, str]:
+    """What it prints for people and for programs; both are run at once."""
+    env = {**os.environ, GIVEN: postgres.empty()}
+    command = [sys.executable, "-W", "error", "-m", "bench", "--tiny"]
+
+    def run(*options: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*command, *options], cwd=ROOT, env=env, capture_output=True, text=True, check=False
+        )
+
+    with ThreadPoolExecutor() as both:
+        text, for_programs = both.submit(run), both.submit(run, "--json")
+    done = {"text": text.result(), "json": for_programs.result()}
+    for process in done.values():
+        assert (process.returncode, process.stderr) == (0, "")
+    return {name: process.stdout for name, process in done.items()}
+
+
+@pytest.fixture(scope="module")
+def lines(runs: dict[str, str]) -> dict[str, dict]:
+    """The lines for programs, by key."""
+    return {line["key"]: line for line in json.loads(runs["json"])["lines"]}
+
+
+def test_every_line_is_there(lines: dict[str, dict]) -> None:
+    assert sorted(lines) == sorted(EXPECTED)
+
+
+def test_each_has_a_ratio_of_what_was_measured_to_its_floor(lines: dict[str, dict]) -> None:
+    for key, line in lines.items():
+        assert math.isfinite(line["ratio"]), key
+        for side in ("measured", "floor"):
+            assert 0 < line[side]["p10"] <= line[side]["p50"], key
+            assert line[side]["samples"] >= 1, key
+        shown = line["measured"]["p50"] / line["floor"]["p50"]
+        assert line["ratio"] == pytest.approx(shown, abs=0.001), key
+
+
+def test_each_says_whether_its_budget_is_met(lines: dict[str, dict]) -> None:
+    for key, line in lines.items():
+        if key in WITHOUT_BUDGET:
+            assert line["budget"] is None
+        else:
+            assert line["met"] is (line["ratio"] <= line["budget"]), key
+    assert {key for key, line in lines.items() if line["aim"] is not None} == AIMED
+
+
+def test_a_list_is_one_query_that_reads_no_entry(lines: dict[str, dict]) -> None:
+    assert lines["sqlite.list"]["note"] == "1 query, of sessions"
+    assert lines["sqlite.list"]["met"]
+
+
+def test_people_see_the_same_lines(runs: dict[str, str], lines: dict[str, dict]) -> None:
+    rows = [row for row in runs["text"].splitlines() if re.match(r" *\d+\.\d\d ", row)]
+    assert len(rows) == len(lines)
+    for line in lines.values():
+        told = f"{line['what']} / {line['against']}: "
+        verdicts = [row.split()[2] for row in rows if told in row]
+        assert len(verdicts) == 1, told
+        assert verdicts[0] in {"yes", "NO"}
+    assert "budgets are met" in runs["text"].splitlines()[-1]
+    assert "after VACUUM" in runs["text"]
+
+
+def test_the_environment_is_told_without_the_host(runs: dict[str, str]) -> None:
+    told = json.loads(runs["json"])["environment"]
+    assert {"python", "sqlite", "postgresql", "cores", "load"} <= told.keys()
+    for shown in runs.values():
+        assert platform.node() not in shown
+        assert str(Path.home()) not in shown

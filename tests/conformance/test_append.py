@@ -1,0 +1,208 @@
+"""Appending: receipts, batches that are all or nothing, versions, and repeating a request."""
+
+import pytest
+
+from dialogue import fill, seqs, shown, state
+from roocontext import NewMessage, Plan
+from roocontext.errors import DuplicateMessage, InvalidMessage, VersionConflict
+
+
+def test_a_receipt_names_the_place_and_the_hash(chat):
+    for number in range(1, 4):
+        receipt = chat.append("user", "hello")
+        assert (receipt.session_id, receipt.seq, receipt.head_seq) == (chat.id, number, number)
+        assert (receipt.new, receipt.rewound_by) == (True, None)
+        assert chat.head().hash == receipt.hash
+        assert chat.head().seq == number
+
+
+def test_everything_told_about_a_message_is_kept(chat, clock):
+    clock.now = 1_000
+    chat.append(
+        "assistant",
+        [{"type": "text", "text": "hi"}],
+        ts=-5,
+        message_id="m",
+        client_id="c",
+        model="some-model",
+        usage={"input_tokens": 3, "z": [1.0, None]},
+    )
+    (entry,) = chat.audit()
+    written = entry.entry
+    assert (written.ts, written.message_id, written.client_id) == (-5, "m", "c")
+    assert (written.model, written.recorded_at) == ("some-model", 1_000)
+    assert written.usage == {"input_tokens": 3, "z": [1.0, None]}
+    (message,) = chat.view().messages
+    assert (message.ts, message.message_id, message.recorded_at) == (-5, "m", 1_000)
+    assert message == chat.message(1)
+
+
+def test_many_are_stored_in_their_order(chat):
+    receipts = chat.append_many(
+        [
+            NewMessage("user", "one"),
+            {"role": "assistant", "content": "two"},
+            NewMessage("user", "3"),
+        ]
+    )
+    assert [receipt.seq for receipt in receipts] == [1, 2, 3]
+    assert [receipt.head_seq for receipt in receipts] == [1, 2, 3]
+    assert [message.content for message in chat.view().messages] == ["one", "two", "3"]
+    assert chat.append_many([]) == []
+    assert chat.head().hash == receipts[-1].hash
+
+
+def test_one_bad_message_stores_none(chat):
+    fill(chat, 2)
+    before = state(chat)
+    bad = [
+        {"role": "user", "content": float("inf")},
+        {"role": "nobody", "content": "x"},
+        {"role": "user"},
+        {"role": "user", "content": "x", "colour": "red"},
+        5,
+    ]
+    for message in bad:
+        with pytest.raises(InvalidMessage):
+            chat.append_many([NewMessage("user", "good"), message])
+        assert state(chat) == before
+    assert chat.append("user", "good").seq == 3
+
+
+def test_a_stale_version_is_told_the_current_one(chat):
+    fill(chat, 3)
+    before = state(chat)
+    for expected in (0, 2, 4, 99):
+        with pytest.raises(VersionConflict) as caught:
+            chat.append("user", "x", expected_seq=expected)
+        assert (caught.value.expected, caught.value.actual) == (expected, 3)
+        with pytest.raises(VersionConflict):
+            chat.append_many([NewMessage("user", "x")], expected_seq=expected)
+    assert state(chat) == before
+    assert chat.append("user", "x", expected_seq=3).seq == 4
+
+
+def test_the_first_message_may_expect_an_empty_session(chat):
+    assert chat.append("user", "x", expected_seq=0).seq == 1
+
+
+def test_notes_are_no_new_version(chat):
+    seq = chat.append("user", "x").head_seq
+    noted = chat.note("remark", {"text": "y"})
+    assert (noted.seq, noted.head_seq) == (2, seq)
+    assert chat.append("user", "z", expected_seq=seq).seq == 3
+
+
+def test_a_rewind_is_a_new_version(chat):
+    fill(chat, 3)
+    done = chat.rewind(to=1)
+    with pytest.raises(VersionConflict):
+        chat.append("user", "x", expected_seq=3)
+    assert chat.append("user", "x", expected_seq=done.head_seq).seq == 5
+
+
+def test_repeating_a_request_gives_the_first_receipt(chat):
+    first = chat.append("user", "hello", client_id="c", ts=1, model="a")
+    fill(chat, 2)
+    before = state(chat)
+    again = chat.append("user", "hello", client_id="c", ts=2, model="b", expected_seq=0)
+    assert (again.seq, again.hash, again.new, again.rewound_by) == (1, first.hash, False, None)
+    assert state(chat) == before
+
+
+@pytest.mark.parametrize(
+    "other",
+    [("user", "other", "anthropic"), ("assistant", "hello", "anthropic")],
+    ids=["content", "role"],
+)
+def test_a_client_id_is_taken_by_its_content(chat, other):
+    chat.append("user", "hello", client_id="c")
+    before = state(chat)
+    role, content, form = other
+    with pytest.raises(DuplicateMessage) as caught:
+        chat.append(role, content, format=form, client_id="c")
+    assert caught.value.client_id == "c"
+    assert "hello" not in str(caught.value)
+    assert state(chat) == before
+
+
+def test_one_and_one_point_zero_are_not_the_same_content(chat):
+    chat.append("user", [{"type": "x", "n": 1}], client_id="c")
+    with pytest.raises(DuplicateMessage):
+        chat.append("user", [{"type": "x", "n": 1.0}], client_id="c")
+
+
+def test_another_format_is_another_message(chat):
+    content = {"role": "user", "content": "hi", "parts": []}
+    chat.append("user", content, format="openai", client_id="c")
+    with pytest.raises(DuplicateMessage):
+        chat.append("user", content, format="gemini", client_id="c")
+
+
+def test_many_repeated_give_the_first_receipts(chat):
+    batch = [NewMessage("user", str(n), client_id=f"c{n}") for n in range(3)]
+    first = chat.append_many(batch)
+    again = chat.append_many(batch)
+    assert [r.seq for r in again] == [r.seq for r in first]
+    assert [r.hash for r in again] == [r.hash for r in first]
+    assert not any(r.new for r in again)
+    assert shown(chat) == [1, 2, 3]
+
+
+def test_some_of_many_stored_before_writes_nothing(chat):
+    chat.append("user", "1", client_id="c1")
+    before = state(chat)
+    for batch in (
+        [NewMessage("user", "1", client_id="c1"), NewMessage("user", "2", client_id="c2")],
+        [NewMessage("user", "1", client_id="c1"), NewMessage("user", "2")],
+        [NewMessage("user", "2", client_id="c2"), NewMessage("user", "3", client_id="c2")],
+    ):
+        with pytest.raises(DuplicateMessage):
+            chat.append_many(batch)
+        assert state(chat) == before
+
+
+def test_a_repeated_request_tells_what_took_it_back(chat):
+    fill(chat, 2)
+    chat.append("user", "hello", client_id="c")
+    rewind = chat.rewind(to=1)
+    again = chat.append("user", "hello", client_id="c")
+    assert (again.seq, again.new, again.rewound_by) == (3, False, rewind.seq)
+    assert shown(chat) == [1]
+    chat.undo()
+    assert chat.append("user", "hello", client_id="c").rewound_by is None
+
+
+def test_a_redacted_message_answers_by_its_id_alone(chat):
+    first = chat.append("user", "a secret", client_id="c")
+    chat.redact(1)
+    for content in ("a secret", "anything"):
+        again = chat.append("user", content, client_id="c")
+        assert (again.seq, again.hash, again.new) == (1, first.hash, False)
+
+
+def test_a_client_id_is_of_its_session(store):
+    one, other = store.create(), store.create()
+    one.append("user", "x", client_id="c")
+    assert other.append("user", "y", client_id="c").new
+
+
+def test_message_ids_need_not_be_unique(chat):
+    chat.append("user", "x", message_id="m")
+    chat.append("user", "y", message_id="m")
+    assert seqs(chat.view()) == [1, 2]
+
+
+def test_two_runs_write_the_same_log(lab, opened):
+    def run(lab):
+        chat = lab.store.create("same", title="t", metadata={"a": 1})
+        said = fill(chat, 6)
+        chat.commit(Plan.condense(chat.view(), said[1:4], "S"))
+        chat.rewind(to=said[2])
+        chat.undo()
+        chat.pin(said[0])
+        chat.redact(said[4])
+        return chat.head()
+
+    with opened("memory", "sync") as other:
+        assert run(lab) == run(other)

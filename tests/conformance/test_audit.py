@@ -1,0 +1,282 @@
+"""The audit, the difference of two points, the counts, notes and pins."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from dialogue import fill, result, seqs, shown, state, work
+from roocontext import Plan
+from roocontext.errors import MessageNotFound
+from roocontext.log.counting import BYTES
+
+
+def test_every_entry_is_told_in_order(chat):
+    said = fill(chat, 3)
+    chat.pin(said[0])
+    chat.commit(Plan.condense(chat.view(), said[1:2], "S"))
+    chat.rewind(to=said[2])
+    _, told = work(chat, output="long " * 60)
+    chat.commit(Plan.clear(chat.view(), [(told, 0)]))
+    entries = list(chat.audit())
+    kinds = ["message"] * 3 + ["note", "summary", "rewind", "message", "message", "clearing"]
+    assert [entry.kind for entry in entries] == kinds
+    assert seqs(entries) == list(range(1, 10))
+    assert [entry.visible for entry in entries] == [
+        True, True, True, False, False, False, True, True, False,
+    ]  # fmt: skip
+    assert [entry.entry.seq for entry in entries] == seqs(entries)
+
+
+def test_what_hides_a_row_since_when_and_why(chat, clock):
+    said = fill(chat, 8)
+    clock.now = 50_000
+    plan = Plan.condense(chat.view(), said[:2], "S", trigger="auto")
+    summary = chat.commit(plan).seq
+    clock.now = 60_000
+    plan = Plan.truncate(chat.view(), said[2:4], "M", trigger="overflow")
+    marker = chat.commit(plan).seq
+    clock.now = 70_000
+    rewind = chat.rewind(to=marker, trigger="user")
+    assert not rewind.changed
+    later = fill(chat, 1)
+    clock.now = 80_000
+    rewind = chat.rewind(to=marker, trigger="user")
+    entries = {entry.seq: entry for entry in chat.audit()}
+    for seqs_, hider in (
+        (said[:2], (summary, "summary", 50_000, "auto")),
+        (said[2:4], (marker, "marker", 60_000, "overflow")),
+        (later, (rewind.seq, "rewind", 80_000, "user")),
+    ):
+        for seq in seqs_:
+            assert entries[seq].hidden_by == hider[0]
+            assert tuple(entries[seq].hider) == hider
+            assert not entries[seq].visible
+    for seq in said[4:]:
+        assert entries[seq].visible
+        assert entries[seq].hider is entries[seq].hidden_by is None
+
+
+def test_cleared_blocks_are_told_and_content_is_as_written(chat):
+    fill(chat, 1)
+    _, told = work(chat, ["t1", "t2"], output="long " * 60)
+    content = chat.message(told).content
+    clearing = chat.commit(Plan.clear(chat.view(), [(told, 0), (told, 1)], "c")).seq
+    entry = list(chat.audit())[told - 1]
+    assert entry.cleared == ((0, clearing), (1, clearing))
+    assert entry.content == content
+    assert entry.visible
+    rewind = chat.rewind(to=told)
+    entries = list(chat.audit())
+    assert entries[told - 1].cleared == ()
+    assert (entries[clearing - 1].rewound_by, entries[clearing - 1].visible) == (rewind.seq, False)
+
+
+def test_the_audit_is_streamed_in_pages_of_one_moment(chat):
+    fill(chat, 25)
+    pages = iter(chat.audit_pages(10))
+    first = next(pages)
+    chat.rewind(to=3)
+    fill(chat, 5)
+    rest = list(pages)
+    assert [len(page) for page in (first, *rest)] == [10, 10, 5]
+    assert [entry.seq for page in (first, *rest) for entry in page] == list(range(1, 26))
+    assert all(entry.visible for page in rest for entry in page)
+    assert seqs(chat.audit(after=28)) == [29, 30, 31]
+    assert len(list(chat.audit())) == 31
+
+
+def test_a_long_audit_is_whole(chat):
+    chat.append_many([{"role": "user", "content": str(number)} for number in range(1_203)])
+    assert [entry.content for entry in chat.audit()] == [str(number) for number in range(1_203)]
+
+
+def test_the_difference_of_two_points(chat):
+    said = fill(chat, 6)
+    _, told = work(chat, output="long " * 60)
+    chat.commit(Plan.condense(chat.view(), said[1:4], "S"))
+    summary = chat.head_seq()
+    chat.commit(Plan.clear(chat.view(), [(told, 0)]))
+    found = chat.diff(told)
+    assert (found.old, found.new) == (told, chat.head().seq)
+    assert seqs(found.left) == said[1:4]
+    assert seqs(found.came) == [summary]
+    assert (found.cleared, found.restored) == (((told, 0),), ())
+    back = chat.diff(chat.head().seq, told)
+    assert (seqs(back.left), seqs(back.came)) == ([summary], said[1:4])
+    assert (back.cleared, back.restored) == ((), ((told, 0),))
+    same = chat.diff(4, 4)
+    assert same.left == same.came == same.cleared == same.restored == ()
+    assert seqs(chat.diff(0, 3).came) == [1, 2, 3]
+
+
+def test_a_block_that_left_the_view_is_neither_cleared_nor_restored(chat):
+    fill(chat, 1)
+    asked, told = work(chat, output="long " * 60)
+    chat.commit(Plan.clear(chat.view(), [(told, 0)], "c"))
+    chat.rewind(to=1)
+    found = chat.diff(told + 1)
+    assert seqs(found.left) == [asked, told]
+    assert found.left[1].content == [result("t1", "c")]
+    assert (found.cleared, found.restored) == ((), ())
+
+
+def test_the_difference_of_two_moments(chat, clock):
+    clock.now = 1_000
+    fill(chat, 2)
+    clock.now = 2_000
+    fill(chat, 2)
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=1_500)
+    assert seqs(chat.diff(moment).came) == [3, 4]
+
+
+def test_the_difference_of_views_is_in_view_order(chat):
+    said = fill(chat, 6)
+    chat.commit(Plan.condense(chat.view(), said[3:5], "S"))
+    chat.commit(Plan.condense(chat.view(), said[:2], "T"))
+    assert seqs(chat.diff(0).came) == shown(chat) == [8, 3, 7, 6]
+
+
+def recount(chat):
+    """The counts, from the audit."""
+    messages = [entry for entry in chat.audit() if entry.role is not None]
+    visible = [entry for entry in messages if entry.visible]
+    rewound = [entry for entry in messages if entry.rewound_by is not None]
+    hidden = [entry for entry in messages if entry not in visible and entry not in rewound]
+    sizes = [
+        (len(group), sum(BYTES.count(e.role, e.content, "anthropic") for e in group))
+        for group in (messages, visible, hidden, rewound)
+    ]
+    return [number for pair in sizes for number in pair]
+
+
+def counted(chat):
+    stats = chat.stats()
+    return [
+        *(stats.messages, stats.bytes, stats.visible_messages, stats.visible_bytes),
+        *(stats.hidden_messages, stats.hidden_bytes),
+        *(stats.rewound_messages, stats.rewound_bytes),
+    ]
+
+
+def test_the_counts_are_those_of_the_audit(chat):
+    assert counted(chat) == recount(chat) == [0] * 8
+    said = fill(chat, 9)
+    assert counted(chat) == recount(chat)
+    chat.commit(Plan.condense(chat.view(), said[1:4], "S"))
+    assert counted(chat) == recount(chat)
+    chat.rename("t")
+    chat.commit(Plan.truncate(chat.view(), said[4:6], "M"))
+    chat.rewind(to=10)
+    assert counted(chat) == recount(chat)
+    fill(chat, 3)
+    chat.undo(force=True)
+    assert counted(chat) == recount(chat)
+    assert chat.stats().entries == chat.head().seq == len(list(chat.audit()))
+    assert chat.stats().messages == chat.info().messages
+    assert chat.stats().bytes == chat.info().bytes
+    fork = chat.fork(12)
+    assert counted(fork) == recount(fork)
+
+
+class Letters:
+    """A counter that is not the bytes, and remembers what it was asked."""
+
+    name = "letters"
+    exact = False
+
+    def __init__(self):
+        self.asked = []
+
+    def count(self, role, content, format):  # noqa: A002
+        self.asked.append(content)
+        return len(str(content)) + len(role)
+
+
+def test_tokens_are_those_of_the_view(chat):
+    counter = Letters()
+
+    def expected():
+        return sum(Letters().count(m.role, m.content, m.format) for m in chat.view().messages)
+
+    assert chat.tokens(counter) == 0
+    said = fill(chat, 4)
+    _, told = work(chat, output="long " * 60)
+    assert chat.tokens(counter) == expected()
+    assert len(counter.asked) == 6
+    assert chat.tokens(counter) == expected()
+    assert len(counter.asked) == 6
+    chat.commit(Plan.clear(chat.view(), [(told, 0)]))
+    assert chat.tokens(counter) == expected()
+    chat.commit(Plan.condense(chat.view(), said[:2], "S"))
+    assert chat.tokens(counter) == expected()
+    chat.rewind(to=told)
+    assert chat.tokens(counter) == expected()
+    chat.redact(said[3])
+    assert chat.tokens(counter) == expected()
+    assert chat.tokens(BYTES) == sum(
+        BYTES.count(m.role, m.content, m.format) for m in chat.view().messages
+    )
+    assert chat.fork().tokens(counter) == expected()
+
+
+def test_counting_changes_nothing(chat):
+    fill(chat, 3)
+    before = state(chat)
+    chat.tokens(BYTES)
+    assert state(chat) == before
+    assert chat.verify().ok
+
+
+def test_pins_are_the_newest_note_of_each_message(chat):
+    said = fill(chat, 4)
+    for seq in said[:3]:
+        chat.pin(seq)
+    chat.unpin(said[1])
+    chat.pin(said[1])
+    chat.unpin(said[0])
+    assert chat.pins() == {said[1], said[2]}
+    assert isinstance(chat.pins(), frozenset)
+    assert chat.head_seq() == said[-1]
+    chat.rewind(to=1)
+    assert chat.pins() == {said[1], said[2]}
+
+
+def test_only_messages_are_pinned(chat):
+    said = fill(chat, 3)
+    chat.rename("t")
+    summary = chat.commit(Plan.condense(chat.view(), said[:2], "S")).seq
+    chat.rewind(to=2)
+    before = state(chat)
+    for seq in (4, 6, 99):
+        with pytest.raises(MessageNotFound):
+            chat.pin(seq)
+        with pytest.raises(MessageNotFound):
+            chat.unpin(seq)
+    assert state(chat) == before
+    chat.pin(summary)
+    chat.pin(said[2])
+    assert chat.pins() == {summary, said[2]}
+
+
+def test_pins_uncover_nothing(chat):
+    said = fill(chat, 4)
+    chat.commit(Plan.condense(chat.view(), said[:2], "S"))
+    view = chat.view()
+    chat.pin(said[0])
+    assert chat.view().messages == view.messages
+
+
+def test_notes_are_kept_and_seen_by_no_model(chat, clock):
+    fill(chat, 1)
+    clock.now = 9_000
+    receipt = chat.note("failure", {"why": ["timeout", 3]}, target=1)
+    assert (receipt.seq, receipt.head_seq) == (2, 1)
+    (note,) = chat.notes("failure")
+    assert (note.seq, note.note, note.target) == (2, "failure", 1)
+    assert (note.content, note.recorded_at) == ({"why": ["timeout", 3]}, 9_000)
+    assert chat.notes("nothing") == []
+    assert shown(chat) == [1]
+    chat.rewind(to=0)
+    assert chat.notes("failure") == [note]
+    entry = list(chat.audit())[1]
+    assert (entry.kind, entry.visible, entry.rewound_by) == ("note", False, None)

@@ -1,0 +1,481 @@
+"""What agents and programs give by mistake: stored without loss, or refused and nothing changed.
+
+A word is planted in whatever is refused: no text of an error, nor of one behind it, may hold it.
+"""
+
+import traceback
+from collections import OrderedDict
+from datetime import datetime
+from enum import IntEnum
+
+import pytest
+
+from dialogue import fill, result, state, work
+from roocontext import Counts, Head, NewMessage, Plan, RooContextError
+from roocontext.errors import (
+    DuplicateMessage,
+    HistoryCorrupt,
+    InvalidIdentifier,
+    InvalidMessage,
+    InvalidOption,
+    InvalidPlan,
+    MessageNotFound,
+    SessionNotFound,
+    VersionConflict,
+)
+from roocontext.log.plan import Action
+
+CANARY = "".join(reversed("yranac-deknit"))
+HUGE = (2**63, 2**64, -(2**63) - 1, 10**30)
+
+
+class Colour(IntEnum):
+    """A number that is not only a number."""
+
+    RED = 1
+
+
+def same(one, other):
+    """Whether two values are equal, types and the order of keys included."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        pairs = zip(one.items(), other.items(), strict=True)
+        return len(one) == len(other) and all(same(k, j) and same(v, w) for (k, v), (j, w) in pairs)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return repr(one) == repr(other)
+
+
+def refused(chat, error, ask):
+    """Whether it is refused with this error, and neither told nor changed anything."""
+    before = state(chat)
+    with pytest.raises(error) as caught:
+        ask()
+    assert issubclass(caught.type, RooContextError)
+    assert CANARY not in "".join(traceback.format_exception(caught.value))
+    assert CANARY not in f"{caught.value!r} {caught.value.facts}"
+    assert state(chat) == before
+    assert chat.append("user", "still usable").new
+    return caught.value
+
+
+def nested(depth, inner="x"):
+    for _ in range(depth):
+        inner = [inner]
+    return inner
+
+
+def block(**fields):
+    return [{"type": "odd", **fields}]
+
+
+LOSSLESS = {
+    "empty text": "",
+    "no blocks": [],
+    "nul": "a\0b",
+    "nul in a block": block(said="\0", other="\\u0000"),
+    "lone surrogates": "\ud800 and \udfff",
+    "surrogates the wrong way round": block(said="\udc00\ud800"),
+    "a surrogate in a key": block(**{"\ud83d": 1}),
+    "emoji and controls": "\U0001f600\u2028\x1b[31m\x7f\x85",
+    "not normalised": "e\u0301 \u00e9",
+    "an unknown block": block(deep={"z": 1, "a": [None, True, False]}),
+    "the order of keys": [{"z": 1, "type": "odd", "a": 2, "m": {"b": 1, "a": 2}}],
+    "an empty key": block(**{"": {"": ""}}),
+    "one, one point zero, true": block(n=[1, 1.0, True, 0, 0.0, False, None]),
+    "negative zero": block(n=[-0.0, 0.0]),
+    "floats": block(n=[1e308, 5e-324, 0.1, 1e16, 123456789012345680.0, 1.5]),
+    "integers of 64 bits": block(n=[2**53 + 1, 2**63 - 1, -(2**63)]),
+    "huge integers": block(n=[2**64 - 1, 2**64, 2**70, -(2**70), 10**300]),
+    "nested a hundred levels": block(n=nested(97)),
+    "five megabytes": [result("t1", "line\n" * 1_000_000 + "\u00e9\U0001f600\ud800")],
+    "thinking": [{"type": "thinking", "thinking": "hm", "signature": "abc=="}],
+    "a sql fragment": "'); DROP TABLE entries; --",
+}
+
+
+@pytest.mark.parametrize("name", LOSSLESS)
+def test_content_comes_back_as_it_was(chat, name):
+    content = LOSSLESS[name]
+    receipt = chat.append("assistant", content)
+    (shown,) = chat.view().messages
+    (entry,) = chat.audit()
+    assert same(shown.content, content)
+    assert same(entry.content, content)
+    assert same(chat.message(receipt.seq).content, content)
+    assert same(chat.view(as_of=1).messages[0].content, content)
+    assert chat.verify().ok
+    chat.messages()
+    assert same(chat.fork().message(1).content, content)
+
+
+def test_usage_and_metadata_come_back_as_they_were(store):
+    odd = {"z": 2**70, "a": ["\ud800", "\0", -0.0, 1, 1.0, True, None], "": {}}
+    chat = store.create(metadata=odd)
+    chat.append("user", "x", usage=odd)
+    chat.note("remark", odd)
+    entries = list(chat.audit())
+    assert same(chat.info().metadata, odd)
+    assert same(entries[1].entry.usage, odd)
+    assert same(chat.notes("remark")[0].content, odd)
+    chat.describe({"now": odd})
+    assert same(chat.info().metadata, {"now": odd})
+
+
+REFUSED = {
+    "nan": block(said=CANARY, n=float("nan")),
+    "infinity": block(said=CANARY, n=[float("-inf")]),
+    "a tuple": block(said=(CANARY,)),
+    "a set": block(said={CANARY}),
+    "bytes": block(said=CANARY.encode()),
+    "bytes as content": CANARY.encode(),
+    "an object": block(said=object(), other=CANARY),
+    "a class": block(said=Colour, other=CANARY),
+    "a date": block(said=datetime(2024, 1, 1), other=CANARY),  # noqa: DTZ001
+    "a key that is a number": [{"type": "odd", 1: CANARY}],
+    "a key that is null": [{"type": "odd", None: CANARY}],
+    "a key that is a bool": [{"type": "odd", True: CANARY}],
+    "a key that is a tuple": [{"type": "odd", (1, 2): CANARY}],
+    "keys that become one": [{"type": "odd", "1": CANARY, 1: CANARY}],
+    "nested too deep": block(n=nested(101, CANARY)),
+    "nested far too deep": block(n=nested(100_000, CANARY)),
+    "an integer of 5,000 digits": block(n=10**5_000, said=CANARY),
+    "nothing": None,
+    "a number": 7,
+    "a dict": {"type": "text", "text": CANARY},
+    "a list of strings": [CANARY],
+    "a block without a type": [{"text": CANARY}],
+    "a block with an odd type": [{"type": 7, "text": CANARY}],
+    "a list in the list": [[{"type": "text", "text": CANARY}]],
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_content_that_would_be_lost_is_refused(chat, name):
+    fill(chat, 2)
+    refused(chat, InvalidMessage, lambda: chat.append("user", REFUSED[name]))
+    refused(chat, InvalidMessage, lambda: chat.append_many([NewMessage("user", REFUSED[name])]))
+
+
+@pytest.mark.parametrize("name", [name for name in REFUSED if REFUSED[name] is not None])
+def test_usage_that_would_be_lost_is_refused(chat, name):
+    content = REFUSED[name]
+    if name.startswith(("a number", "a dict", "a list", "a block")):
+        assert chat.append("user", "x", usage=content).new
+        assert same(next(iter(chat.audit())).entry.usage, content)
+        return
+    refused(chat, InvalidMessage, lambda: chat.append("user", "x", usage=content))
+    refused(chat, InvalidMessage, lambda: chat.note("remark", {"v": content}))
+    refused(chat, InvalidMessage, lambda: chat.describe({"v": content}))
+
+
+def test_content_that_holds_itself_is_refused(chat):
+    content = block(said=CANARY)
+    content.append(content[0])
+    content[0]["again"] = content
+    refused(chat, InvalidMessage, lambda: chat.append("user", content))
+
+
+def test_numbers_with_a_name_come_back_as_numbers_or_not_at_all(chat):
+    for odd in (Colour.RED, OrderedDict(a=1)):
+        try:
+            seq = chat.append("user", block(n=odd)).seq
+        except InvalidMessage:
+            continue
+        assert chat.message(seq).content[0]["n"] == odd
+
+
+@pytest.mark.parametrize("role", ["", "system", "tool", CANARY, "User", None, 7, ["user"]])
+def test_a_role_that_no_message_has(chat, role):
+    refused(chat, (InvalidMessage, InvalidIdentifier), lambda: chat.append(role, "x"))
+
+
+@pytest.mark.parametrize("form", ["", "xml", None, 7, ["anthropic"]])
+def test_a_format_that_nobody_knows(chat, form):
+    refused(chat, InvalidMessage, lambda: chat.append("user", "x", format=form))
+
+
+@pytest.mark.parametrize("ts", [*HUGE, 1.5, "1", True, float("nan")])
+def test_a_time_that_cannot_be_one(chat, ts):
+    refused(chat, InvalidMessage, lambda: chat.append("user", "x", ts=ts))
+
+
+GOOD_IDS = {
+    "slashes": "../../etc/passwd",
+    "backslashes": "C:\\a\\..\\b",
+    "quotes": "'\";--",
+    "percent and braces": "%s %(a)s {b} :c ?",
+    "controls": "a\x1b[31m\r\n\t\x07b",
+    "emoji": "\U0001f600" * 100,
+    "blank": " ",
+    "a thousand": "i" * 1_000,
+    "right to left": "\u202egnp.exe",
+    "a url": "file:///x?mode=memory#y",
+}
+BAD_IDS = {
+    "empty": "",
+    "nul": "a\0b",
+    "lone surrogate": "a\ud800",
+    "ten thousand": "i" * 10_000,
+    "too many bytes": "\U0001f600" * 251,
+    "bytes": b"a",
+    "number": 7,
+    "tuple": ("a",),
+}
+
+
+@pytest.mark.parametrize("name", GOOD_IDS)
+def test_an_odd_id_is_an_id(store, name):
+    odd = GOOD_IDS[name]
+    chat = store.create(odd, title=odd)
+    chat.append("user", "x", message_id=odd, client_id=odd, model=odd)
+    chat.note(odd, {"a": 1})
+    again = store.session(odd)
+    assert (again.id, again.info().title) == (odd, odd)
+    assert again.append("user", "x", client_id=odd).seq == 2
+    assert again.rewind(to=odd).to == 2
+    assert [note.note for note in again.notes(odd)] == [odd]
+    with pytest.raises(MessageNotFound) as caught:
+        again.rewind(to=f"{odd}?"[-999:])
+    assert "\x1b" not in str(caught.value)
+    assert store.purge(odd).entries == 3
+
+
+@pytest.mark.parametrize("name", BAD_IDS)
+def test_what_is_no_id_is_refused(store, chat, name):
+    bad = BAD_IDS[name]
+    for ask in (
+        lambda: store.create(bad),
+        lambda: chat.fork(session_id=bad),
+        lambda: store.create(title=bad),
+        lambda: chat.rename(bad),
+        lambda: chat.append("user", CANARY, message_id=bad),
+        lambda: chat.append("user", CANARY, client_id=bad),
+        lambda: chat.append("user", CANARY, model=bad),
+        lambda: chat.append_many([NewMessage("user", CANARY, client_id=bad)]),
+        lambda: chat.note(bad, {"said": CANARY}),
+    ):
+        error = refused(chat, InvalidIdentifier, ask)
+        assert len(str(error)) < 500
+
+
+@pytest.mark.parametrize("name", BAD_IDS)
+def test_no_session_has_what_is_no_id(store, chat, name):
+    bad = BAD_IDS[name]
+    no_id = (SessionNotFound, InvalidIdentifier, InvalidOption)
+    refused(chat, no_id, lambda: store.session(bad))
+    refused(chat, no_id, lambda: store.purge(bad))
+    refused(chat, no_id, lambda: store.purge(bad, dry_run=True))
+
+
+@pytest.mark.parametrize("bad", ["", "a\0b", "a\ud800", "i" * 10_000])
+def test_no_message_has_what_is_no_id(chat, bad):
+    fill(chat, 2)
+    chat.append("user", "x", message_id="known")
+    refused(chat, (MessageNotFound, InvalidIdentifier, InvalidOption), lambda: chat.rewind(to=bad))
+
+
+@pytest.mark.parametrize("bad", ["", "a\0b", "a\ud800"])
+def test_no_note_has_what_is_no_name(chat, bad):
+    try:
+        assert chat.notes(bad) == []
+    except RooContextError as error:
+        assert isinstance(error, InvalidIdentifier)  # noqa: PT017 - either answer is right
+
+
+@pytest.mark.parametrize("seq", [0, -1, 99, *HUGE])
+def test_a_seq_that_is_no_entry(chat, seq):
+    fill(chat, 3)
+    for ask in (
+        lambda: chat.message(seq),
+        lambda: chat.pin(seq),
+        lambda: chat.unpin(seq),
+        lambda: chat.note("remark", {"said": CANARY}, target=seq),
+        lambda: chat.redact(seq),
+        lambda: chat.redact(seq, dry_run=True),
+        lambda: chat.view(after=seq),
+    ):
+        refused(chat, (MessageNotFound, InvalidOption), ask)
+
+
+@pytest.mark.parametrize("seq", [-1, 99, *HUGE])
+def test_a_point_that_is_not_of_this_log(chat, seq):
+    fill(chat, 3)
+    for ask in (
+        lambda: chat.rewind(to=seq),
+        lambda: chat.rewind(to=seq, keep_target=False),
+        lambda: chat.view(as_of=seq),
+        lambda: chat.diff(seq),
+        lambda: chat.diff(0, seq),
+        lambda: chat.fork(seq),
+    ):
+        refused(chat, (MessageNotFound, InvalidOption), ask)
+
+
+@pytest.mark.parametrize("ts", [-1, 99, *HUGE])
+def test_a_time_that_no_message_has(chat, ts):
+    chat.append("user", "x", ts=5)
+    refused(chat, (MessageNotFound, InvalidMessage, InvalidOption), lambda: chat.rewind(ts=ts))
+
+
+@pytest.mark.parametrize("seq", [-1, 99, *HUGE])
+def test_a_version_that_never_was(chat, seq):
+    fill(chat, 3)
+    for ask in (
+        lambda: chat.append("user", CANARY, expected_seq=seq),
+        lambda: chat.append_many([NewMessage("user", CANARY)], expected_seq=seq),
+        lambda: chat.rewind(to=1, expected_seq=seq),
+        lambda: chat.undo(expected_seq=seq),
+    ):
+        refused(chat, (VersionConflict, InvalidOption), ask)
+
+
+@pytest.mark.parametrize("seq", HUGE)
+def test_reading_on_from_beyond_the_end(chat, seq):
+    fill(chat, 3)
+    try:
+        found = list(chat.audit(after=seq))
+    except InvalidOption:
+        return
+    assert len(found) == (0 if seq > 0 else 3)
+
+
+def test_a_datetime_without_a_zone(chat):
+    fill(chat, 2)
+    naive = datetime(2024, 1, 1)  # noqa: DTZ001
+    for ask in (
+        lambda: chat.rewind(to=naive),
+        lambda: chat.view(as_of=naive),
+        lambda: chat.validate(as_of=naive),
+        lambda: chat.diff(0, naive),
+    ):
+        refused(chat, (InvalidMessage, InvalidOption), ask)
+
+
+def test_a_rewind_has_one_target(chat):
+    fill(chat, 2)
+    refused(chat, InvalidOption, chat.rewind)
+    refused(chat, InvalidOption, lambda: chat.rewind(to=1, ts=1))
+    refused(chat, InvalidOption, lambda: chat.rewind(to=1.5))
+
+
+def plan_with(chat, **changes):
+    fields = {
+        "head_seq": chat.head_seq(),
+        "action": Action.CONDENSE,
+        "hides": ((1, 2),),
+        "rows": (NewMessage("user", "S"),),
+        "counts": Counts("c", 2, 1),
+    }
+    return Plan(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        NewMessage("user", [{"type": "text", "text": CANARY, "n": float("nan")}]),
+        NewMessage("nobody", CANARY),
+        NewMessage("user", CANARY, format="xml"),
+        NewMessage("user", nested(5_000, CANARY)),
+        NewMessage("user", CANARY, ts=2**64),
+    ],
+    ids=["nan", "role", "format", "deep", "ts"],
+)
+def test_a_summary_that_cannot_be_a_message(chat, row):
+    fill(chat, 4)
+    refused(chat, InvalidMessage, lambda: chat.commit(plan_with(chat, rows=(row,))))
+
+
+@pytest.mark.parametrize("placeholder", ["a\ud800b", "a\0b", "\x1b[31m"])
+def test_a_placeholder_comes_back_or_is_refused(chat, placeholder):
+    fill(chat, 1)
+    _, told = work(chat, output="long " * 50)
+    plan = Plan.clear(chat.view(), [(told, 0)], placeholder)
+    try:
+        chat.commit(plan)
+    except RooContextError as error:
+        assert isinstance(error, (InvalidPlan, InvalidMessage, InvalidOption))  # noqa: PT017 - either is right
+        assert chat.head_seq() == told
+    else:
+        assert chat.view().messages[-1].content[0]["content"] == placeholder
+    assert chat.verify().ok
+
+
+@pytest.mark.parametrize("record", [{"n": float("nan")}, {"v": CANARY.encode()}, {1: CANARY}])
+def test_a_record_that_cannot_be_kept(chat, record):
+    fill(chat, 4)
+    refused(chat, InvalidMessage, lambda: chat.commit(plan_with(chat, record=record)))
+
+
+@pytest.mark.parametrize("number", HUGE)
+def test_a_plan_about_entries_that_cannot_be(chat, number):
+    fill(chat, 4)
+    ends = tuple(sorted((1, number)))
+    for changes in (
+        {"hides": (ends,)},
+        {"head_seq": number},
+        {"action": Action.CLEAR, "hides": (), "rows": (), "clears": ((number, 0),)},
+        {"action": Action.CLEAR, "hides": (), "rows": (), "clears": ((1, number),)},
+        {"head_seq": max(number, 4), "hides": (ends,)},
+    ):
+        for compat in (False, True):
+            plan = plan_with(chat, **changes, compat=compat)
+            refused(
+                chat,
+                (InvalidPlan, VersionConflict, InvalidOption),
+                lambda plan=plan: chat.commit(plan),
+            )
+
+
+def test_names_that_the_store_gives_to_its_own_notes(store):
+    """Whatever a user logs under them, the session stays usable and verifies."""
+    chat = store.create(title="before", metadata={"kept": True})
+    said = fill(chat, 6)
+    chat.redact(said[1])
+    for name in ("pin", "title", "metadata", "origin", "redaction"):
+        for target in (None, *said[1:3]):
+            try:
+                chat.note(name, {"digest": "0", "odd": CANARY}, target=target)
+            except RooContextError as error:
+                assert isinstance(error, (InvalidIdentifier, InvalidMessage, InvalidOption))  # noqa: PT017
+    assert (chat.info().title, chat.info().metadata) == ("before", {"kept": True})
+    assert chat.pins() == frozenset()
+    assert chat.verify().ok
+    chat.commit(Plan.condense(chat.view(), said[2:4], "S"))
+    fork = chat.fork()
+    assert fork.verify().ok
+    assert fork.info().title == "before"
+
+
+def test_a_note_that_is_no_mapping(chat):
+    for content in (None, 7, "text", [1]):
+        refused(
+            chat,
+            (InvalidMessage, InvalidOption),
+            lambda content=content: chat.note("remark", content),
+        )
+
+
+def test_a_repeated_request_with_other_content_tells_none(chat):
+    chat.append("user", f"{CANARY} one", client_id="c")
+    refused(chat, DuplicateMessage, lambda: chat.append("user", f"{CANARY} two", client_id="c"))
+
+
+def test_a_saved_head_of_another_session(store, chat):
+    fill(chat, 1)
+    refused(chat, HistoryCorrupt, lambda: chat.verify(store.create().head()))
+
+
+@pytest.mark.parametrize(
+    "line", ["", "{}", "[]", "nonsense", '{"session_id": 1, "seq": "x", "hash": null}']
+)
+def test_a_saved_head_that_is_none(line):
+    with pytest.raises(ValueError, match="Head"):
+        Head.from_json(line)
+
+
+def test_a_head_comes_back_from_its_line(store):
+    chat = store.create("odd 'id\" \u00e9\n")
+    fill(chat, 2)
+    assert Head.from_json(chat.head().to_json()) == chat.head()

@@ -1,0 +1,230 @@
+"""Redaction and purge: the only ways that content goes, and what they leave behind."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dialogue import call, fill, result, seqs, state, text
+from roocontext import Plan
+from roocontext.errors import MessageNotFound, SessionExists, SessionNotFound, SessionPurged
+
+SECRET = "hunter2-the-secret-password"
+
+
+def test_a_redaction_leaves_a_skeleton(chat):
+    content = [text(SECRET), call("t1"), {"type": "odd", "x": SECRET}]
+    chat.append("assistant", content)
+    chat.append("user", [{**result("t1", SECRET), "is_error": True}])
+    for seq in (1, 2):
+        done = chat.redact(seq)
+        assert (done.session_id, done.seq, done.changed, done.dry_run) == (
+            chat.id,
+            seq,
+            True,
+            False,
+        )
+        assert done.copies == ((chat.id, seq),)
+    first, second = chat.view().messages
+    assert first.role == "assistant"
+    assert [block["type"] for block in first.content] == ["text", "tool_use", "odd"]
+    assert (first.content[1]["id"], first.content[1]["name"]) == ("t1", "run")
+    assert second.content[0]["tool_use_id"] == "t1"
+    assert second.content[0]["is_error"] is True
+    for source in (chat.view(), list(chat.audit()), chat.message(1), chat.messages()):
+        assert SECRET not in repr(source)
+    for seq in range(chat.head().seq + 1):
+        assert SECRET not in repr(chat.view(as_of=seq))
+    assert [entry.redacted for entry in chat.audit()] == [True, True, False, False]
+    assert chat.verify().ok
+
+
+def test_a_redaction_changes_no_version_and_keeps_the_chain(chat):
+    fill(chat, 3)
+    head, head_seq = chat.head(), chat.head_seq()
+    chat.redact(2)
+    assert chat.head_seq() == head_seq
+    assert chat.verify(head).ok
+    assert [note.target for note in chat.notes("redaction")] == [2]
+    assert chat.rebuild() == 0
+
+
+def test_a_redaction_that_is_repeated_changes_nothing(chat):
+    fill(chat, 2)
+    chat.redact(1)
+    before = state(chat)
+    again = chat.redact(1)
+    assert (again.changed, again.copies) == (False, ((chat.id, 1),))
+    assert state(chat) == before
+
+
+def test_a_dry_run_of_a_redaction(chat):
+    said = fill(chat, 4)
+    summary = chat.commit(Plan.condense(chat.view(), said[:2], "S")).seq
+    before = state(chat)
+    dry = chat.redact(1, dry_run=True)
+    assert state(chat) == before
+    done = chat.redact(1)
+    assert dry == replace(done, dry_run=True, erased=False)
+    assert done.summaries == ((chat.id, summary),)
+
+
+def test_a_redaction_follows_the_copies_in_forks_and_parents(chat):
+    fill(chat, 4)
+    chat.append("user", SECRET)
+    early = chat.fork(3)
+    fork = chat.fork()
+    second = fork.fork(5)
+    chats = (chat, fork, second)
+    head_seqs = [c.head_seq() for c in chats]
+    done = second.redact(5)
+    assert set(done.copies) == {(c.id, 5) for c in chats}
+    for c, head_seq in zip(chats, head_seqs, strict=True):
+        assert SECRET not in repr([*c.audit()])
+        assert c.verify().ok
+        assert c.head_seq() == head_seq
+    assert early.notes("redaction") == []
+    assert early.verify().ok
+
+
+def test_a_fork_made_later_carries_the_redaction(chat):
+    fill(chat, 2)
+    chat.append("user", SECRET)
+    fill(chat, 2)
+    chat.redact(3)
+    for at in (3, 4, 5, 6):
+        fork = chat.fork(at)
+        assert fork.verify().ok
+        assert SECRET not in repr([*fork.audit()])
+        assert fork.append("user", "on").new
+        assert fork.fork(3).verify().ok
+    assert chat.fork(2).notes("redaction") == []
+
+
+def test_equal_content_elsewhere_is_no_copy(store):
+    one, other = store.create(), store.create()
+    for chat in (one, other):
+        chat.append("user", SECRET)
+    assert one.redact(1).copies == ((one.id, 1),)
+    assert SECRET in repr(other.view())
+
+
+def test_a_summary_does_not_stand_for_what_was_rewound(chat):
+    fill(chat, 4)
+    chat.rewind(to=2)
+    later = fill(chat, 2)
+    plan = Plan.condense(chat.view(), [2, *later], "S")
+    chat.commit(replace(plan, hides=((2, later[-1]),)))
+    assert chat.redact(3).summaries == ()
+    assert chat.redact(2).summaries == ((chat.id, chat.head_seq()),)
+
+
+def test_what_is_no_message_is_not_redacted(chat):
+    fill(chat, 2)
+    chat.rename("t")
+    chat.rewind(to=1)
+    before = state(chat)
+    for seq in (3, 4, 5):
+        with pytest.raises(MessageNotFound):
+            chat.redact(seq)
+    assert state(chat) == before
+    assert chat.redact(2).changed
+
+
+def test_a_redacted_session_goes_on(chat):
+    said = fill(chat, 6)
+    chat.redact(said[1])
+    chat.commit(Plan.condense(chat.view(), said[:2], "S"))
+    chat.redact(7 + 1)
+    chat.rewind(to=3)
+    chat.undo()
+    assert chat.verify().ok
+    assert chat.rebuild() == 0
+
+
+def test_a_purge_leaves_its_receipt(store, clock):
+    chat = store.create(title="t")
+    fill(chat, 4)
+    head, info = chat.head(), chat.info()
+    clock.now = 77_000
+    done = store.purge(chat.id)
+    assert (done.session_id, done.entries, done.messages) == (chat.id, 5, 4)
+    assert (done.bytes, done.last_hash, done.purged_at) == (info.bytes, head.hash, 77_000)
+    for ask in (
+        lambda: store.session(chat.id),
+        chat.view,
+        chat.head,
+        chat.info,
+        chat.stats,
+        chat.verify,
+        chat.rebuild,
+        chat.pins,
+        chat.fork,
+        chat.undo,
+        lambda: list(chat.audit()),
+        lambda: chat.append("user", "x"),
+        lambda: chat.append("user", "x", client_id="c", expected_seq=5),
+        lambda: chat.append_many([]),
+        lambda: chat.rewind(to=0),
+        lambda: chat.rename("x"),
+        lambda: chat.redact(2),
+        lambda: chat.message(2),
+        lambda: chat.notes("pin"),
+        lambda: store.purge(chat.id),
+        lambda: store.purge(chat.id, dry_run=True),
+    ):
+        with pytest.raises(SessionPurged) as caught:
+            ask()
+        assert caught.value.receipt["last_hash"] == head.hash
+        assert caught.value.session_id == chat.id
+    with pytest.raises((SessionExists, SessionPurged)):
+        store.create(chat.id)
+
+
+def test_a_dry_run_of_a_purge(store):
+    chat = store.create()
+    fill(chat, 3)
+    before = state(chat)
+    dry = store.purge(chat.id, dry_run=True)
+    assert state(chat) == before
+    done = store.purge(chat.id)
+    assert dry == replace(done, dry_run=True, erased=False, purged_at=dry.purged_at)
+
+
+def test_a_purge_hurts_no_fork(store):
+    chat = store.create()
+    fill(chat, 4)
+    fork = chat.fork(3)
+    view = fork.view()
+    store.purge(chat.id)
+    assert fork.view() == view
+    assert fork.verify().ok
+    assert fork.redact(2).copies == ((fork.id, 2),)
+
+
+def test_a_purged_session_is_not_listed_and_its_rows_are_gone(lab):
+    kept, gone = lab.store.create(), lab.store.create(title=SECRET)
+    for chat in (kept, gone):
+        chat.append("user", SECRET)
+    lab.store.purge(gone.id)
+    assert [info.session_id for info in lab.store.sessions()] == [kept.id]
+    for table in ("entries", "spans", "clearings", "counts"):
+        rows = lab.sql(f"SELECT count(*) FROM {table} WHERE session_id = '{gone.id}'")
+        assert rows == [(0,)]
+    left = lab.sql(f"SELECT * FROM sessions WHERE session_id = '{gone.id}'")
+    assert SECRET not in repr(left)
+    with pytest.raises(SessionNotFound):
+        lab.store.session(gone.id)
+    assert seqs(kept.view()) == [1]
+
+
+def test_no_bytes_stay_in_the_file(opened):
+    with opened("file", "sync") as lab:
+        chat = lab.store.create()
+        chat.append("user", SECRET)
+        other = lab.store.create()
+        other.append("user", f"{SECRET} again")
+        assert chat.redact(1).erased
+        assert lab.store.purge(other.id).erased
+        folder = Path(lab.url).parent
+        assert all(SECRET.encode() not in path.read_bytes() for path in folder.iterdir())

@@ -1,0 +1,202 @@
+"""The two interfaces are one: the same names, parameters and types; and what asyncio adds."""
+
+import asyncio
+import inspect
+import threading
+
+import pytest
+
+from roocontext import AsyncSession, AsyncStore, NewMessage, Plan, Session, Store
+from sources import CountedIds, SetClock
+
+BOTH = [(Store, AsyncStore), (Session, AsyncSession)]
+
+
+def public(cls):
+    return {
+        name: member
+        for name, member in inspect.getmembers(cls)
+        if callable(member) and not name.startswith("_")
+    }
+
+
+@pytest.mark.parametrize(("plain", "coroutine"), BOTH)
+def test_both_have_the_same_names(plain, coroutine):
+    assert set(public(plain)) == set(public(coroutine))
+
+
+def renamed(annotation):
+    """An annotation of the one as the other should have it."""
+    text = str(annotation)
+    for old, new in (("AsyncSession", "Session"), ("AsyncStore", "Store")):
+        text = text.replace(old, new)
+    return text.replace("AsyncIterator", "Iterator")
+
+
+@pytest.mark.parametrize(("plain", "coroutine"), BOTH)
+def test_both_take_and_give_the_same(plain, coroutine):
+    for name, method in public(plain).items():
+        one = inspect.signature(method)
+        other = inspect.signature(public(coroutine)[name])
+        assert list(one.parameters) == list(other.parameters), name
+        for parameter, twin in zip(one.parameters.values(), other.parameters.values(), strict=True):
+            assert (parameter.kind, parameter.default) == (twin.kind, twin.default), name
+            assert renamed(parameter.annotation) == renamed(twin.annotation), name
+        assert renamed(one.return_annotation) == renamed(other.return_annotation), name
+
+
+@pytest.mark.parametrize(("plain", "coroutine"), BOTH)
+def test_all_of_one_is_awaited(plain, coroutine):
+    for name, method in public(coroutine).items():
+        asynchronous = inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
+        assert asynchronous, name
+        assert inspect.isasyncgenfunction(method) is inspect.isgeneratorfunction(
+            public(plain)[name]
+        ), name
+
+
+class HeldClock(SetClock):
+    """A clock that stops whoever asks for the time, until it is told to go on."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked, self.go = threading.Event(), threading.Event()
+        self.held = False
+
+    def __call__(self):
+        if self.held:
+            self.asked.set()
+            assert self.go.wait(30)
+        return super().__call__()
+
+
+def held_store(engine, request, tmp_path, clock):
+    urls = {
+        "file": lambda: tmp_path / "store.db",
+        "memory": lambda: ":memory:",
+        "postgres": lambda: request.getfixturevalue("postgres_url"),
+    }
+    return AsyncStore.open(urls[engine](), clock=clock, ids=CountedIds())
+
+
+OPERATIONS = {
+    "append": lambda chat, view: chat.append("user", "held"),
+    "append_many": lambda chat, view: chat.append_many([NewMessage("user", "held")] * 3),
+    "commit": lambda chat, view: chat.commit(Plan.condense(view, [1, 2], "S")),
+    "rewind": lambda chat, view: chat.rewind(to=1),
+    "fork": lambda chat, view: chat.fork(),
+    "redact": lambda chat, view: chat.redact(1),
+}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_nothing_moves_after_a_cancellation(engine, operation, request, tmp_path):
+    """The call is joined before CancelledError is delivered, whatever it did by then."""
+    clock = HeldClock()
+
+    async def cancel_in_the_middle():
+        async with await held_store(engine, request, tmp_path, clock) as store:
+            chat = await store.create()
+            for number in range(3):
+                await chat.append("user", f"message {number} " * 5)
+            view = await chat.view()
+            clock.held = True
+            task = asyncio.create_task(OPERATIONS[operation](chat, view))
+            await asyncio.to_thread(clock.asked.wait, 30)
+            for _ in range(3):
+                task.cancel()
+                await asyncio.sleep(0)
+                assert not task.done()
+            clock.held = False
+            clock.go.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            then = await chat.head(), await store.sessions()
+            await asyncio.sleep(0.05)
+            assert (await chat.head(), await store.sessions()) == then
+            assert (await chat.verify()).ok
+            assert (await chat.append("user", "still usable")).new
+
+    asyncio.run(cancel_in_the_middle())
+
+
+def test_an_error_behind_a_cancellation_is_still_a_cancellation(engine, request, tmp_path):
+    clock = HeldClock()
+
+    async def cancel_what_fails():
+        async with await held_store(engine, request, tmp_path, clock) as store:
+            chat = await store.create()
+            clock.held = True
+            task = asyncio.create_task(chat.append("user", "x", expected_seq=9))
+            await asyncio.to_thread(clock.asked.wait, 30)
+            task.cancel()
+            await asyncio.sleep(0)
+            clock.held = False
+            clock.go.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert (await chat.head()).seq == 0
+
+    asyncio.run(cancel_what_fails())
+
+
+def test_a_timeout_is_a_cancellation(engine, request, tmp_path):
+    clock = HeldClock()
+
+    async def time_out():
+        async with await held_store(engine, request, tmp_path, clock) as store:
+            chat = await store.create()
+            clock.held = True
+            asyncio.get_running_loop().call_later(0.05, clock.go.set)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    await chat.append("user", "x")
+            clock.held = False
+            head = await chat.head()
+            await asyncio.sleep(0.05)
+            assert await chat.head() == head
+
+    asyncio.run(time_out())
+
+
+def test_many_tasks_share_a_store(engine, request, tmp_path):
+    async def crowd():
+        async with await held_store(engine, request, tmp_path, SetClock()) as store:
+            chat = await store.create()
+            receipts = await asyncio.gather(
+                *(chat.append("user", f"message {number}") for number in range(60))
+            )
+            assert sorted(receipt.seq for receipt in receipts) == list(range(1, 61))
+            assert (await chat.verify()).ok
+
+    asyncio.run(crowd())
+
+
+def test_one_of_many_wins_a_version(engine, request, tmp_path):
+    async def race():
+        async with await held_store(engine, request, tmp_path, SetClock()) as store:
+            chat = await store.create()
+            results = await asyncio.gather(
+                *(chat.append("user", str(number), expected_seq=0) for number in range(12)),
+                return_exceptions=True,
+            )
+            assert sum(not isinstance(result, Exception) for result in results) == 1
+            assert (await chat.head()).seq == 1
+
+    asyncio.run(race())
+
+
+def test_reading_half_of_a_stream_leaves_the_store_usable(engine, request, tmp_path):
+    async def half():
+        async with await held_store(engine, request, tmp_path, SetClock()) as store:
+            chat = await store.create()
+            await chat.append_many([NewMessage("user", str(number)) for number in range(20)])
+            async for page in chat.pages(5):
+                assert len(page.messages) == 5
+                break
+            async for entry in chat.audit():
+                assert entry.seq == 1
+                break
+            assert (await chat.append("user", "on")).seq == 21
+
+    asyncio.run(half())

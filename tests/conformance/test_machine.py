@@ -1,0 +1,456 @@
+"""Random sequences of every operation, held against the fold after each step.
+
+The store is asked for its view, its audit and its counts; the oracle works the same out from the
+fold. At the end of an example every past seq is compared, and what goes to a provider is checked.
+"""
+
+import os
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from oracle import Model
+from provider_rules import violations
+from roocontext import Counts, NewMessage, Plan
+from roocontext.errors import MessageNotFound, NothingToUndo, UndoRefused
+from roocontext.log.entries import Kind
+from roocontext.log.fold import Tags
+from roocontext.log.pairs import pairs, partners
+from roocontext.log.plan import Action
+
+STEPS = 50
+TORTURE = os.environ.get("ROOCONTEXT_TORTURE")
+EXAMPLES = {"sync": 200, "async": 30}
+MOST_FORKS = 2
+
+picks = st.integers(0, 1_000)
+few = st.integers(0, 4)
+flags = st.booleans()
+seldom = st.sampled_from([False, False, False, True])
+actions = st.sampled_from([Action.CONDENSE, Action.TRUNCATE])
+
+
+class SessionMachine(RuleBasedStateMachine):
+    """One session and its forks; the store is shared by all examples."""
+
+    store: Any
+    family: list[tuple[Any, Model]] = []
+    starts: list[int] = []
+    """From where on a fork is its own; what is before was compared in its parent."""
+
+    @initialize(roles=st.lists(st.sampled_from(["user", "assistant"]), min_size=2, max_size=6))
+    def begin(self, roles: list[str]) -> None:
+        self.said = 0
+        self.chat, self.model = self.store.create(), Model()
+        self.family = [(self.chat, self.model)]
+        self.starts = [0]
+        self.compared = (0, 0)
+        self.kept: Plan | None = None
+        self.before: dict[int, list[Any]] = {}
+        self.append([(role, self._text(3)) for role in roles])
+
+    # Appending
+
+    @rule(role=st.sampled_from(["user", "assistant"]), size=picks)
+    def say(self, role: str, size: int) -> None:
+        role_and_text = (role, self._text(size % 40))
+        receipt = self.chat.append(*role_and_text)
+        assert receipt.seq == receipt.head_seq == self.model.add(Kind.MESSAGE, None, role_and_text)
+
+    @rule(ids=st.lists(few, min_size=1, max_size=3), thinking=flags, text=flags)
+    def call_tools(self, ids: list[int], thinking: bool, text: bool) -> None:
+        self.append([("assistant", self._calls(ids, thinking=thinking, text=text))])
+
+    @rule(extra=flags, apart=flags, size=picks, skip=seldom)
+    def answer_tools(self, extra: bool, apart: bool, size: int, skip: bool) -> None:
+        waiting = self._waiting()[1 if skip else 0 :]
+        answers = [self._result(tool_id, size % 300) for tool_id in waiting]
+        if extra or not answers:
+            answers.append({"type": "text", "text": self._text(2)})
+        messages = [[answer] for answer in answers] if apart else [answers]
+        self.append([("user", content) for content in messages])
+
+    @rule(ids=st.lists(few, min_size=1, max_size=2), size=picks, orphan=seldom)
+    def work(self, ids: list[int], size: int, orphan: bool) -> None:
+        calls = self._calls(ids, thinking=False, text=True)
+        results = [self._result(f"t{number}", size % 300) for number in ids]
+        if orphan:
+            results.append(self._result("nobody", 5))
+        done = ("assistant", self._text(4))
+        self.append([("assistant", calls), ("user", results), done])
+
+    # Plans
+
+    @rule(
+        action=actions,
+        start=picks,
+        length=picks,
+        skip=st.sets(few, max_size=2),
+        companions=st.integers(0, 2),
+        compat=seldom,
+        at_end=seldom,
+        snug=st.sampled_from([True, True, True, False]),
+        later=seldom,
+    )
+    def hide(
+        self,
+        action: Action,
+        start: int,
+        length: int,
+        skip: set[int],
+        companions: int,
+        compat: bool,
+        at_end: bool,
+        snug: bool,
+        later: bool,
+    ) -> None:
+        """Part of the view, with holes; `snug` leaves pins and split pairs out."""
+        seen = self.model.effective()
+        if not seen:
+            return
+        first = start % len(seen)
+        chosen = seen[first : first + 1 + length % (len(seen) - first)]
+        chosen = [seq for index, seq in enumerate(chosen) if index not in skip] or chosen
+        chosen = self._snug(chosen) if snug else chosen
+        if not chosen:
+            return
+        make = Plan.condense if action is Action.CONDENSE else Plan.truncate
+        rows = [NewMessage(("assistant", "user")[index], "ok") for index in range(companions)]
+        view = self.chat.view()
+        plan = make(view, chosen, "S", companions=rows, compat=compat, at_end=at_end)
+        self._commit(plan, later=later)
+
+    @rule(
+        action=actions,
+        ends=st.lists(picks, min_size=2, max_size=4),
+        compat=flags,
+        smaller=st.sampled_from([True, True, False]),
+        stale=seldom,
+    )
+    def hide_ranges(
+        self, action: Action, ends: list[int], compat: bool, smaller: bool, stale: bool
+    ) -> None:
+        """Ranges of seq, whatever is in them; the ends are often messages."""
+        known = sorted(self.model.said) if smaller else range(1, self.model.last_seq + 1)
+        points = sorted({known[end % len(known)] for end in ends})
+        hides = tuple(zip(points[::2], points[1::2], strict=False)) or ((points[0], points[0]),)
+        plan = Plan(
+            head_seq=self.model.head_seq - (2 if stale else 0),
+            action=action,
+            hides=hides,
+            rows=(NewMessage("user", "R"),),
+            counts=Counts("given", 10, 9 if smaller else 10),
+            compat=compat,
+        )
+        if hides[-1][1] <= plan.head_seq:
+            self._commit(plan)
+
+    @rule(chosen=st.lists(picks, min_size=1, max_size=4), compat=seldom, later=seldom, wild=seldom)
+    def clear(self, chosen: list[int], compat: bool, later: bool, wild: bool) -> None:
+        outputs = self._outputs(everything=compat or wild)
+        if not outputs:
+            return
+        blocks = {outputs[pick % len(outputs)] for pick in chosen}
+        if compat:
+            counts = Counts("given", 10, 11)
+            plan = Plan(
+                head_seq=self.model.head_seq,
+                action=Action.CLEAR,
+                clears=tuple(blocks),
+                placeholder="c",
+                counts=counts,
+                compat=True,
+            )
+        else:
+            plan = Plan.clear(self.chat.view(), blocks, "[cleared]")
+        self._commit(plan, later=later)
+
+    @precondition(lambda self: self.kept is not None)
+    @rule()
+    def commit_kept(self) -> None:
+        """A plan that was made some steps ago."""
+        plan, self.kept = self.kept, None
+        self._commit(plan)
+
+    # Notes
+
+    @rule(pick=picks, pinned=st.sampled_from([True, False, False]))
+    def pin(self, pick: int, pinned: bool) -> None:
+        known = sorted(self.model.said)
+        target = known[pick % len(known)]
+        (self.chat.pin if pinned else self.chat.unpin)(target)
+        self.model.pin(target, pinned=pinned)
+        assert self.chat.pins() == self.model.pinned
+
+    @rule(title=flags)
+    def tell(self, title: bool) -> None:
+        if title:
+            self.chat.rename(self._text(1))
+        else:
+            self.chat.note("remark", {"text": self._text(1)})
+        self.model.add(Kind.NOTE)
+
+    # Rewinding
+
+    @rule(pick=picks, near=flags, keep=flags)
+    def rewind(self, pick: int, near: bool, keep: bool) -> None:
+        last = self.model.last_seq
+        target = last - pick % min(last + 1, 8) if near else pick % (last + 1)
+        to = target if keep else target - 1
+        if to < 0:
+            with pytest.raises(MessageNotFound):
+                self.chat.rewind(target, keep_target=keep)
+            return
+        then = [message.seq for message in self.chat.view(as_of=to).messages]
+        done = self.chat.rewind(target, keep_target=keep)
+        assert done.changed is (self.model.live(to) != self.model.live())
+        self._rewound(done, to)
+        assert [message.seq for message in self.chat.view().messages] == then
+
+    @rule(force=flags)
+    def undo(self, force: bool) -> None:
+        rewinds = [row.seq for row in self.model.rows if row.kind is Kind.REWIND]
+        if not rewinds:
+            with pytest.raises(NothingToUndo):
+                self.chat.undo(force=force)
+            return
+        newest = rewinds[-1]
+        since = [row for row in self.model.rows[newest:] if row.kind is not Kind.NOTE]
+        if since and not force:
+            with pytest.raises(UndoRefused) as refused:
+                self.chat.undo()
+            assert (refused.value.rewind, refused.value.since) == (newest, len(since))
+            return
+        done = self.chat.undo(of=newest, force=force)
+        assert (done.undone, done.changed) == (newest, True)
+        self._rewound(done, newest - 1)
+        if newest in self.before:
+            assert self._cleared_view() == self.before[newest]
+
+    # Forks and redactions
+
+    @precondition(lambda self: len(self.family) <= MOST_FORKS)
+    @rule(pick=picks, move=flags)
+    def fork(self, pick: int, move: bool) -> None:
+        at = pick % (self.model.last_seq + 1)
+        made = (self.chat.fork(at), self.model.fork(at))
+        self.family.append(made)
+        self.starts.append(at)
+        if move and made[1].said:
+            self.chat, self.model = made
+            self.kept, self.before = None, {}
+
+    @rule(pick=picks)
+    def redact(self, pick: int) -> None:
+        known = sorted(self.model.said)
+        seq = known[pick % len(known)]
+        key = self.model.keys[seq - 1]
+        copies = [
+            (chat, model)
+            for chat, model in self.family
+            if model.last_seq >= seq and model.keys[seq - 1] is key
+        ]
+        done = self.chat.redact(seq)
+        assert done.changed is (seq not in self.model.redacted)
+        assert set(done.copies) == {(chat.id, seq) for chat, _ in copies}
+        assert set(done.summaries) == {
+            (chat.id, row.seq) for chat, model in copies for row in _summaries_of(model, seq)
+        }
+        if done.changed:
+            for _, model in copies:
+                model.redact(seq)
+
+    # What must hold
+
+    @invariant()
+    def it_is_what_the_oracle_says(self) -> None:
+        """After each step that wrote something: of the others it is compared that they did not."""
+        written = (id(self.model), self.model.last_seq)
+        if written != self.compared:
+            self.the_view_is_the_fold()
+            self.the_audit_has_the_tags()
+            self.the_counts_add_up()
+            self.compared = written
+        else:
+            assert self.chat.head().seq == self.model.last_seq
+
+    def the_view_is_the_fold(self) -> None:
+        view = self.chat.view()
+        assert [(m.seq, m.role, m.content) for m in view.messages] == self.model.view()
+        assert (view.seq, view.head_seq) == (self.model.last_seq, self.model.head_seq)
+
+    def the_audit_has_the_tags(self) -> None:
+        tags, cleared, none = self.model.tags(), self.model.cleared(), Tags()
+        entries = list(self.chat.audit())
+        assert [entry.seq for entry in entries] == list(range(1, self.model.last_seq + 1))
+        for entry, row in zip(entries, self.model.rows, strict=True):
+            told = Tags(entry.condense_parent, entry.truncation_parent, entry.rewound_by)
+            expected = tags.get(entry.seq, none)
+            assert (entry.kind, told) == (row.kind, expected)
+            is_message = entry.seq in self.model.said
+            assert entry.visible is (is_message and expected == none)
+            assert (entry.hider and entry.hider.seq) == entry.hidden_by
+            assert entry.redacted is (entry.seq in self.model.redacted)
+            if is_message:
+                assert (entry.role, entry.content) == self.model.said[entry.seq]
+            if row.control and row.control.position is not None:
+                assert entry.entry.details["position"] == row.control.position
+        told_cleared = {(e.seq, block): by for e in entries for block, by in e.cleared}
+        assert told_cleared == cleared
+
+    def the_counts_add_up(self) -> None:
+        stats = self.chat.stats()
+        counted = (stats.messages, stats.bytes, stats.visible_messages, stats.visible_bytes)
+        hidden = (stats.hidden_messages, stats.hidden_bytes)
+        rewound = (stats.rewound_messages, stats.rewound_bytes)
+        assert (*counted, *hidden, *rewound) == self.model.stats()
+        assert stats.entries == self.model.last_seq
+
+    def teardown(self) -> None:
+        """Every past seq, the proof of the log, and the outgoing form."""
+        for start, (chat, model) in zip(self.starts, self.family, strict=True):
+            for seq in range(start, model.last_seq + 1):
+                view = chat.view(as_of=seq)
+                assert [(m.seq, m.role, m.content) for m in view.messages] == model.view(seq)
+            assert chat.verify().ok
+            assert chat.rebuild() == 0
+            assert violations(chat.messages()) == []
+
+    # How it is done
+
+    def append(self, messages: list[tuple[str, Any]]) -> None:
+        """Append to the session and to the model."""
+        news = [NewMessage(role, content) for role, content in messages]
+        receipts = self.chat.append_many(news, expected_seq=self.model.head_seq)
+        added = [self.model.add(Kind.MESSAGE, None, message) for message in messages]
+        assert [receipt.seq for receipt in receipts] == added
+
+    def _commit(self, plan: Plan, *, later: bool = False) -> None:
+        if later:
+            self.kept = plan
+            return
+        refused = self.model.judge(plan)
+        if refused is not None:
+            head = self.chat.head()
+            for dry_run in (True, False):
+                with pytest.raises(refused) as caught:
+                    self.chat.commit(plan, dry_run=dry_run)
+                assert type(caught.value) is refused
+            assert self.chat.head() == head
+            return
+        hidden = self.model.hidden_by(plan) & set(self.model.effective())
+        dry = self.chat.commit(plan, dry_run=True)
+        done = self.chat.commit(plan)
+        written = self.model.commit(plan)
+        assert (done.seq, done.head_seq) == (written[0], written[-1])
+        assert (done.hidden, done.cleared) == (len(hidden), len(plan.clears))
+        assert (dry.seq, dry.head_seq, dry.rows) == (done.seq, done.head_seq, done.rows)
+        assert (dry.hidden, dry.cleared) == (done.hidden, done.cleared)
+
+    def _rewound(self, done: Any, to: int) -> None:
+        old, new = set(self.model.effective()), set(self.model.effective(to))
+        assert (done.to, done.left, done.returned) == (to, len(old - new), len(new - old))
+        if not done.changed:
+            assert (done.seq, done.head_seq) == (None, self.model.head_seq)
+            return
+        view = self._cleared_view()
+        assert done.seq == done.head_seq == self.model.rewind(to)
+        self.before[done.seq] = view
+
+    def _cleared_view(self) -> list[tuple[int, tuple[int, ...]]]:
+        """The view without its contents, which a redaction may change; now and as of the model."""
+        blocks: dict[int, list[int]] = {}
+        for seq, block in sorted(self.model.cleared()):
+            blocks.setdefault(seq, []).append(block)
+        return [(seq, tuple(blocks.get(seq, ()))) for seq in self.model.effective()]
+
+    def _text(self, size: int) -> str:
+        self.said += 1
+        return f"{self.said} " + "word " * size
+
+    def _calls(self, ids: list[int], *, thinking: bool, text: bool) -> list[dict[str, Any]]:
+        blocks: list[dict[str, Any]] = []
+        if thinking:
+            blocks.append({"type": "thinking", "thinking": self._text(2), "signature": "sig"})
+        if text:
+            blocks.append({"type": "text", "text": self._text(2)})
+        for number in ids:
+            call = {"type": "tool_use", "id": f"t{number}", "name": "run"}
+            blocks.append({**call, "input": {"command": self._text(1)}})
+        return blocks
+
+    def _result(self, tool_id: str, size: int) -> dict[str, Any]:
+        return {"type": "tool_result", "tool_use_id": tool_id, "content": self._text(size)}
+
+    def _waiting(self) -> list[str]:
+        _, readings = self.model.readings()
+        answered = {pair.call for pair in pairs(readings)}
+        return [
+            block["id"]
+            for index, (_, blocks) in enumerate(readings)
+            for at, block in enumerate(blocks)
+            if block["type"] == "tool_use" and (index, at) not in answered
+        ][-3:]
+
+    def _snug(self, chosen: list[int]) -> list[int]:
+        seqs, readings = self.model.readings()
+        away = set(chosen) - self.model.bound_by_pins()
+        groups = [
+            {seqs[index]} | {seqs[other] for other in others}
+            for index, others in partners(readings).items()
+        ]
+        for group in groups:
+            if not group <= away:
+                away -= group
+        return [seq for seq in chosen if seq in away]
+
+    def _outputs(self, *, everything: bool) -> list[tuple[int, int]]:
+        seqs = sorted(self.model.said) if everything else self.model.effective()
+        return [
+            (seq, index)
+            for seq in seqs
+            if isinstance(self.model.said[seq][1], list)
+            for index, block in enumerate(self.model.said[seq][1])
+            if block["type"] == "tool_result" or everything
+        ]
+
+
+def _summaries_of(model: Model, seq: int) -> list[Any]:
+    """The summaries that stand for a row: it was live when they were written."""
+    return [
+        row
+        for row in model.rows
+        if row.kind is Kind.SUMMARY
+        and seq in model.live(row.seq - 1)
+        and any(lo <= seq <= hi for lo, hi in row.control.hides)
+    ]
+
+
+def test_random_operations(shared: Any) -> None:
+    legs = ["file-sync", "memory-sync", "postgres-sync", "file-async", "memory-async"]
+    leg = f"{shared.engine}-{shared.interface}"
+    machine = type("Machine", (SessionMachine,), {"store": shared.store})
+    number = legs.index(leg) if leg in legs else len(legs)
+    examples = EXAMPLES[shared.interface] * int(TORTURE or "1")
+    run_state_machine_as_test(
+        machine if TORTURE else seed(number)(machine),
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=STEPS,
+            deadline=None,
+            derandomize=not TORTURE,
+            database=None,
+            report_multiple_bugs=False,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        ),
+    )

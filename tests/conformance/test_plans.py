@@ -1,0 +1,480 @@
+"""Plans: condense, truncate and clear; dry runs, places, and everything that is refused."""
+
+from dataclasses import replace
+
+import pytest
+
+from dialogue import WORDS, call, fill, result, shown, state, text, work
+from roocontext import Counts, NewMessage, Plan
+from roocontext.errors import InvalidPlan, VersionConflict
+from roocontext.log.entries import natural_position
+from roocontext.log.plan import CLEARED, TRUNCATED, Action
+
+SMALLER = Counts("given", 10, 9)
+
+
+def raw(chat, *hides, action=Action.CONDENSE, **options):
+    """A plan by hand, which the helpers of Plan would not make."""
+    fields = {"rows": (NewMessage("user", "S"),), "counts": SMALLER, **options}
+    return Plan(head_seq=chat.head_seq(), action=action, hides=hides, **fields)
+
+
+def refused(chat, plan, error=InvalidPlan):
+    """Refused alike by the dry run and by the commit, with nothing changed."""
+    before, entries = state(chat), list(chat.audit())
+    for dry_run in (True, False):
+        with pytest.raises(error) as caught:
+            chat.commit(plan, dry_run=dry_run)
+        assert type(caught.value) is error
+        assert state(chat) == before
+    assert list(chat.audit()) == entries
+    assert chat.verify().ok
+    return caught.value
+
+
+def position(chat, seq):
+    return next(iter(chat.audit(after=seq - 1))).entry.details["position"]
+
+
+def test_condense_hides_behind_a_summary(chat):
+    said = fill(chat, 6)
+    done = chat.commit(Plan.condense(chat.view(), said[1:4], "what was said"))
+    assert (done.action, done.seq, done.head_seq, done.rows) == ("condense", 7, 7, (7,))
+    assert (done.hidden, done.cleared, done.dry_run) == (3, 0, False)
+    assert done.hash == chat.head().hash
+    summary = chat.view().messages[1]
+    assert (summary.kind, summary.role, summary.content) == ("summary", "user", "what was said")
+    assert summary.compaction_id == done.compaction_id is not None
+    assert shown(chat) == [1, 7, 5, 6]
+
+
+def test_truncate_hides_behind_a_marker(chat):
+    said = fill(chat, 6)
+    done = chat.commit(Plan.truncate(chat.view(), said[:4]))
+    marker = chat.view().messages[0]
+    assert (marker.kind, marker.content) == ("marker", TRUNCATED)
+    assert marker.compaction_id == done.compaction_id
+    assert shown(chat) == [7, 5, 6]
+    entries = list(chat.audit())
+    assert [e.truncation_parent for e in entries[:4]] == [7] * 4
+    assert [e.condense_parent for e in entries] == [None] * 7
+
+
+def test_clear_shows_a_placeholder(chat):
+    fill(chat, 1)
+    _, told = work(chat, output="long " * 100)
+    done = chat.commit(Plan.clear(chat.view(), [(told, 0)]))
+    assert (done.action, done.rows, done.hidden, done.cleared) == ("clear", (), 0, 1)
+    assert done.compaction_id is None
+    assert chat.view().messages[-1].content[0]["content"] == CLEARED
+    assert shown(chat) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("make", ["condense", "truncate", "clear"])
+def test_a_dry_run_writes_nothing_and_tells_what_will_be(chat, make):
+    said = fill(chat, 4)
+    _, told = work(chat, output="long " * 100)
+    view = chat.view()
+    plan = {
+        "condense": lambda: Plan.condense(view, said, "S"),
+        "truncate": lambda: Plan.truncate(view, said[:2]),
+        "clear": lambda: Plan.clear(view, [(told, 0)]),
+    }[make]()
+    before = state(chat)
+    dry = chat.commit(plan, dry_run=True)
+    assert state(chat) == before
+    done = chat.commit(plan)
+    assert (dry.dry_run, dry.hash, done.dry_run) == (True, None, False)
+    given = {"dry_run": None, "hash": None, "compaction_id": None}
+    assert replace(dry, **given) == replace(done, **given)
+
+
+def test_what_was_decided_and_why_is_in_the_log(chat):
+    said = fill(chat, 4)
+    plan = Plan.condense(
+        chat.view(), said[:2], "S", policy="roo", trigger="auto", record={"cost": 1.5}
+    )
+    chat.commit(plan)
+    entry = list(chat.audit())[-1]
+    assert entry.entry.details["hides"] == [[1, 2]]
+    assert entry.entry.details["record"] == {
+        "cost": 1.5,
+        "counter": "bytes",
+        "exact": True,
+        "before": plan.counts.before,
+        "after": plan.counts.after,
+        "policy": "roo",
+        "trigger": "auto",
+    }
+
+
+def test_a_row_stands_midway_before_the_first_visible_one_behind(chat):
+    said = fill(chat, 6)
+    first = chat.commit(Plan.condense(chat.view(), said[1:3], "S")).seq
+    assert position(chat, first) == natural_position(4) - (1 << 31)
+    second = chat.commit(Plan.condense(chat.view(), [4], "T")).seq
+    assert position(chat, second) == natural_position(5) - (1 << 31)
+    assert shown(chat) == [1, first, second, 5, 6]
+
+
+def test_companions_stand_one_behind_the_other(chat):
+    said = fill(chat, 4)
+    companions = (NewMessage("assistant", "ok"), NewMessage("user", "go"))
+    chat.commit(Plan.condense(chat.view(), said[:2], "S", companions=companions))
+    after, low, places = natural_position(3), natural_position(2), []
+    for _ in range(3):
+        low = (low + after) // 2
+        places.append(low)
+    assert [position(chat, seq) for seq in (5, 6, 7)] == places
+    assert shown(chat) == [5, 6, 7, 3, 4]
+    ids = {message.compaction_id for message in chat.view().messages[:3]}
+    assert len(ids) == 1
+
+
+def test_with_nothing_behind_it_stands_at_the_end(chat):
+    said = fill(chat, 4)
+    companions = (NewMessage("assistant", "ok"),)
+    done = chat.commit(Plan.condense(chat.view(), said[2:], "S", companions=companions))
+    assert [position(chat, seq) for seq in done.rows] == [natural_position(s) for s in done.rows]
+    assert shown(chat) == [1, 2, 5, 6]
+
+
+def test_before_and_after_are_meant_in_view_order(chat):
+    said = fill(chat, 5)
+    early = chat.commit(Plan.condense(chat.view(), said[:2], "a longer summary " * 3)).seq
+    assert shown(chat) == [early, 3, 4, 5]
+    again = chat.commit(Plan.condense(chat.view(), [early, 3], "a short one")).seq
+    assert shown(chat) == [again, 4, 5]
+    last = chat.commit(Plan.truncate(chat.view(), [again], "M")).seq
+    assert shown(chat) == [last, 4, 5]
+    assert chat.verify().ok
+
+
+def test_no_gap_is_left_at_one_spot(chat):
+    fill(chat, 70)
+    last, inserted = 70, 0
+    refusal = None
+    while refusal is None:
+        plan = raw(chat, (last - 1 - inserted, last - 1 - inserted))
+        if inserted:
+            plan = raw(
+                chat, (chat.head_seq(), chat.head_seq()), rows=(NewMessage("user", "S"),) * 2
+            )
+        try:
+            chat.commit(plan)
+            inserted += 1
+        except InvalidPlan:
+            refusal = refused(chat, plan)
+    assert 30 <= inserted <= 32
+    assert shown(chat)[-1] == last
+    assert len(set(shown(chat))) == len(shown(chat))
+    assert chat.commit(replace(plan, at_end=True)).rows
+    assert chat.verify().ok
+
+
+def test_many_companions_find_no_gap(chat):
+    fill(chat, 3)
+    many = tuple(NewMessage("user", "x") for _ in range(40))
+    refused(chat, raw(chat, (1, 2), rows=many))
+    enough = tuple(NewMessage("user", "x") for _ in range(31))
+    assert len(chat.commit(raw(chat, (1, 2), rows=enough)).rows) == 31
+    assert shown(chat) == [*range(4, 35), 3]
+    assert chat.verify().ok
+    refused(chat, raw(chat, (34, 34), rows=many[:3]))
+    assert chat.commit(raw(chat, (34, 34), at_end=True)).rows == (35,)
+
+
+def test_only_appends_since_the_planning(chat):
+    said = fill(chat, 6)
+    plan = Plan.condense(chat.view(), said[1:], "S")
+    fill(chat, 2)
+    chat.rename("noted")
+    done = chat.commit(plan)
+    assert done.hidden == 5
+    assert shown(chat) == [1, done.seq, 7, 8]
+
+
+@pytest.mark.parametrize("between", ["condense", "truncate", "clear", "rewind", "undo"])
+def test_anything_else_in_between_cancels_a_plan(chat, between):
+    said = fill(chat, 6)
+    _, told = work(chat, output="long " * 100)
+    if between == "undo":
+        chat.rewind(to=chat.head_seq() - 2)
+    plan = Plan.condense(chat.view(), said[:2], "S")
+    view = chat.view()
+    {
+        "condense": lambda: chat.commit(Plan.condense(view, said[3:5], "T")),
+        "truncate": lambda: chat.commit(Plan.truncate(view, said[3:5], "T")),
+        "clear": lambda: chat.commit(Plan.clear(view, [(told, 0)])),
+        "rewind": lambda: chat.rewind(to=told - 1),
+        "undo": chat.undo,
+    }[between]()
+    error = refused(chat, plan, VersionConflict)
+    assert (error.expected, error.actual) == (plan.head_seq, chat.head_seq())
+
+
+def test_a_plan_of_the_future(chat):
+    fill(chat, 3)
+    refused(chat, replace(raw(chat, (1, 2)), head_seq=9), VersionConflict)
+
+
+def test_a_plan_is_committed_once(chat):
+    said = fill(chat, 4)
+    plan = Plan.condense(chat.view(), said[:2], "S")
+    chat.commit(plan)
+    refused(chat, plan, VersionConflict)
+
+
+def test_pinned_rows_are_not_hidden(chat):
+    said = fill(chat, 6)
+    plan = Plan.condense(chat.view(), said[:4], "S")
+    chat.pin(said[2])
+    for compat in (False, True):
+        error = refused(chat, replace(plan, compat=compat))
+        assert error.pinned == [said[2]]
+    around = [seq for seq in said[:4] if seq != said[2]]
+    chat.commit(Plan.condense(chat.view(), around, "S"))
+    assert shown(chat) == [said[2], 7 + 1, 5, 6]
+
+
+def test_an_unpinned_row_may_be_hidden(chat):
+    said = fill(chat, 4)
+    chat.pin(said[0])
+    chat.unpin(said[0])
+    assert chat.commit(Plan.condense(chat.view(), said[:2], "S")).hidden == 2
+
+
+def test_a_pin_on_a_row_that_was_taken_back_is_in_nobodys_way(chat):
+    said = fill(chat, 4)
+    chat.pin(said[3])
+    chat.rewind(to=said[1])
+    later = fill(chat, 2)
+    done = chat.commit(raw(chat, (said[1], later[0])))
+    assert done.hidden == 2
+
+
+@pytest.mark.parametrize("end", [0, 1])
+def test_a_pinned_rows_tool_partner_is_not_hidden(chat, end):
+    said = fill(chat, 2)
+    pair = work(chat)
+    fill(chat, 1)
+    chat.pin(pair[end])
+    other = pair[1 - end]
+    refused(chat, raw(chat, (other, other)))
+    refused(chat, raw(chat, (other, other), compat=True))
+    assert chat.commit(raw(chat, (said[0], said[1]))).hidden == 2
+
+
+def test_a_pinned_rows_tool_partner_is_not_cleared(chat):
+    fill(chat, 1)
+    asked, told = work(chat, output="long " * 100)
+    chat.pin(asked)
+    refused(chat, Plan.clear(chat.view(), [(told, 0)]))
+
+
+def test_pinned_outputs_are_not_cleared(chat):
+    fill(chat, 1)
+    _, told = work(chat, output="long " * 100)
+    plan = Plan.clear(chat.view(), [(told, 0)])
+    chat.pin(told)
+    refused(chat, plan)
+    refused(chat, replace(plan, compat=True))
+
+
+def test_rows_that_are_not_live(chat):
+    said = fill(chat, 6)
+    chat.rewind(to=said[2])
+    for stretch in ((4, 5), (3, 5), (4, 4)):
+        for compat in (False, True):
+            refused(chat, raw(chat, stretch, compat=compat))
+
+
+def test_a_range_stands_for_the_live_rows_in_it(chat):
+    said = fill(chat, 6)
+    chat.rewind(to=said[2])
+    later = fill(chat, 3)
+    done = chat.commit(raw(chat, (said[1], later[1])))
+    assert done.hidden == 4
+    assert shown(chat) == [said[0], done.seq, later[2]]
+    tags = {entry.seq: entry for entry in chat.audit()}
+    assert tags[5].rewound_by == 7
+    assert tags[5].condense_parent is None
+
+
+def test_what_is_not_a_message(chat):
+    fill(chat, 2)
+    chat.rename("note")
+    fill(chat, 2)
+    for stretch in ((3, 4), (2, 3), (3, 3), (0, 1)):
+        refused(chat, raw(chat, stretch))
+        refused(chat, raw(chat, stretch, compat=True))
+
+
+def test_a_range_may_hold_notes(chat):
+    fill(chat, 2)
+    chat.rename("note")
+    fill(chat, 2)
+    done = chat.commit(raw(chat, (1, 4)))
+    assert (done.hidden, shown(chat)) == (3, [done.seq, 5])
+
+
+def test_a_row_has_one_tag_of_a_kind(chat):
+    fill(chat, 6)
+    chat.commit(raw(chat, (1, 3)))
+    for compat in (False, True):
+        refused(chat, raw(chat, (2, 4), compat=compat))
+    refused(chat, raw(chat, (2, 4), action=Action.TRUNCATE))
+    done = chat.commit(raw(chat, (2, 4), action=Action.TRUNCATE, compat=True))
+    assert done.hidden == 1
+    tags = [(entry.condense_parent, entry.truncation_parent) for entry in chat.audit()]
+    assert tags[:5] == [(7, None), (7, 8), (7, 8), (None, 8), (None, None)]
+    chat.rewind(to=7)
+    tags = [(entry.condense_parent, entry.truncation_parent) for entry in chat.audit()]
+    assert tags[:5] == [(7, None), (7, None), (7, None), (None, None), (None, None)]
+
+
+def test_a_hidden_summary_still_hides(chat):
+    said = fill(chat, 6)
+    first = chat.commit(Plan.condense(chat.view(), said[:2], "a first summary " * 3)).seq
+    second = chat.commit(Plan.condense(chat.view(), [first, said[2]], "S")).seq
+    assert shown(chat) == [second, 4, 5, 6]
+    chat.rewind(to=first)
+    assert shown(chat) == [first, 3, 4, 5, 6]
+    chat.rewind(to=said[-1])
+    assert shown(chat) == said
+
+
+def test_a_tool_call_stays_with_its_result(chat):
+    said = fill(chat, 2)
+    asked, told = work(chat, ["t1", "t2"])
+    fill(chat, 1)
+    for stretch in ((asked, asked), (told, told), (said[0], asked)):
+        error = refused(chat, raw(chat, stretch))
+        assert (error.call, error.result) == (asked, told)
+    assert chat.commit(raw(chat, (said[0], told))).hidden == 4
+
+
+def test_one_call_with_two_results_stays_whole(chat):
+    chat.append("user", "go")
+    asked = chat.append("assistant", [call("t1"), call("t2")]).seq
+    first = chat.append("user", [result("t1")]).seq
+    second = chat.append("user", [result("t2")]).seq
+    chat.append("assistant", "done")
+    for stretch in ((asked, first), (second, second), (first, second)):
+        refused(chat, raw(chat, stretch))
+    assert chat.commit(raw(chat, (asked, second))).hidden == 3
+
+
+def test_an_id_used_again_is_another_pair(chat):
+    chat.append("user", "go")
+    pairs = [work(chat, ["same"]), work(chat, ["same"])]
+    refused(chat, raw(chat, (pairs[0][1], pairs[1][0])))
+    assert chat.commit(raw(chat, pairs[0])).hidden == 2
+
+
+def test_a_call_that_waits_may_be_hidden_alone(chat):
+    fill(chat, 2)
+    asked = chat.append("assistant", [call("t1")]).seq
+    assert chat.commit(raw(chat, (1, asked))).hidden == 3
+
+
+def test_what_shrinks_nothing(chat):
+    said = fill(chat, 3)
+    for counts in (None, Counts("given", 10, 10), Counts("given", 10, 11)):
+        refused(chat, raw(chat, (1, 2), counts=counts))
+    error = refused(chat, Plan.condense(chat.view(), said[:1], WORDS * 2))
+    assert error.after >= error.before
+    _, told = work(chat, output="x")
+    refused(chat, Plan.clear(chat.view(), [(told, 0)], "a longer placeholder"))
+
+
+def test_what_a_compat_plan_may_do(chat):
+    said = fill(chat, 4)
+    asked, told = work(chat)
+    assert chat.commit(raw(chat, (asked, asked), counts=None, compat=True)).hidden == 1
+    assert shown(chat) == [*said, told + 1, told]
+    assert chat.commit(raw(chat, (1, 2), counts=Counts("g", 1, 9), compat=True)).hidden == 2
+    assert chat.verify().ok
+
+
+def test_a_compat_plan_may_clear_what_is_hidden(chat):
+    fill(chat, 1)
+    asked, told = work(chat, output="long " * 50)
+    chat.commit(raw(chat, (asked, told)))
+    plan = Plan(head_seq=chat.head_seq(), action=Action.CLEAR, clears=((told, 0),), counts=SMALLER)
+    refused(chat, plan)
+    assert chat.commit(replace(plan, compat=True)).cleared == 1
+    assert list(chat.audit())[told - 1].cleared == ((0, chat.head_seq()),)
+
+
+def test_what_cannot_be_cleared(chat):
+    fill(chat, 1)
+    asked, told = work(chat, ["t1", "t2"], output="long " * 50)
+    view = chat.view()
+    base = Plan.clear(view, [(told, 0)])
+    for clears in (
+        ((asked, 0),),
+        ((asked, 1),),
+        ((1, 0),),
+        ((told, 2),),
+        ((told, -1),),
+        ((99, 0),),
+        ((0, 0),),
+        ((told, 0), (told, 0)),
+        (),
+    ):
+        for compat in (False, True):
+            refused(chat, replace(base, clears=clears, compat=compat))
+    chat.commit(base)
+    again = replace(Plan.clear(view, [(told, 0)]), head_seq=chat.head_seq())
+    for compat in (False, True):
+        refused(chat, replace(again, compat=compat))
+    chat.rewind(to=asked)
+    refused(chat, replace(again, clears=((told, 1),), head_seq=chat.head_seq(), compat=True))
+
+
+def test_plans_that_contradict_themselves(chat):
+    fill(chat, 4)
+    _, told = work(chat, output="long " * 50)
+    good = raw(chat, (1, 2))
+    for plan in (
+        replace(good, hides=()),
+        replace(good, hides=((2, 1),)),
+        replace(good, hides=((3, 4), (1, 2))),
+        replace(good, hides=((1, 2), (2, 3))),
+        replace(good, hides=((1, 99),)),
+        replace(good, rows=()),
+        replace(good, clears=((told, 0),)),
+        replace(good, action=Action.CLEAR, hides=(), clears=((told, 0),)),
+        replace(good, action=Action.CLEAR, rows=(), clears=((told, 0),)),
+    ):
+        for compat in (False, True):
+            refused(chat, replace(plan, compat=compat))
+
+
+@pytest.mark.parametrize("blank", ["", " \n\t", [], [text(" ")], [text("")]])
+def test_a_summary_without_text(chat, blank):
+    fill(chat, 4)
+    for compat in (False, True):
+        refused(chat, raw(chat, (1, 2), rows=(NewMessage("user", blank),), compat=compat))
+
+
+def test_a_summary_may_be_any_message(chat):
+    said = fill(chat, 4)
+    summary = NewMessage(
+        "assistant", [text("S")], message_id="m", client_id="c", model="x", usage={"n": 1}
+    )
+    chat.commit(Plan.condense(chat.view(), said[:2], summary))
+    entry = list(chat.audit())[-1].entry
+    assert (entry.role, entry.message_id, entry.client_id) == ("assistant", "m", "c")
+    assert (entry.model, entry.usage) == ("x", {"n": 1})
+
+
+def test_a_summarys_client_id_is_not_given_twice(chat):
+    said = fill(chat, 6)
+    chat.append("user", "x", client_id="taken")
+    summary = NewMessage("user", "S", client_id="taken")
+    refused_with = state(chat)
+    with pytest.raises(VersionConflict):  # DuplicateMessage is one
+        chat.commit(Plan.condense(chat.view(), said[:2], summary))
+    assert state(chat) == refused_with

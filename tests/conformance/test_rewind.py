@@ -1,0 +1,338 @@
+"""Rewind and undo: targets of every kind, what they change, and what they refuse."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from dialogue import fill, seqs, shown, state, work
+from roocontext import NewMessage, Plan
+from roocontext.errors import MessageNotFound, NothingToUndo, UndoRefused, VersionConflict
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def at(ms):
+    return EPOCH + timedelta(milliseconds=ms)
+
+
+def unknown(chat, **target):
+    before = state(chat)
+    with pytest.raises(MessageNotFound) as caught:
+        chat.rewind(**target)
+    assert state(chat) == before
+    return caught.value.candidates
+
+
+def test_to_a_seq(chat):
+    fill(chat, 6)
+    done = chat.rewind(to=4)
+    assert (done.to, done.seq, done.head_seq, done.changed) == (4, 7, 7, True)
+    assert (done.left, done.returned, done.undone) == (2, 0, None)
+    assert done.hash == chat.head().hash
+    assert shown(chat) == [1, 2, 3, 4]
+    assert chat.append("user", "go on").seq == 8
+    assert shown(chat) == [1, 2, 3, 4, 8]
+
+
+def test_without_the_target(chat):
+    fill(chat, 6)
+    assert chat.rewind(to=4, keep_target=False).to == 3
+    assert shown(chat) == [1, 2, 3]
+    assert chat.rewind(to=1, keep_target=False).to == 0
+    assert shown(chat) == []
+
+
+def test_to_the_empty_session(chat):
+    fill(chat, 3)
+    assert chat.rewind(to=0).left == 3
+    assert shown(chat) == []
+    assert unknown(chat, to=0, keep_target=False) == (0,)
+
+
+def test_to_a_message_id(chat):
+    for number in range(4):
+        chat.append("user", "x", message_id=f"m{number}")
+    assert chat.rewind(to="m2").to == 3
+    assert shown(chat) == [1, 2, 3]
+    assert chat.rewind(to="m2", keep_target=False).to == 2
+    assert shown(chat) == [1, 2]
+
+
+def test_of_equal_message_ids_the_newest_live_one(chat):
+    for _ in range(3):
+        chat.append("user", "x", message_id="same")
+    chat.append("user", "y")
+    chat.rewind(to=2)
+    chat.append("user", "z")
+    assert chat.rewind(to="same").to == 2
+
+
+def test_a_message_id_of_a_row_that_is_not_live(chat):
+    chat.append("user", "x")
+    chat.append("user", "y", message_id="gone")
+    chat.append("user", "y", message_id="gone")
+    chat.rewind(to=1)
+    assert unknown(chat, to="gone") == (3, 2)
+    assert chat.rewind(to=3).returned == 2
+
+
+def test_a_message_id_may_be_that_of_a_hidden_row(chat):
+    chat.append("user", "x " * 20, message_id="hidden")
+    fill(chat, 3)
+    chat.commit(Plan.condense(chat.view(), [1, 2], "S"))
+    assert chat.rewind(to="hidden").to == 1
+    assert shown(chat) == [1]
+
+
+def test_an_unknown_message_id_is_told_the_nearest(chat):
+    for name in ("apple", "pear", "banana"):
+        chat.append("user", "x", message_id=name)
+    found = unknown(chat, to="aple")
+    assert found[0] == "apple"
+    assert unknown(chat, to="zzz")
+
+
+def test_an_unknown_message_id_where_none_has_any(chat):
+    fill(chat, 2)
+    assert unknown(chat, to="m") == ()
+
+
+@pytest.mark.parametrize("target", [4, 99])
+def test_an_unknown_seq_is_told_the_bounds(chat, target):
+    fill(chat, 3)
+    assert unknown(chat, to=target) == (0, 3)
+
+
+def test_to_an_exact_time_of_the_agent(chat):
+    for ts in (100, 200, 200, None, 300):
+        chat.append("user", "x", ts=ts)
+    assert chat.rewind(ts=200).to == 2
+    assert shown(chat) == [1, 2]
+    chat.undo()
+    assert chat.rewind(ts=300, keep_target=False).to == 4
+    assert unknown(chat, ts=301) == (200, 200)
+    assert unknown(chat, ts=-5)[0] == 100
+
+
+def test_to_a_datetime_cuts_before_the_first_later_message(chat, clock):
+    clock.now, clock.step = 5_000, 0
+    for ts in (1_000, 2_000, 4_000, 3_000, None, 6_000):
+        chat.append("user", "x", ts=ts)
+    clock.step = 1
+    done = chat.rewind(to=at(2_500))
+    assert (done.to, shown(chat)) == (2, [1, 2])
+    chat.undo()
+    assert chat.rewind(to=at(5_000)).to == 5
+    chat.undo()
+    assert chat.rewind(to=at(4_999)).to == 4
+    chat.undo()
+    assert chat.rewind(to=at(2_500), keep_target=False).to == 1
+
+
+def test_only_live_messages_have_a_time(chat, clock):
+    clock.now, clock.step = 5_000, 0
+    for ts in (1_000, 9_000):
+        chat.append("user", "x", ts=ts)
+    chat.rewind(to=1)
+    chat.append("user", "x", ts=2_000)
+    chat.append("user", "x", ts=3_000)
+    clock.step = 1
+    assert chat.rewind(to=at(2_000)).to == 4
+    assert shown(chat) == [1, 4]
+
+
+def test_a_datetime_before_everything(chat, clock):
+    clock.now = 5_000
+    fill(chat, 2)
+    assert unknown(chat, to=at(4_999)) == (1,)
+    assert unknown(chat, to=datetime.min.replace(tzinfo=UTC)) == (1,)
+
+
+def test_a_datetime_after_everything_changes_nothing(chat):
+    fill(chat, 2)
+    chat.rename("note")
+    before = state(chat)
+    done = chat.rewind(to=datetime.max.replace(tzinfo=UTC))
+    assert not done.changed
+    assert state(chat) == before
+
+
+def test_a_datetime_in_an_empty_session(chat):
+    assert unknown(chat, to=at(5)) == ()
+    assert unknown(chat, ts=5) == ()
+
+
+def test_what_changes_nothing_writes_nothing(chat):
+    fill(chat, 4)
+    before = state(chat)
+    done = chat.rewind(to=4)
+    assert (done.seq, done.hash, done.head_seq, done.changed) == (None, None, 4, False)
+    assert (done.left, done.returned, done.to) == (0, 0, 4)
+    chat.rename("a note is no change")
+    after = state(chat)
+    assert not chat.rewind(to=4).changed
+    assert not chat.rewind(to=5).changed
+    assert state(chat) == after != before
+    chat.rewind(to=2)
+    again = state(chat)
+    assert not chat.rewind(to=2).changed
+    assert not chat.rewind(to=6).changed
+    assert state(chat) == again
+
+
+def test_the_example_of_the_design(chat):
+    fill(chat, 10)
+    assert chat.rewind(to=5).seq == 11
+    fill(chat, 2)
+    assert chat.rewind(to=8).seq == 14
+    tags = [entry.rewound_by for entry in chat.audit()]
+    assert tags == [None] * 8 + [11, 11] + [None] + [14, 14] + [None]
+    assert shown(chat) == list(range(1, 9))
+    assert chat.verify().ok
+
+
+def test_a_rewind_before_a_summary_shows_what_it_hid(chat):
+    said = fill(chat, 6)
+    before = chat.view()
+    summary = chat.commit(Plan.condense(before, said[:4], "S")).seq
+    done = chat.rewind(to=summary, keep_target=False)
+    assert (done.left, done.returned) == (1, 4)
+    assert chat.view().messages == before.messages
+    assert [entry.condense_parent for entry in chat.audit()] == [None] * 8
+
+
+def test_a_rewind_between_rows_of_one_plan_is_literal(chat):
+    said = fill(chat, 4)
+    companions = [NewMessage("assistant", "ok")]
+    plan = Plan.condense(chat.view(), said[:2], "S", companions=companions)
+    done = chat.commit(plan)
+    chat.rewind(to=done.rows[0])
+    assert shown(chat) == [done.rows[0], 3, 4]
+
+
+def test_a_rewind_inside_a_batch_is_literal(chat):
+    chat.append_many([{"role": "user", "content": str(n)} for n in range(4)])
+    chat.rewind(to=2)
+    assert shown(chat) == [1, 2]
+
+
+def test_an_exact_version(chat):
+    fill(chat, 3)
+    with pytest.raises(VersionConflict):
+        chat.rewind(to=1, expected_seq=2)
+    assert chat.rewind(to=1, expected_seq=3).changed
+    with pytest.raises(VersionConflict):
+        chat.undo(expected_seq=3)
+    assert chat.undo(expected_seq=4).undone == 4
+
+
+def test_undo_gives_back_exactly_the_view(chat):
+    said = fill(chat, 4)
+    _, told = work(chat, output="long " * 60)
+    chat.commit(Plan.clear(chat.view(), [(told, 0)]))
+    chat.commit(Plan.condense(chat.view(), said[:3], "S"))
+    before = chat.view()
+    rewind = chat.rewind(to=2)
+    done = chat.undo()
+    assert (done.undone, done.to, done.changed) == (rewind.seq, rewind.seq - 1, True)
+    assert (done.left, done.returned) == (rewind.returned, rewind.left)
+    assert chat.view().messages == before.messages
+    assert [entry.rewound_by for entry in chat.audit()] == [None] * chat.head().seq
+
+
+def test_undo_twice_is_redo(chat):
+    fill(chat, 6)
+    chat.rewind(to=3)
+    after = chat.view()
+    first = chat.undo()
+    second = chat.undo()
+    assert second.undone == first.seq
+    assert chat.view().messages == after.messages
+    assert chat.undo().undone == second.seq
+    assert shown(chat) == [1, 2, 3, 4, 5, 6]
+
+
+def test_nothing_to_undo(chat):
+    with pytest.raises(NothingToUndo):
+        chat.undo()
+    fill(chat, 2)
+    chat.rewind(to=2)
+    before = state(chat)
+    for options in ({}, {"force": True}, {"of": 1}):
+        with pytest.raises(NothingToUndo):
+            chat.undo(**options)
+    assert state(chat) == before
+
+
+def test_an_undo_that_would_hide_something_is_refused(chat):
+    fill(chat, 5)
+    rewind = chat.rewind(to=2)
+    chat.rename("notes do not count")
+    fill(chat, 3)
+    before = state(chat)
+    with pytest.raises(UndoRefused) as caught:
+        chat.undo()
+    assert (caught.value.rewind, caught.value.since) == (rewind.seq, 3)
+    assert state(chat) == before
+    done = chat.undo(force=True)
+    assert (done.undone, done.left, done.returned) == (rewind.seq, 3, 3)
+    assert shown(chat) == [1, 2, 3, 4, 5]
+    chat.undo()
+    assert shown(chat) == [1, 2, 8, 9, 10]
+
+
+def test_a_clearing_since_is_in_the_way_of_an_undo_too(chat):
+    fill(chat, 1)
+    _, told = work(chat, output="long " * 60)
+    fill(chat, 1)
+    chat.rewind(to=told)
+    chat.commit(Plan.clear(chat.view(), [(told, 0)]))
+    with pytest.raises(UndoRefused) as caught:
+        chat.undo()
+    assert caught.value.since == 1
+
+
+def test_notes_since_are_not_in_the_way_of_an_undo(chat):
+    fill(chat, 3)
+    chat.rewind(to=1)
+    chat.pin(1)
+    assert chat.undo().returned == 2
+    assert chat.pins() == {1}
+
+
+def test_undo_of_another_rewind_is_refused(chat):
+    fill(chat, 4)
+    first = chat.rewind(to=3).seq
+    second = chat.rewind(to=1).seq
+    before = state(chat)
+    for of in (first, 1, 99):
+        with pytest.raises(UndoRefused) as caught:
+            chat.undo(of=of)
+        assert caught.value.rewind == second
+    assert state(chat) == before
+    assert chat.undo(of=second).undone == second
+    assert shown(chat) == [1, 2, 3]
+
+
+def test_any_state_can_be_gone_back_to(chat):
+    said = fill(chat, 5)
+    chat.rewind(to=2)
+    branch = fill(chat, 2)
+    chat.rewind(to=said[-1])
+    assert shown(chat) == said
+    chat.rewind(to=branch[-1])
+    assert shown(chat) == [1, 2, *branch]
+    for seq in range(chat.head().seq + 1):
+        then = seqs(chat.view(as_of=seq))
+        chat.rewind(to=seq)
+        assert shown(chat) == then
+    assert chat.verify().ok
+    assert chat.rebuild() == 0
+
+
+def test_the_trigger_is_told(chat):
+    fill(chat, 3)
+    chat.rewind(to=1, trigger="user")
+    chat.undo(trigger="mistake")
+    triggers = [entry.entry.details["record"]["trigger"] for entry in chat.audit(after=3)]
+    assert triggers == ["user", "mistake"]

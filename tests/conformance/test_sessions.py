@@ -1,0 +1,171 @@
+"""Sessions: made, found, listed newest first, named, described and forked."""
+
+import pytest
+
+from dialogue import fill, seqs, shown, state
+from roocontext import Plan
+from roocontext.errors import (
+    InvalidIdentifier,
+    InvalidMessage,
+    MessageNotFound,
+    SessionExists,
+    SessionNotFound,
+)
+
+
+def test_a_new_session_is_empty(store):
+    chat = store.create()
+    info = chat.info()
+    assert (info.session_id, info.title, info.metadata) == (chat.id, None, None)
+    assert (info.head_seq, info.last_seq, info.messages, info.bytes) == (0, 0, 0, 0)
+    assert chat.view().messages == ()
+    assert chat.messages() == []
+    assert list(chat.audit()) == []
+    assert chat.head().seq == 0
+    assert chat.verify().ok
+
+
+def test_title_and_metadata_are_the_first_notes(store):
+    chat = store.create(title="mend the parser", metadata={"cwd": "/src", "n": [1, None]})
+    assert chat.info().title == "mend the parser"
+    assert chat.info().metadata == {"cwd": "/src", "n": [1, None]}
+    assert [entry.entry.note for entry in chat.audit()] == ["title", "metadata"]
+    assert chat.head_seq() == 0
+
+
+def test_the_newest_title_and_metadata_count(store):
+    chat = store.create(title="one", metadata={"a": 1})
+    fill(chat, 2)
+    head_seq = chat.head_seq()
+    chat.rename("two")
+    chat.describe({"b": [2]})
+    assert (chat.info().title, chat.info().metadata) == ("two", {"b": [2]})
+    assert [note.content for note in chat.notes("title")] == [{"title": "one"}, {"title": "two"}]
+    assert chat.head_seq() == head_seq
+    chat.rewind(to=0)
+    assert (chat.info().title, chat.info().metadata) == ("two", {"b": [2]})
+
+
+def test_a_session_is_found_by_its_id(store):
+    chat = store.create()
+    fill(chat, 1)
+    assert store.session(chat.id).head() == chat.head()
+
+
+def test_an_unknown_session_is_told_by_every_operation(store):
+    with pytest.raises(SessionNotFound) as caught:
+        store.session("nobody")
+    assert caught.value.session_id == "nobody"
+    with pytest.raises(SessionNotFound):
+        store.purge("nobody")
+    with pytest.raises(SessionNotFound):
+        store.purge("nobody", dry_run=True)
+
+
+def test_an_id_is_given_once(store):
+    chat = store.create(title="first")
+    before = state(chat)
+    with pytest.raises(SessionExists) as caught:
+        store.create(chat.id, title="second")
+    assert caught.value.session_id == chat.id
+    with pytest.raises(SessionExists):
+        chat.fork(session_id=chat.id)
+    assert state(chat) == before
+
+
+def test_a_title_that_cannot_be_stored_makes_no_session(store):
+    for title in ("", "nul\0", "lone \ud800", "x" * 1_001):
+        with pytest.raises(InvalidIdentifier):
+            store.create("untitled", title=title)
+    with pytest.raises(InvalidMessage):
+        store.create("untitled", metadata={"n": float("nan")})
+    with pytest.raises(SessionNotFound):
+        store.session("untitled")
+
+
+def test_sessions_are_listed_newest_first_page_by_page(lab):
+    chats = [lab.store.create(f"s{number}", title=f"title {number}") for number in range(7)]
+    for number in (3, 1, 5):
+        chats[number].append("user", "later")
+    order = ["s5", "s1", "s3", "s6", "s4", "s2", "s0"]
+    assert [info.session_id for info in lab.store.sessions()] == order
+    found, before = [], None
+    while page := lab.store.sessions(limit=3, before=before):
+        assert len(page) <= 3
+        found += page
+        before = page[-1]
+    assert [info.session_id for info in found] == order
+    assert [info.messages for info in found] == [1, 1, 1, 0, 0, 0, 0]
+    assert found[0] == chats[5].info()
+
+
+def test_sessions_of_one_moment_are_all_listed(lab):
+    lab.clock.step = 0
+    for number in range(5):
+        lab.store.create(f"s{number}")
+    found, before = [], None
+    while page := lab.store.sessions(limit=2, before=before):
+        found += [info.session_id for info in page]
+        before = page[-1]
+    assert sorted(found) == [f"s{number}" for number in range(5)]
+
+
+def test_a_fork_begins_as_a_copy(store):
+    chat = store.create(title="parent", metadata={"k": 1})
+    said = fill(chat, 6)
+    parent = state(chat)
+    fork = chat.fork(said[3])
+    assert seqs(fork.view()) == said[:4]
+    assert fork.view().messages == chat.view(as_of=said[3]).messages
+    assert (fork.info().title, fork.info().metadata) == ("parent", {"k": 1})
+    (origin,) = fork.notes("origin")
+    hashes = chat.fork().notes("origin")[0].content["hash"]
+    assert origin.content["session_id"] == chat.id
+    assert origin.content["seq"] == said[3]
+    assert hashes == chat.head().hash
+    fork.append("user", "another way")
+    assert state(chat) == parent
+    assert fork.verify().ok
+    assert fork.rebuild() == 0
+
+
+def test_a_fork_keeps_client_ids(store):
+    chat = store.create()
+    first = chat.append("user", "hello", client_id="c1")
+    fork = chat.fork()
+    again = fork.append("user", "hello", client_id="c1")
+    assert (again.new, again.seq, again.hash) == (False, first.seq, first.hash)
+
+
+def test_a_fork_inside_a_rewound_stretch_shows_what_was_seen_then(store):
+    chat = store.create()
+    said = fill(chat, 8)
+    plan = Plan.condense(chat.view(), said[1:5], "S")
+    summary = chat.commit(plan).seq
+    inside = fill(chat, 2)
+    chat.rewind(to=said[2])
+    fork = chat.fork(inside[0])
+    assert seqs(fork.view()) == seqs(chat.view(as_of=inside[0]).messages)
+    assert seqs(fork.view()) == [said[0], summary, *said[5:], inside[0]]
+    assert fork.stats().rewound_messages == 0
+
+
+def test_a_fork_of_nothing_and_an_unknown_place(store):
+    chat = store.create()
+    fill(chat, 2)
+    assert shown(chat.fork(0)) == []
+    before = state(chat)
+    for at in (3, 99):
+        with pytest.raises(MessageNotFound) as caught:
+            chat.fork(at, session_id="never")
+        assert caught.value.candidates == (0, 2)
+    with pytest.raises(SessionNotFound):
+        store.session("never")
+    assert state(chat) == before
+
+
+def test_a_forks_title_is_that_of_its_place(store):
+    chat = store.create(title="one")
+    at = chat.append("user", "hello").seq
+    chat.rename("two")
+    assert chat.fork(at).info().title == "one"

@@ -1,0 +1,358 @@
+"""Proving: whoever changes the log with plain SQL is found out, at the first entry that is wrong.
+
+The triggers are dropped first, as anybody with the file can. What no chain can show without a head
+saved elsewhere, a cut or rewritten tail, is shown with one.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from dialogue import fill, shown, work
+from roocontext import Head, Plan
+from roocontext.errors import HistoryCorrupt, RooContextError
+
+COLUMNS = (
+    "kind, format, role, ts, recorded_at, message_id, client_id, model, usage, compaction_id, note,"
+    " target, size, messages_total, bytes_total, salt, content_digest, hash, details, content"
+)
+
+
+@pytest.fixture(scope="session")
+def defenceless(leg, opened):
+    """A store without triggers."""
+    with opened(*leg) as lab:
+        lab.drop_triggers()
+        yield lab
+
+
+@dataclass
+class Forger:
+    """Somebody with plain SQL, who means the session 's', and another one by 'other'."""
+
+    lab: Any
+    chat: Any
+    other: Any
+
+    def sql(self, *statements: str) -> list[Any]:
+        """Run statements past the store."""
+        names = (("'s'", self.chat.id), ("'other'", self.other.id))
+        for name, session_id in names:
+            statements = tuple(text.replace(name, f"'{session_id}'") for text in statements)
+        return self.lab.sql(*statements)
+
+
+@pytest.fixture
+def forger(defenceless):
+    """Two sessions, one with everything in it."""
+    chat = defenceless.store.create(title="t", metadata={"a": 1})
+    said = fill(chat, 6)
+    _, told = work(chat, output="long " * 60)
+    chat.commit(Plan.clear(chat.view(), [(told, 0)], "gone"))
+    chat.commit(Plan.condense(chat.view(), said[1:3], "S"))
+    chat.commit(Plan.truncate(chat.view(), said[4:5], "M"))
+    chat.rewind(to=told)
+    chat.undo()
+    fill(chat, 3)
+    return Forger(defenceless, chat, defenceless.store.create())
+
+
+@pytest.fixture
+def damaged(forger):
+    """The session that the forger is about to damage."""
+    assert forger.chat.verify().ok
+    return forger.chat
+
+
+def where(seq):
+    return f"WHERE session_id = 's' AND seq = {seq}"
+
+
+def found(chat, saved=None):
+    verification = chat.verify(saved)
+    assert not verification.ok
+    assert verification.problem
+    return verification.seq
+
+
+def test_a_sound_session(chat):
+    fill(chat, 3)
+    assert chat.verify().head == chat.head()
+    assert chat.verify().entries == 3
+    told = []
+    assert chat.verify(progress=lambda done, total: told.append((done, total))).ok
+    assert told == [(3, 3)]
+    assert chat.rebuild() == 0
+
+
+def test_a_saved_head_is_found_again(chat):
+    heads = [chat.head()]
+    for _ in range(4):
+        fill(chat, 1)
+        heads.append(Head.from_json(chat.head().to_json()))
+    chat.rewind(to=1)
+    assert all(chat.verify(head).ok for head in heads)
+    assert found(chat, replace(heads[2], hash="00" * 32)) == 2
+    with pytest.raises(HistoryCorrupt):
+        chat.verify(replace(heads[2], session_id="another"))
+
+
+CHANGES = {
+    "content": "content = '\"forged\"'",
+    "content of the same size": "content = replace(content, 'word', 'ward')",
+    "content taken away": "content = NULL",
+    "role": "role = 'assistant'",
+    "a time": "recorded_at = recorded_at + 1",
+    "the agent's time": "ts = 5",
+    "a message id": "message_id = 'm'",
+    "a client id": "client_id = 'c'",
+    "model": "model = 'x'",
+    "usage": "usage = '{}'",
+    "format": "format = 'openai'",
+    "kind": "kind = 'summary'",
+    "kind to note": "kind = 'note'",
+    "note": "note = 'pin'",
+    "target": "target = 1",
+    "compaction id": "compaction_id = 'x'",
+    "size": "size = size + 1",
+    "running count": "messages_total = messages_total + 1",
+    "running size": "bytes_total = bytes_total + 1",
+    "salt": "salt = content_digest",
+    "salt taken away": "salt = NULL",
+    "digest": "content_digest = hash",
+    "digest taken away": "content_digest = NULL",
+    "hash": "hash = content_digest",
+    "details": "details = '{\"to\": 1}'",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_message_is_named(forger, damaged, change):
+    forger.sql(f"UPDATE entries SET {CHANGES[change]} {where(5)}")
+    assert found(damaged) == 5
+
+
+@pytest.mark.parametrize("kind", ["clearing", "summary", "marker", "rewind"])
+def test_changed_details_are_named(forger, damaged, kind):
+    seq = next(entry.seq for entry in damaged.audit() if entry.kind == kind)
+    for details in ("{}", "nonsense", "[]", '{"to": 99}', '{"hides": [[99, 100]]}'):
+        forger.sql(f"UPDATE entries SET details = '{details}' {where(seq)}")
+        assert found(damaged) == seq
+
+
+def test_a_redaction_that_nobody_wrote(forger, damaged):
+    forger.sql(f"UPDATE entries SET content = '\"[redacted]\"', salt = NULL {where(5)}")
+    assert found(damaged) == 5
+
+
+def test_a_skeleton_that_was_changed(forger, damaged):
+    damaged.redact(5)
+    assert damaged.verify().ok
+    forger.sql(f"UPDATE entries SET content = '\"[other]\"' {where(5)}")
+    assert found(damaged) == 5
+
+
+def test_a_deleted_entry_is_named(forger, damaged):
+    forger.sql(f"DELETE FROM entries {where(5)}")
+    assert found(damaged) == 5
+
+
+def test_the_first_entry_deleted(forger, damaged):
+    forger.sql(f"DELETE FROM entries {where(1)}")
+    assert found(damaged) == 1
+
+
+def move(forger, old, new):
+    forger.sql(f"UPDATE entries SET seq = {new} {where(old)}")
+
+
+def test_two_swapped_entries_are_named(forger, damaged):
+    move(forger, 4, -1)
+    move(forger, 5, 4)
+    move(forger, -1, 5)
+    assert found(damaged) == 4
+
+
+def test_two_swapped_contents_are_named(forger, damaged):
+    rows = forger.sql(f"SELECT content FROM entries {where(4)}")
+    other = forger.sql(f"SELECT content FROM entries {where(5)}")
+    for seq, content in ((4, other), (5, rows)):
+        forger.sql(f"UPDATE entries SET content = '{content[0][0]}' {where(seq)}")
+    assert found(damaged) == 4
+
+
+def test_a_moved_entry_is_named(forger, damaged):
+    last = damaged.head().seq
+    move(forger, 4, last + 5)
+    assert found(damaged) == 4
+
+
+def test_an_inserted_entry_is_named(forger, damaged):
+    last = damaged.head().seq
+    for seq in range(last, 4, -1):
+        move(forger, seq, seq + 1)
+    forger.sql(
+        f"INSERT INTO entries (session_id, seq, {COLUMNS})"
+        f" SELECT 's', 5, {COLUMNS} FROM entries {where(4)}",
+        f"UPDATE sessions SET last_seq = {last + 1} WHERE session_id = 's'",
+    )
+    assert found(damaged) == 5
+
+
+def test_an_entry_behind_the_last_is_named(forger, damaged):
+    last = damaged.head().seq
+    forger.sql(
+        f"INSERT INTO entries (session_id, seq, {COLUMNS})"
+        f" SELECT 's', {last + 1}, {COLUMNS} FROM entries {where(last)}"
+    )
+    assert found(damaged) == last + 1
+
+
+def test_an_entry_of_another_session(forger, damaged):
+    fill(forger.other, 8)
+    forger.sql(
+        f"DELETE FROM entries {where(5)}",
+        f"INSERT INTO entries (session_id, seq, {COLUMNS})"
+        f" SELECT 's', seq, {COLUMNS} FROM entries WHERE session_id = 'other' AND seq = 5",
+    )
+    assert found(damaged) == 5
+
+
+STANDINGS = ("last_seq", "head_seq", "messages", "bytes")
+
+
+@pytest.mark.parametrize("name", STANDINGS)
+def test_a_session_that_says_something_else_than_its_log(forger, damaged, name):
+    forger.sql(f"UPDATE sessions SET {name} = {name} + 1 WHERE session_id = 's'")
+    assert not damaged.verify().ok
+
+
+def test_another_last_hash(forger, damaged):
+    forger.sql(
+        "UPDATE sessions SET last_hash = (SELECT content_digest FROM entries WHERE session_id ="
+        " 's' AND seq = 3) WHERE session_id = 's'"
+    )
+    assert not damaged.verify().ok
+
+
+SPANS = {
+    "a tag": "UPDATE spans SET condense_parent = 12 WHERE session_id = 's' AND lo = 1",
+    "another tag": "UPDATE spans SET truncation_parent = 99 WHERE session_id = 's' AND lo = 7",
+    "a tag taken away": "UPDATE spans SET condense_parent = NULL WHERE session_id = 's'",
+    "a rewind": "UPDATE spans SET rewound_by = 14 WHERE session_id = 's' AND lo = 1",
+    "a place": "UPDATE spans SET position = position + 1 WHERE session_id = 's' AND lo = 1",
+    "an end": "UPDATE spans SET hi = hi + 1 WHERE session_id = 's' AND lo = 1",
+    "none": "DELETE FROM spans WHERE session_id = 's'",
+    "the last": "DELETE FROM spans WHERE session_id = 's' AND hi > 1000000",
+    "one more": "INSERT INTO spans VALUES ('s', 99999, 99999, 0, NULL, NULL, NULL)",
+    "a cleared block": "DELETE FROM clearings WHERE session_id = 's'",
+    "another block": "UPDATE clearings SET block = 1 WHERE session_id = 's'",
+    "another clearing": "UPDATE clearings SET cleared_by = 1 WHERE session_id = 's'",
+    "a placeholder": "UPDATE clearings SET placeholder = 'forged' WHERE session_id = 's'",
+    "one more clearing": "INSERT INTO clearings VALUES ('s', 3, 0, 11, 'forged')",
+}
+
+
+@pytest.mark.parametrize("damage", SPANS)
+def test_a_changed_cache_is_told_and_rebuilt(forger, damaged, damage):
+    view, head = damaged.view(), damaged.head()
+    forger.sql(SPANS[damage])
+    verification = damaged.verify()
+    assert (verification.ok, verification.seq) == (False, None)
+    assert "rebuild" in verification.problem
+    assert damaged.rebuild() > 0
+    assert damaged.verify().ok
+    assert damaged.view() == view
+    assert damaged.head() == head
+    assert damaged.rebuild() == 0
+
+
+def cut(forger, seq):
+    """Cut the tail off, and make the session and its caches agree, as a careful forger would."""
+    forger.sql(
+        f"DELETE FROM entries WHERE session_id = 's' AND seq > {seq}",
+        "UPDATE sessions SET (last_seq, last_hash, head_seq, messages, bytes) ="
+        f" (SELECT seq, hash, seq, messages_total, bytes_total FROM entries {where(seq)})"
+        " WHERE session_id = 's'",
+    )
+
+
+def test_a_cut_tail_is_seen_with_a_saved_head_only(forger, damaged):
+    early, late = 6, damaged.head()
+    cut(forger, early)
+    damaged.rebuild()
+    assert damaged.verify().ok
+    assert damaged.verify(damaged.head()).ok
+    assert found(damaged, late) == early + 1
+    assert shown(damaged) == [3, 4, 5, 6]
+
+
+def test_a_rewritten_tail_is_seen_with_a_saved_head(forger, damaged):
+    saved = damaged.head()
+    cut(forger, 6)
+    damaged.rebuild()
+    fill(damaged, saved.seq)
+    assert damaged.verify().ok
+    assert found(damaged, saved) == saved.seq
+
+
+def test_a_session_that_was_swapped_whole_is_seen_with_a_saved_head(forger, damaged):
+    saved = damaged.head()
+    fill(forger.other, saved.seq)
+    for table in ("entries", "spans", "clearings", "sessions"):
+        forger.sql(
+            f"DELETE FROM {table} WHERE session_id = 's'",
+            f"UPDATE {table} SET session_id = 's' WHERE session_id = 'other'",
+        )
+    assert damaged.verify().ok
+    assert found(damaged, saved) == saved.seq
+
+
+def test_a_damaged_log_is_a_typed_error_when_it_is_read(forger, damaged):
+    seq = next(entry.seq for entry in damaged.audit() if entry.kind == "summary")
+    forger.sql(f"UPDATE entries SET details = 'nonsense' {where(seq)}")
+    for ask in (
+        lambda: damaged.view(as_of=seq),
+        lambda: list(damaged.audit()),
+        lambda: damaged.rewind(to=3),
+        damaged.rebuild,
+        damaged.fork,
+        lambda: damaged.diff(1),
+    ):
+        with pytest.raises(HistoryCorrupt):
+            ask()
+
+
+def test_damaged_content_is_a_typed_error_when_it_is_read(forger, damaged):
+    forger.sql(f"UPDATE entries SET content = '[\"a secret' {where(3)}")
+    for ask in (damaged.view, lambda: list(damaged.audit()), lambda: damaged.message(3)):
+        with pytest.raises(RooContextError) as caught:
+            ask()
+        assert "secret" not in str(caught.value)
+    assert found(damaged) == 3
+
+
+def test_the_log_defends_itself(lab):
+    chat = lab.store.create("s")
+    fill(chat, 3)
+    before = chat.verify()
+    statements = [
+        f"UPDATE entries SET content = '1' {where(1)}",
+        f"UPDATE entries SET content = '1', salt = NULL {where(1)}",
+        f"UPDATE entries SET recorded_at = 1 {where(1)}",
+        f"DELETE FROM entries {where(1)}",
+        "DELETE FROM entries",
+        "DELETE FROM sessions",
+    ]
+    if lab.engine != "postgres":
+        columns = COLUMNS.replace("content_digest", "zeroblob(32)")
+        statements += [
+            f"REPLACE INTO entries SELECT session_id, seq, {columns} FROM entries {where(1)}",
+            "REPLACE INTO sessions SELECT * FROM sessions",
+        ]
+    for statement in statements:
+        with pytest.raises(Exception, match=r"append-only|never deleted"):
+            lab.sql(statement)
+    assert chat.verify() == before
+    assert before.ok

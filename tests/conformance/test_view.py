@@ -1,0 +1,189 @@
+"""The view: its order, its past, its pages, and cleared outputs."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from dialogue import fill, seqs, shown, work
+from roocontext import NewMessage, Plan
+from roocontext.errors import InvalidMessage, InvalidOption, MessageNotFound
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def at(ms):
+    return EPOCH + timedelta(milliseconds=ms)
+
+
+def test_a_summary_stands_where_the_hidden_rows_were(chat):
+    said = fill(chat, 6)
+    summary = chat.commit(Plan.condense(chat.view(), said[1:3], "S")).seq
+    assert shown(chat) == [1, summary, 4, 5, 6]
+    marker = chat.commit(Plan.truncate(chat.view(), [4, 5], "M")).seq
+    assert shown(chat) == [1, summary, marker, 6]
+    chat.append("user", "next")
+    assert shown(chat) == [1, summary, marker, 6, marker + 1]
+
+
+def test_a_note_before_an_insertion_leaves_the_order(chat):
+    fill(chat, 2)
+    chat.rename("between")
+    fill(chat, 3)
+    summary = chat.commit(Plan.condense(chat.view(), [1, 2], "S")).seq
+    assert shown(chat) == [summary, 4, 5, 6]
+
+
+def test_at_the_end_it_stands_at_its_own_place(chat):
+    fill(chat, 4)
+    summary = chat.commit(Plan.condense(chat.view(), [1, 2], "S", at_end=True)).seq
+    assert shown(chat) == [3, 4, summary]
+
+
+def test_the_view_of_a_past_seq_does_not_change(chat):
+    fill(chat, 5)
+    views = [chat.view(as_of=seq) for seq in range(6)]
+    chat.commit(Plan.condense(chat.view(), [1, 2, 3], "S"))
+    chat.rewind(to=2)
+    fill(chat, 3)
+    assert [chat.view(as_of=seq) for seq in range(6)] == views
+    assert [seqs(view) for view in views] == [list(range(1, seq + 1)) for seq in range(6)]
+    assert [view.head_seq for view in views] == list(range(6))
+
+
+def test_the_head_of_a_past_seq_passes_over_notes(chat):
+    fill(chat, 2)
+    chat.rename("t")
+    view = chat.view(as_of=3)
+    assert (view.seq, view.head_seq) == (3, 2)
+
+
+def test_a_seq_that_is_not_there_yet(chat):
+    fill(chat, 2)
+    for seq in (3, 99):
+        with pytest.raises(MessageNotFound) as caught:
+            chat.view(as_of=seq)
+        assert caught.value.candidates == (0, 2)
+
+
+def test_the_view_of_a_moment_is_that_of_the_last_entry_by_then(chat, clock):
+    clock.now, clock.step = 10_000, 0
+    fill(chat, 2)
+    clock.now = 20_000
+    fill(chat, 1)
+    clock.step = 1
+    assert seqs(chat.view(as_of=at(9_999))) == []
+    assert seqs(chat.view(as_of=at(10_000))) == [1, 2]
+    assert seqs(chat.view(as_of=at(19_999))) == [1, 2]
+    assert seqs(chat.view(as_of=at(20_000))) == [1, 2, 3]
+    elsewhere = at(19_999).astimezone(timezone(timedelta(hours=9)))
+    assert chat.view(as_of=elsewhere).seq == 2
+    assert chat.view(as_of=datetime.max.replace(tzinfo=UTC)).seq == 3
+    assert chat.view(as_of=datetime.min.replace(tzinfo=UTC)).seq == 0
+
+
+def test_the_time_of_the_agent_does_not_date_a_view(chat, clock):
+    clock.now = 10_000
+    chat.append("user", "x", ts=1)
+    assert chat.view(as_of=at(9_000)).seq == 0
+
+
+def test_a_moment_needs_a_zone(chat):
+    fill(chat, 1)
+    naive = datetime(2024, 1, 1)  # noqa: DTZ001
+    for ask in (
+        lambda: chat.view(as_of=naive),
+        lambda: chat.messages(as_of=naive),
+        lambda: chat.diff(naive),
+    ):
+        with pytest.raises((InvalidMessage, InvalidOption)):
+            ask()
+
+
+def test_pages_hold_the_whole_view_in_order(chat):
+    said = fill(chat, 11)
+    summary = chat.commit(Plan.condense(chat.view(), said[2:6], "S")).seq
+    whole = chat.view()
+    assert seqs(whole)[2] == summary
+    for size in (1, 2, 3, 8, 100):
+        pages = list(chat.pages(size))
+        assert [message for page in pages for message in page.messages] == list(whole.messages)
+        assert all(len(page.messages) == size for page in pages[:-1])
+        assert {page.seq for page in pages} == {whole.seq}
+    assert list(chat.pages(3, as_of=0)) == []
+
+
+def test_a_page_follows_any_message_of_the_view(chat):
+    said = fill(chat, 8)
+    chat.commit(Plan.condense(chat.view(), said[2:5], "S"))
+    order = shown(chat)
+    for index, seq in enumerate(order):
+        assert seqs(chat.view(after=seq)) == order[index + 1 :]
+        assert seqs(chat.view(after=seq, limit=2)) == order[index + 1 : index + 3]
+    with pytest.raises(MessageNotFound):
+        chat.view(after=said[3])
+
+
+def test_pages_are_of_one_moment_whatever_happens_meanwhile(chat):
+    said = fill(chat, 9)
+    whole = chat.view()
+    pages = iter(chat.pages(2))
+    found = [*next(pages).messages]
+    chat.commit(Plan.condense(chat.view(), said[1:6], "S"))
+    found += next(pages).messages
+    chat.rewind(to=1)
+    found += next(pages).messages
+    fill(chat, 3)
+    for page in pages:
+        found += page.messages
+    assert found == list(whole.messages)
+
+
+def test_a_cleared_output_shows_its_placeholder(chat):
+    fill(chat, 1)
+    _, told = work(chat, ["t1", "t2"])
+    before = chat.view()
+    chat.commit(Plan.clear(before, [(told, 1)], "gone"))
+    message = chat.view().messages[-1]
+    assert message.cleared == (1,)
+    assert message.content == [
+        before.messages[-1].content[0],
+        {"type": "tool_result", "tool_use_id": "t2", "content": "gone"},
+    ]
+    assert chat.message(told).content == before.messages[-1].content
+    assert chat.view(as_of=told) == before
+
+
+def test_clearings_add_up_and_are_rewound(chat):
+    fill(chat, 1)
+    _, told = work(chat, ["t1", "t2"])
+    chat.commit(Plan.clear(chat.view(), [(told, 0)], "one"))
+    chat.commit(Plan.clear(chat.view(), [(told, 1)], "two"))
+    message = chat.view().messages[-1]
+    assert [block["content"] for block in message.content] == ["one", "two"]
+    assert message.cleared == (0, 1)
+    chat.rewind(to=chat.head_seq(), keep_target=False)
+    assert chat.view().messages[-1].cleared == (0,)
+    chat.rewind(to=told)
+    assert chat.view().messages[-1].cleared == ()
+    assert chat.verify().ok
+
+
+def test_companions_follow_the_summary(chat):
+    said = fill(chat, 6)
+    companions = [NewMessage("assistant", "ok"), NewMessage("user", "go on")]
+    plan = Plan.condense(chat.view(), said[:3], "S", companions=companions)
+    done = chat.commit(plan)
+    assert done.rows == (7, 8, 9)
+    assert shown(chat) == [7, 8, 9, 4, 5, 6]
+    kinds = [message.kind for message in chat.view().messages[:3]]
+    assert kinds == ["summary", "companion", "companion"]
+
+
+def test_the_message_of_a_seq(chat):
+    fill(chat, 2)
+    chat.rename("t")
+    chat.rewind(to=1)
+    assert chat.message(2).seq == 2
+    for seq in (3, 4, 5):
+        with pytest.raises(MessageNotFound):
+            chat.message(seq)

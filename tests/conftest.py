@@ -1,0 +1,153 @@
+"""Stores to test on: both interfaces, on an SQLite file, in memory, and on PostgreSQL.
+
+Opening a store costs more than most tests, so that those which only need a session share one
+store for each leg; a test that damages its store, or lists all sessions, opens its own.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import servers
+from driving import Driven
+from roocontext import Store
+from sources import CountedIds, SetClock
+
+ENGINES = ("file", "memory", "postgres")
+INTERFACES = ("sync", "async")
+LEGS = [(engine, interface) for engine in ENGINES for interface in INTERFACES]
+
+
+@dataclass
+class Lab:
+    """An open store, and what a test needs to foresee and to disturb it."""
+
+    engine: str
+    interface: str
+    url: str
+    store: Any
+    clock: SetClock
+    ids: CountedIds
+
+    @property
+    def database(self) -> Any:
+        """What the store runs its statements on."""
+        store = self.store.target._store if self.interface == "async" else self.store
+        return store._database
+
+    def sql(self, *statements: str) -> list[Any]:
+        """Run plain SQL past the store; the rows of the last statement."""
+
+        def run(tx: Any) -> list[Any]:
+            for statement in statements:
+                cursor = tx.connection.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
+        return self.database.single(run)
+
+    def drop_triggers(self) -> None:
+        """Take away what keeps the log append-only, as somebody with the file can."""
+        if self.engine == "postgres":
+            for table in ("entries", "sessions"):
+                self.sql(f"ALTER TABLE {table} DISABLE TRIGGER USER")
+            return
+        for (name,) in self.sql("SELECT name FROM sqlite_master WHERE type = 'trigger'"):
+            self.sql(f"DROP TRIGGER {name}")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[servers.Postgres]:
+    """A PostgreSQL server."""
+    with servers.running() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres: servers.Postgres) -> Iterator[str]:
+    """A PostgreSQL database of the test's own that holds an empty store."""
+    url = postgres.fresh()
+    yield url
+    postgres.drop(url)
+
+
+@pytest.fixture(scope="session")
+def opened(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Any]:
+    """Opens a Lab on a database of its own: `with opened(engine, interface) as lab`."""
+
+    @contextmanager
+    def open_lab(engine: str, interface: str, **options: Any) -> Iterator[Lab]:
+        with ExitStack() as stack:
+            url = _new_url(engine, request, tmp_path_factory.mktemp("store"), stack)
+            clock, ids = SetClock(), CountedIds()
+            options = {"durability": "normal", "clock": clock, "ids": ids, **options}
+            if interface == "async":
+                runner = stack.enter_context(asyncio.Runner())
+                store: Any = Driven.open(runner, url, **options)
+            else:
+                store = Store.open(url, **options)
+            stack.callback(store.close)
+            yield Lab(engine, interface, url, store, clock, ids)
+
+    return open_lab
+
+
+def _new_url(engine: str, request: pytest.FixtureRequest, folder: Path, stack: ExitStack) -> str:
+    if engine == "memory":
+        return ":memory:"
+    if engine == "file":
+        return str(folder / "store.db")
+    server = request.getfixturevalue("postgres")
+    url = server.fresh()
+    stack.callback(server.drop, url)
+    return str(url)
+
+
+@pytest.fixture(scope="session", params=LEGS, ids="-".join)
+def leg(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """An engine and an interface."""
+    return request.param
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    """An engine, for what has nothing to do with the interface."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def shared(leg: tuple[str, str], opened: Callable[..., Any]) -> Iterator[Lab]:
+    """The store that the tests of a leg share."""
+    with opened(*leg) as lab:
+        yield lab
+
+
+@pytest.fixture
+def lab(leg: tuple[str, str], opened: Callable[..., Any]) -> Iterator[Lab]:
+    """A store of the test's own."""
+    with opened(*leg) as made:
+        yield made
+
+
+@pytest.fixture
+def store(shared: Lab) -> Any:
+    """A Store, or an AsyncStore that is driven like one; other tests' sessions are in it."""
+    return shared.store
+
+
+@pytest.fixture
+def clock(shared: Lab) -> SetClock:
+    """The clock of `store`."""
+    return shared.clock
+
+
+@pytest.fixture
+def chat(store: Any) -> Any:
+    """A new session of `store`."""
+    return store.create()

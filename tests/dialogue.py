@@ -1,0 +1,49 @@
+"""Small words for what tests say again and again."""
+
+from collections.abc import Sequence
+from typing import Any
+
+WORDS = "a word or two that take some room " * 4
+
+
+def fill(chat: Any, count: int) -> list[int]:
+    """Append messages, user and assistant by turns; their seqs."""
+    roles = ("user", "assistant")
+    return [chat.append(roles[n % 2], f"message {n} {WORDS}").seq for n in range(count)]
+
+
+def seqs(source: Any) -> list[int]:
+    """The seqs of a view or of a list of messages or entries."""
+    return [item.seq for item in getattr(source, "messages", source)]
+
+
+def shown(chat: Any) -> list[int]:
+    """The seqs that the model sees now."""
+    return seqs(chat.view())
+
+
+def text(said: str) -> dict[str, Any]:
+    """A block of text."""
+    return {"type": "text", "text": said}
+
+
+def call(tool_id: str) -> dict[str, Any]:
+    """A tool call."""
+    return {"type": "tool_use", "id": tool_id, "name": "run", "input": {"command": "ls"}}
+
+
+def result(tool_id: str, output: Any = WORDS) -> dict[str, Any]:
+    """The output of a tool."""
+    return {"type": "tool_result", "tool_use_id": tool_id, "content": output}
+
+
+def work(chat: Any, tool_ids: Sequence[str] = ("t1",), output: Any = WORDS) -> tuple[int, int]:
+    """A message that calls tools, and one with the results; their seqs."""
+    asked = chat.append("assistant", [text("let me see"), *map(call, tool_ids)])
+    told = chat.append("user", [result(tool_id, output) for tool_id in tool_ids])
+    return asked.seq, told.seq
+
+
+def state(chat: Any) -> tuple[Any, ...]:
+    """Everything that a refused operation must leave as it was."""
+    return chat.head(), chat.head_seq(), chat.view(), chat.info(), chat.stats(), chat.pins()

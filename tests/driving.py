@@ -1,0 +1,53 @@
+"""One test for both interfaces: an AsyncStore that is driven from synchronous code.
+
+What a test calls on a `Driven` runs on an event loop, one call after the other. Async iterators
+become lazy ordinary ones, so that a test may write between two pages.
+"""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from roocontext import AsyncSession, AsyncStore
+
+
+class Driven:
+    """An AsyncStore or AsyncSession with the methods of a Store or Session."""
+
+    def __init__(self, target: Any, runner: asyncio.Runner) -> None:
+        self.target = target
+        self._runner = runner
+
+    @classmethod
+    def open(cls, runner: asyncio.Runner, url: Any, **options: Any) -> "Driven":
+        """Open a store on this loop."""
+        return cls(runner.run(AsyncStore.open(url, **options)), runner)
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.target, name)
+        return self._driven(value) if callable(value) else value
+
+    def __repr__(self) -> str:
+        return f"Driven({self.target!r})"
+
+    def _driven(self, method: Any) -> Any:
+        def call(*args: Any, **options: Any) -> Any:
+            result = method(*args, **options)
+            if inspect.isasyncgen(result):
+                return self._pulled(result)
+            result = self._runner.run(result)
+            if isinstance(result, (AsyncSession, AsyncStore)):
+                return Driven(result, self._runner)
+            return result
+
+        return call
+
+    def _pulled(self, source: AsyncIterator[Any]) -> Iterator[Any]:
+        end = object()
+
+        async def pull() -> Any:
+            return await anext(source, end)
+
+        while (item := self._runner.run(pull())) is not end:
+            yield item

@@ -1,0 +1,378 @@
+"""Opening: what is a store is opened, what is not is refused by name, and left as it is."""
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import make_url
+
+from migration.conftest import Raw
+from roocontext import NewMessage, Plan, Session, Store
+from roocontext.errors import (
+    ForeignDatabase,
+    RooContextError,
+    SchemaMismatch,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)
+from roocontext.store.schema import REVISION
+
+NOT_STORES: dict[str, bytes] = {
+    "text": b"Dear diary,\n" * 100,
+    "two bytes": b"SQ",
+    "half a header": b"SQLite format 3",
+    "zeros": bytes(8192),
+    "a header and noise": b"SQLite format 3\0" + bytes(range(256)) * 32,
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with nothing else in it."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    return folder
+
+
+def test_without_upgrade_nothing_is_made(folder: Path) -> None:
+    with pytest.raises(StoreUnavailable):
+        Store.open(folder / "missing.db", upgrade=False)
+    with pytest.raises(StoreUnavailable):
+        Store.open(folder / "missing.db", read_only=True)
+    with pytest.raises(StoreUnavailable):
+        Store.open(folder / "no" / "such" / "folder.db")
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("options", [{"upgrade": False}, {"read_only": True}], ids=str)
+def test_an_empty_database_stays_empty(raw: Raw, options: dict[str, bool]) -> None:
+    raw.run("SELECT 1")
+    with pytest.raises(SchemaMismatch) as refused:
+        Store.open(raw.url, **options)
+    assert (refused.value.current, refused.value.wanted) == (None, REVISION)
+    assert _tables(raw) == []
+    Store.open(raw.url).close()
+    Store.open(raw.url, **options).close()
+
+
+@pytest.mark.parametrize("content", [b"", b"S"], ids=["no byte", "one byte"])
+def test_an_empty_file_becomes_a_store(folder: Path, content: bytes) -> None:
+    """To SQLite a file of a single byte is empty too."""
+    path = folder / "empty.db"
+    path.write_bytes(content)
+    for options in ({"upgrade": False}, {"read_only": True}):
+        with pytest.raises(SchemaMismatch):
+            Store.open(path, **options)
+        assert path.read_bytes() == content
+    with Store.open(path) as store:
+        assert store.create().append("user", "hello").seq == 1
+
+
+@pytest.mark.parametrize("options", [{}, {"upgrade": False}, {"read_only": True}], ids=str)
+@pytest.mark.parametrize("content", NOT_STORES.values(), ids=NOT_STORES)
+def test_a_file_that_is_no_database(folder: Path, content: bytes, options: dict[str, bool]) -> None:
+    path = folder / "other"
+    path.write_bytes(content)
+    with pytest.raises(ForeignDatabase):
+        Store.open(path, **options)
+    assert path.read_bytes() == content
+    assert list(folder.iterdir()) == [path]
+
+
+def test_a_folder_is_no_store(folder: Path) -> None:
+    for options in ({}, {"upgrade": False}, {"read_only": True}):
+        with pytest.raises(StoreUnavailable):
+            Store.open(folder, **options)
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("table", ["customers", "entries", "sessions"])
+@pytest.mark.parametrize("options", [{}, {"upgrade": False}, {"read_only": True}], ids=str)
+def test_a_foreign_file(folder: Path, table: str, options: dict[str, bool]) -> None:
+    path = folder / "foreign.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"CREATE TABLE {table} (id INTEGER)")
+    before = path.read_bytes()
+    with pytest.raises(ForeignDatabase):
+        Store.open(path, **options)
+    assert path.read_bytes() == before
+    assert list(folder.iterdir()) == [path]
+
+
+def test_a_foreign_database_on_a_server(raw: Raw) -> None:
+    """Tables beside ours are fine on a server, but for those that take our names."""
+    raw.run("CREATE TABLE sessions (id INTEGER)")
+    with pytest.raises(ForeignDatabase):
+        Store.open(raw.url)
+    assert _tables(raw) == ["sessions"]
+    raw.run("DROP TABLE sessions")
+    raw.run("CREATE TABLE customers (id INTEGER)")
+    if raw.engine == "postgres":
+        with Store.open(raw.url) as store:
+            store.create("ours")
+    else:
+        with pytest.raises(ForeignDatabase):
+            Store.open(raw.url)
+    assert "customers" in _tables(raw)
+
+
+@pytest.mark.parametrize("version", ["9999", "0002", "ffff"])
+def test_a_newer_schema_is_left_alone(raw: Raw, version: str) -> None:
+    with Store.open(raw.url) as store:
+        store.create("kept").append("user", "hello")
+    raw.run(f"UPDATE roocontext_version SET version_num = '{version}'")
+    before = raw.run("SELECT * FROM entries"), _tables(raw)
+    for options in ({}, {"upgrade": False}, {"read_only": True}):
+        with pytest.raises(SchemaMismatch) as refused:
+            Store.open(raw.url, **options)
+        assert (refused.value.current, refused.value.wanted) == (version, REVISION)
+    assert raw.run("SELECT version_num FROM roocontext_version") == [(version,)]
+    assert (raw.run("SELECT * FROM entries"), _tables(raw)) == before
+    raw.run(f"UPDATE roocontext_version SET version_num = '{REVISION}'")
+    with Store.open(raw.url) as store:
+        assert store.session("kept").verify().ok
+
+
+def test_a_newer_file_keeps_its_bytes(folder: Path) -> None:
+    path = folder / "newer.db"
+    Store.open(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE roocontext_version SET version_num = '9999'")
+        connection.commit()
+    before = path.read_bytes()
+    with pytest.raises(SchemaMismatch):
+        Store.open(path)
+    assert path.read_bytes() == before
+
+
+def test_a_version_that_never_was(raw: Raw) -> None:
+    Store.open(raw.url).close()
+    raw.run("UPDATE roocontext_version SET version_num = '0000'")
+    with pytest.raises(SchemaMismatch):
+        Store.open(raw.url)
+    assert raw.run("SELECT version_num FROM roocontext_version") == [("0000",)]
+
+
+def test_a_damaged_file_is_refused_by_name(folder: Path) -> None:
+    path = folder / "damaged.db"
+    with Store.open(path) as store:
+        chat = store.create("long")
+        chat.append_many([{"role": "user", "content": "x" * 3_000}] * 100)
+    whole = path.read_bytes()
+    for damaged in (whole[: len(whole) // 2], whole[:8192] + bytes(16_384) + whole[24_576:]):
+        path.write_bytes(damaged)
+        with pytest.raises(RooContextError):
+            _read_everything(path)
+        assert path.read_bytes() == damaged
+
+
+def _read_everything(path: Path) -> None:
+    with Store.open(path) as store:
+        chat = store.session("long")
+        if not chat.verify().ok:
+            raise RooContextError("verify() tells")
+        chat.view()
+
+
+def test_new_files_belong_to_their_owner(folder: Path) -> None:
+    before = os.umask(0)
+    try:
+        with Store.open(folder / "mine.db") as store:
+            store.create().append("user", "hello")
+            modes = {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
+    finally:
+        os.umask(before)
+    assert modes == dict.fromkeys(("mine.db", "mine.db-wal", "mine.db-shm"), 0o600)
+
+
+def test_a_path_may_look_like_anything(folder: Path) -> None:
+    for name in ("a?mode=ro", "a#b", "a%20b", "a b", "ä.db", "a'b\"c"):
+        with Store.open(folder / name) as store:
+            store.create("one").append("user", "hello")
+        assert (folder / name).stat().st_size
+        with Store.open(folder / name, read_only=True) as store:
+            assert len(store.session("one").view().messages) == 1
+
+
+# Read-only
+
+WRITES: dict[str, Callable[[Store, Session], Any]] = {
+    "create": lambda store, _: store.create("new"),
+    "append": lambda _, chat: chat.append("user", "no"),
+    "append_many": lambda _, chat: chat.append_many([NewMessage("user", "no")] * 2),
+    "commit": lambda _, chat: chat.commit(Plan.condense(chat.view(), [1, 2, 3, 4], "short")),
+    "rewind": lambda _, chat: chat.rewind(1),
+    "undo": lambda _, chat: chat.undo(),
+    "pin": lambda _, chat: chat.pin(1),
+    "rename": lambda _, chat: chat.rename("no"),
+    "fork": lambda _, chat: chat.fork(2, session_id="new"),
+    "redact": lambda _, chat: chat.redact(1),
+    "purge": lambda store, chat: store.purge(chat.id),
+    "rebuild": lambda _, chat: chat.rebuild(),
+}
+
+
+@pytest.fixture(params=["file", "postgres", "postgres session", "postgres role"])
+def only_readable(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[tuple[Any, dict[str, bool]]]:
+    """A store that can be read but not written, by an option or because the server says so."""
+    if request.param == "file":
+        url: Any = str(tmp_path / "store.db")
+        _fill(url)
+        yield url, {"read_only": True}
+        return
+    url = request.getfixturevalue("postgres_url")
+    _fill(url)
+    if request.param == "postgres":
+        yield url, {"read_only": True}
+    elif request.param == "postgres session":
+        yield _with_option(url, "default_transaction_read_only=on"), {}
+    else:
+        with _Reader(url) as role:
+            yield _with_option(url, f"role={role}"), {}
+
+
+def test_a_store_that_can_only_be_read(only_readable: tuple[Any, dict[str, bool]]) -> None:
+    url, options = only_readable
+    with Store.open(url, **options) as store:
+        chat = store.session("old")
+        before = chat.view(), list(chat.audit()), chat.head(), store.sessions()
+        assert chat.verify().ok
+        assert chat.commit(Plan.condense(before[0], [1, 2, 3, 4], "short"), dry_run=True)
+        for name, write in WRITES.items():
+            with pytest.raises(StoreReadOnly) as refused:
+                write(store, chat)
+            assert not refused.value.outcome_unknown, name
+        assert (chat.view(), list(chat.audit()), chat.head(), store.sessions()) == before
+
+
+def _fill(url: str) -> None:
+    with Store.open(url) as store:
+        chat = store.create("old")
+        chat.append_many([{"role": "user", "content": f"{i} " * 20} for i in range(6)])
+        chat.rewind(5)
+
+
+def _with_option(url: str, setting: str) -> Any:
+    return make_url(url).update_query_dict({"options": f"-c {setting}"})
+
+
+class _Reader:
+    """A role that may read the store and nothing else."""
+
+    def __init__(self, url: str) -> None:
+        import psycopg  # noqa: PLC0415
+
+        self._admin = psycopg.connect(url, autocommit=True)
+        self._name = f"reader_{make_url(url).database}"
+
+    def __enter__(self) -> str:
+        self._admin.execute(f"CREATE ROLE {self._name}")
+        self._admin.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {self._name}")
+        return self._name
+
+    def __exit__(self, *_: object) -> None:
+        self._admin.execute(f"DROP OWNED BY {self._name}")
+        self._admin.execute(f"DROP ROLE {self._name}")
+        self._admin.close()
+
+
+# No room
+
+ENTRIES = 20
+
+
+class _Disk:
+    """Room for the files of SQLite, as far as its connections are concerned."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._connect = sqlite3.connect
+        self._connections: list[sqlite3.Connection] = []
+        self._pages = 1 << 30
+        monkeypatch.setattr(sqlite3, "connect", self._connected)
+
+    def leave(self, pages: int) -> None:
+        """From now on a file may have so many pages, or as many as it has."""
+        self._pages = pages
+        for connection in self._connections:
+            with suppress(sqlite3.ProgrammingError):  # closed meanwhile
+                connection.execute(f"PRAGMA max_page_count = {pages}")
+
+    def _connected(self, *args: Any, **options: Any) -> sqlite3.Connection:
+        connection = self._connect(*args, **options)
+        connection.execute(f"PRAGMA max_page_count = {self._pages}")
+        self._connections.append(connection)
+        return connection
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> _Disk:
+    """A disk that can be full."""
+    return _Disk(monkeypatch)
+
+
+BIG = "x" * 100_000
+TOO_BIG: dict[str, Callable[[Session], Any]] = {
+    "append": lambda chat: chat.append("user", BIG),
+    "append_many": lambda chat: chat.append_many([NewMessage("user", BIG)] * 3),
+    "commit": lambda chat: chat.commit(
+        Plan.condense(
+            chat.view(),
+            [m.seq for m in chat.view().messages[:ENTRIES]],
+            "short",
+            companions=[NewMessage("assistant", "y" * 10_000)],
+        )
+    ),
+    "fork": lambda chat: chat.fork(),
+    "note": lambda chat: chat.describe({"much": BIG}),
+}
+
+
+@pytest.mark.parametrize("path", ["file", ":memory:"])
+@pytest.mark.parametrize("operation", TOO_BIG.values(), ids=TOO_BIG)
+def test_no_room(
+    operation: Callable[[Session], Any], path: str, disk: _Disk, tmp_path: Path
+) -> None:
+    with Store.open(path if path == ":memory:" else tmp_path / path) as store:
+        chat = store.create("full")
+        chat.append_many([NewMessage("user", f"{i} " * 500) for i in range(ENTRIES)])
+        before = chat.view(), list(chat.audit()), chat.head(), store.sessions()
+        disk.leave(1)
+        with pytest.raises(StoreFull) as refused:
+            operation(chat)
+        assert not refused.value.outcome_unknown
+        assert (chat.view(), list(chat.audit()), chat.head(), store.sessions()) == before
+        assert chat.verify().ok
+        disk.leave(1 << 30)
+        operation(chat)
+        assert chat.append("user", "there is room again").new
+        assert chat.verify().ok
+
+
+def test_no_room_for_a_new_store(disk: _Disk, tmp_path: Path) -> None:
+    for pages in range(1, 25, 3):
+        disk.leave(pages)
+        try:
+            Store.open(tmp_path / "new.db").close()
+        except StoreFull:
+            continue
+        assert pages > 10
+        break
+    disk.leave(1 << 30)
+    with Store.open(tmp_path / "new.db") as store:
+        assert store.create().append("user", "there is room").seq == 1
+
+
+def _tables(raw: Raw) -> list[str]:
+    query = (
+        "SELECT name FROM sqlite_master ORDER BY 1"
+        if raw.engine == "file"
+        else "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace ORDER BY 1"
+    )
+    return [row[0] for row in raw.run(query)]

@@ -1,0 +1,118 @@
+"""The schema: what migrations make is what the statements are built on, on both engines alike."""
+
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, create_engine, inspect, make_url
+
+from roocontext import Store
+from roocontext.store.migrate import check
+from roocontext.store.schema import REVISION, VERSION_TABLE, metadata
+
+MIGRATIONS = Path(__file__).parents[2] / "migrations"
+VIEWS = ["effective_history", "messages"]
+
+
+@pytest.fixture(params=["file", "postgres"])
+def connection(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """A connection of SQLAlchemy's to a new store."""
+    url = _store(request, tmp_path, request.param)
+    engine = create_engine(_for_sqlalchemy(url))
+    with engine.connect() as connection:
+        yield connection
+    engine.dispose()
+
+
+def test_the_schema_is_that_of_the_statements(connection: Connection) -> None:
+    assert check(connection) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ALTER TABLE entries ADD COLUMN extra TEXT",
+        "ALTER TABLE counts DROP COLUMN exact",
+        "DROP INDEX entries_notes",
+        "CREATE INDEX later ON spans (lo)",
+    ],
+)
+def test_a_changed_schema_shows(connection: Connection, change: str) -> None:
+    connection.exec_driver_sql(change)
+    assert check(connection)
+
+
+def test_tables_of_others_are_no_difference(connection: Connection) -> None:
+    connection.exec_driver_sql("CREATE TABLE customers (id INTEGER)")
+    assert check(connection) == []
+
+
+def test_both_engines_have_the_same_schema(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    schemas = []
+    for kind in ("file", "postgres"):
+        engine = create_engine(_for_sqlalchemy(_store(request, tmp_path, kind)))
+        with engine.connect() as connection:
+            schemas.append(_logical(connection))
+        engine.dispose()
+    assert schemas[0] == schemas[1]
+    assert set(schemas[0]["tables"]) == {*metadata.tables, VERSION_TABLE}
+    assert schemas[0]["views"] == VIEWS
+
+
+def test_the_revision_is_the_newest_migration() -> None:
+    assert ScriptDirectory(str(MIGRATIONS)).get_heads() == [REVISION]
+    with as_file(files("roocontext.migrations")) as folder:
+        config = Config()
+        config.set_main_option("script_location", str(folder))
+        assert ScriptDirectory.from_config(config).get_heads() == [REVISION]
+
+
+def test_each_key_begins_with_the_session(connection: Connection) -> None:
+    """What makes it possible to spread sessions over many servers."""
+    inspector = inspect(connection)
+    for table in metadata.tables:
+        assert inspector.get_pk_constraint(table)["constrained_columns"][0] == "session_id"
+        assert inspector.get_foreign_keys(table) == []
+        for index in inspector.get_indexes(table):
+            assert not index["unique"] or index["column_names"][0] == "session_id"
+
+
+def _store(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> str:
+    if kind == "postgres":
+        return str(request.getfixturevalue("postgres_url"))
+    path = tmp_path / "schema.db"
+    Store.open(path).close()
+    return f"sqlite:///{path}"
+
+
+def _for_sqlalchemy(url: str) -> Any:
+    parsed = make_url(url)
+    return parsed if parsed.drivername == "sqlite" else parsed.set(drivername="postgresql+psycopg")
+
+
+def _logical(connection: Connection) -> dict[str, Any]:
+    inspector = inspect(connection)
+    return {
+        "tables": {table: _table(inspector, table) for table in inspector.get_table_names()},
+        "views": sorted(inspector.get_view_names()),
+        "columns of views": {
+            view: [column["name"] for column in inspector.get_columns(view)] for view in VIEWS
+        },
+    }
+
+
+def _table(inspector: Any, table: str) -> dict[str, Any]:
+    return {
+        "columns": [
+            (column["name"], type(column["type"].as_generic()).__name__, column["nullable"])
+            for column in inspector.get_columns(table)
+        ],
+        "key": inspector.get_pk_constraint(table)["constrained_columns"],
+        "indexes": sorted(
+            (index["name"], tuple(index["column_names"]), bool(index["unique"]))
+            for index in inspector.get_indexes(table)
+        ),
+    }

@@ -1,0 +1,125 @@
+"""The views for plain SQL say what the library says: the same rows, in the same order."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from migration.conftest import Raw
+from migration.histories import HISTORIES, make_all
+from roocontext import Store
+from roocontext.log.encoding import decode, encode
+
+SESSIONS = [*HISTORIES, "forked-fork"]
+
+
+@pytest.fixture
+def store(raw: Raw) -> Iterator[Store]:
+    """A store with a session of each history."""
+    with Store.open(raw.url) as store:
+        make_all(store)
+        yield store
+
+
+def test_effective_history(raw: Raw, store: Store) -> None:
+    for name in SESSIONS:
+        rows = raw.run(
+            "SELECT seq, kind, role, format, ts, recorded_at, message_id, content, cleared_blocks"
+            f" FROM effective_history WHERE session_id = '{name}'"
+        )
+        view = store.session(name).view()
+        assert len(rows) == len(view.messages), name
+        for row, message in zip(rows, view.messages, strict=True):
+            *fields, content, cleared = row
+            assert fields == [
+                message.seq,
+                message.kind,
+                message.role,
+                message.format,
+                message.ts,
+                message.recorded_at,
+                message.message_id,
+            ], name
+            assert cleared == (",".join(map(str, message.cleared)) or None)
+            stored = store.session(name).message(message.seq).content
+            assert content == encode(stored)
+            assert decode(content) == stored
+            assert (stored == message.content) is (cleared is None)
+
+
+def test_effective_history_of_all_sessions(raw: Raw, store: Store) -> None:
+    rows = raw.run("SELECT session_id, seq FROM effective_history")
+    by_session: dict[str, list[int]] = {}
+    for session, seq in rows:
+        by_session.setdefault(session, []).append(seq)
+    views = {name: [m.seq for m in store.session(name).view().messages] for name in SESSIONS}
+    assert by_session == {name: seqs for name, seqs in views.items() if seqs}
+
+
+def test_effective_history_gives_the_ids_of_summaries_and_markers(raw: Raw, store: Store) -> None:
+    for name in SESSIONS:
+        rows = raw.run(
+            f"SELECT condense_id, truncation_id FROM effective_history WHERE session_id = '{name}'"
+        )
+        assert rows == [
+            (
+                m.compaction_id if m.kind == "summary" else None,
+                m.compaction_id if m.kind == "marker" else None,
+            )
+            for m in store.session(name).view().messages
+        ], name
+
+
+def test_messages(raw: Raw, store: Store) -> None:
+    """Every message ever written, with its tags under the names that agents know."""
+    for name in SESSIONS:
+        audit = list(store.session(name).audit())
+        ids = {entry.seq: entry.entry.compaction_id for entry in audit}
+        expected = [
+            (
+                entry.seq,
+                entry.kind,
+                ids[entry.seq] if entry.kind == "summary" else None,
+                ids.get(entry.condense_parent or 0),
+                ids[entry.seq] if entry.kind == "marker" else None,
+                ids.get(entry.truncation_parent or 0),
+                entry.kind == "summary",
+                entry.kind == "marker",
+                entry.rewound_by,
+                encode(entry.content),
+            )
+            for entry in audit
+            if entry.kind in ("message", "summary", "marker", "companion")
+        ]
+        rows = raw.run(
+            "SELECT seq, kind, condense_id, condense_parent, truncation_id, truncation_parent,"
+            " is_summary, is_marker, rewound_by, content FROM messages"
+            f" WHERE session_id = '{name}' ORDER BY seq"
+        )
+        assert rows == expected, name
+
+
+def test_the_visible_rows_of_messages_are_the_effective_history(raw: Raw, store: Store) -> None:
+    visible = raw.run(
+        "SELECT session_id, seq, position FROM messages WHERE condense_parent IS NULL"
+        " AND truncation_parent IS NULL AND rewound_by IS NULL ORDER BY session_id, position, seq"
+    )
+    assert visible == raw.run("SELECT session_id, seq, position FROM effective_history")
+    assert len({row[::2] for row in visible}) == len(visible), "no two stand at one place"
+
+
+def test_the_histories_are_worth_reading(raw: Raw, store: Store) -> None:
+    """Each kind of row and of tag is there, hidden and visible."""
+    seen: set[Any] = set()
+    for name in SESSIONS:
+        for entry in store.session(name).audit():
+            seen.add(entry.kind.value)
+            seen |= {tag for tag in ("condense_parent", "rewound_by") if getattr(entry, tag)}
+            seen |= {"truncation_parent"} if entry.truncation_parent else set()
+            seen |= {"cleared"} if entry.cleared else set()
+            seen |= {"redacted"} if entry.redacted else set()
+            seen |= {"twice hidden"} if entry.condense_parent and entry.truncation_parent else set()
+    assert seen >= {
+        *("message", "summary", "marker", "companion", "clearing", "rewind", "note"),
+        *("condense_parent", "truncation_parent", "rewound_by", "cleared", "redacted"),
+    }

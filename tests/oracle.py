@@ -1,0 +1,254 @@
+"""What a session should be after some operations, worked out naively from the fold alone.
+
+A `Model` is built from what was asked of a session and what the receipts said, never from what the
+store keeps. It is slow, and holds no decision of its own that the fold or the design does not make.
+"""
+
+import json
+from collections.abc import Sequence
+from copy import copy
+from typing import Any
+
+from roocontext.errors import InvalidPlan, RooContextError, VersionConflict
+from roocontext.log import fold
+from roocontext.log.blocks import reader
+from roocontext.log.entries import Control, Kind, Range, natural_position
+from roocontext.log.fold import Row, Tags
+from roocontext.log.pairs import partners, split
+from roocontext.log.plan import Action, Plan
+
+GAP = 1 << 32
+
+
+class Model:
+    """One session: its log as the fold sees it, and what was said."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.keys: list[object] = []
+        """Who each entry is: a fork's copies are the same ones."""
+        self.said: dict[int, tuple[str, Any]] = {}
+        self.sizes: dict[int, int] = {}
+        self.pins: list[tuple[int, int, bool]] = []
+        """The seq of each note about a pin, its target, and whether it pins."""
+        self.redacted: set[int] = set()
+        self.redactions: list[tuple[int, int]] = []
+        """The seq of each redaction's note, and its target."""
+        self._folded: tuple[int, Any] | None = None
+
+    @property
+    def last_seq(self) -> int:
+        """The last entry."""
+        return len(self.rows)
+
+    @property
+    def head_seq(self) -> int:
+        """The last fold entry."""
+        return max((row.seq for row in self.rows if row.kind is not Kind.NOTE), default=0)
+
+    # What was done
+
+    def add(
+        self, kind: Kind, control: Control | None = None, message: tuple[str, Any] | None = None
+    ) -> int:
+        """The next entry."""
+        seq = len(self.rows) + 1
+        self.rows.append(Row(seq, kind, control))
+        self.keys.append(object())
+        if message is not None:
+            self.said[seq] = message
+            self.sizes[seq] = len(json.dumps(message[1], separators=(",", ":")))
+        return seq
+
+    def commit(self, plan: Plan) -> list[int]:
+        """The entries of a plan that is not refused."""
+        first = len(self.rows) + 1
+        if plan.action is Action.CLEAR:
+            clears = tuple(sorted(plan.clears))
+            control = Control(first, Kind.CLEARING, clears=clears, placeholder=plan.placeholder)
+            return [self.add(Kind.CLEARING, control)]
+        places = self.places(plan)
+        assert places is not None
+        kinds = [plan.hider, *[Kind.COMPANION] * (len(plan.rows) - 1)]
+        for index, (kind, place, row) in enumerate(zip(kinds, places, plan.rows, strict=True)):
+            hides = plan.hides if index == 0 else ()
+            control = Control(first + index, kind, hides=hides, position=place)
+            self.add(kind, control, (row.role, row.content))
+        return list(range(first, first + len(plan.rows)))
+
+    def rewind(self, to: int) -> int:
+        """A rewind."""
+        return self.add(Kind.REWIND, Control(len(self.rows) + 1, Kind.REWIND, to=to))
+
+    def redact(self, target: int) -> None:
+        """A redaction; the first one of a message leaves only its skeleton."""
+        self.redactions.append((self.add(Kind.NOTE), target))
+        self.redacted.add(target)
+        role, content = self.said[target]
+        self.said[target] = (role, reader("anthropic").skeleton(content))
+
+    def fork(self, at: int) -> "Model":
+        """A copy up to an entry, with its own note of origin and the later redactions."""
+        made = Model()
+        made.rows, made.keys = self.rows[:at], self.keys[:at]
+        made.said = {seq: said for seq, said in self.said.items() if seq <= at}
+        made.sizes = {seq: size for seq, size in self.sizes.items() if seq <= at}
+        made.pins = [pin for pin in self.pins if pin[0] <= at]
+        made.redacted = {seq for seq in self.redacted if seq <= at}
+        made.redactions = [told for told in self.redactions if told[0] <= at]
+        made.add(Kind.NOTE)
+        for _, target in [told for told in self.redactions if told[0] > at >= told[1]]:
+            made.redactions.append((made.add(Kind.NOTE), target))
+        return made
+
+    def pin(self, target: int, *, pinned: bool) -> None:
+        """A pin, or its end."""
+        self.pins.append((self.add(Kind.NOTE), target, pinned))
+
+    @property
+    def pinned(self) -> set[int]:
+        """What is pinned: of the notes about a message the newest counts."""
+        told = {target: pinned for _, target, pinned in self.pins}
+        return {target for target, pinned in told.items() if pinned}
+
+    # What should follow
+
+    def live(self, seq: int | None = None) -> frozenset[int]:
+        """What is live right after an entry; notes and rewinds never are."""
+        return fold.live_sets(self.rows)[self.last_seq if seq is None else seq]
+
+    def tags(self) -> dict[int, Tags]:
+        """The tags of all entries that can have any."""
+        return self._now()[0]
+
+    def effective(self, seq: int | None = None) -> list[int]:
+        """The seqs of the view, in order."""
+        return self._now()[1] if seq is None else fold.effective(self.rows[:seq])
+
+    def cleared(self, seq: int | None = None) -> dict[tuple[int, int], int]:
+        """The cleared blocks, and the clearing of each."""
+        return self._now()[2] if seq is None else fold.cleared(self.rows[:seq])
+
+    def view(self, seq: int | None = None) -> list[tuple[int, str, Any]]:
+        """The view: seq, role and content of each message, with placeholders."""
+        cleared: dict[int, dict[int, int]] = {}
+        for (row, block), clearing in self.cleared(seq).items():
+            cleared.setdefault(row, {})[block] = clearing
+        return [
+            (row, self.said[row][0], self._shown(row, cleared.get(row, {})))
+            for row in self.effective(seq)
+        ]
+
+    def stats(self) -> tuple[int, ...]:
+        """Messages and bytes: all, visible, hidden, rewound."""
+        tags = self.tags()
+        rewound = {seq for seq in self.said if tags[seq].rewound_by is not None}
+        visible = {seq for seq in self.said if tags[seq] == Tags()}
+        groups = (set(self.said), visible, set(self.said) - rewound - visible, rewound)
+        return tuple(
+            total for group in groups for total in (len(group), sum(map(self.sizes.get, group)))
+        )
+
+    def judge(self, plan: Plan) -> type[RooContextError] | None:
+        """The error that a plan should be refused with, if it should be."""
+        if not plan.compat and (plan.counts is None or plan.counts.after >= plan.counts.before):
+            return InvalidPlan
+        later = [row for row in self.rows if row.seq > plan.head_seq]
+        if plan.head_seq > self.head_seq or any(row.control for row in later):
+            return VersionConflict
+        fits = self._may_clear(plan) if plan.action is Action.CLEAR else self._may_hide(plan)
+        return None if fits else InvalidPlan
+
+    def places(self, plan: Plan) -> list[int] | None:
+        """The positions of a plan's rows; None when no gap is left."""
+        first = len(self.rows) + 1
+        natural = [natural_position(first + index) for index in range(len(plan.rows))]
+        stands = {row.seq: row.position for row in self.rows}
+        hidden = self.hidden_by(plan)
+        kept = [seq for seq in self.effective() if seq not in hidden]
+        last = max((stands[seq], seq) for seq in hidden)
+        behind = [seq for seq in kept if (stands[seq], seq) > last]
+        if plan.at_end or not behind:
+            return natural
+        after = stands[behind[0]]
+        ahead = kept[: kept.index(behind[0])]
+        low = max([after - GAP, *[stands[seq] for seq in ahead[-1:]]])
+        places = []
+        for _ in plan.rows:
+            middle = (low + after) // 2
+            if not low < middle < after:
+                return None
+            places.append(middle)
+            low = middle
+        return places
+
+    def hidden_by(self, plan: Plan) -> set[int]:
+        """The live messages that a plan's ranges stand for."""
+        live = self.live()
+        return {seq for seq in _seqs(plan.hides) if seq in live and seq in self.said}
+
+    def readings(self) -> tuple[list[int], list[Any]]:
+        """The view, as its reader shows it."""
+        seqs = self.effective()
+        return seqs, [reader("anthropic").blocks(*self.said[seq]) for seq in seqs]
+
+    def bound_by_pins(self) -> set[int]:
+        """The pinned messages and their tool partners."""
+        seqs, readings = self.readings()
+        found = partners(readings)
+        others = {
+            seqs[other]
+            for index, seq in enumerate(seqs)
+            if seq in self.pinned
+            for other in found.get(index, ())
+        }
+        return self.pinned | others
+
+    def _may_hide(self, plan: Plan) -> bool:
+        tags, hidden = self.tags(), self.hidden_by(plan)
+        own = "condense_parent" if plan.action is Action.CONDENSE else "truncation_parent"
+        if any(end not in hidden for stretch in plan.hides for end in stretch):
+            return False
+        if any(getattr(tags[seq], own) is not None for seq in hidden):
+            return False
+        if hidden & self.bound_by_pins():
+            return False
+        if not plan.compat:
+            seqs, readings = self.readings()
+            away = {index for index, seq in enumerate(seqs) if seq in hidden}
+            if len(away) < len(hidden) or split(readings, away):
+                return False
+        return self.places(plan) is not None
+
+    def _may_clear(self, plan: Plan) -> bool:
+        live, seen, bound = self.live(), set(self.effective()), self.bound_by_pins()
+        return all(
+            seq in live
+            and (plan.compat or seq in seen)
+            and seq not in bound
+            and seq in self.said
+            and block in reader("anthropic").outputs(self.said[seq][1])
+            and (seq, block) not in self.cleared()
+            for seq, block in plan.clears
+        )
+
+    def _shown(self, seq: int, blocks: dict[int, int]) -> Any:
+        content = self.said[seq][1]
+        if not blocks:
+            return content
+        shown = copy(content)
+        for block, clearing in blocks.items():
+            control = self.rows[clearing - 1].control
+            assert control is not None
+            shown[block] = {**shown[block], "content": control.placeholder}
+        return shown
+
+    def _now(self) -> Any:
+        if self._folded is None or self._folded[0] != len(self.rows):
+            folded = (fold.tags(self.rows), fold.effective(self.rows), fold.cleared(self.rows))
+            self._folded = (len(self.rows), folded)
+        return self._folded[1]
+
+
+def _seqs(ranges: Sequence[Range]) -> list[int]:
+    return [seq for lo, hi in ranges for seq in range(lo, hi + 1)]

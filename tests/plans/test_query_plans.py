@@ -1,0 +1,372 @@
+"""The plans: whatever is asked of one session costs what that session shows, not what all hold.
+
+Each statement is caught as the driver gets it, with its parameters, while a store works on a long
+session among many short ones; then the database is asked how it would run it. PostgreSQL may plan
+a statement anew each time or once for all parameters, with or without statistics: in none of
+these may it read the log from end to end, or join it by hashing.
+"""
+
+import json
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psycopg
+import pytest
+
+from roocontext import Plan, Session, Store
+from roocontext.log.counting import BYTES
+from roocontext.store.view import statements
+
+LONG = 6_000
+SESSIONS = 1_500
+SHORT = 8
+
+Params = Any
+PLANNED = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
+
+
+class Caught(NamedTuple):
+    """A statement as it was given to the driver."""
+
+    operation: str
+    text: str
+    params: Params
+
+
+class Catcher:
+    """Keeps the statements of the operation that is going on."""
+
+    def __init__(self) -> None:
+        self.operation: str | None = None
+        self.caught: list[Caught] = []
+
+    def catch(self, text: str, params: Params) -> None:
+        """Keep a statement; commands that begin and end transactions have no plan."""
+        if self.operation and text.startswith(PLANNED):
+            self.caught.append(Caught(self.operation, text, params))
+
+    def of(self, operation: str) -> list[Caught]:
+        """The statements of one operation."""
+        return [caught for caught in self.caught if caught.operation == operation]
+
+
+OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
+    "view": lambda _, chat: chat.view(),
+    "page": lambda _, chat: chat.view(limit=10),
+    "view of the past": lambda _, chat: chat.view(as_of=LONG - 100),
+    "append": lambda _, chat: chat.append("user", "hello"),
+    "append with a client id": lambda _, chat: chat.append("user", "hello", client_id="one"),
+    "append again": lambda _, chat: chat.append("user", "hello", client_id="one"),
+    "append on a version": lambda _, chat: chat.append(
+        "user", "hello", expected_seq=chat.head_seq()
+    ),
+    "append_many": lambda _, chat: chat.append_many([{"role": "user", "content": "hello"}] * 3),
+    "condense": lambda _, chat: chat.commit(
+        Plan.condense(chat.view(), [m.seq for m in chat.view().messages[2:-4]], "short")
+    ),
+    "rewind": lambda _, chat: chat.rewind(LONG - 20),
+    "rewind to a message id": lambda _, chat: chat.rewind(f"m{LONG - 30}"),
+    "undo": lambda _, chat: chat.undo(),
+    "list": lambda store, _: store.sessions(),
+    "next list": lambda store, _: store.sessions(before=store.sessions(limit=5)[-1]),
+    "find": lambda store, chat: store.session(chat.id),
+    "info": lambda _, chat: chat.info(),
+    "head": lambda _, chat: chat.head(),
+    "stats": lambda _, chat: chat.stats(),
+    "message": lambda _, chat: chat.message(LONG // 2),
+    "tokens": lambda _, chat: chat.tokens(BYTES),
+    "pin": lambda _, chat: chat.pin(LONG - 40),
+    "pins": lambda _, chat: chat.pins(),
+    "rename": lambda _, chat: chat.rename("long"),
+    "diff": lambda _, chat: chat.diff(LONG - 30, LONG - 10),
+    "fork": lambda _, chat: chat.fork(5, session_id="fork"),
+    "redact": lambda _, chat: chat.redact(LONG - 50),
+    "audit": lambda _, chat: next(chat.audit_pages(10)),
+    "verify": lambda _, chat: chat.verify(),
+    "rebuild": lambda _, chat: chat.rebuild(),
+}
+
+
+def work(store: Store, catcher: Catcher) -> None:
+    """Do everything to the long session, of which the model sees little."""
+    chat = store.session("long")
+    view = chat.view(limit=LONG - 60)
+    chat.commit(Plan.condense(view, [m.seq for m in view.messages], "short"))
+    for name, operation in OPERATIONS.items():
+        catcher.operation = name
+        operation(store, chat)
+    catcher.operation = None
+
+
+ENTRY = """session_id, seq, kind, format, role, recorded_at, message_id, size, messages_total,
+    bytes_total, salt, content_digest, hash, content"""
+SESSION = """session_id, created_at, updated_at, last_seq, last_hash, head_seq, messages, bytes"""
+SPAN = "session_id, lo, hi, position"
+OPEN_END = (1 << 62) - 1
+
+
+def fill(run: Callable[[str], Any], series: str, blob: str, text: str) -> None:
+    """One long session and many short ones, past the library: their hashes do not matter here."""
+    for sessions, last, name, session in (
+        (1, LONG, "'long'", "'long'"),
+        (SESSIONS, SHORT, "'s' || n", f"'s' || ((n - 1) / {SHORT} + 1)"),
+    ):
+        every_entry = series.format(last=sessions * last)
+        every_session = series.format(last=sessions)
+        seq = f"((n - 1) % {last}) + 1"
+        run(
+            f"INSERT INTO entries ({ENTRY}) SELECT {session}, {seq}, 'message', 'anthropic',"
+            f" 'user', n, 'm' || ({seq}), 202, {seq}, 202 * ({seq}), {blob}, {blob}, {blob}, {text}"
+            f" FROM {every_entry}"
+        )
+        run(
+            f"INSERT INTO sessions ({SESSION}) SELECT {name}, n, n, {last}, {blob}, {last},"
+            f" {last}, 202 * {last} FROM {every_session}"
+        )
+        run(
+            f"INSERT INTO spans ({SPAN}) SELECT {name}, 1, {OPEN_END}, 4294967296"
+            f" FROM {every_session}"
+        )
+        run(
+            "INSERT INTO counts (session_id, counter, seq, tokens, exact)"
+            f" SELECT {session}, 'other', {seq}, 7, TRUE"
+            f" FROM {every_entry}"
+        )
+    # Of other sessions only: what is cached of the long one has to be its fold.
+    run(
+        "INSERT INTO clearings (session_id, seq, block, cleared_by, placeholder)"
+        f" SELECT 's' || n, 1, 0, 2, 'gone' FROM {series.format(last=SESSIONS)}"
+    )
+
+
+VIEWS = ("view", "page", "view of the past")
+INDEXES = {
+    "entries.client_id =": "entries_client_id",
+    "entries.message_id =": "entries_message_id",
+    "entries.note =": "entries_notes",
+    "entries.details IS NOT NULL": "entries_control",
+}
+
+
+def _expected_index(text: str) -> str | None:
+    """What finds the few rows that are wanted, however long the session is."""
+    return next((index for part, index in INDEXES.items() if part in text), None)
+
+
+def _shows_content(text: str) -> bool:
+    """Whether messages are read, which nobody may sort; the few notes may be."""
+    selected = text.split("FROM", maxsplit=1)[0]
+    return "entries.content" in selected and "entries.note =" not in text
+
+
+# SQLite
+
+
+@pytest.fixture(scope="module")
+def sqlite_work(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Catcher]:
+    """A store on an SQLite file, and what it ran."""
+    path, catcher = tmp_path_factory.mktemp("plans") / "store.db", Catcher()
+    Store.open(path).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        fill(
+            connection.execute,
+            "(WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t"
+            " WHERE n < {last}) SELECT n FROM t)",
+            "zeroblob(32)",
+            "'\"' || hex(zeroblob(100)) || '\"'",
+        )
+
+    class Recording(sqlite3.Connection):
+        def execute(self, text: str, *params: Any) -> sqlite3.Cursor:
+            catcher.catch(text, *params or ((),))
+            return super().execute(text, *params)
+
+    connect = sqlite3.connect
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite3, "connect", lambda *a, **k: connect(*a, **k, factory=Recording))
+        with Store.open(path, durability="normal") as store:
+            work(store, catcher)
+    return path, catcher
+
+
+@pytest.mark.parametrize("analyzed", [False, True], ids=["before ANALYZE", "after ANALYZE"])
+def test_sqlite_searches_and_never_scans(sqlite_work: tuple[Path, Catcher], analyzed: bool) -> None:
+    path, catcher = sqlite_work
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN")
+        if analyzed:
+            connection.execute("ANALYZE")
+        seen = set()
+        for operation, text, params in catcher.caught:
+            plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", params)]
+            for step in plan:
+                assert not re.match(r"SCAN (entries|spans|clearings|counts)", step), (
+                    operation,
+                    text,
+                    plan,
+                )
+            if _shows_content(text):
+                assert not any("TEMP B-TREE" in step for step in plan), (operation, text, plan)
+            index = _expected_index(text)
+            assert not index or any(f" {index} " in step for step in plan), (operation, text, plan)
+            seen.update(plan)
+        connection.execute("ROLLBACK")
+    used = " ".join(seen)
+    for index in ("spans_visible", *INDEXES.values()):
+        assert f"INDEX {index} " in used
+
+
+def test_sqlite_reads_a_view_by_its_spans(sqlite_work: tuple[Path, Catcher]) -> None:
+    path, catcher = sqlite_work
+    plans = []
+    with closing(sqlite3.connect(path)) as connection:
+        for _, text, params in catcher.of("view"):
+            rows = connection.execute(f"EXPLAIN QUERY PLAN {text}", params)
+            plans.append([row[3] for row in rows])
+    assert ["SEARCH spans USING INDEX spans_visible (session_id=?)"] in plans
+    key = "sqlite_autoindex_entries_1 (session_id=? AND seq>? AND seq<?)"
+    assert [f"SEARCH entries USING INDEX {key}"] in plans
+
+
+# PostgreSQL
+
+
+@pytest.fixture(scope="module")
+def postgres_work(postgres: Any) -> Iterator[tuple[psycopg.Connection, Catcher]]:
+    """A store on PostgreSQL that has no statistics yet, and what it ran."""
+    url, catcher = postgres.fresh(), Catcher()
+    execute = psycopg.Connection.execute
+
+    def recording(self: Any, text: Any, params: Any = None, **options: Any) -> Any:
+        catcher.catch(str(text), params)
+        return execute(self, text, params, **options)
+
+    with psycopg.connect(url, autocommit=True) as admin:
+        for table in ("sessions", "entries", "spans", "clearings", "counts"):
+            admin.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
+        fill(
+            admin.execute,
+            "generate_series(1, {last}) AS n",
+            "decode(repeat('00', 32), 'hex')",
+            "'\"' || repeat('0', 200) || '\"'",
+        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(psycopg.Connection, "execute", recording)
+            with Store.open(url, durability="normal") as store:
+                work(store, catcher)
+        yield admin, catcher
+    postgres.drop(url)
+
+
+@pytest.mark.parametrize("vacuumed", [False, True], ids=["before VACUUM", "after VACUUM"])
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan", "auto"])
+def test_postgres_searches_and_never_scans(
+    postgres_work: tuple[psycopg.Connection, Catcher], mode: str, vacuumed: bool
+) -> None:
+    admin, catcher = postgres_work
+    if vacuumed:
+        admin.execute("VACUUM ANALYZE")
+    admin.execute(f"SET plan_cache_mode = {mode}")
+    operations = {caught.text: caught for caught in reversed(catcher.caught)}
+    for operation, text, params in operations.values():
+        times = 10 if mode == "auto" and text.startswith("SELECT") else 0
+        plan = _explain(admin, text, params, times)
+        for node in _nodes(plan):
+            kind, table = node["Node Type"], node.get("Relation Name")
+            assert not (kind == "Seq Scan" and table in ("entries", "clearings", "counts")), (
+                text,
+                plan,
+            )
+            # What is counted is a cache: its few rows may be hashed where statistics say so.
+            if kind in ("Hash Join", "Merge Join", "Hash") and operation != "tokens":
+                assert "entries" not in _tables(node), (text, plan)
+            if vacuumed or operation in VIEWS:
+                assert not (kind == "Sort" and _shows_content(text)), (text, plan)
+        index = _expected_index(text)
+        if vacuumed and index:
+            assert index in {node.get("Index Name") for node in _nodes(plan)}, (text, plan)
+
+
+def test_postgres_appends_by_one_statement(
+    postgres_work: tuple[psycopg.Connection, Catcher],
+) -> None:
+    _, catcher = postgres_work
+    (append,) = catcher.of("append")
+    assert append.text.startswith("WITH")
+
+
+# Both
+
+
+@pytest.fixture(params=["sqlite_work", "postgres_work"])
+def catcher(request: pytest.FixtureRequest) -> Catcher:
+    """What a store ran on an engine."""
+    return request.getfixturevalue(request.param)[1]
+
+
+def test_a_list_of_sessions_is_one_query_of_one_table(catcher: Catcher) -> None:
+    (listed,) = catcher.of("list")
+    assert re.findall(r"(?:FROM|JOIN) (\w+)", listed.text) == ["sessions"]
+    assert all("entries" not in caught.text for caught in catcher.of("next list"))
+
+
+def test_what_is_not_shown_is_not_read(catcher: Catcher) -> None:
+    """Whoever wants no content asks for none: it may be many pages long."""
+    for operation in ("list", "find", "info", "head", "stats", "pins", "rewind", "undo"):
+        for caught in catcher.of(operation):
+            assert not _shows_content(caught.text), (operation, caught.text)
+
+
+def test_every_statement_of_the_view_was_caught(catcher: Catcher) -> None:
+    """The view names the statements on its path: they are those that were caught."""
+    assert set(statements()) == {"spans", "rows", "cleared", "controls"}
+    tables = {
+        table
+        for name in ("view", "view of the past")
+        for caught in catcher.of(name)
+        for table in re.findall(r"FROM (\w+)", caught.text)
+    }
+    assert tables == {"sessions", "spans", "entries", "clearings"}
+
+
+def _explain(admin: psycopg.Connection, text: str, params: Params, times: int) -> dict[str, Any]:
+    """The plan of a statement that was prepared and, if it changes nothing, run so many times."""
+    names: list[str] = []
+
+    def numbered(match: re.Match[str]) -> str:
+        if match[1] not in names:
+            names.append(match[1])
+        return f"${names.index(match[1]) + 1}"
+
+    prepared = re.sub(r"%\((\w+)\)s", numbered, text).replace("%%", "%")
+    admin.execute(f"PREPARE planned AS {prepared}")
+    try:
+        given = ", ".join(_literal(params[name]) for name in names)
+        call = f"planned({given})" if names else "planned"
+        for _ in range(times):
+            admin.execute(f"EXECUTE {call}")
+        row = admin.execute(f"EXPLAIN (FORMAT JSON) EXECUTE {call}").fetchone()
+    finally:
+        admin.execute("DEALLOCATE planned")
+    assert row is not None
+    found = row[0] if isinstance(row[0], list) else json.loads(row[0])
+    plan: dict[str, Any] = found[0]["Plan"]
+    return plan
+
+
+def _literal(value: Any) -> str:
+    return psycopg.sql.Literal(value).as_string(None)
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for part in plan.get("Plans", ()):
+        yield from _nodes(part)
+
+
+def _tables(plan: dict[str, Any]) -> set[str]:
+    return {node["Relation Name"] for node in _nodes(plan) if "Relation Name" in node}

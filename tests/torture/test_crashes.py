@@ -1,0 +1,190 @@
+"""Killed at any moment: what was acknowledged is there, and nothing is there by half.
+
+Children of the nursery are killed by SIGKILL at random moments of whatever they do. What they had
+told before, in one write each, is the only thing that they may be held to.
+"""
+
+import os
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roocontext import Store
+from torture.processes import Brood, Nursery
+
+TIMES = int(os.environ.get("ROOCONTEXT_TORTURE", "1"))
+KILLS = 20
+STEPS = 40
+LONGEST = 0.045
+SIGKILLED = -9
+
+
+@pytest.mark.parametrize("seed", range(8 * TIMES))
+def test_killed_while_it_works(nursery: Nursery, tmp_path: Path, seed: int) -> None:
+    path, chance, acknowledged = tmp_path / "store.db", random.Random(seed), _Acknowledged()
+    with Store.open(path) as store:
+        store.create("root").append_many([{"role": "user", "content": "x" * 60}] * 10)
+    job, options = "wreck", {"url": str(path), "seed": seed * 1_000}
+    begin = time.perf_counter()
+    brood = nursery.run((job, {**options, "steps": STEPS}))
+    took = time.perf_counter() - begin
+    assert brood.ends == [0]
+    acknowledged.hear(brood)
+    assert {"append", "batch", "condense", "rewind"} <= acknowledged.operations
+    for number in range(1, KILLS + 1):
+        options["seed"] = seed * 1_000 + number
+        brood = nursery.run((job, options), kill_after=chance.uniform(0, min(took, LONGEST)))
+        assert brood.ends == [SIGKILLED]
+        acknowledged.hear(brood)
+        acknowledged.check(path)
+        _check_whole(path)
+        _check_usable(path)
+
+
+@pytest.mark.parametrize("seed", range(2 * TIMES))
+def test_killed_while_it_migrates(nursery: Nursery, tmp_path: Path, seed: int) -> None:
+    chance, stages = random.Random(seed), []
+    took = _how_long_a_birth_takes(nursery, tmp_path / "measured.db")
+    for number in range(KILLS):
+        path, acknowledged = tmp_path / f"{number}.db", _Acknowledged()
+        job = ("open_new", {"url": str(path), "name": "child"})
+        brood = nursery.run(job, kill_after=chance.uniform(0, 1.3 * took))
+        assert brood.ends == [SIGKILLED]
+        acknowledged.hear(brood)
+        stages.append(len(brood.told))
+        with Store.open(path) as store:
+            made = [info.session_id for info in store.sessions()]
+            assert made == ["child"] or (made == [] and len(brood.told) < 2)
+        acknowledged.check(path)
+        _check_whole(path)
+        _check_usable(path)
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert 0 in stages, "no child was killed before its store was open"
+
+
+class _Acknowledged:
+    """All that children were told to be durable."""
+
+    def __init__(self) -> None:
+        self.operations: set[str] = set()
+        self._entries: dict[tuple[str, int], str] = {}
+        self._redacted: set[tuple[str, int]] = set()
+
+    def hear(self, brood: Brood) -> None:
+        for facts in brood.told:
+            self.operations.add(facts["op"])
+            if "redacted" in facts:
+                self._redacted.add((facts["session"], facts["redacted"]))
+            elif "hash" in facts:
+                self._entries[facts["session"], facts["seq"]] = facts["hash"]
+
+    def check(self, path: Path) -> None:
+        rows = _rows(path, "SELECT session_id, seq, hex(hash), salt IS NULL FROM entries")
+        found = {(session, seq): digest.lower() for session, seq, digest, _ in rows}
+        assert self._entries.items() <= found.items()
+        assert self._redacted <= {(session, seq) for session, seq, _, bare in rows if bare}
+
+
+def _check_whole(path: Path) -> None:
+    """Every session proves itself, and what belongs together is there wholly or not at all."""
+    with Store.open(path) as store:
+        sessions = {info.session_id: info for info in store.sessions()}
+        for session in sessions:
+            found = store.session(session).verify()
+            assert found.ok, (session, found.problem)
+    rows = _rows(
+        path,
+        "SELECT session_id, seq, kind, client_id, compaction_id, note, target, salt FROM entries",
+    )
+    assert {session for session, *_ in rows} <= set(sessions)
+    batches, compactions = defaultdict(set), defaultdict(list)
+    bare, erased, origins = set(), set(), set()
+    for session, seq, kind, client_id, compaction_id, note, target, salt in rows:
+        if client_id:
+            batch, index, size = client_id.split("/")
+            batches[session, batch, int(size)].add(int(index))
+        if compaction_id:
+            compactions[session, compaction_id].append(kind)
+        if kind in ("message", "summary", "companion") and salt is None:
+            bare.add((session, seq))
+        if note == "redaction":
+            erased.add((session, target))
+        if note == "origin":
+            origins.add(session)
+    # A fork may begin amid a batch or amid the rows of a plan: it copies entries, not operations.
+    for (session, _, size), indexes in batches.items():
+        assert indexes == set(range(size)) or session in origins
+    for (session, _), kinds in compactions.items():
+        assert kinds == ["summary", "companion"] or session in origins
+    assert bare == erased
+    assert origins == {session for session in sessions if session.startswith("f")}
+
+
+def _check_usable(path: Path) -> None:
+    with Store.open(path) as store:
+        made = store.sessions(limit=1)
+        chat = store.session(made[0].session_id) if made else store.create("later")
+        assert chat.append("user", "still here").new
+
+
+def _rows(path: Path, query: str) -> list[Any]:
+    connection = sqlite3.connect(path)
+    try:
+        return connection.execute(query).fetchall()
+    finally:
+        connection.close()
+
+
+def _how_long_a_birth_takes(nursery: Nursery, path: Path) -> float:
+    begin = time.perf_counter()
+    job = ("open_and_append", {"url": str(path), "session": "measured"})
+    assert nursery.run(job).ends == [0]
+    return time.perf_counter() - begin
+
+
+APPENDS = 100
+APPEND_UNDER_WATCH = f"""
+import os, sys
+from roocontext import Store
+with Store.open(sys.argv[1]) as store:
+    chat = store.create()
+    for number in range({APPENDS}):
+        os.write(1, b"begin\\n")
+        chat.append("user", "x" * 100)
+        os.write(1, b"receipt\\n")
+"""
+
+
+def test_a_receipt_comes_after_the_disk_has_it(tmp_path: Path) -> None:
+    """Watched from outside where that is possible, else asked of the connection."""
+    path, trace = tmp_path / "store.db", tmp_path / "trace"
+    with Store.open(path) as store, store._database.read() as tx:
+        assert tx.command("PRAGMA synchronous") == (2,)
+        assert tx.command("PRAGMA journal_mode") == ("wal",)
+    watch = ["strace", "-f", "-y", "-qq", "-e", "trace=write,fsync,fdatasync", "-o", str(trace)]
+    if not _works([*watch, "true"]):
+        return
+    command = [*watch, sys.executable, "-c", APPEND_UNDER_WATCH, str(path)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=120)
+    synced, verdicts = False, []
+    for line in trace.read_text().splitlines():
+        if '"begin\\n"' in line:
+            synced = False
+        elif "sync(" in line and "store.db-wal>" in line and line.endswith("= 0"):
+            synced = True
+        elif '"receipt\\n"' in line:
+            verdicts.append(synced)
+    assert verdicts == [True] * APPENDS
+
+
+def _works(command: list[str]) -> bool:
+    found = shutil.which(command[0])
+    return found is not None and subprocess.run(command, check=False).returncode == 0

@@ -1,0 +1,184 @@
+"""What drivers report becomes ours; their texts, which may quote content, are not passed on."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import make_url
+
+from roocontext import Store
+from roocontext.errors import (
+    ForeignDatabase,
+    HistoryCorrupt,
+    InvalidOption,
+    RooContextError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)
+from roocontext.store.database import ATTEMPTS, Database
+from roocontext.store.engines import engine_of
+from roocontext.store.faults import UniqueViolation, raise_ours, translated
+
+SECRET = "the text of a message"
+
+
+def _sqlite(code: int) -> sqlite3.Error:
+    error = sqlite3.OperationalError(SECRET)
+    error.sqlite_errorcode = code
+    error.sqlite_errorname = "SQLITE_SOMETHING"
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "unknown"),
+    [
+        (_sqlite(sqlite3.SQLITE_READONLY), StoreReadOnly, False),
+        (_sqlite(sqlite3.SQLITE_READONLY_DBMOVED), StoreReadOnly, False),
+        (_sqlite(sqlite3.SQLITE_PERM), StoreReadOnly, False),
+        (_sqlite(sqlite3.SQLITE_FULL), StoreFull, False),
+        (_sqlite(sqlite3.SQLITE_NOTADB), ForeignDatabase, False),
+        (_sqlite(sqlite3.SQLITE_CORRUPT), HistoryCorrupt, False),
+        (_sqlite(sqlite3.SQLITE_CORRUPT_INDEX), HistoryCorrupt, False),
+        (_sqlite(sqlite3.SQLITE_BUSY), StoreUnavailable, False),
+        (_sqlite(sqlite3.SQLITE_BUSY_SNAPSHOT), StoreUnavailable, False),
+        (_sqlite(sqlite3.SQLITE_CANTOPEN), StoreUnavailable, False),
+        (psycopg.errors.ReadOnlySqlTransaction(SECRET), StoreReadOnly, False),
+        (psycopg.errors.InsufficientPrivilege(SECRET), StoreReadOnly, False),
+        (psycopg.errors.DiskFull(SECRET), StoreFull, False),
+        (psycopg.errors.DataCorrupted(SECRET), HistoryCorrupt, False),
+        (psycopg.errors.IndexCorrupted(SECRET), HistoryCorrupt, False),
+        (psycopg.errors.UndefinedTable(SECRET), StoreUnavailable, False),
+        (psycopg.errors.LockNotAvailable(SECRET), StoreUnavailable, False),
+        (psycopg.errors.AdminShutdown(SECRET), StoreUnavailable, True),
+        (psycopg.errors.CrashShutdown(SECRET), StoreUnavailable, True),
+        (psycopg.errors.ConnectionFailure(SECRET), StoreUnavailable, True),
+        (psycopg.OperationalError(SECRET), StoreUnavailable, True),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_each_fault_has_its_name(
+    error: Exception, kind: type[StoreUnavailable], unknown: bool
+) -> None:
+    with pytest.raises(RooContextError) as ours:
+        raise_ours(error)
+    assert type(ours.value) is kind
+    assert ours.value.outcome_unknown is unknown
+    assert SECRET not in f"{ours.value!r} {ours.value} {ours.value.facts}"
+    assert ours.value.__suppress_context__
+
+
+@pytest.mark.parametrize(
+    "error", [_sqlite(sqlite3.SQLITE_CONSTRAINT_UNIQUE), psycopg.errors.UniqueViolation(SECRET)]
+)
+def test_a_key_that_exists(error: Exception) -> None:
+    with pytest.raises(UniqueViolation) as ours, translated():
+        raise error
+    assert SECRET not in str(ours.value)
+
+
+def test_what_is_not_the_drivers_passes() -> None:
+    with pytest.raises(KeyError), translated():
+        raise KeyError
+
+
+@pytest.mark.parametrize("url", ["mysql://localhost/x", "://", "no such scheme://x"])
+def test_what_is_no_database(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidOption):
+        Store.open(url)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_url_and_a_path_are_the_same_file(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with Store.open(path) as store:
+        store.create("one")
+    for url in (str(path), f"sqlite:///{path}", make_url(f"sqlite:///{path}")):
+        with Store.open(url, upgrade=False) as store:
+            assert store.session("one").id == "one"
+
+
+@pytest.mark.parametrize("url", [":memory:", "sqlite://", "sqlite:///:memory:"])
+def test_memory_is_nobody_elses(url: str) -> None:
+    with Store.open(url) as store, Store.open(url) as other:
+        store.create("one")
+        assert other.sessions() == []
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """A database without a schema."""
+    engine = engine_of(tmp_path / "raw.db", create=True, durability="full", read_only=False)
+    database = Database(engine)
+    yield database
+    database.close()
+
+
+def test_a_transaction_is_run_again_when_another_was_in_the_way(database: Database) -> None:
+    runs: list[int] = []
+
+    def collide_twice(tx: object) -> str:
+        runs.append(1)
+        if len(runs) < 3:
+            raise StoreUnavailable("busy", code=sqlite3.SQLITE_BUSY)
+        return "done"
+
+    assert database.write(collide_twice) == "done"
+    assert len(runs) == 3
+
+
+def test_it_is_not_run_for_ever(database: Database) -> None:
+    runs: list[int] = []
+
+    def collide(tx: object) -> None:
+        runs.append(1)
+        raise StoreUnavailable("deadlock", code="40P01")
+
+    with pytest.raises(StoreUnavailable):
+        database.write(collide)
+    assert len(runs) == ATTEMPTS
+
+
+def test_other_faults_are_not_repeated(database: Database) -> None:
+    runs: list[int] = []
+
+    def fail(tx: object) -> None:
+        runs.append(1)
+        raise StoreFull("full", code=sqlite3.SQLITE_FULL)
+
+    with pytest.raises(StoreFull):
+        database.write(fail)
+    assert len(runs) == 1
+
+
+def test_what_fails_is_taken_back_and_the_connection_serves_on(database: Database) -> None:
+    def fail(tx: object) -> None:
+        tx.command("CREATE TABLE half (id INTEGER)")
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        database.write(fail)
+    assert database.write(lambda tx: tx.command("SELECT count(*) FROM sqlite_master")) == (0,)
+
+
+def test_a_closed_store_says_so(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "store.db")
+    chat = store.create()
+    store.close()
+    store.close()
+    for call in (store.sessions, chat.view, lambda: chat.append("user", "late")):
+        with pytest.raises(StoreUnavailable):
+            call()
+
+
+def test_no_connection_is_left_open(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with Store.open(path) as store:
+        store.create().append("user", "hello")
+    assert [found.name for found in tmp_path.iterdir()] == ["store.db"]
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)

@@ -1,0 +1,170 @@
+"""Limits come from the caller, the environment, the table, the default, in this order."""
+
+import logging
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roocontext.errors import UnknownPlugin
+from roocontext.tokens import Limit, Switches, limit_for, switches
+from roocontext.tokens.limits import profiles
+
+PRECEDENCE = {
+    "gemini-2.5-pro": [
+        "GEMINI_2_5_PRO_MAX_CONTEXT_TOKENS",
+        "MODEL_MAX_CONTEXT_TOKENS",
+        "GEMINI_MAX_TOKENS",
+        "GEMINI_MAX_CONTEXT_LENGTH",
+        "MLC_MAX_CONTEXT_TOKENS",
+        "DEFAULT_MAX_TOKENS",
+        "DEFAULT_MAX_CONTEXT_LENGTH",
+    ],
+    "gpt-4o": [
+        "GPT_4O_MAX_CONTEXT_TOKENS",
+        "MODEL_MAX_CONTEXT_TOKENS",
+        "CHATGPT_MAX_TOKENS",
+        "CHATGPT_MAX_CONTEXT_LENGTH",
+        "MLC_MAX_CONTEXT_TOKENS",
+        "DEFAULT_MAX_TOKENS",
+        "DEFAULT_MAX_CONTEXT_LENGTH",
+    ],
+    "claude-opus-5": [
+        "CLAUDE_OPUS_5_MAX_CONTEXT_TOKENS",
+        "MODEL_MAX_CONTEXT_TOKENS",
+        "MLC_MAX_CONTEXT_TOKENS",
+        "DEFAULT_MAX_TOKENS",
+        "DEFAULT_MAX_CONTEXT_LENGTH",
+    ],
+}
+EVERY_NAME = sorted({name for names in PRECEDENCE.values() for name in names})
+
+
+@pytest.mark.parametrize("model", PRECEDENCE)
+def test_the_most_specific_variable_wins(model):
+    names = PRECEDENCE[model]
+    environ = {name: str(1_000 + place) for place, name in enumerate(names)}
+    for place, name in enumerate(names):
+        limit = limit_for(model, environ=environ)
+        assert (limit.context, limit.source) == (1_000 + place, name)
+        del environ[name]
+    assert limit_for(model, environ=environ).source == f"table:{model}"
+
+
+@pytest.mark.parametrize("model", PRECEDENCE)
+def test_variables_of_other_models_are_not_read(model):
+    environ = {name: "5" for name in EVERY_NAME if name not in PRECEDENCE[model]}
+    assert limit_for(model, environ=environ) == limit_for(model, environ={})
+
+
+@given(st.dictionaries(st.sampled_from(EVERY_NAME), st.integers(1, 9).map(str)))
+def test_an_override_beats_everything(environ):
+    limit = limit_for("gpt-4o", override=7, environ=environ)
+    assert limit == Limit(7, 16_384, "override")
+
+
+@pytest.mark.parametrize("value", ["x", "1e3", "1.5", "0", "-5", " ", "9" * 5_000, "\N{SNOWMAN}"])
+def test_an_invalid_value_warns_and_the_next_level_counts(value, caplog):
+    environ = {"CHATGPT_MAX_TOKENS": value, "DEFAULT_MAX_TOKENS": " 12 "}
+    with caplog.at_level(logging.WARNING, "roocontext"):
+        limit = limit_for("gpt-4o", environ=environ)
+    assert (limit.context, limit.source) == (12, "DEFAULT_MAX_TOKENS")
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "CHATGPT_MAX_TOKENS" in caplog.text
+
+
+@pytest.mark.parametrize("override", [0, -1, 1.5, "12", True])
+def test_an_invalid_override_warns_and_the_next_level_counts(override, caplog):
+    with caplog.at_level(logging.WARNING, "roocontext"):
+        limit = limit_for("gpt-4o", override=override, environ={})
+    assert limit == Limit(128_000, 16_384, "table:gpt-4o")
+    assert len(caplog.records) == 1
+
+
+def test_an_empty_variable_is_unset(caplog):
+    environ = {"CHATGPT_MAX_TOKENS": ""}
+    assert limit_for("gpt-4o", environ=environ).source == "table:gpt-4o"
+    assert caplog.records == []
+
+
+def test_the_process_environment_is_read_anew_each_time(monkeypatch):
+    for name in EVERY_NAME:
+        monkeypatch.delenv(name, raising=False)
+    assert limit_for("gpt-4o").context == 128_000
+    monkeypatch.setenv("CHATGPT_MAX_TOKENS", "99")
+    assert limit_for("gpt-4o") == Limit(99, 16_384, "CHATGPT_MAX_TOKENS")
+
+
+@pytest.mark.parametrize(
+    ("model", "line"),
+    [
+        ("claude-opus-4-6", "claude-opus-4-6"),
+        ("anthropic/claude-opus-4.6", "claude-opus-4-6"),
+        ("us.anthropic.claude-opus-4-20250514-v1:0", "claude-opus-4"),
+        ("claude-haiku-4-5@20251001", "claude-haiku-4-5"),
+        ("claude-sonnet-4-5[1m]", "claude-sonnet-4-5"),
+        ("claude-haiku-5-5", "claude-haiku-5"),
+        ("Claude-3-5-Sonnet-latest", "claude-3-5-sonnet"),
+        ("gpt-4o-mini", "gpt-4o"),
+        ("gpt-4.1-nano", "gpt-4.1"),
+        ("gpt-4-0613", "gpt-4"),
+        ("gpt-4-1106-preview", "gpt-4-1106"),
+        ("models/gemini-2.5-flash-lite", "gemini-2.5-flash"),
+        ("o3-mini-2025-01-31", "o3"),
+    ],
+)
+def test_a_name_finds_its_line(model, line):
+    assert limit_for(model, environ={}).source == f"table:{line}"
+
+
+@pytest.mark.parametrize("model", ["", "llama", "gpt-4.9", "gpt", "claude", "my-gpt-4", "gpt4"])
+def test_an_unknown_model_holds_4096(model):
+    assert limit_for(model, environ={}) == Limit(4_096, None, "default")
+
+
+@pytest.mark.parametrize(
+    ("model", "context"),
+    [("", 1_048_576), ("GEMINI-1.5-PRO", 1_048_576), ("gemini-1.5-pro-latest", 1_048_576)],
+)
+def test_gemini_compares_letter_by_letter(model, context):
+    assert limit_for(model, profile="gemini", environ={}) == Limit(context, None, "default")
+    image = "gemini-2.0-flash-preview-image-generation"
+    assert limit_for(image, profile="gemini", environ={}).context == 32_000
+
+
+def test_multi_llm_chat_takes_the_first_line_that_fits_anywhere():
+    def limit(model, **environ):
+        return limit_for(model, profile="multi_llm_chat", environ=environ)
+
+    assert limit("my-GPT-4-Turbo") == Limit(128_000, None, "table:gpt-4-turbo")
+    assert limit("gpt-3.5-turbo-16k").context == 16_385
+    assert limit("gpt-4", CHATGPT_MAX_CONTEXT_LENGTH="-3").context == -3
+    assert limit("gemini-gpt", CHATGPT_MAX_CONTEXT_LENGTH="5").context == 5
+    assert limit("gpt-4", CHATGPT_MAX_TOKENS="5").context == 8_192
+
+
+def test_an_unknown_profile_is_refused_with_the_known_ones():
+    assert profiles() == ("default", "gemini", "multi_llm_chat")
+    with pytest.raises(UnknownPlugin, match="multi_llm_chat"):
+        limit_for("gpt-4o", profile="other")
+
+
+@given(st.text(), st.sampled_from(["default", "gemini", "multi_llm_chat"]))
+def test_every_model_has_a_limit_and_a_source(model, profile):
+    limit = limit_for(model, profile=profile, environ={})
+    assert limit.context > 0
+    assert limit.source == "default" or limit.source.startswith("table:")
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({}, Switches(autocompact=True, prune=True)),
+        ({"OPENCODE_DISABLE_AUTOCOMPACT": "1"}, Switches(autocompact=False, prune=True)),
+        ({"OPENCODE_DISABLE_PRUNE": "TRUE"}, Switches(autocompact=True, prune=False)),
+        ({"OPENCODE_DISABLE_PRUNE": "0"}, Switches(autocompact=True, prune=True)),
+        ({"OPENCODE_DISABLE_PRUNE": "yes"}, Switches(autocompact=True, prune=True)),
+    ],
+)
+def test_the_switches_of_opencode(environ, expected):
+    assert switches(environ) == expected

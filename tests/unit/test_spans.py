@@ -1,0 +1,156 @@
+"""`spans_of` against the fold, at every past seq of random logs; nothing but memory is touched."""
+
+import os
+from itertools import pairwise
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from oracle import Model
+from roocontext import NewMessage, Plan
+from roocontext.log import fold
+from roocontext.log.entries import MESSAGE_KINDS, Control, Kind, natural_position
+from roocontext.log.fold import Tags
+from roocontext.log.plan import Action
+from roocontext.log.spans import OPEN_END, clearings_of, live_ranges, spans_of, visible_ranges
+
+TORTURE = os.environ.get("ROOCONTEXT_TORTURE")
+EXAMPLES = 300 * int(TORTURE or "1")
+RESULT = [{"type": "tool_result", "tool_use_id": "t", "content": "x"}]
+
+picks = st.integers(0, 1_000)
+
+
+def held_against_the_fold(log, seq):
+    """What the spans say of a log is what the fold says."""
+    controls = [row.control for row in log if row.control]
+    spans = spans_of(controls, seq)
+    assert (spans[0].lo, spans[-1].hi) == (1, OPEN_END)
+    assert all(one.hi + 1 == other.lo for one, other in pairwise(spans))
+    kinds = [row.kind for row in log]
+    ranges = visible_ranges(spans, seq)
+    view = [n for lo, hi in ranges for n in range(lo, hi + 1) if kinds[n - 1] in MESSAGE_KINDS]
+    assert view == fold.effective(log)
+    covering = {n: span for span in spans for n in range(span.lo, min(span.hi, seq) + 1)}
+    for row, tags in fold.tags(log).items():
+        span = covering[row]
+        told = Tags(span.condense_parent, span.truncation_parent, span.rewound_by)
+        # A span speaks of messages; a clearing is told only which rewind took it back.
+        if kinds[row - 1] is Kind.CLEARING:
+            assert told.rewound_by == tags.rewound_by
+        else:
+            assert told == tags
+            if tags == Tags():
+                assert span.at(row) == log[row - 1].position
+    live = {n for lo, hi in live_ranges(controls, seq) for n in range(lo, hi + 1)}
+    assert {row.seq for row in log if row.seq in live and row.kind not in (Kind.NOTE, Kind.REWIND)
+            } == fold.live_sets(log)[-1]  # fmt: skip
+    cleared = clearings_of(controls, seq)
+    assert {block: control.seq for block, control in cleared.items()} == fold.cleared(log)
+
+
+class LogMachine(RuleBasedStateMachine):
+    """A log as plans, rewinds and notes may make it; what a compat plan may do is done."""
+
+    def __init__(self):
+        super().__init__()
+        self.model = Model()
+
+    @rule(count=st.integers(1, 4))
+    def say(self, count):
+        for _ in range(count):
+            self.model.add(Kind.MESSAGE, None, ("user", RESULT))
+
+    @rule()
+    def note(self):
+        self.model.add(Kind.NOTE)
+
+    @rule(
+        ends=st.lists(picks, min_size=1, max_size=6),
+        action=st.sampled_from([Action.CONDENSE, Action.TRUNCATE]),
+        companions=st.integers(0, 2),
+        at_end=st.booleans(),
+    )
+    def hide(self, ends, action, companions, at_end):
+        live = sorted(self.model.live() & set(self.model.said))
+        if not live:
+            return
+        points = sorted({live[end % len(live)] for end in ends})
+        points = points if len(points) % 2 == 0 else [*points, points[-1]]
+        self._commit(
+            action=action,
+            hides=tuple(zip(points[::2], points[1::2], strict=True)),
+            rows=(NewMessage("user", RESULT),) * (1 + companions),
+            at_end=at_end,
+        )
+
+    @rule(chosen=st.lists(picks, min_size=1, max_size=3))
+    def clear(self, chosen):
+        live = sorted(self.model.live() & set(self.model.said))
+        if live:
+            clears = {(live[pick % len(live)], 0) for pick in chosen}
+            self._commit(action=Action.CLEAR, clears=tuple(clears), placeholder="p")
+
+    @rule(pick=picks, near=st.booleans())
+    def rewind(self, pick, near):
+        last = self.model.last_seq
+        self.model.rewind(last - pick % min(last + 1, 8) if near else pick % (last + 1))
+
+    @invariant()
+    def the_spans_are_the_fold(self):
+        held_against_the_fold(self.model.rows, self.model.last_seq)
+
+    def teardown(self):
+        for seq in range(self.model.last_seq):
+            held_against_the_fold(self.model.rows[:seq], seq)
+
+    def _commit(self, **fields):
+        plan = Plan(head_seq=self.model.head_seq, compat=True, **fields)
+        if self.model.judge(plan) is None:
+            self.model.commit(plan)
+
+
+def test_random_logs():
+    run_state_machine_as_test(
+        LogMachine,
+        settings=settings(
+            max_examples=EXAMPLES,
+            stateful_step_count=40,
+            deadline=None,
+            derandomize=not TORTURE,
+            database=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        ),
+    )
+
+
+def test_the_spans_of_an_empty_log():
+    (span,) = spans_of([], 0)
+    assert (span.lo, span.hi, span.position) == (1, OPEN_END, natural_position(1))
+    assert span.visible
+    assert visible_ranges([span], 0) == []
+
+
+def test_appends_change_no_span():
+    controls = [Control(4, Kind.SUMMARY, hides=((1, 2),), position=natural_position(3) - 1)]
+    assert spans_of(controls, 4) == spans_of(controls, 400)
+
+
+def test_a_note_between_a_placed_row_and_the_next_does_not_move_it():
+    log = [fold.Row(1, Kind.MESSAGE), fold.Row(2, Kind.NOTE), fold.Row(3, Kind.MESSAGE)]
+    place = natural_position(3) - (1 << 31)
+    control = Control(4, Kind.SUMMARY, hides=((1, 1),), position=place)
+    log.append(fold.Row(4, Kind.SUMMARY, control))
+    held_against_the_fold(log, 4)
+    assert fold.effective(log) == [4, 3]
+
+
+def test_the_example_of_the_design():
+    log = [fold.Row(n, Kind.MESSAGE) for n in range(1, 11)]
+    log.append(fold.Row(11, Kind.REWIND, Control(11, Kind.REWIND, to=5)))
+    log += [fold.Row(12, Kind.MESSAGE), fold.Row(13, Kind.MESSAGE)]
+    log.append(fold.Row(14, Kind.REWIND, Control(14, Kind.REWIND, to=8)))
+    held_against_the_fold(log, 14)
+    tags = {row: tag.rewound_by for row, tag in fold.tags(log).items()}
+    assert tags == {**dict.fromkeys(range(1, 9)), 9: 11, 10: 11, 12: 14, 13: 14}

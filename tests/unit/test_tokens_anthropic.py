@@ -1,0 +1,126 @@
+"""Anthropic's count, through the real SDK and a server that speaks its protocol on loopback."""
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import anthropic
+import pytest
+
+from roocontext.tokens import counter_for
+
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
+
+
+class Endpoint(ThreadingHTTPServer):
+    """Answers as many tokens as the request's texts have characters, and 7 for the frame."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.asked: list[tuple[str, Any]] = []
+        self.status = 200
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Endpoint
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.server.asked.append((self.path, body))
+        if self.server.status == 200:
+            blocks = [block for message in body["messages"] for block in message["content"]]
+            answer: Any = {"input_tokens": 7 + sum(len(b.get("text", "")) for b in blocks)}
+        else:
+            error = {"type": "overloaded_error", "message": "Overloaded"}
+            answer = {"type": "error", "error": error}
+        packed = json.dumps(answer).encode()
+        self.send_response(self.server.status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(packed)))
+        self.end_headers()
+        self.wfile.write(packed)
+
+    def log_message(self, *_args: Any) -> None:
+        """Keep quiet."""
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    with Endpoint() as server:
+        thread = Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def client(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> Iterator[anthropic.Anthropic]:
+    monkeypatch.setenv("NO_PROXY", "*")
+    url = f"http://127.0.0.1:{endpoint.server_port}"
+    with anthropic.Anthropic(api_key="none", base_url=url, max_retries=0) as opened:
+        yield opened
+
+
+def test_a_message_is_counted_by_the_endpoint(endpoint, client):
+    counter = counter_for("claude-opus-5", client=client)
+    assert (counter.name, counter.exact) == ("anthropic:claude-opus-5", True)
+    assert counter.count("assistant", "hello", "anthropic") == 12
+    path, body = endpoint.asked[0]
+    assert path == "/v1/messages/count_tokens"
+    assert body["model"] == "claude-opus-5"
+    assert [message["role"] for message in body["messages"]] == ["user"]
+
+
+def test_half_a_tool_call_is_sent_as_text(endpoint, client):
+    counter = counter_for("claude-opus-5", client=client)
+    call = [{"type": "tool_use", "id": "t", "name": "grep", "input": {"for": "x"}}]
+    output = [{"type": "tool_result", "tool_use_id": "t", "content": ["odd", IMAGE]}]
+    assert counter.count("assistant", call, "anthropic") == 7 + len("grep") + len('{"for":"x"}')
+    assert counter.count("user", output, "anthropic") == 7
+    kinds = [
+        [block["type"] for block in body["messages"][0]["content"]] for _, body in endpoint.asked
+    ]
+    assert kinds == [["text", "text"], ["image"]]
+
+
+def test_other_formats_and_odd_texts_can_be_sent(client):
+    counter = counter_for("claude-opus-5", client=client)
+    said = {"role": "user", "content": "hello"}
+    assert counter.count("user", said, "openai") == 12
+    assert counter.count("user", "a\ud800b", "anthropic") == 10
+
+
+def test_what_is_blank_is_not_sent_and_costs_nothing(endpoint, client):
+    counter = counter_for("claude-opus-5", client=client)
+    assert counter.count("user", " \n ", "anthropic") == 0
+    assert counter.count("user", [], "anthropic") == 0
+    assert endpoint.asked == []
+
+
+def test_a_whole_request_is_counted_as_it_is(endpoint, client):
+    counter = counter_for("claude-opus-5", client=client)
+    messages = [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]
+    tools = [{"name": "f", "input_schema": {"type": "object"}}]
+    assert counter.request(messages, system="be brief", tools=tools) == 12
+    assert endpoint.asked[0][1] == {
+        "model": "claude-opus-5",
+        "messages": messages,
+        "system": "be brief",
+        "tools": tools,
+    }
+
+
+def test_what_the_client_raises_is_passed_on(endpoint, client):
+    endpoint.status = 529
+    with pytest.raises(anthropic.APIStatusError) as refused:
+        counter_for("claude-opus-5", client=client).count("user", "hello", "anthropic")
+    assert refused.value.status_code == 529
+
+
+def test_an_asynchronous_client_is_refused():
+    counter = counter_for("claude-opus-5", client=anthropic.AsyncAnthropic(api_key="none"))
+    with pytest.raises(TypeError, match="synchronous"):
+        counter.count("user", "hello", "anthropic")

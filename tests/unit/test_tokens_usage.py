@@ -1,0 +1,91 @@
+"""What providers report is read alike, and compared with what was estimated."""
+
+import anthropic.types
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roocontext.tokens import Drift, Usage, drift, usage_tokens
+
+ANTHROPIC = {
+    "input_tokens": 10,
+    "cache_creation_input_tokens": 20,
+    "cache_read_input_tokens": 30,
+    "output_tokens": 5,
+}
+CHAT = {
+    "prompt_tokens": 60,
+    "completion_tokens": 5,
+    "total_tokens": 65,
+    "prompt_tokens_details": {"cached_tokens": 30},
+    "completion_tokens_details": {"reasoning_tokens": 4},
+}
+RESPONSES = {
+    "input_tokens": 60,
+    "input_tokens_details": {"cached_tokens": 30},
+    "output_tokens": 5,
+    "output_tokens_details": {"reasoning_tokens": 4},
+    "total_tokens": 65,
+}
+GEMINI = {
+    "promptTokenCount": 58,
+    "toolUsePromptTokenCount": 2,
+    "cachedContentTokenCount": 30,
+    "candidatesTokenCount": 1,
+    "thoughtsTokenCount": 4,
+    "totalTokenCount": 65,
+}
+GEMINI_PYTHON = {
+    "prompt_token_count": 60,
+    "cached_content_token_count": 30,
+    "candidates_token_count": 5,
+    "thoughts_token_count": None,
+}
+
+
+@pytest.mark.parametrize("usage", [ANTHROPIC, CHAT, RESPONSES, GEMINI, GEMINI_PYTHON])
+def test_every_shape_says_the_same(usage):
+    assert usage_tokens(usage) == Usage(input=60, output=5, cached=30)
+
+
+def test_a_model_of_the_sdk_is_read():
+    usage = anthropic.types.Usage(**ANTHROPIC)
+    assert usage_tokens(usage) == Usage(60, 5, 30)
+
+
+def test_missing_and_mistyped_numbers_are_nothing():
+    assert usage_tokens({"input_tokens": 3}) == Usage(3, 0, 0)
+    assert usage_tokens({"input_tokens": True, "output_tokens": "5"}) == Usage(0, 0, 0)
+    assert usage_tokens({"prompt_tokens": -1, "prompt_tokens_details": None}) == Usage(0, 0, 0)
+
+
+@pytest.mark.parametrize("usage", [None, {}, [], "60", 60, {"tokens": 3}])
+def test_what_is_no_usage_is_none(usage):
+    assert usage_tokens(usage) is None
+
+
+def test_drift_is_summed_for_each_model():
+    calls = [("a", 100, 150), ("b", 10, 10), ("a", 100, 90)]
+    assert drift(calls) == {"a": Drift(2, 200, 240), "b": Drift(1, 10, 10)}
+    assert drift(calls)["a"].ratio == 1.2
+    assert drift([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("estimated", "reported", "exceeds"),
+    [(100, 120, False), (100, 121, True), (120, 100, False), (121, 100, True), (0, 0, False)],
+)
+def test_drift_exceeds_in_both_directions(estimated, reported, exceeds):
+    assert Drift(1, estimated, reported).exceeds(1.2) is exceeds
+
+
+def test_without_an_estimate_there_is_no_ratio():
+    assert Drift(1, 0, 10).ratio is None
+    assert Drift(1, 0, 10).exceeds(100)
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 99), st.integers(0, 99))))
+def test_no_call_is_lost(calls):
+    read = drift(calls)
+    assert sum(each.calls for each in read.values()) == len(calls)
+    assert sum(each.reported for each in read.values()) == sum(call[2] for call in calls)
