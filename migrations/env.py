@@ -2,11 +2,11 @@
 
 from alembic import context
 
-from roocontext.store.schema import VERSION_TABLE, metadata
+from roocontext.store.schema import VERSION_TABLE, metadata, with_indexes
 
 context.configure(
     connection=context.config.attributes["connection"],
-    target_metadata=metadata,
+    target_metadata=with_indexes(),
     version_table=VERSION_TABLE,
     render_as_batch=True,
     transactional_ddl=False,  # the transaction is the caller's, on SQLite too

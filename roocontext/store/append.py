@@ -191,7 +191,7 @@ def write(
         else:
             tx.many(_INSERT, rows)
     except UniqueViolation:
-        raise _beyond(session_id, head.last_seq) from None
+        raise beyond(session_id, head.last_seq) from None
     if rows:
         tx.run(
             _MOVE_HEAD,
@@ -204,6 +204,14 @@ def write(
             new_updated_at=drafts[-1].sealed.recorded_at,
         )
     return receipts
+
+
+def beyond(session_id: str, last_seq: int) -> HistoryCorrupt:
+    """The error for a log that holds more than its session says."""
+    return HistoryCorrupt(
+        f"Session {session_id!r} ends at entry {last_seq}, but holds another behind it.",
+        seq=last_seq + 1,
+    )
 
 
 def _append_in_one_statement(
@@ -222,7 +230,7 @@ def _append_in_one_statement(
         return repeated[0]
     head = read_head(tx, session_id)
     check_version(expected_seq, head)
-    raise _beyond(session_id, head.last_seq)
+    raise beyond(session_id, head.last_seq)
 
 
 def refuse_taken(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> None:
@@ -236,13 +244,6 @@ def refuse_taken(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> N
                 client_id=client_id,
                 seq=row[0],
             )
-
-
-def _beyond(session_id: str, last_seq: int) -> HistoryCorrupt:
-    return HistoryCorrupt(
-        f"Session {session_id!r} ends at entry {last_seq}, but holds another behind it.",
-        seq=last_seq + 1,
-    )
 
 
 def _given(session_id: str, draft: Draft) -> dict[str, Any]:

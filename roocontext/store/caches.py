@@ -5,14 +5,18 @@ nothing updates them in passing.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, delete, insert, select
 
+from roocontext.log.draft import Draft
 from roocontext.log.entries import Control
 from roocontext.log.spans import Span, clearings_of, spans_of
-from roocontext.store.database import Transaction
+from roocontext.store.append import Receipt, Standing, beyond, write
+from roocontext.store.database import Row, Transaction
+from roocontext.store.faults import UniqueViolation
 from roocontext.store.schema import clearings, spans
+from roocontext.store.view import CONTROLS, to_controls
 
 ClearedBlock = tuple[int, int, int, str]
 """A seq, a block, the clearing's seq, the placeholder."""
@@ -44,31 +48,65 @@ _DROP_CLEARING = delete(clearings).where(
 _ADD_CLEARING = insert(clearings)
 
 
-def renew(tx: Transaction, session_id: str, controls: Sequence[Control], seq: int) -> int:
+class Caches(NamedTuple):
+    """What the tables hold of a session."""
+
+    spans: list[Span]
+    clearings: set[ClearedBlock]
+
+
+def read_present(tx: Transaction, session_id: str, seq: int) -> tuple[list[Control], Caches]:
+    """The control rows up to the last seq, and the caches as they stand, for one who writes."""
+    session = {"session_id": session_id}
+    controls, cached, cleared = tx.all(
+        [(CONTROLS, {**session, "seq": seq}), (_SPANS, session), (_CLEARINGS, session)]
+    )
+    return to_controls(session_id, controls), Caches(_spans(cached), _cleared(cleared))
+
+
+def write_controls(
+    tx: Transaction,
+    session_id: str,
+    head: Standing,
+    drafts: Sequence[Draft],
+    *,
+    cached: Caches,
+    controls: Sequence[Control],
+) -> list[Receipt]:
+    """Write control rows to a locked session and renew its caches; `controls` holds them too."""
+    try:
+        with tx.together():
+            receipts = write(tx, session_id, head, drafts)
+            renew(tx, session_id, cached, controls, receipts[-1].seq)
+    except UniqueViolation:
+        raise beyond(session_id, head.last_seq) from None
+    return receipts
+
+
+def renew(
+    tx: Transaction, session_id: str, cached: Caches, controls: Sequence[Control], seq: int
+) -> int:
     """Compute the caches anew and write what differs; how many rows that were."""
-    old, new = set(read_spans(tx, session_id)), set(spans_of(controls, seq))
+    old, new = set(cached.spans), set(spans_of(controls, seq))
     gone, come = sorted(old - new, key=_lo), sorted(new - old, key=_lo)
     tx.many(_DROP_SPAN, [{"session_id": session_id, "lo": span.lo} for span in gone])
     tx.many(_ADD_SPAN, [_span_row(session_id, span) for span in come])
-    before = read_clearings(tx, session_id)
     after = {
         (*block, control.seq, control.placeholder)
         for block, control in clearings_of(controls, seq).items()
     }
-    lost, won = sorted(before - after), sorted(after - before)
+    lost, won = sorted(cached.clearings - after), sorted(after - cached.clearings)
     tx.many(_DROP_CLEARING, [_block_row(session_id, row) for row in lost])
     tx.many(_ADD_CLEARING, [_clearing_row(session_id, row) for row in won])
     return len(gone) + len(come) + len(lost) + len(won)
 
 
-def read_clearings(tx: Transaction, session_id: str) -> set[ClearedBlock]:
-    """The cached clearings."""
-    return {(row[0], row[1], row[2], row[3]) for row in tx.rows(_CLEARINGS, session_id=session_id)}
+def _spans(rows: Sequence[Row]) -> list[Span]:
+    return [Span(*row) for row in rows]
 
 
-def read_spans(tx: Transaction, session_id: str) -> list[Span]:
-    """The cached spans."""
-    return [Span(*row) for row in tx.rows(_SPANS, session_id=session_id)]
+def _cleared(rows: Sequence[Row]) -> set[ClearedBlock]:
+    return {(row[0], row[1], row[2], row[3]) for row in rows}
 
 
 def _span_row(session_id: str, span: Span) -> dict[str, Any]:

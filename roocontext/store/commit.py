@@ -22,17 +22,16 @@ from roocontext.log.entries import (
 from roocontext.log.pairs import loose_ends, partners, split
 from roocontext.log.plan import Action, Plan, check_hides, check_shape, place
 from roocontext.log.spans import Span, clearings_of, live_ranges, spans_of, within
-from roocontext.store.append import Standing, lock, read_head, refuse_taken, write
-from roocontext.store.caches import renew
+from roocontext.store.append import Standing, lock, read_head, refuse_taken
+from roocontext.store.caches import read_present, write_controls
 from roocontext.store.database import Transaction
 from roocontext.store.notes import pinned
 from roocontext.store.schema import entries
 from roocontext.store.view import (
     IS_MESSAGE,
     bounds,
-    read_controls,
+    counted,
     read_messages,
-    totals,
 )
 
 
@@ -91,17 +90,16 @@ def commit(
     check_shape(plan)
     head = (read_head if dry_run else lock)(tx, session_id)
     _check_still(tx, session_id, plan, head)
-    controls = read_controls(tx, session_id, head.last_seq)
-    state = _State(tx, session_id, head, controls)
+    state = _State(tx, session_id, head)
     compaction_id = None if dry_run or plan.action is Action.CLEAR else new_id()
     if plan.action is Action.CLEAR:
         _check_clears(state, plan)
+        hidden = 0
         drafts, placed = [_clearing(plan, head, now)], [_clears(plan, head)]
     else:
-        _check_hiding(state, plan)
+        hidden = _check_hiding(state, plan)
         placed = _placed(state, plan)
         drafts = _rows(plan, placed, compaction_id, now, salts)
-    hidden = common(plan.hides, state.visible_ranges)
     committed = Committed(
         session_id,
         plan.action,
@@ -110,30 +108,28 @@ def commit(
         head.last_seq + len(drafts),
         compaction_id,
         tuple(control.seq for control in placed if control.kind is not Kind.CLEARING),
-        totals(tx, session_id, hidden)[0],
+        hidden,
         len(plan.clears),
         dry_run=dry_run,
     )
     refuse_taken(tx, session_id, drafts)
     if dry_run:
         return committed
-    receipts = write(tx, session_id, head, drafts)
-    renew(tx, session_id, [*controls, *placed], receipts[-1].seq)
+    controls = [*state.controls, *placed]
+    receipts = write_controls(tx, session_id, head, drafts, cached=state.cached, controls=controls)
     return replace(committed, hash=receipts[-1].hash)
 
 
 class _State:
     """What the checks of a plan ask of a session; each answer is read when it is asked for."""
 
-    def __init__(
-        self, tx: Transaction, session_id: str, head: Standing, controls: Sequence[Control]
-    ) -> None:
+    def __init__(self, tx: Transaction, session_id: str, head: Standing) -> None:
         self.tx = tx
         self.session_id = session_id
         self.head = head
-        self.controls = controls
+        self.controls, self.cached = read_present(tx, session_id, head.last_seq)
         whole = [(1, head.last_seq)]
-        self.spans = [part for s in spans_of(controls, head.last_seq) for part in s.cut(whole)]
+        self.spans = [part for s in spans_of(self.controls, head.last_seq) for part in s.cut(whole)]
         self.visible = sorted((s for s in self.spans if s.visible), key=lambda s: s.position)
         self.visible_ranges = tuple(sorted((s.lo, s.hi) for s in self.visible))
 
@@ -174,12 +170,17 @@ def _check_still(tx: Transaction, session_id: str, plan: Plan, head: Standing) -
         )
 
 
-def _check_hiding(state: _State, plan: Plan) -> None:
+def _check_hiding(state: _State, plan: Plan) -> int:
+    """Refuse what may not be hidden; how many visible messages are."""
+    hidden = common(plan.hides, state.visible_ranges)
+    kept = subtract(state.visible_ranges, hidden)
+    sizes = [side[0] for side in counted(state.tx, state.session_id, [hidden, kept])]
     if not plan.compat:
-        _check_no_split(state, plan)
+        _check_no_split(state, hidden, hidden if sizes[0] <= sizes[1] else kept)
     bound = _bound_by_pins(state, pairs=plan.compat)
     ends = state.messages_among([end for stretch in plan.hides for end in stretch])
     check_hides(plan, state.spans, messages=ends, pinned=bound)
+    return sizes[0]
 
 
 def _bound_by_pins(state: _State, *, pairs: bool) -> set[int]:
@@ -199,16 +200,13 @@ def _bound_by_pins(state: _State, *, pairs: bool) -> set[int]:
     }
 
 
-def _check_no_split(state: _State, plan: Plan) -> None:
+def _check_no_split(state: _State, hidden: Sequence[Range], smaller: Sequence[Range]) -> None:
     """No tool call may be parted from its result.
 
     A parted pair shows from either side, so the smaller one is read; the other only when the
     smaller has a call or a result whose partner is not with it.
     """
-    hidden = common(plan.hides, state.visible_ranges)
-    kept = subtract(state.visible_ranges, hidden)
-    sizes = [totals(state.tx, state.session_id, side)[0] for side in (hidden, kept)]
-    _, readings = state.readings(hidden if sizes[0] <= sizes[1] else kept)
+    _, readings = state.readings(smaller)
     if not loose_ends(readings):
         return
     seqs, readings = state.readings(state.visible_ranges)
@@ -273,23 +271,37 @@ def _placed(state: _State, plan: Plan) -> list[Control]:
 
 def _neighbours(state: _State, hides: Sequence[Range]) -> tuple[int | None, int | None]:
     """The positions between which the new rows stand; see `place`."""
-    away = state.message_ends(
-        [p for s in state.spans if s.rewound_by is None for p in s.cut(hides)]
-    )
-    last_hidden = max(part.at(hi) for part, _, hi in away)
     kept = [p for s in state.visible for p in s.cut(subtract([(s.lo, s.hi)], hides))]
-    later = [part for part in kept if part.at(part.hi) > last_hidden]
-    behind = [p for part in later for p in part.cut([(_first_beyond(part, last_hidden), part.hi)])]
-    firsts = [part.at(lo) for part, lo, _ in state.message_ends(behind)]
-    if not firsts:
-        return None, None
-    after = min(firsts)
-    earlier = [part for part in kept if part.position < after]
-    ahead = [
-        p for part in earlier for p in part.cut([(part.lo, _first_beyond(part, after - 1) - 1)])
+    last_hidden = _last_hidden(state, hides)
+    behind = [
+        p
+        for part in kept
+        if part.at(part.hi) > last_hidden
+        for p in part.cut([(_first_beyond(part, last_hidden), part.hi)])
     ]
-    lasts = [part.at(hi) for part, _, hi in state.message_ends(ahead)]
-    return max(lasts, default=None), after
+    after = min((part.at(lo) for part, lo, _ in state.message_ends(behind)), default=None)
+    if after is None:
+        return None, None
+    # Only what stands less than a seq before it can be in the way.
+    near = [
+        p
+        for part in kept
+        if part.position < after
+        for seq in [min(part.hi, _first_beyond(part, after - 1) - 1)]
+        for p in part.cut([(seq, seq)])
+        if p.position > after - natural_position(1)
+    ]
+    before = (part.at(hi) for part, _, hi in state.message_ends(near))
+    return max(before, default=None), after
+
+
+def _last_hidden(state: _State, hides: Sequence[Range]) -> int:
+    """The position of the last message in the ranges."""
+    parts = [p for s in state.spans if s.rewound_by is None for p in s.cut(hides)]
+    last = max(parts, key=lambda part: part.at(part.hi))
+    if last.hi in {hi for _, hi in hides}:  # the end of a range is a message
+        return last.at(last.hi)
+    return max(part.at(hi) for part, _, hi in state.message_ends(parts))
 
 
 def _first_beyond(part: Span, position: int) -> int:

@@ -27,7 +27,6 @@ Result = TypeVar("Result")
 
 ATTEMPTS = 8
 ERASE_TIMEOUT_S = 1
-WORTH_A_PIPELINE = 4
 
 
 class _Compiled:
@@ -56,8 +55,7 @@ class Transaction:
         self.connection = connection
         self._run = connection.execute
         self._compiled = compiled
-        # What many small reads travel in, where each would otherwise cost a round trip.
-        self._together = getattr(connection, "pipeline", None)
+        self._pipeline = getattr(connection, "pipeline", None)
 
     def rows(self, statement: ClauseElement, **params: Any) -> list[Row]:
         """All rows of a query."""
@@ -76,15 +74,27 @@ class Transaction:
 
     def each(self, statement: ClauseElement, params: Sequence[Mapping[str, Any]]) -> list[Row]:
         """The rows of one query run with each of these parameters, one after the other."""
-        if self._together is None or len(params) < WORTH_A_PIPELINE:
-            return [row for one in params for row in self.rows(statement, **one)]
-        with translated(), self._together():
-            cursors = [self._execute(statement, one) for one in params]
-            return [row for cursor in cursors for row in cursor.fetchall()]
+        return [row for rows in self.all([(statement, one) for one in params]) for row in rows]
+
+    def all(self, queries: Sequence[tuple[ClauseElement, Mapping[str, Any]]]) -> list[list[Row]]:
+        """The rows of each query, asked for at once where that saves round trips."""
+        if self._pipeline is None or len(queries) < 2:
+            return [self.rows(statement, **params) for statement, params in queries]
+        with self.together():
+            cursors = [self._execute(statement, params) for statement, params in queries]
+            return [cursor.fetchall() for cursor in cursors]
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Send changes without waiting for each; what is wrong with one is raised at the end."""
+        with translated(), nullcontext() if self._pipeline is None else self._pipeline():
+            yield
 
     def many(self, statement: ClauseElement, rows: Sequence[Mapping[str, Any]]) -> None:
         """Make one change for each row."""
-        if rows:
+        if len(rows) == 1:
+            self._execute(statement, rows[0])
+        elif rows:
             compiled = self._compiled(statement)
             with translated():
                 cursor = self.connection.cursor()

@@ -10,7 +10,7 @@ from roocontext.errors import MessageNotFound
 from roocontext.log.chain import GENESIS
 from roocontext.log.draft import Salts, note_draft
 from roocontext.store.append import Standing, lock, write
-from roocontext.store.caches import renew
+from roocontext.store.caches import Caches, renew
 from roocontext.store.database import Transaction
 from roocontext.store.notes import ORIGIN, REDACTION, read_notes, retell
 from roocontext.store.schema import entries
@@ -57,5 +57,5 @@ def fork(
         for note in later
     ]
     write(tx, fork_id, head, [note_draft(ORIGIN, origin, now=now, salts=salts), *drafts])
-    renew(tx, fork_id, controls, seq)
+    renew(tx, fork_id, Caches([], set()), controls, seq)
     retell(tx, fork_id, seq)

@@ -13,7 +13,7 @@ from sqlalchemy import text as sql
 
 from roocontext.errors import ForeignDatabase, SchemaMismatch
 from roocontext.store.database import Database
-from roocontext.store.schema import REVISION, VERSION_TABLE, metadata
+from roocontext.store.schema import REVISION, VERSION_TABLE, metadata, with_indexes
 
 _UPGRADE_LOCK = 0x726F6F63  # any number, the same in every release
 
@@ -51,7 +51,7 @@ def check(connection: Connection) -> list[Any]:
             ),
         },
     )
-    return list(compare_metadata(context, metadata))
+    return list(compare_metadata(context, with_indexes()))
 
 
 def _revision(connection: Connection) -> str | None:

@@ -4,7 +4,7 @@ A rewind is an entry like any other. It says: from here on the session is what i
 entry `to`. So an undo is a rewind to just before a rewind, and an undo of an undo the same again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
@@ -16,16 +16,15 @@ from roocontext.errors import MessageNotFound, NothingToUndo, UndoRefused
 from roocontext.log.draft import control_draft, details_of
 from roocontext.log.entries import Control, Kind, Range, subtract
 from roocontext.log.spans import Path, live_ranges, spans_of, within
-from roocontext.store.append import Receipt, Standing, check_version, lock, write
-from roocontext.store.caches import renew
+from roocontext.store.append import Receipt, Standing, check_version, lock
+from roocontext.store.caches import Caches, read_present, write_controls
 from roocontext.store.database import Transaction
 from roocontext.store.schema import entries
 from roocontext.store.view import (
     IS_MESSAGE,
     bounds,
+    counted,
     milliseconds,
-    read_controls,
-    totals,
 )
 
 
@@ -77,12 +76,6 @@ _FOLDED = (
     .where(_in_session, _between, text("kind NOT IN ('note', 'rewind')"))
     .limit(1)
 )
-_LAST_REWIND = (
-    select(entries.c.seq)
-    .where(_in_session, entries.c.details.is_not(None), text("kind = 'rewind'"))
-    .order_by(entries.c.seq.desc())
-    .limit(1)
-)
 _FOLDED_SINCE = (
     select(entries.c.seq)
     .where(_in_session, entries.c.seq > bindparam("seq"), text("kind <> 'note'"))
@@ -104,12 +97,13 @@ def rewind(
     """Make the session what it was right after the target, or right before it."""
     head = lock(tx, session_id)
     check_version(expected_seq, head)
-    controls = read_controls(tx, session_id, head.last_seq)
+    controls, cached = read_present(tx, session_id, head.last_seq)
     kept, dropped = _Targets(tx, session_id, head, controls).find(to, ts)
     after = kept if keep_target else dropped
     if after < 0:
         raise MessageNotFound("Nothing comes before the empty session, entry 0.", candidates=(0,))
-    return _go(tx, session_id, head, controls, to=after, now=now, trigger=trigger)
+    going = _Going(tx, session_id, head, controls, cached, now, trigger)
+    return going.to(after)
 
 
 def undo(
@@ -125,71 +119,70 @@ def undo(
     """Take back the newest rewind of the log, undos included."""
     head = lock(tx, session_id)
     check_version(expected_seq, head)
-    last = tx.row(_LAST_REWIND, session_id=session_id)
+    controls, cached = read_present(tx, session_id, head.last_seq)
+    last = max((control.seq for control in controls if control.to is not None), default=None)
     if last is None:
         raise NothingToUndo(f"Session {session_id!r} has no rewind.", session_id=session_id)
-    if of is not None and of != last[0]:
-        raise UndoRefused(f"The newest rewind is entry {last[0]}, not {of}.", rewind=last[0])
-    since = tx.rows(_FOLDED_SINCE, session_id=session_id, seq=last[0])
-    if since and not force:
-        raise UndoRefused(
-            f"{len(since)} entries came after rewind {last[0]}.", rewind=last[0], since=len(since)
+    if of is not None and of != last:
+        raise UndoRefused(f"The newest rewind is entry {last}, not {of}.", rewind=last)
+    if head.head_seq != last and not force:
+        since = len(tx.rows(_FOLDED_SINCE, session_id=session_id, seq=last))
+        raise UndoRefused(f"{since} entries came after rewind {last}.", rewind=last, since=since)
+    return _Going(tx, session_id, head, controls, cached, now, trigger).to(last - 1, undone=last)
+
+
+@dataclass(frozen=True, slots=True)
+class _Going:
+    """A rewind on its way into a locked session."""
+
+    tx: Transaction
+    session_id: str
+    head: Standing
+    controls: Sequence[Control]
+    cached: Caches
+    now: int
+    trigger: str
+
+    def to(self, to: int, undone: int | None = None) -> Rewound:
+        """Make the session what it was right after entry `to`, if it is not."""
+        left, returned = self._moved(to)
+        if not (left or returned or undone) and self._is_live_alike(to):
+            head_seq = self.head.head_seq
+            return Rewound(self.session_id, to, None, None, head_seq, 0, 0, changed=False)
+        record = {"trigger": self.trigger, "left": left, "returned": returned}
+        receipt = self._write(to, record if undone is None else {**record, "undone": undone})
+        return Rewound(
+            self.session_id,
+            to,
+            receipt.seq,
+            receipt.hash,
+            receipt.head_seq,
+            left,
+            returned,
+            changed=True,
+            undone=undone,
         )
-    controls = read_controls(tx, session_id, head.last_seq)
-    back = last[0] - 1
-    return _go(tx, session_id, head, controls, to=back, now=now, trigger=trigger, undone=last[0])
 
+    def _moved(self, to: int) -> tuple[int, int]:
+        """How many messages leave the view, and how many return into it."""
+        old, new = _visible(self.controls, self.head.last_seq), _visible(self.controls, to)
+        left, returned = counted(self.tx, self.session_id, [subtract(old, new), subtract(new, old)])
+        return left[0], returned[0]
 
-def _go(
-    tx: Transaction,
-    session_id: str,
-    head: Standing,
-    controls: Sequence[Control],
-    *,
-    to: int,
-    now: int,
-    trigger: str,
-    undone: int | None = None,
-) -> Rewound:
-    old, new = _visible(controls, head.last_seq), _visible(controls, to)
-    left = totals(tx, session_id, subtract(old, new))[0]
-    returned = totals(tx, session_id, subtract(new, old))[0]
-    moved = bool(left or returned or undone)
-    if not moved and _same_live(tx, session_id, controls, head.last_seq, to):
-        return Rewound(session_id, to, None, None, head.head_seq, 0, 0, changed=False)
-    record: dict[str, Any] = {"trigger": trigger, "left": left, "returned": returned}
-    if undone is not None:
-        record["undone"] = undone
-    receipt = _write(tx, session_id, head, controls, to=to, now=now, record=record)
-    return Rewound(
-        session_id,
-        to,
-        receipt.seq,
-        receipt.hash,
-        receipt.head_seq,
-        left,
-        returned,
-        changed=True,
-        undone=undone,
-    )
+    def _is_live_alike(self, to: int) -> bool:
+        """Whether the same entries are live after both; notes and rewinds never are."""
+        path, now = Path(self.controls), self.head.last_seq
+        differing = [*path.removed(now, to), *path.removed(to, now)]
+        return not self.tx.each(_FOLDED, bounds(self.session_id, differing))
 
-
-def _write(
-    tx: Transaction,
-    session_id: str,
-    head: Standing,
-    controls: Sequence[Control],
-    *,
-    to: int,
-    now: int,
-    record: dict[str, Any],
-) -> Receipt:
-    """Write a rewind to a locked session, and clean up the tags."""
-    rewind = Control(head.last_seq + 1, Kind.REWIND, to=to)
-    draft = control_draft(Kind.REWIND, details_of(rewind, record), now=now)
-    (receipt,) = write(tx, session_id, head, [draft])
-    renew(tx, session_id, [*controls, rewind], receipt.seq)
-    return receipt
+    def _write(self, to: int, record: Mapping[str, Any]) -> Receipt:
+        rewind = Control(self.head.last_seq + 1, Kind.REWIND, to=to)
+        draft = control_draft(Kind.REWIND, details_of(rewind, record), now=self.now)
+        controls = [*self.controls, rewind]
+        (receipt,) = write_controls(
+            self.tx, self.session_id, self.head, [draft], cached=self.cached, controls=controls
+        )
+        return receipt
 
 
 def _visible(controls: Sequence[Control], seq: int) -> list[Range]:
@@ -197,15 +190,6 @@ def _visible(controls: Sequence[Control], seq: int) -> list[Range]:
     upto = [control for control in controls if control.seq <= seq]
     spans = spans_of(upto, seq)
     return [(s.lo, min(s.hi, seq)) for s in spans if s.visible and s.lo <= seq]
-
-
-def _same_live(
-    tx: Transaction, session_id: str, controls: Sequence[Control], one: int, other: int
-) -> bool:
-    """Whether the same entries are live after both; notes and rewinds never are."""
-    path = Path(controls)
-    differing = [*path.removed(one, other), *path.removed(other, one)]
-    return not tx.each(_FOLDED, bounds(session_id, differing))
 
 
 class _Targets:

@@ -4,6 +4,8 @@ Triggers and views belong to the migrations, which own the schema; this is what 
 built from. `content` stands last, so that what does not want it does not read it.
 """
 
+from functools import cache
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -74,47 +76,6 @@ entries = Table(
     PrimaryKeyConstraint("session_id", "seq", name="entries_pkey"),
 )
 
-# Predicates of partial indexes are null tests: bound parameters would defeat anything else.
-Index(
-    "entries_client_id",
-    entries.c.session_id,
-    entries.c.client_id,
-    unique=True,
-    sqlite_where=text("client_id IS NOT NULL"),
-    postgresql_where=text("client_id IS NOT NULL"),
-)
-Index(
-    "entries_message_id",
-    entries.c.session_id,
-    entries.c.message_id,
-    entries.c.seq,
-    sqlite_where=text("message_id IS NOT NULL"),
-    postgresql_where=text("message_id IS NOT NULL"),
-)
-Index(
-    "entries_control",
-    entries.c.session_id,
-    entries.c.seq,
-    sqlite_where=text("details IS NOT NULL"),
-    postgresql_where=text("details IS NOT NULL"),
-)
-Index(
-    "entries_notes",
-    entries.c.session_id,
-    entries.c.note,
-    entries.c.target,
-    entries.c.seq,
-    sqlite_where=text("note IS NOT NULL"),
-    postgresql_where=text("note IS NOT NULL"),
-)
-# Two sessions that share an entry share all before it: the first one tells them apart.
-Index(
-    "entries_first",
-    entries.c.hash,
-    sqlite_where=text("seq = 1"),
-    postgresql_where=text("seq = 1"),
-)
-
 spans = Table(
     "spans",
     metadata,
@@ -128,13 +89,6 @@ spans = Table(
     PrimaryKeyConstraint("session_id", "lo", name="spans_pkey"),
 )
 VISIBLE = "condense_parent IS NULL AND truncation_parent IS NULL AND rewound_by IS NULL"
-Index(
-    "spans_visible",
-    spans.c.session_id,
-    spans.c.position,
-    sqlite_where=text(VISIBLE),
-    postgresql_where=text(VISIBLE),
-)
 
 clearings = Table(
     "clearings",
@@ -157,3 +111,29 @@ counts = Table(
     Column("exact", Boolean, nullable=False),
     PrimaryKeyConstraint("session_id", "counter", "seq", name="counts_pkey"),
 )
+
+# Predicates are null tests and literals: bound parameters would defeat anything else.
+_PARTIAL = (
+    ("entries_client_id", entries, ("session_id", "client_id"), "client_id IS NOT NULL"),
+    ("entries_message_id", entries, ("session_id", "message_id", "seq"), "message_id IS NOT NULL"),
+    ("entries_control", entries, ("session_id", "seq"), "details IS NOT NULL"),
+    ("entries_notes", entries, ("session_id", "note", "target", "seq"), "note IS NOT NULL"),
+    # Two sessions that share an entry share all before it: the first one tells them apart.
+    ("entries_first", entries, ("hash",), "seq = 1"),
+    ("spans_visible", spans, ("session_id", "position"), VISIBLE),
+)
+_UNIQUE = frozenset({"entries_client_id"})
+
+
+@cache
+def with_indexes() -> MetaData:
+    """The tables with their indexes. Apart, because an index loads its engines' dialects."""
+    for name, table, columns, predicate in _PARTIAL:
+        Index(
+            name,
+            *(table.c[column] for column in columns),
+            unique=name in _UNIQUE,
+            sqlite_where=text(predicate),
+            postgresql_where=text(predicate),
+        )
+    return metadata

@@ -12,12 +12,12 @@ from roocontext.log.encoding import decode
 from roocontext.log.entries import Range
 from roocontext.log.spans import Span
 from roocontext.store.append import Standing, read_head, write
-from roocontext.store.caches import read_spans, renew
+from roocontext.store.caches import Caches, read_present, renew
 from roocontext.store.database import Row, Transaction
 from roocontext.store.faults import UniqueViolation
 from roocontext.store.notes import cache
 from roocontext.store.schema import sessions
-from roocontext.store.view import totals
+from roocontext.store.view import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def create(tx: Transaction, session_id: str, notes: list[tuple[Draft, Any]], now
     """A new session, with the notes that title it."""
     head = Standing(0, GENESIS, 0, 0, 0)
     add(tx, session_id, head, now=now)
-    renew(tx, session_id, [], 0)
+    renew(tx, session_id, Caches([], set()), [], 0)
     write(tx, session_id, head, [draft for draft, _ in notes])
     for draft, value in notes:
         cache(tx, session_id, draft.sealed.note, value)
@@ -131,10 +131,17 @@ def newest_first(tx: Transaction, limit: int, before: SessionInfo | None) -> lis
 def stats(tx: Transaction, session_id: str) -> Stats:
     """What is visible, hidden and rewound, by subtraction of running totals."""
     head = read_head(tx, session_id)
-    now = [part for span in read_spans(tx, session_id) for part in span.cut([(1, head.last_seq)])]
-    shown = totals(tx, session_id, _stretches(now, rewound=False, visible=True))
-    hidden = totals(tx, session_id, _stretches(now, rewound=False, visible=False))
-    rewound = totals(tx, session_id, _stretches(now, rewound=True, visible=False))
+    _, cached = read_present(tx, session_id, 0)
+    now = [part for span in cached.spans for part in span.cut([(1, head.last_seq)])]
+    shown, hidden, rewound = counted(
+        tx,
+        session_id,
+        [
+            _stretches(now, rewound=False, visible=True),
+            _stretches(now, rewound=False, visible=False),
+            _stretches(now, rewound=True, visible=False),
+        ],
+    )
     return Stats(session_id, head.last_seq, head.messages, head.bytes, *shown, *hidden, *rewound)
 
 

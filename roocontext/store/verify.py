@@ -24,11 +24,10 @@ from roocontext.log.encoding import decode
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.log.spans import clearings_of, spans_of
 from roocontext.store.append import Standing, lock, read_head
-from roocontext.store.caches import read_clearings, read_spans, renew
+from roocontext.store.caches import read_present, renew
 from roocontext.store.database import Row, Transaction
 from roocontext.store.notes import REDACTION, read_notes, retell, told_rightly
 from roocontext.store.schema import entries
-from roocontext.store.view import read_controls
 
 PAGE = 1_000
 _NOTE = Kind.NOTE.value
@@ -192,14 +191,14 @@ class Verifier:
             raise _Bad(beyond[0], "it stands behind what the session says is the last entry")
 
     def _check_caches(self, tx: Transaction) -> None:
-        controls = read_controls(tx, self.session_id, self._seq)
-        if read_spans(tx, self.session_id) != spans_of(controls, self._seq):
+        controls, cached = read_present(tx, self.session_id, self._seq)
+        if cached.spans != spans_of(controls, self._seq):
             raise _Bad(None, "the spans are not those of the log: rebuild() renews them")
         clearings = {
             (*block, control.seq, control.placeholder)
             for block, control in clearings_of(controls, self._seq).items()
         }
-        if read_clearings(tx, self.session_id) != clearings:
+        if cached.clearings != clearings:
             raise _Bad(None, "the clearings are not those of the log: rebuild() renews them")
         if not told_rightly(tx, self.session_id, self._seq):
             raise _Bad(None, "title or metadata are not those of the log: rebuild() renews them")
@@ -210,7 +209,8 @@ def rebuild(tx: Transaction, session_id: str) -> int:
     seq = lock(tx, session_id).last_seq
     wrong = 0 if told_rightly(tx, session_id, seq) else 1
     retell(tx, session_id, seq)
-    return wrong + renew(tx, session_id, read_controls(tx, session_id, seq), seq)
+    controls, cached = read_present(tx, session_id, seq)
+    return wrong + renew(tx, session_id, cached, controls, seq)
 
 
 def _check_control(seq: int, kind: str, details: str) -> None:

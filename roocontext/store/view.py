@@ -4,14 +4,13 @@ The view is its visible spans in order, each fetched by a range of seq, in one s
 of the present are in a table; those of the past are computed from the control rows.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from msgspec.structs import replace
 from sqlalchemy import and_, bindparam, select, text
-from sqlalchemy.sql import ClauseElement
 
 from roocontext.errors import HistoryCorrupt, MessageNotFound
 from roocontext.log.blocks import reader
@@ -20,7 +19,7 @@ from roocontext.log.encoding import decode, decode_all
 from roocontext.log.entries import Control, Kind, Message, Range, View
 from roocontext.log.spans import clearings_of, spans_of, visible_ranges
 from roocontext.store.append import read_head
-from roocontext.store.database import Transaction
+from roocontext.store.database import Row, Transaction
 from roocontext.store.schema import VISIBLE, clearings, entries, spans
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -68,7 +67,7 @@ _CLEARED = (
     )
     .where(spans.c.session_id == bindparam("session_id"), text(VISIBLE))
 )
-_CONTROLS = (
+CONTROLS = (
     select(entries.c.seq, entries.c.kind, entries.c.details)
     .where(_in_session, entries.c.details.is_not(None), entries.c.seq <= bindparam("seq"))
     .order_by(entries.c.seq)
@@ -156,7 +155,11 @@ def read_messages(
 
 def read_controls(tx: Transaction, session_id: str, seq: int) -> list[Control]:
     """The control rows up to a seq."""
-    rows = tx.rows(_CONTROLS, session_id=session_id, seq=seq)
+    return to_controls(session_id, tx.rows(CONTROLS, session_id=session_id, seq=seq))
+
+
+def to_controls(session_id: str, rows: Sequence[Row]) -> list[Control]:
+    """Control rows from their columns."""
     try:
         return [control_of(at, kind, decode(details)) for at, kind, details in rows]
     except (ValueError, TypeError, AttributeError):
@@ -190,13 +193,20 @@ def head_at(tx: Transaction, session_id: str, seq: int) -> int:
     return row[0] if row else 0
 
 
-def totals(tx: Transaction, session_id: str, ranges: Sequence[Range]) -> tuple[int, int]:
-    """How many messages and bytes stand in these ranges, without reading them."""
-    signs = Counter(hi for _, hi in ranges)
-    signs.subtract(lo - 1 for lo, _ in ranges)
-    rows = tx.each(_TOTALS, [{"session_id": session_id, "seq": seq} for seq in signs])
-    messages = sum(signs[seq] * count for seq, count, _ in rows)
-    return messages, sum(signs[seq] * size for seq, _, size in rows)
+def counted(
+    tx: Transaction, session_id: str, sides: Sequence[Sequence[Range]]
+) -> list[tuple[int, int]]:
+    """How many messages and bytes stand in the ranges of each side, without reading them."""
+    ends = {seq for side in sides for lo, hi in side for seq in (lo - 1, hi) if seq > 0}
+    rows = tx.each(_TOTALS, [{"session_id": session_id, "seq": seq} for seq in sorted(ends)])
+    at = {0: (0, 0), **{seq: (messages, size) for seq, messages, size in rows}}
+    return [
+        (
+            sum(at[hi][0] - at[lo - 1][0] for lo, hi in side),
+            sum(at[hi][1] - at[lo - 1][1] for lo, hi in side),
+        )
+        for side in sides
+    ]
 
 
 def cleared_at(controls: Sequence[Control], seq: int) -> Cleared:
@@ -228,8 +238,3 @@ def _with_cleared(message: Message, cleared: Cleared) -> Message:
     for block, placeholder in sorted(blocks.items()):
         content = reader(message.format).clear(content, (block,), placeholder)
     return replace(message, content=content, cleared=tuple(sorted(blocks)))
-
-
-def statements() -> dict[str, ClauseElement]:
-    """The statements on the path of every read, by name, for whoever checks their plans."""
-    return {"spans": _VISIBLE_SPANS, "rows": _SHOWN, "cleared": _CLEARED, "controls": _CONTROLS}
