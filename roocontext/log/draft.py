@@ -4,8 +4,9 @@ What is left to do under the lock is to take the next seq and to chain the hash.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from roocontext.log.blocks import reader
 from roocontext.log.chain import Sealed, content_digest, entry_digest
@@ -15,8 +16,7 @@ from roocontext.log.entries import MESSAGE_KINDS, Control, Kind, NewMessage
 Salts = Callable[[], bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(msgspec.Struct, frozen=True):
     """An entry without its place in the log."""
 
     sealed: Sealed

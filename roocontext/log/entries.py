@@ -60,8 +60,7 @@ class Control:
             raise ValueError(msg)
 
 
-@dataclass(frozen=True, slots=True)
-class NewMessage:
+class NewMessage(msgspec.Struct, frozen=True):
     """A message to be appended, or to be inserted by a plan.
 
     `ts` is the agent's own time in milliseconds; `message_id` is the agent's name for the message

@@ -55,7 +55,6 @@ class Committed:
 
 
 _in_session = entries.c.session_id == bindparam("session_id")
-_KIND = select(entries.c.seq).where(_in_session, entries.c.seq == bindparam("seq"), IS_MESSAGE)
 _message = (
     select(entries.c.seq)
     .where(_in_session, entries.c.seq.between(bindparam("lo"), bindparam("hi")), IS_MESSAGE)
@@ -133,11 +132,6 @@ class _State:
         self.visible = sorted((s for s in self.spans if s.visible), key=lambda s: s.position)
         self.visible_ranges = tuple(sorted((s.lo, s.hi) for s in self.visible))
 
-    def messages_among(self, seqs: Sequence[int]) -> set[int]:
-        """Which of these are messages of the log."""
-        params = [{"session_id": self.session_id, "seq": seq} for seq in seqs]
-        return {row[0] for row in self.tx.each(_KIND, params)}
-
     def in_view_order(self, ranges: Sequence[Range]) -> list[Range]:
         """The visible part of these ascending ranges, in view order."""
         return [(part.lo, part.hi) for span in self.visible for part in span.cut(ranges)]
@@ -174,13 +168,15 @@ def _check_hiding(state: _State, plan: Plan) -> int:
     """Refuse what may not be hidden; how many visible messages are."""
     hidden = common(plan.hides, state.visible_ranges)
     kept = subtract(state.visible_ranges, hidden)
-    sizes = [side[0] for side in counted(state.tx, state.session_id, [hidden, kept])]
+    ends = [end for stretch in plan.hides for end in stretch]
+    sides = [hidden, kept, *([(end, end)] for end in ends)]
+    here, there, *each = (side[0] for side in counted(state.tx, state.session_id, sides))
     if not plan.compat:
-        _check_no_split(state, hidden, hidden if sizes[0] <= sizes[1] else kept)
+        _check_no_split(state, hidden, hidden if here <= there else kept)
     bound = _bound_by_pins(state, pairs=plan.compat)
-    ends = state.messages_among([end for stretch in plan.hides for end in stretch])
-    check_hides(plan, state.spans, messages=ends, pinned=bound)
-    return sizes[0]
+    messages = {end for end, count in zip(ends, each, strict=True) if count}
+    check_hides(plan, state.spans, messages=messages, pinned=bound)
+    return here
 
 
 def _bound_by_pins(state: _State, *, pairs: bool) -> set[int]:

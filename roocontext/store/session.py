@@ -1,9 +1,11 @@
 """One session's log. Each method is one transaction around one function."""
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeAlias
+
+from msgspec import structs
 
 from roocontext.errors import InvalidMessage, InvalidOption, MessageNotFound
 from roocontext.log.counting import Counter
@@ -106,12 +108,12 @@ class Session:
 
     def commit(self, plan: Plan, *, dry_run: bool = False) -> Committed:
         """Do what a plan says, if only appends came since it was made; or only say what it does."""
-        rows = tuple(replace(row, content=plain(row.content)) for row in plan.rows)
+        rows = tuple(structs.replace(row, content=plain(row.content)) for row in plan.rows)
         run = self._database.snapshot if dry_run else self._database.write
         return run(
             commit.commit,
             self.id,
-            replace(plan, rows=rows),
+            dataclasses.replace(plan, rows=rows),
             now=self._clock(),
             salts=self._ids.salt,
             new_id=self._ids.new_id,
@@ -223,7 +225,7 @@ class Session:
         )
         if dry_run or not done.changed:
             return done
-        return replace(done, erased=self._database.erase_free_space())
+        return dataclasses.replace(done, erased=self._database.erase_free_space())
 
     # Reading
 
@@ -376,5 +378,5 @@ def _new_message(message: NewMessage | Mapping[str, Any]) -> NewMessage:
     try:
         return NewMessage(**message)
     except TypeError:
-        known = ", ".join(NewMessage.__slots__)
+        known = ", ".join(NewMessage.__struct_fields__)
         raise InvalidMessage(f"A message has the fields {known}.", path="message") from None

@@ -200,6 +200,9 @@ def counted(
     ends = {seq for side in sides for lo, hi in side for seq in (lo - 1, hi) if seq > 0}
     rows = tx.each(_TOTALS, [{"session_id": session_id, "seq": seq} for seq in sorted(ends)])
     at = {0: (0, 0), **{seq: (messages, size) for seq, messages, size in rows}}
+    missing = ends - at.keys()
+    if missing:
+        raise HistoryCorrupt(f"Entry {min(missing)} is missing.", seq=min(missing))
     return [
         (
             sum(at[hi][0] - at[lo - 1][0] for lo, hi in side),
