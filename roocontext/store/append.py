@@ -6,9 +6,9 @@ single message is one statement, which takes the next seq and chains the hash on
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
 from sqlalchemy import BigInteger, LargeBinary, and_, bindparam, func, insert, select, update
 from sqlalchemy.sql import ClauseElement
 
@@ -27,8 +27,7 @@ from roocontext.store.faults import UniqueViolation
 from roocontext.store.schema import entries, sessions, spans
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(msgspec.Struct, frozen=True):
     """What is durable once it is returned: the entry's place, and the hash that proves it.
 
     `head_seq` is what `expected_seq` is compared with next. A repeated append gets its first
