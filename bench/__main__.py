@@ -10,8 +10,9 @@ import sys
 import time
 
 from bench.report import HEADING, Line, environment, load
-from bench.runner import FULL, QUICK, TINY, Sizes, lines
+from bench.runner import lines
 from bench.sites import sites
+from bench.sizes import FULL, QUICK, TINY, Sizes
 
 
 def main() -> None:

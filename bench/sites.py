@@ -13,7 +13,8 @@ import psycopg
 from sqlalchemy import URL, make_url
 
 from bench.floors import PostgresFloor, SqliteFloor
-from roocontext import Store
+from bench.report import Line
+from roocontext import Session, Store
 
 GIVEN = "ROOCONTEXT_TEST_POSTGRES_URL"
 
@@ -136,3 +137,25 @@ def _embedded(folder: Path) -> Iterator[str]:
 
 def _libpq(url: URL) -> str:
     return url.set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+Site = SqliteSite | PostgresSite
+
+LENGTH_BUDGET = 1.2
+"""What "independent of the session's length" may cost, as for the append."""
+
+
+def line_of(site: Site, key: str, *args: object, **options: object) -> Line:
+    return Line(f"{site.name}.{key}", f"{site.title}: {args[0]}", *args[1:], **options)
+
+
+def stored_rows(site: Site, chat: Session, count: int) -> tuple[str, list[tuple[object, ...]]]:
+    """The rows of a session as the store keeps them, and the statement that inserts one."""
+    floor = site.floor(chat.id)
+    rows = floor.rows(
+        f"SELECT * FROM entries WHERE session_id = {floor.holder} AND seq <= {floor.holder}"
+        " ORDER BY seq",
+        (chat.id, count),
+    )
+    holders = ", ".join([floor.holder] * len(rows[0]))
+    return f"INSERT INTO entries VALUES ({holders})", rows

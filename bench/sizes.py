@@ -1,0 +1,58 @@
+"""How much is built, and how often it is measured."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is built, and how often it is measured."""
+
+    long: int = 100_000
+    short: int = 1_000
+    middle: int = 20_000
+    condensations: int = 100
+    hidden: int = 10_000
+    few: int = 100
+    batch: int = 1_000
+    listed: int = 1_000
+    shown: int = 200
+    controls: int = 1_000
+    points: int = 12
+    commits: int = 40
+    reads: int = 40
+    heavy: int = 8
+    folds: int = 12
+    imports: int = 9
+
+
+FULL = Sizes()
+QUICK = Sizes(
+    long=10_000,
+    middle=4_000,
+    condensations=20,
+    hidden=2_000,
+    points=6,
+    commits=15,
+    reads=15,
+    heavy=4,
+    folds=6,
+    imports=3,
+)
+TINY = Sizes(
+    long=300,
+    short=100,
+    middle=100,
+    condensations=4,
+    hidden=60,
+    few=20,
+    batch=20,
+    listed=20,
+    shown=40,
+    controls=100,
+    points=2,
+    commits=1,
+    reads=1,
+    heavy=1,
+    folds=1,
+    imports=1,
+)
