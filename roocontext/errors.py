@@ -140,7 +140,13 @@ class StoreUnavailable(RooContextError, OSError):
 class StoreNotFound(StoreUnavailable):
     """There is no database of this name, and none may be made."""
 
-    advice = "Name one that exists, or open it with upgrade=True to make it."
+    advice = "Name one that exists, or a folder in which upgrade=True may make it."
+
+
+class StoreClosed(StoreUnavailable):
+    """The store was closed."""
+
+    advice = "Open it again."
 
 
 class StoreReadOnly(StoreUnavailable):

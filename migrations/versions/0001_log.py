@@ -196,7 +196,7 @@ def _postgres_triggers() -> None:
                         TG_TABLE_SCHEMA) INTO allowed USING OLD.session_id, OLD.seq;
                 END IF;
                 IF allowed THEN RETURN NEW; END IF;
-            ELSE
+            ELSIF TG_OP = 'DELETE' THEN
                 EXECUTE pg_catalog.format('SELECT EXISTS (SELECT 1 FROM %%I.sessions
                     WHERE session_id = $1 AND purged_at IS NOT NULL)',
                     TG_TABLE_SCHEMA) INTO allowed USING OLD.session_id;
@@ -213,7 +213,7 @@ def _postgres_triggers() -> None:
         """CREATE TRIGGER entries_guard BEFORE UPDATE OR DELETE ON entries
         FOR EACH ROW EXECUTE FUNCTION roocontext_entries_guard()""",
         """CREATE TRIGGER entries_truncate BEFORE TRUNCATE ON entries
-        FOR EACH STATEMENT EXECUTE FUNCTION roocontext_sessions_guard()""",
+        FOR EACH STATEMENT EXECUTE FUNCTION roocontext_entries_guard()""",
         """CREATE TRIGGER sessions_guard BEFORE DELETE ON sessions
         FOR EACH ROW EXECUTE FUNCTION roocontext_sessions_guard()""",
         """CREATE TRIGGER sessions_truncate BEFORE TRUNCATE ON sessions

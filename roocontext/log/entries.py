@@ -119,13 +119,15 @@ class Message(msgspec.Struct, frozen=True):
 class View:
     """The effective history: what the model sees right after entry `seq`, in view order.
 
-    `head_seq` is the version that a plan made from this view is based on.
+    `head_seq` is the version that a plan made from this view is based on. A page of a view is not
+    `whole`, and no plan is made from it.
     """
 
     session_id: str
     seq: int
     head_seq: int
     messages: tuple[Message, ...]
+    whole: bool = True
 
 
 def ranges_of(seqs: Sequence[int]) -> tuple[Range, ...]:

@@ -5,7 +5,7 @@ committed, and is checked again then, under the lock. What the checks need to kn
 is given to them; they decide, and know no database.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from roocontext.errors import InvalidPlan
 from roocontext.log.blocks import reader, text_of
 from roocontext.log.counting import BYTES, Counter, count_message
-from roocontext.log.encoding import MAX_INTEGER
+from roocontext.log.encoding import MAX_INTEGER, encode
 from roocontext.log.entries import (
     POSITION_BITS,
     BlockRef,
@@ -70,13 +70,20 @@ class Plan:
     compat: bool = False
     policy: str = "manual"
     trigger: str = "manual"
+    session_id: str | None = None
     record: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "action", Action(self.action))
+        except ValueError:
+            raise InvalidPlan(f"action is one of {', '.join(Action)}.") from None
 
     @classmethod
     def condense(
         cls,
         view: View,
-        hide: Collection[int],
+        hide: Iterable[int],
         summary: str | NewMessage,
         *,
         counter: Counter = BYTES,
@@ -89,7 +96,7 @@ class Plan:
     def truncate(
         cls,
         view: View,
-        hide: Collection[int],
+        hide: Iterable[int],
         marker: str | NewMessage = TRUNCATED,
         *,
         counter: Counter = BYTES,
@@ -102,13 +109,15 @@ class Plan:
     def clear(
         cls,
         view: View,
-        blocks: Collection[BlockRef],
+        blocks: Iterable[BlockRef],
         placeholder: str = CLEARED,
         *,
         counter: Counter = BYTES,
         **options: Any,
     ) -> "Plan":
         """A plan to show a placeholder in the place of these tool outputs of a view."""
+        blocks = _pairs(blocks)
+        _check_whole(view)
         by_row = {seq: sorted(b for s, b in blocks if s == seq) for seq, _ in blocks}
         saved = 0
         for message in view.messages:
@@ -125,6 +134,7 @@ class Plan:
             clears=tuple(sorted(blocks)),
             placeholder=placeholder,
             counts=Counts(counter.name, before, before - saved, counter.exact),
+            session_id=view.session_id,
             **options,
         )
 
@@ -133,24 +143,27 @@ class Plan:
         cls,
         action: Action,
         view: View,
-        hide: Collection[int],
+        hide: Iterable[int],
         first: str | NewMessage,
         *,
         counter: Counter,
         options: dict[str, Any],
     ) -> "Plan":
+        _check_whole(view)
+        away = _seqs(view, hide)
         row = first if isinstance(first, NewMessage) else NewMessage("user", first)
         rows = (row, *options.pop("companions", ()))
         before = sum(count_message(counter, message) for message in view.messages)
-        kept = [message for message in view.messages if message.seq not in hide]
+        kept = [message for message in view.messages if message.seq not in away]
         after = sum(count_message(counter, message) for message in kept)
         after += sum(counter.count(new.role, new.content, new.format) for new in rows)
         return cls(
             head_seq=view.head_seq,
             action=action,
-            hides=ranges_of(sorted(hide)),
+            hides=ranges_of(sorted(away)),
             rows=rows,
             counts=Counts(counter.name, before, after, counter.exact),
+            session_id=view.session_id,
             **options,
         )
 
@@ -161,11 +174,22 @@ class Plan:
         return kinds.get(self.action, Kind.CLEARING)
 
 
+def check_rows(plan: Plan) -> None:
+    """Refuse rows that are no messages at all."""
+    if not isinstance(plan.rows, tuple | list):
+        raise InvalidPlan("rows are a tuple of messages.")
+    if not all(isinstance(row, NewMessage) for row in plan.rows):
+        raise InvalidPlan("rows are messages: NewMessage.")
+
+
 def check_shape(plan: Plan) -> None:
     """Refuse a plan that contradicts itself, whatever the session."""
-    numbers = (plan.head_seq, *(number for pair in (*plan.hides, *plan.clears) for number in pair))
+    pairs = (*_pairs(plan.hides), *_pairs(plan.clears))
+    numbers = (plan.head_seq, *(number for pair in pairs for number in pair))
     if any(type(number) is not int or not 0 <= number <= MAX_INTEGER for number in numbers):
         raise InvalidPlan("A seq or block is not a whole number of 64 bits.")
+    if not (isinstance(plan.policy, str) and isinstance(plan.trigger, str)):
+        raise InvalidPlan("policy and trigger are strings.")
     if plan.action is Action.CLEAR:
         if not plan.clears or plan.hides or plan.rows:
             raise InvalidPlan("A clearing names blocks and neither hides nor inserts rows.")
@@ -232,6 +256,37 @@ def place(
     return tuple(positions)
 
 
+def _check_whole(view: View) -> None:
+    if not isinstance(view, View):
+        raise InvalidPlan("A plan is made from a view.")
+    if not view.whole:
+        raise InvalidPlan("A page of a view is not the context: make the plan from the whole view.")
+
+
+def _seqs(view: View, hide: Iterable[int]) -> set[int]:
+    """The seqs to hide, all of them in the view."""
+    try:
+        away = set(hide)
+    except TypeError:
+        raise InvalidPlan("What is hidden is named by its seqs.") from None
+    unknown = away - {message.seq for message in view.messages}
+    if unknown:
+        seqs = [one for one in unknown if isinstance(one, int)]
+        raise InvalidPlan(
+            f"Entry {min(seqs)} is not in this view."
+            if seqs
+            else "What is hidden is named by its seqs."
+        )
+    return away
+
+
+def _pairs(pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    try:
+        return tuple((one, other) for one, other in pairs)
+    except (TypeError, ValueError):
+        raise InvalidPlan("Ranges and blocks are pairs of numbers.") from None
+
+
 def _is_text(value: object) -> bool:
     """Whether every engine can keep it in a column of text."""
     if not isinstance(value, str) or "\0" in value:
@@ -256,6 +311,8 @@ def _check_ranges(plan: Plan) -> None:
 
 
 def _check_not_blank(row: NewMessage) -> None:
+    encode(row.content)
+    reader(row.format).check(row.role, row.content)
     _, blocks = reader(row.format).blocks(row.role, row.content)
     if not text_of(blocks).strip():
         raise InvalidPlan("The summary or marker has no text.")

@@ -14,6 +14,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from sqlalchemy import URL
 
+from roocontext.errors import StoreClosed
 from roocontext.log.counting import Counter
 from roocontext.log.entries import Message, NewMessage, View
 from roocontext.log.plan import Plan
@@ -47,7 +48,10 @@ class _Threads:
         self, call: Callable[Params, Result], *args: Params.args, **kwargs: Params.kwargs
     ) -> Result:
         loop = asyncio.get_running_loop()
-        running = loop.run_in_executor(self._executor, lambda: call(*args, **kwargs))
+        try:
+            running = loop.run_in_executor(self._executor, lambda: call(*args, **kwargs))
+        except RuntimeError:  # the executor was shut down
+            raise StoreClosed("The store is closed.") from None
         cancelled: asyncio.CancelledError | None = None
         while True:
             try:

@@ -86,6 +86,8 @@ def commit(
     dry_run: bool = False,
 ) -> Committed:
     """Write what a plan says, if the session is still what it was planned on."""
+    if plan.session_id not in (None, session_id):
+        raise InvalidPlan(f"The plan was made for session {plan.session_id!r}.")
     check_shape(plan)
     head = (read_head if dry_run else lock)(tx, session_id)
     _check_still(tx, session_id, plan, head)

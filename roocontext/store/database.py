@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 from sqlalchemy.sql import ClauseElement
 
-from roocontext.errors import StoreUnavailable
+from roocontext.errors import StoreClosed, StoreUnavailable
 from roocontext.store.engines import BUSY_TIMEOUT_S, Engine, Lock
 from roocontext.store.faults import RETRYABLE, driver_errors, raise_ours, translated
 
@@ -265,7 +265,7 @@ class Database:
 
     def _take(self) -> Transaction:
         if self._closed:
-            raise StoreUnavailable("The store is closed.")
+            raise StoreClosed("The store is closed.")
         while self._idle:
             with suppress(IndexError):  # another thread may take the last one
                 tx = self._idle.pop()

@@ -61,7 +61,13 @@ def engine_of(
         return _postgres(parsed, durability, read_only=read_only)
     if backend != "sqlite":
         raise InvalidOption(f"{backend} is neither sqlite nor postgresql.", name="url")
-    if parsed.database in (None, "", ":memory:"):
+    if parsed.host or parsed.database == "":
+        raise InvalidOption(
+            "An SQLite URL names its file behind three slashes, sqlite:///agent.db, or behind four"
+            " if its path begins at the root.",
+            name="url",
+        )
+    if parsed.database in (None, ":memory:"):
         return _sqlite(":memory:", durability, threading.Lock, alone=True)
     path = Path(parsed.database).resolve()
     return _sqlite_file(path, durability, create=create, read_only=read_only)
@@ -70,9 +76,9 @@ def engine_of(
 def _parse(url: str | Path | URL) -> URL:
     if isinstance(url, URL):
         return url
-    text = os.fspath(url)
-    if not text or "\0" in text:
-        raise InvalidOption("The path or URL is empty, or holds NUL.", name="url")
+    text = os.fspath(url) if isinstance(url, (str, Path)) else ""
+    if not text or "\0" in text or text.startswith("file:"):
+        raise InvalidOption("Give a path or a database URL.", name="url")
     if "://" not in text:
         return URL.create("sqlite", database=text)
     try:
@@ -123,8 +129,8 @@ _queues: dict[Path, Lock] = {}
 def _sqlite_file(path: Path, durability: Durability, *, create: bool, read_only: bool) -> Engine:
     if create and not read_only:
         _create_private(path)
-    elif not path.exists():
-        raise StoreNotFound("No such database file.")
+    if not path.is_file():
+        raise StoreNotFound(f"There is {'a folder' if path.is_dir() else 'no file'} of this name.")
 
     # Writers of one process queue here: SQLite's own waiting sleeps, and is not fair.
     def lock() -> Lock:
@@ -143,6 +149,10 @@ def _create_private(path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, stat.S_IRUSR | stat.S_IWUSR))
     except FileExistsError:
         return
+    except FileNotFoundError:
+        raise StoreNotFound(
+            "The folder that the database file is to be in does not exist."
+        ) from None
     except OSError as error:
         reason = type(error).__name__
         raise StoreUnavailable(f"The database file cannot be made: {reason}.") from None
@@ -213,7 +223,13 @@ def _postgres(url: URL, durability: Durability, *, read_only: bool) -> Engine:
 
     def connect() -> Any:
         with translated(sent=False):
-            connection = psycopg.connect(*args, **options, autocommit=True)
+            try:
+                connection = psycopg.connect(*args, **options, autocommit=True)
+            except psycopg.OperationalError as refused:
+                raise StoreUnavailable(
+                    "The server cannot be reached, or refused this role, password or database.",
+                    code=refused.sqlstate,
+                ) from None
             try:
                 for setting in settings:
                     connection.execute(setting)

@@ -136,7 +136,8 @@ def purge(tx: Transaction, session_id: str, *, now: int, dry_run: bool) -> Purge
         dry_run=dry_run,
     )
     if not dry_run:
-        tx.run(_TOMBSTONE, of=session_id, at=now, told=encode(asdict(receipt)))
+        told = {k: v for k, v in asdict(receipt).items() if k not in ("dry_run", "erased")}
+        tx.run(_TOMBSTONE, of=session_id, at=now, told=encode(told))
         for statement in _DELETE:
             tx.run(statement, of=session_id)
     return receipt

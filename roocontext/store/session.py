@@ -12,7 +12,7 @@ from roocontext.log.counting import Counter
 from roocontext.log.draft import message_draft, note_draft
 from roocontext.log.encoding import check_id, check_integer, plain
 from roocontext.log.entries import Message, NewMessage, View
-from roocontext.log.plan import Plan
+from roocontext.log.plan import Plan, check_rows
 from roocontext.log.sendable import Repair, sendable
 from roocontext.store import (
     append,
@@ -98,6 +98,8 @@ class Session:
         expected_seq: int | None = None,
     ) -> list[Receipt]:
         """Append messages in one transaction, all or none."""
+        if not isinstance(messages, Iterable):
+            raise InvalidOption("What is appended is a list of messages.", name="messages")
         check_maybe("expected_seq", expected_seq)
         now = self._clock()
         drafts = [
@@ -108,6 +110,9 @@ class Session:
 
     def commit(self, plan: Plan, *, dry_run: bool = False) -> Committed:
         """Do what a plan says, if only appends came since it was made; or only say what it does."""
+        if not isinstance(plan, Plan):
+            raise InvalidOption("What is committed is a Plan.", name="plan")
+        check_rows(plan)
         rows = tuple(structs.replace(row, content=plain(row.content)) for row in plan.rows)
         run = self._database.snapshot if dry_run else self._database.write
         return run(
@@ -137,6 +142,7 @@ class Session:
         if (to is None) is (ts is None):
             raise InvalidOption("A rewind needs one target: `to` or `ts`.", name="to")
         check_target("to", to)
+        check_id("trigger", trigger)
         if ts is not None:
             check_integer("ts", ts)
         check_maybe("expected_seq", expected_seq)
@@ -164,6 +170,7 @@ class Session:
         Refused when messages came since, unless `force` is set; they are hidden then.
         """
         check_maybe("of", of)
+        check_id("trigger", trigger)
         check_maybe("expected_seq", expected_seq)
         return self._database.write(
             rewind.undo,
@@ -339,7 +346,8 @@ class Session:
         self, saved: Head | None = None, *, progress: Progress | None = None
     ) -> Verification:
         """Check every hash, place, total and cache, and that the log goes on from a saved head."""
-        verify.check_saved(self.id, saved)
+        if saved is not None and not (isinstance(saved, Head) and saved.session_id == self.id):
+            raise InvalidOption("It is no saved head of this session.", name="saved")
         with self._database.read() as tx:
             verifier = verify.Verifier(tx, self.id, saved)
         done = 0
@@ -365,7 +373,7 @@ class Session:
         value: Any = None,
     ) -> Receipt:
         check_maybe("target", target, least=1)
-        check_mapping(note, content)
+        check_mapping("content", content)
         draft = note_draft(
             note, plain(dict(content)), now=self._clock(), salts=self._ids.salt, target=target
         )

@@ -94,6 +94,9 @@ def create(tx: Transaction, session_id: str, notes: list[tuple[Draft, Any]], now
 
 def add(tx: Transaction, session_id: str, head: Standing, *, now: int) -> None:
     """The row of a new session."""
+    if tx.row(_ONE, session_id=session_id):
+        read_head(tx, session_id)  # which says so if the id was purged
+        raise SessionExists(f"Session {session_id!r} exists.", session_id=session_id)
     row = {
         "session_id": session_id,
         "created_at": now,

@@ -8,6 +8,7 @@ from typing import Any, Self, TypeAlias
 
 from sqlalchemy import URL
 
+from roocontext.errors import InvalidOption
 from roocontext.log.draft import Draft, note_draft
 from roocontext.log.encoding import check_id, plain
 from roocontext.store import (
@@ -114,6 +115,8 @@ class Store:
     def sessions(self, *, limit: int = 100, before: SessionInfo | None = None) -> list[SessionInfo]:
         """One page of sessions, that of the newest entry first; the next one begins `before`."""
         check_whole("limit", limit, least=1)
+        if before is not None and not isinstance(before, SessionInfo):
+            raise InvalidOption("The next page begins behind a SessionInfo.", name="before")
         with self._database.read() as tx:
             return sessions.newest_first(tx, limit, before)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, select
 
-from roocontext.errors import HistoryCorrupt
+from roocontext.errors import HistoryCorrupt, InvalidOption
 from roocontext.log.chain import (
     GENESIS,
     Sealed,
@@ -48,9 +48,12 @@ class Head:
     @classmethod
     def from_json(cls, line: str | bytes) -> "Head":
         """The head that a line made by `to_json` keeps."""
-        from pydantic import TypeAdapter  # noqa: PLC0415 - heavy, and this is an edge
+        from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - heavy, and this is an edge
 
-        return TypeAdapter(cls).validate_json(line)
+        try:
+            return TypeAdapter(cls).validate_json(line)
+        except ValidationError:
+            raise InvalidOption("This is not the line of a saved head.", name="line") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +232,3 @@ def head_of(tx: Transaction, session_id: str) -> Head:
     """The last entry, to be kept elsewhere."""
     standing = read_head(tx, session_id)
     return Head(session_id, standing.last_seq, standing.last_hash.hex())
-
-
-def check_saved(session_id: str, saved: Head | None) -> None:
-    """Refuse the saved head of another session."""
-    if saved is not None and saved.session_id != session_id:
-        raise HistoryCorrupt(f"The saved head is of session {saved.session_id!r}.", seq=None)

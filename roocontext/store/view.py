@@ -113,7 +113,8 @@ def read_view(
     if after is not None:
         ranges = _following(ranges, after)
     messages = read_messages(tx, session_id, ranges, cleared, limit=limit)
-    return View(session_id, seq, head_seq, tuple(messages))
+    whole = after is None and limit is None
+    return View(session_id, seq, head_seq, tuple(messages), whole)
 
 
 def visible_now(tx: Transaction, session_id: str, last: int) -> tuple[list[Range], Cleared]:

@@ -11,7 +11,7 @@ import pytest
 
 from dialogue import fill, shown, work
 from roocontext import Head, Plan
-from roocontext.errors import HistoryCorrupt, RooContextError
+from roocontext.errors import HistoryCorrupt, InvalidOption, RooContextError
 
 COLUMNS = (
     "kind, format, role, ts, recorded_at, message_id, client_id, model, usage, compaction_id, note,"
@@ -94,7 +94,7 @@ def test_a_saved_head_is_found_again(chat):
     chat.rewind(to=1)
     assert all(chat.verify(head).ok for head in heads)
     assert found(chat, replace(heads[2], hash="00" * 32)) == 2
-    with pytest.raises(HistoryCorrupt):
+    with pytest.raises(InvalidOption):
         chat.verify(replace(heads[2], session_id="another"))
 
 

@@ -93,8 +93,8 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
 def work(store: Store, catcher: Catcher) -> None:
     """Do everything to the long session, of which the model sees little."""
     chat = store.session("long")
-    view = chat.view(limit=LONG - 60)
-    chat.commit(Plan.condense(view, [m.seq for m in view.messages], "short"))
+    view = chat.view()
+    chat.commit(Plan.condense(view, [m.seq for m in view.messages[: LONG - 60]], "short"))
     for name, operation in OPERATIONS.items():
         catcher.operation = name
         operation(store, chat)
