@@ -6,44 +6,79 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from roocontext.errors import RooContextError
     from roocontext.log.entries import Kind, Message, NewMessage, View
-    from roocontext.log.plan import Counts, Plan
+    from roocontext.log.plan import Action, Counts, Plan
+    from roocontext.log.sendable import Repair
     from roocontext.store.aio import AsyncSession, AsyncStore
+    from roocontext.store.append import Receipt
+    from roocontext.store.audit import AuditEntry, Diff
+    from roocontext.store.commit import Committed
+    from roocontext.store.erase import Purged, Redacted
+    from roocontext.store.notes import Note
+    from roocontext.store.rewind import Rewound
     from roocontext.store.session import Session
+    from roocontext.store.sessions import SessionInfo, Stats
     from roocontext.store.store import Store
-    from roocontext.store.verify import Head
+    from roocontext.store.verify import Head, Verification
 
 __all__ = [
+    "Action",
     "AsyncSession",
     "AsyncStore",
+    "AuditEntry",
+    "Committed",
     "Counts",
+    "Diff",
     "Head",
     "Kind",
     "Message",
     "NewMessage",
+    "Note",
     "Plan",
+    "Purged",
+    "Receipt",
+    "Redacted",
+    "Repair",
+    "Rewound",
     "RooContextError",
     "Session",
+    "SessionInfo",
+    "Stats",
     "Store",
+    "Verification",
     "View",
 ]
 
 _HOMES = {
+    "Action": "roocontext.log.plan",
     "AsyncSession": "roocontext.store.aio",
     "AsyncStore": "roocontext.store.aio",
+    "AuditEntry": "roocontext.store.audit",
+    "Committed": "roocontext.store.commit",
     "Counts": "roocontext.log.plan",
+    "Diff": "roocontext.store.audit",
     "Head": "roocontext.store.verify",
     "Kind": "roocontext.log.entries",
     "Message": "roocontext.log.entries",
     "NewMessage": "roocontext.log.entries",
+    "Note": "roocontext.store.notes",
     "Plan": "roocontext.log.plan",
+    "Purged": "roocontext.store.erase",
+    "Receipt": "roocontext.store.append",
+    "Redacted": "roocontext.store.erase",
+    "Repair": "roocontext.log.sendable",
+    "Rewound": "roocontext.store.rewind",
     "RooContextError": "roocontext.errors",
     "Session": "roocontext.store.session",
+    "SessionInfo": "roocontext.store.sessions",
+    "Stats": "roocontext.store.sessions",
     "Store": "roocontext.store.store",
+    "Verification": "roocontext.store.verify",
     "View": "roocontext.log.entries",
 }
 
 
 def __getattr__(name: str) -> Any:
+    """Load a name's module when the name is first asked for."""
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     msg = f"module {__name__!r} has no attribute {name!r}"
