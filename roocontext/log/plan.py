@@ -190,10 +190,12 @@ def check_shape(plan: Plan) -> None:
         raise InvalidPlan("A seq or block is not a whole number of 64 bits.")
     if not (isinstance(plan.policy, str) and isinstance(plan.trigger, str)):
         raise InvalidPlan("policy and trigger are strings.")
+    if not isinstance(plan.record, Mapping):
+        raise InvalidPlan("record is a mapping.")
     if plan.action is Action.CLEAR:
         if not plan.clears or plan.hides or plan.rows:
             raise InvalidPlan("A clearing names blocks and neither hides nor inserts rows.")
-        if len(set(plan.clears)) != len(plan.clears):
+        if len(set(_pairs(plan.clears))) != len(plan.clears):
             raise InvalidPlan("A clearing names the same block twice.")
         if not _is_text(plan.placeholder):
             raise InvalidPlan("The placeholder is no text, or holds NUL or a lone surrogate.")

@@ -5,6 +5,7 @@ nothing moves after the caller was told. Names and types are those of Store and 
 """
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
@@ -42,12 +43,18 @@ class _Threads:
     """Runs calls in threads and joins those whose caller was cancelled."""
 
     def __init__(self) -> None:
+        self._begin_life()
+
+    def _begin_life(self) -> None:
+        self._process = os.getpid()
         self._executor = ThreadPoolExecutor(THREADS, thread_name_prefix="roocontext")
 
     async def run(
         self, call: Callable[Params, Result], *args: Params.args, **kwargs: Params.kwargs
     ) -> Result:
         loop = asyncio.get_running_loop()
+        if self._process != os.getpid():  # threads stay behind in the parent
+            self._begin_life()
         try:
             running = loop.run_in_executor(self._executor, lambda: call(*args, **kwargs))
         except RuntimeError:  # the executor was shut down

@@ -171,7 +171,7 @@ def write(
     tx: Transaction, session_id: str, head: Standing, drafts: Sequence[Draft]
 ) -> list[Receipt]:
     """Chain the drafts to a locked session and store them."""
-    receipts, rows = [], []
+    rows = []
     seq, hash_, head_seq, messages, size = head
     for draft in drafts:
         seq += 1
@@ -183,7 +183,6 @@ def write(
         row["seq"], row["hash"] = seq, hash_
         row["messages_total"], row["bytes_total"] = messages, size
         rows.append(row)
-        receipts.append(Receipt(session_id, seq, hash_.hex(), head_seq))
     try:
         if len(rows) == 1:
             tx.run(_INSERT, **rows[0])
@@ -202,7 +201,7 @@ def write(
             new_bytes=size,
             new_updated_at=drafts[-1].sealed.recorded_at,
         )
-    return receipts
+    return [Receipt(session_id, row["seq"], row["hash"].hex(), head_seq) for row in rows]
 
 
 def beyond(session_id: str, last_seq: int) -> HistoryCorrupt:
@@ -234,6 +233,7 @@ def _append_in_one_statement(
 
 def refuse_taken(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> None:
     """Refuse drafts that are new although their client id was given before."""
+    _refuse_twice([draft.sealed.client_id for draft in drafts if draft.sealed.client_id])
     for draft in drafts:
         client_id = draft.sealed.client_id
         row = client_id and tx.row(_BY_CLIENT_ID, session_id=session_id, client_id=client_id)
@@ -269,11 +269,7 @@ def _repeated(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> list
     ids = [d.sealed.client_id for d in drafts if d.sealed.client_id is not None]
     if not ids:
         return None
-    if len(set(ids)) < len(ids):
-        twice = next(client_id for client_id in ids if ids.count(client_id) > 1)
-        raise DuplicateMessage(
-            f"Two messages of one request have the client id {twice!r}.", client_id=twice
-        )
+    _refuse_twice(ids)
     found = [_first_receipt(tx, session_id, draft) for draft in drafts if draft.sealed.client_id]
     first = [receipt for receipt in found if receipt is not None]
     if first and len(first) < len(drafts):
@@ -283,6 +279,14 @@ def _repeated(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> list
             seq=first[0].seq,
         )
     return first or None
+
+
+def _refuse_twice(ids: Sequence[str]) -> None:
+    if len(set(ids)) < len(ids):
+        twice = next(client_id for client_id in ids if ids.count(client_id) > 1)
+        raise DuplicateMessage(
+            f"Two messages of one request have the client id {twice!r}.", client_id=twice
+        )
 
 
 def _first_receipt(tx: Transaction, session_id: str, draft: Draft) -> Receipt | None:

@@ -34,7 +34,7 @@ class AuditEntry(NamedTuple):
     `visible` says whether the model sees it now. If not, `hidden_by` is the seq of the summary,
     marker or rewind that hides it, and `hider` tells about that one. A row may be hidden by a
     summary and a marker at once: both are in the parents. `cleared` names cleared blocks, with
-    the clearing of each.
+    the clearing of each; `hiders` tells about all of these.
     """
 
     seq: int
@@ -45,6 +45,7 @@ class AuditEntry(NamedTuple):
     visible: bool
     hidden_by: int | None
     hider: Hider | None
+    hiders: tuple[Hider, ...]
     condense_parent: int | None
     truncation_parent: int | None
     rewound_by: int | None
@@ -114,6 +115,7 @@ class Auditor:
 
     def page(self, tx: Transaction, after: int, limit: int) -> list[AuditEntry]:
         """The entries that follow `after`."""
+        read_head(tx, self._session_id)  # which says so if it was purged meanwhile
         rows = tx.rows(_PAGE, session_id=self._session_id, lo=after + 1, hi=self.seq, page=limit)
         covering = self._covering([row[0] for row in rows])
         return [self._judged(row, span) for row, span in zip(rows, covering, strict=True)]
@@ -135,6 +137,8 @@ class Auditor:
         condensed = span.condense_parent if is_message else None
         truncated = span.truncation_parent if is_message else None
         hidden_by = rewound_by or condensed or truncated
+        cleared = self._cleared.get(entry.seq, ())
+        acting = dict.fromkeys([rewound_by, condensed, truncated, *(by for _, by in cleared)])
         return AuditEntry(
             entry.seq,
             entry.kind,
@@ -144,10 +148,11 @@ class Auditor:
             visible=is_message and hidden_by is None,
             hidden_by=hidden_by,
             hider=self._hiders[hidden_by] if hidden_by else None,
+            hiders=tuple(self._hiders[by] for by in acting if by is not None),
             condense_parent=condensed,
             truncation_parent=truncated,
             rewound_by=rewound_by,
-            cleared=self._cleared.get(entry.seq, ()),
+            cleared=cleared,
             redacted=digest is not None and salt is None,
         )
 

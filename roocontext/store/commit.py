@@ -1,5 +1,6 @@
 """Committing a plan: check it under the session's lock, write its rows, renew the caches."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +12,7 @@ from roocontext.log.blocks import reader
 from roocontext.log.draft import Draft, Salts, control_draft, details_of, message_draft
 from roocontext.log.encoding import decode
 from roocontext.log.entries import (
+    POSITION_BITS,
     BlockRef,
     Control,
     Kind,
@@ -19,7 +21,7 @@ from roocontext.log.entries import (
     natural_position,
     subtract,
 )
-from roocontext.log.pairs import loose_ends, partners, split
+from roocontext.log.pairs import loose_ends, pairs, partners, split
 from roocontext.log.plan import Action, Plan, check_hides, check_shape, place
 from roocontext.log.spans import Span, clearings_of, live_ranges, spans_of, within
 from roocontext.store.append import Standing, lock, read_head, refuse_taken
@@ -145,6 +147,23 @@ class _State:
         seqs = [message.seq for message in messages]
         return seqs, [reader(m.format).blocks(m.role, m.content) for m in messages]
 
+    def runs(self, side: Sequence[Range]) -> Callable[[int], int]:
+        """Tells in which run of the view a row of one side stands, not parted by the other."""
+        other = subtract(self.visible_ranges, side)
+        parts = sorted(
+            [(part.position, part.lo, part.hi) for s in self.visible for part in s.cut(side)]
+            + [(part.position, 0, 0) for s in self.visible for part in s.cut(other)]
+        )
+        starts: list[tuple[int, int]] = []
+        run = 0
+        for _, lo, _ in parts:
+            if lo:
+                starts.append((lo, run))
+            else:
+                run += 1
+        starts.sort()
+        return lambda seq: starts[bisect_right(starts, (seq, run)) - 1][1]
+
     def message_ends(self, parts: Sequence[Span]) -> list[tuple[Span, int, int]]:
         """The first and last message of each part that has any."""
         ends = self.tx.each(_MESSAGE_ENDS, bounds(self.session_id, [(p.lo, p.hi) for p in parts]))
@@ -175,18 +194,18 @@ def _check_hiding(state: _State, plan: Plan) -> int:
     here, there, *each = (side[0] for side in counted(state.tx, state.session_id, sides))
     if not plan.compat:
         _check_no_split(state, hidden, hidden if here <= there else kept)
-    bound = _bound_by_pins(state, pairs=plan.compat)
+    bound = _bound_by_pins(state, partnered=plan.compat)
     messages = {end for end, count in zip(ends, each, strict=True) if count}
     check_hides(plan, state.spans, messages=messages, pinned=bound)
     return here
 
 
-def _bound_by_pins(state: _State, *, pairs: bool) -> set[int]:
+def _bound_by_pins(state: _State, *, partnered: bool) -> set[int]:
     """The live pinned messages, and if a plan might part them, their tool partners."""
     live = live_ranges(state.controls, state.head.last_seq)
     known = pinned(state.tx, state.session_id, state.head.last_seq)
     pins = {seq for seq in known if within(live, seq)}
-    if not pins or not pairs:
+    if not pins or not partnered:
         return pins
     seqs, readings = state.readings(state.visible_ranges)
     bound = partners(readings)
@@ -201,11 +220,14 @@ def _bound_by_pins(state: _State, *, pairs: bool) -> set[int]:
 def _check_no_split(state: _State, hidden: Sequence[Range], smaller: Sequence[Range]) -> None:
     """No tool call may be parted from its result.
 
-    A parted pair shows from either side, so the smaller one is read; the other only when the
-    smaller has a call or a result whose partner is not with it.
+    A parted pair shows from either side, so the smaller one is read; the other only when a call or
+    a result of the smaller has its partner elsewhere, or may have it where the other side lies
+    between the two.
     """
-    _, readings = state.readings(smaller)
-    if not loose_ends(readings):
+    seqs, readings = state.readings(smaller)
+    runs = state.runs(smaller)
+    near = all(runs(seqs[pair.call[0]]) == runs(seqs[pair.result[0]]) for pair in pairs(readings))
+    if near and not loose_ends(readings):
         return
     seqs, readings = state.readings(state.visible_ranges)
     away = {index for index, seq in enumerate(seqs) if within(hidden, seq)}
@@ -223,7 +245,7 @@ def _check_clears(state: _State, plan: Plan) -> None:
     """Only outputs of tools, of live messages that are not pinned, and not cleared before."""
     live = live_ranges(state.controls, state.head.last_seq)
     cleared = clearings_of(state.controls, state.head.last_seq)
-    pins = _bound_by_pins(state, pairs=True)
+    pins = _bound_by_pins(state, partnered=True)
     outputs = {seq: _outputs(state, seq) for seq in {seq for seq, _ in plan.clears}}
     for seq, block in plan.clears:
         visible = within(state.visible_ranges, seq)
@@ -304,7 +326,7 @@ def _last_hidden(state: _State, hides: Sequence[Range]) -> int:
 
 def _first_beyond(part: Span, position: int) -> int:
     """The first seq of a part that stands beyond a position."""
-    return max(part.lo, part.lo + ((position - part.position) >> 32) + 1)
+    return max(part.lo, part.lo + ((position - part.position) >> POSITION_BITS) + 1)
 
 
 def _rows(

@@ -11,7 +11,9 @@ from sqlalchemy import and_, bindparam, func, insert, select
 
 from roocontext.errors import StoreReadOnly
 from roocontext.log.counting import Counter, count_message
+from roocontext.log.encoding import check_id
 from roocontext.store.append import lock, read_head
+from roocontext.store.arguments import check_whole
 from roocontext.store.database import Database, Transaction
 from roocontext.store.schema import counts, entries
 from roocontext.store.view import IS_MESSAGE, bounds, read_messages, visible_now
@@ -32,6 +34,11 @@ _SUM = select(func.coalesce(func.sum(counts.c.tokens), 0)).where(
     counts.c.counter == bindparam("counter"),
     counts.c.seq.between(bindparam("lo"), bindparam("hi")),
 )
+_LASTING = select(entries.c.seq).where(
+    entries.c.session_id == bindparam("session_id"),
+    entries.c.seq == bindparam("seq"),
+    entries.c.salt.is_not(None),
+)
 _KNOWN = select(counts.c.seq).where(
     counts.c.session_id == bindparam("session_id"),
     counts.c.counter == bindparam("counter"),
@@ -42,6 +49,7 @@ _ADD = insert(counts)
 
 def tokens(database: Database, session_id: str, counter: Counter) -> int:
     """What the view costs; only messages that this counter has not seen are read and counted."""
+    check_id("counter", counter.name)
     with database.read() as tx:
         ranges, cleared = visible_now(tx, session_id, read_head(tx, session_id).last_seq)
         named = [{**stretch, "counter": counter.name} for stretch in bounds(session_id, ranges)]
@@ -52,6 +60,8 @@ def tokens(database: Database, session_id: str, counter: Counter) -> int:
         whole = read_messages(tx, session_id, saving, {})
         shown = read_messages(tx, session_id, saving, cleared)
     found = {message.seq: count_message(counter, message) for message in fresh}
+    for count in found.values():
+        check_whole("count", count)
     if found:
         with suppress(StoreReadOnly):  # a cache: without it the next call counts again
             database.write(_remember, session_id, counter, found)
@@ -63,12 +73,14 @@ def tokens(database: Database, session_id: str, counter: Counter) -> int:
 def _remember(tx: Transaction, session_id: str, counter: Counter, found: Mapping[int, int]) -> None:
     lock(tx, session_id)
     row = {"session_id": session_id, "counter": counter.name}
-    known = {row[0] for row in tx.each(_KNOWN, [{**row, "seq": seq} for seq in found])}
+    at = [{**row, "seq": seq} for seq in found]
+    known = {row[0] for row in tx.each(_KNOWN, at)}
+    lasting = {row[0] for row in tx.each(_LASTING, at)}  # what was redacted meanwhile is not
     tx.many(
         _ADD,
         [
             {**row, "seq": seq, "tokens": count, "exact": counter.exact}
             for seq, count in found.items()
-            if seq not in known
+            if seq in lasting and seq not in known
         ],
     )

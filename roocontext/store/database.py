@@ -56,6 +56,7 @@ class Transaction:
         self._run = connection.execute
         self._compiled = compiled
         self._pipeline = getattr(connection, "pipeline", None)
+        self.is_sound = True
 
     def rows(self, statement: ClauseElement, **params: Any) -> list[Row]:
         """All rows of a query."""
@@ -87,8 +88,16 @@ class Transaction:
     @contextmanager
     def together(self) -> Iterator[None]:
         """Send changes without waiting for each; what is wrong with one is raised at the end."""
-        with translated(), nullcontext() if self._pipeline is None else self._pipeline():
+        if self._pipeline is None:
             yield
+            return
+        try:
+            with translated(), self._pipeline():
+                yield
+        except BaseException:
+            # What was prepared on the way may be unknown to the server: never use it again.
+            self.is_sound = False
+            raise
 
     def many(self, statement: ClauseElement, rows: Sequence[Mapping[str, Any]]) -> None:
         """Make one change for each row."""
@@ -148,9 +157,11 @@ class Database:
             tx.command(self._engine.begin_read)
             try:
                 yield tx
-            finally:
+            except BaseException:
                 with suppress(StoreUnavailable):  # nothing is lost with a reader's connection
                     tx.command("ROLLBACK")
+                raise
+            tx.command("COMMIT")
 
     @contextmanager
     def inspection(self, *, write: bool = False) -> Iterator[Connection]:
@@ -183,16 +194,27 @@ class Database:
             self.single(Transaction.command, "PRAGMA journal_mode = WAL")
 
     def erase_free_space(self) -> bool:
-        """Take what was deleted out of the log and the free pages; whether all of it is gone."""
-        with self._writer, self._taken() as tx:
-            if self.dialect == "postgresql":
-                tx.command("VACUUM entries")
-                return False
-            # A reader's snapshot may be in the way; writers are not kept waiting for it.
-            tx.command(f"PRAGMA busy_timeout = {ERASE_TIMEOUT_S * 1000}")
+        """Take what was deleted out of the log and the free pages; whether all of it is gone.
+
+        What was deleted is so already: nothing that is in the way here is an error.
+        """
+        try:
+            with self._writer, self._taken() as tx:
+                return self._erase(tx)
+        except StoreUnavailable:
+            return False
+
+    def _erase(self, tx: Transaction) -> bool:
+        if self.dialect == "postgresql":
+            tx.command("VACUUM (SKIP_LOCKED) entries")
+            return False
+        # A reader's snapshot may be in the way; writers are not kept waiting for it.
+        tx.command(f"PRAGMA busy_timeout = {ERASE_TIMEOUT_S * 1000}")
+        try:
             row = tx.command("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
             tx.command(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}")
-            return row is None or row[0] == 0
+        return row is None or row[0] == 0
 
     def close(self) -> None:
         """Close every connection; those in use when they are given back."""
@@ -275,7 +297,7 @@ class Database:
         return Transaction(self._engine.connect(), self._compile)
 
     def _give(self, tx: Transaction) -> None:
-        if self._closed:
+        if self._closed or not tx.is_sound:
             tx.connection.close()
         else:
             self._idle.append(tx)

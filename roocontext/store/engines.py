@@ -61,10 +61,10 @@ def engine_of(
         return _postgres(parsed, durability, read_only=read_only)
     if backend != "sqlite":
         raise InvalidOption(f"{backend} is neither sqlite nor postgresql.", name="url")
-    if parsed.host or parsed.database == "":
+    if parsed.host or parsed.query or parsed.database == "":
         raise InvalidOption(
             "An SQLite URL names its file behind three slashes, sqlite:///agent.db, or behind four"
-            " if its path begins at the root.",
+            " if its path begins at the root, and takes no options.",
             name="url",
         )
     if parsed.database in (None, ":memory:"):

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, delete, null, select, text, update
 
-from roocontext.errors import MessageNotFound
+from roocontext.errors import MessageNotFound, SessionPurged
 from roocontext.log.blocks import reader
 from roocontext.log.chain import skeleton_digest
 from roocontext.log.draft import Salts, note_draft
@@ -101,10 +101,11 @@ def redact(
             f"Entry {seq} is not a message of the log, which ends at {standing.last_seq}.",
             candidates=(1, standing.last_seq),
         )
-    hash_, _, format_, content, salt = row
+    hash_, _, format_, content, _ = row
     copies = {"session_id": session_id, "seq": seq, "hash": hash_}
     heads = _locked_copies(tx, copies, dry_run=dry_run)
-    changed = salt is not None
+    again = tx.row(_ENTRY, session_id=session_id, seq=seq)
+    changed = again is not None and again[-1] is not None  # nobody was quicker
     if changed and not dry_run:
         skeleton = encode(reader(format_).skeleton(decode(content)))
         note = {"digest": skeleton_digest(seq, skeleton)}
@@ -153,7 +154,12 @@ def _locked_copies(
         missing = [copy for copy in found if copy not in heads]
         if not missing:
             return heads
-        heads |= {copy: (read_head if dry_run else lock)(tx, copy) for copy in missing}
+        for copy in missing:
+            try:
+                heads[copy] = (read_head if dry_run else lock)(tx, copy)
+            except SessionPurged:  # while we waited for it
+                if copy == copies["session_id"]:
+                    raise
 
 
 def _summaries(tx: Transaction, heads: Mapping[str, Any], seq: int) -> list[tuple[str, int]]:

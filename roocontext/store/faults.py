@@ -39,6 +39,16 @@ _POSTGRES: Mapping[str, type[RooContextError]] = {
 }
 
 
+_TAKEN = frozenset(
+    {
+        sqlite3.SQLITE_CONSTRAINT_UNIQUE,
+        sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY,
+        sqlite3.SQLITE_CONSTRAINT_TRIGGER,  # the guard of the log, which is asked first
+        "23505",
+    }
+)
+
+
 class UniqueViolation(Exception):
     """A row with this key exists. Raised to callers that can say which."""
 
@@ -63,7 +73,7 @@ def translated(*, sent: bool = True) -> Iterator[None]:
 def raise_ours(error: BaseException, *, sent: bool = True) -> NoReturn:
     """Raise the error of ours that a driver's error means."""
     code = _code(error)
-    if code in (sqlite3.SQLITE_CONSTRAINT, "23505"):
+    if getattr(error, "sqlite_errorcode", code) in _TAKEN:
         raise UniqueViolation from None
     if isinstance(code, int):
         kind = _SQLITE.get(code, StoreUnavailable)

@@ -31,12 +31,6 @@ def prepare(database: Database, *, upgrade: bool) -> None:
             _upgrade(connection)
 
 
-def current(database: Database) -> str | None:
-    """The schema's revision; None for an empty database."""
-    with database.inspection() as connection:
-        return _revision(connection)
-
-
 def check(connection: Connection) -> list[Any]:
     """How the schema differs from the tables that this version is built on; empty when equal."""
     from alembic.autogenerate import compare_metadata  # noqa: PLC0415 - heavy, rarely needed

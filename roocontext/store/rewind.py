@@ -10,7 +10,7 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
 
-from sqlalchemy import bindparam, select, text
+from sqlalchemy import bindparam, func, select, text
 
 from roocontext.errors import MessageNotFound, NothingToUndo, UndoRefused
 from roocontext.log.draft import control_draft, details_of
@@ -21,6 +21,7 @@ from roocontext.store.caches import Caches, read_present, write_controls
 from roocontext.store.database import Transaction
 from roocontext.store.schema import entries
 from roocontext.store.view import (
+    IS_FOLDED,
     IS_MESSAGE,
     bounds,
     counted,
@@ -56,6 +57,7 @@ _BY_MESSAGE_ID = (
         _in_session,
         entries.c.message_id.is_not(None),
         entries.c.message_id == bindparam("message_id"),
+        IS_FOLDED,
         IS_MESSAGE,
     )
     .order_by(entries.c.seq.desc())
@@ -64,7 +66,7 @@ _MESSAGE_IDS = (
     select(entries.c.message_id)
     .where(_in_session, entries.c.message_id.is_not(None))
     .order_by(entries.c.seq.desc())
-    .limit(1_000)
+    .limit(100)
 )
 _TIMES = (
     select(entries.c.seq, entries.c.ts, entries.c.recorded_at)
@@ -76,11 +78,7 @@ _FOLDED = (
     .where(_in_session, _between, text("kind NOT IN ('note', 'rewind')"))
     .limit(1)
 )
-_FOLDED_SINCE = (
-    select(entries.c.seq)
-    .where(_in_session, entries.c.seq > bindparam("seq"), text("kind <> 'note'"))
-    .order_by(entries.c.seq)
-)
+_FOLDED_SINCE = select(func.count()).where(_in_session, entries.c.seq > bindparam("seq"), IS_FOLDED)
 
 
 def rewind(
@@ -126,7 +124,7 @@ def undo(
     if of is not None and of != last:
         raise UndoRefused(f"The newest rewind is entry {last}, not {of}.", rewind=last)
     if head.head_seq != last and not force:
-        since = len(tx.rows(_FOLDED_SINCE, session_id=session_id, seq=last))
+        (since,) = tx.row(_FOLDED_SINCE, session_id=session_id, seq=last) or (0,)
         raise UndoRefused(f"{since} entries came after rewind {last}.", rewind=last, since=since)
     return _Going(tx, session_id, head, controls, cached, now, trigger).to(last - 1, undone=last)
 
@@ -200,6 +198,7 @@ class _Targets:
     ) -> None:
         self._tx = tx
         self._session_id = session_id
+        self._session = {"session_id": session_id}
         self._last = head.last_seq
         self._live = live_ranges(controls, head.last_seq)
 
@@ -231,10 +230,11 @@ class _Targets:
                 f"Message {message_id!r} is entry {seqs[0]}, which is not live: give its seq.",
                 candidates=tuple(seqs),
             )
-        known = [row[0] for row in self._tx.rows(_MESSAGE_IDS, session_id=self._session_id)]
-        near = get_close_matches(message_id, known, n=3, cutoff=0.0) if known else []
+        known = {row[0][:64]: row[0] for row in self._tx.rows(_MESSAGE_IDS, **self._session)}
+        near = get_close_matches(message_id[:64], known, n=3, cutoff=0.0) if known else []
         raise MessageNotFound(
-            f"No message has the id {message_id!r}; the nearest are {near}.", candidates=tuple(near)
+            f"No message has the id {message_id[:64]!r}; the nearest begin {near}.",
+            candidates=tuple(known[one] for one in near),
         )
 
     def _by_time(self, ts: int) -> int:
@@ -258,7 +258,8 @@ class _Targets:
                 return seq - 1, target - 1
             else:
                 raise MessageNotFound(
-                    f"No live message is as early as {when}; the first is entry {seq}.",
+                    f"No live message is as early as {when}; the first is entry {seq}, of"
+                    f" {recorded_at if ts is None else ts}.",
                     candidates=(seq,),
                 )
         if target is None:

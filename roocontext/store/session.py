@@ -230,7 +230,7 @@ class Session:
             salts=self._ids.salt,
             dry_run=dry_run,
         )
-        if dry_run or not done.changed:
+        if dry_run:
             return done
         return dataclasses.replace(done, erased=self._database.erase_free_space())
 

@@ -12,7 +12,7 @@ from roocontext.log.encoding import decode
 from roocontext.log.entries import Range
 from roocontext.log.spans import Span
 from roocontext.store.append import Standing, read_head, write
-from roocontext.store.caches import Caches, read_present, renew
+from roocontext.store.caches import Caches, read_spans, renew
 from roocontext.store.database import Row, Transaction
 from roocontext.store.faults import UniqueViolation
 from roocontext.store.notes import cache
@@ -81,7 +81,7 @@ _OLDER = _NEWEST.where(
 )
 
 
-def create(tx: Transaction, session_id: str, notes: list[tuple[Draft, Any]], now: int) -> Standing:
+def create(tx: Transaction, session_id: str, notes: list[tuple[Draft, Any]], now: int) -> None:
     """A new session, with the notes that title it."""
     head = Standing(0, GENESIS, 0, 0, 0)
     add(tx, session_id, head, now=now)
@@ -89,7 +89,6 @@ def create(tx: Transaction, session_id: str, notes: list[tuple[Draft, Any]], now
     write(tx, session_id, head, [draft for draft, _ in notes])
     for draft, value in notes:
         cache(tx, session_id, draft.sealed.note, value)
-    return read_head(tx, session_id)
 
 
 def add(tx: Transaction, session_id: str, head: Standing, *, now: int) -> None:
@@ -134,8 +133,7 @@ def newest_first(tx: Transaction, limit: int, before: SessionInfo | None) -> lis
 def stats(tx: Transaction, session_id: str) -> Stats:
     """What is visible, hidden and rewound, by subtraction of running totals."""
     head = read_head(tx, session_id)
-    _, cached = read_present(tx, session_id, 0)
-    now = [part for span in cached.spans for part in span.cut([(1, head.last_seq)])]
+    now = [part for span in read_spans(tx, session_id) for part in span.cut([(1, head.last_seq)])]
     shown, hidden, rewound = counted(
         tx,
         session_id,

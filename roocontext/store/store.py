@@ -1,14 +1,14 @@
 """The front door: a Store of sessions. Each method is one transaction around one function."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 from sqlalchemy import URL
 
-from roocontext.errors import InvalidOption
+from roocontext.errors import InvalidOption, SessionPurged
 from roocontext.log.draft import Draft, note_draft
 from roocontext.log.encoding import check_id, plain
 from roocontext.store import (
@@ -25,11 +25,6 @@ from roocontext.store.erase import Purged
 from roocontext.store.session import Session
 from roocontext.store.sessions import SessionInfo
 from roocontext.store.sources import Clock, Ids, RandomIds, system_clock
-
-AUDIT_PAGE = 500
-
-Progress: TypeAlias = Callable[[int, int], None]
-"""Told how many entries are done, of how many."""
 
 
 class Store:
@@ -124,7 +119,10 @@ class Store:
         """Delete all that was said in a session; a receipt stays, and the id is spent."""
         check_id("session_id", session_id)
         run = self._database.snapshot if dry_run else self._database.write
-        purged = run(erase.purge, session_id, now=self._clock(), dry_run=dry_run)
+        try:
+            purged = run(erase.purge, session_id, now=self._clock(), dry_run=dry_run)
+        except SessionPurged as before:  # again, to take what is left of it out of the file
+            purged = Purged(**before.receipt)
         if dry_run:
             return purged
         return replace(purged, erased=self._database.erase_free_space())

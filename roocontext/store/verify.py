@@ -100,8 +100,7 @@ class Verifier:
         self.session_id = session_id
         self._standing = read_head(tx, session_id)
         self._saved = saved
-        notes = read_notes(tx, session_id, REDACTION, self._standing.last_seq)
-        self._redacted = {note.target: note.content.get("digest") for note in notes}
+        self._redacted: dict[int | None, Any] = {}
         self._seq, self._hash = 0, GENESIS
         self._head_seq = self._messages = self._bytes = 0
         self._bad: _Bad | None = None
@@ -114,6 +113,9 @@ class Verifier:
     def page(self, tx: Transaction) -> int:
         """Check the next entries; how many were found good. 0 when there are no more."""
         start = self._seq
+        now = read_head(tx, self.session_id)
+        notes = read_notes(tx, self.session_id, REDACTION, now.last_seq)
+        self._redacted = {note.target: note.content.get("digest") for note in notes}
         rows = tx.rows(_PAGE, session_id=self.session_id, after=start, page=PAGE)
         try:
             for row in rows:
@@ -131,9 +133,7 @@ class Verifier:
             if self._bad:
                 raise self._bad
             self._check_standing()
-            if read_head(tx, self.session_id) == self._standing:
-                self._check_end(tx)
-                self._check_caches(tx)
+            self._check_caches(tx, read_head(tx, self.session_id).last_seq)
         except _Bad as bad:
             return self._found(bad.seq, bad.problem)
         return self._found(None, None)
@@ -188,22 +188,21 @@ class Verifier:
         if self._saved and self._saved.seq > self._seq:
             raise _Bad(self._seq + 1, f"the log ends before the saved head, {self._saved.seq}")
 
-    def _check_end(self, tx: Transaction) -> None:
-        beyond = tx.row(_PAGE, session_id=self.session_id, after=self._seq, page=1)
+    def _check_caches(self, tx: Transaction, last: int) -> None:
+        """Whether they are those of the log as it stands by now."""
+        beyond = tx.row(_PAGE, session_id=self.session_id, after=last, page=1)
         if beyond:
             raise _Bad(beyond[0], "it stands behind what the session says is the last entry")
-
-    def _check_caches(self, tx: Transaction) -> None:
-        controls, cached = read_present(tx, self.session_id, self._seq)
-        if cached.spans != spans_of(controls, self._seq):
+        controls, cached = read_present(tx, self.session_id, last)
+        if cached.spans != spans_of(controls, last):
             raise _Bad(None, "the spans are not those of the log: rebuild() renews them")
         clearings = {
             (*block, control.seq, control.placeholder)
-            for block, control in clearings_of(controls, self._seq).items()
+            for block, control in clearings_of(controls, last).items()
         }
         if cached.clearings != clearings:
             raise _Bad(None, "the clearings are not those of the log: rebuild() renews them")
-        if not told_rightly(tx, self.session_id, self._seq):
+        if not told_rightly(tx, self.session_id, last):
             raise _Bad(None, "title or metadata are not those of the log: rebuild() renews them")
 
 

@@ -1,0 +1,146 @@
+"""What one operation does while another goes on, or after one went wrong half-way."""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy
+
+from dialogue import fill
+from roocontext import AsyncStore, Counts, NewMessage, Plan, Store
+from roocontext.errors import DuplicateMessage, InvalidPlan, SessionPurged, StoreUnavailable
+from roocontext.store.verify import PAGE
+
+
+@pytest.fixture
+def room(engine: str, opened: Callable[..., Any]) -> Iterator[Any]:
+    """A store that may be used while one of its own calls goes on."""
+    with opened(engine, "sync") as lab:
+        yield lab
+
+
+def test_a_redaction_during_verify_is_no_forgery(room: Any) -> None:
+    chat = room.store.create()
+    chat.append_many([NewMessage("user", f"word {number}") for number in range(PAGE + 200)])
+    last = PAGE + 100
+
+    def redact(done: int, _total: int) -> None:
+        if done == PAGE:
+            chat.redact(last)
+
+    assert chat.verify(progress=redact).ok
+
+
+def test_a_purge_during_verify_and_audit_is_told(room: Any) -> None:
+    chat = room.store.create()
+    chat.append_many([NewMessage("user", f"word {number}") for number in range(PAGE + 200)])
+    entries = chat.audit()
+    next(iter(entries))
+    with pytest.raises(SessionPurged):
+        chat.verify(progress=lambda *_: room.store.purge(chat.id))
+    with pytest.raises(SessionPurged):
+        list(entries)
+
+
+def test_damaged_spans_are_found_in_a_busy_session(room: Any) -> None:
+    chat = room.store.create("s")
+    chat.append_many([NewMessage("user", f"word {number}") for number in range(PAGE + 200)])
+    room.sql("UPDATE spans SET rewound_by = 1 WHERE session_id = 's'")
+    found = chat.verify(progress=lambda *_: chat.append("user", "meanwhile"))
+    assert not found.ok
+    assert "spans" in found.problem
+
+
+def test_an_erasure_that_was_held_up_can_be_finished(
+    opened: Callable[..., Any],
+) -> None:
+    with opened("file", "sync") as lab:
+        chat = lab.store.create()
+        chat.append("user", "TOPSECRET " * 50)
+        with lab.store._database.read() as reader:
+            reader.command("SELECT count(*) FROM entries")
+            assert not chat.redact(1).erased
+        again = chat.redact(1)
+        assert (again.changed, again.erased) == (False, True)
+        for suffix in ("", "-wal"):
+            with open(lab.url + suffix, "rb") as file:  # noqa: PTH123 - bytes of two siblings
+                assert b"TOPSECRET" not in file.read()
+
+
+def test_a_client_id_twice_in_one_plan(chat: Any) -> None:
+    fill(chat, 4)
+    rows = (NewMessage("user", "S", client_id="c"), NewMessage("assistant", "Yes.", client_id="c"))
+    plan = Plan(
+        head_seq=chat.head_seq(),
+        action="condense",
+        hides=((1, 3),),
+        rows=rows,
+        counts=Counts("bytes", 9, 1),
+    )
+    for dry_run in (True, False):
+        with pytest.raises(DuplicateMessage):
+            chat.commit(plan, dry_run=dry_run)
+    assert chat.verify().ok
+
+
+def test_a_pair_is_not_parted_behind_an_id_that_was_used_twice(chat: Any) -> None:
+    def call(tool_id: str) -> NewMessage:
+        block = {"type": "tool_use", "id": tool_id, "name": "run", "input": {}}
+        return NewMessage("assistant", [block])
+
+    chat.append("user", "Run it." * 40)
+    chat.append_many([call("x"), NewMessage("user", "Again." * 40), call("x")])
+    answer = {"type": "tool_result", "tool_use_id": "x", "content": "done" * 40}
+    chat.append("user", [answer])
+    for filler in range(6):
+        chat.append("user" if filler % 2 else "assistant", "more " * 40)
+    chat.pin(4)
+    with pytest.raises(InvalidPlan):
+        chat.commit(Plan.condense(chat.view(), [2, 5], "short"))
+
+
+def test_a_plan_of_another_session_is_refused(store: Any) -> None:
+    one, other = store.create(), store.create()
+    fill(one, 4)
+    fill(other, 4)
+    with pytest.raises(InvalidPlan):
+        other.commit(Plan.condense(one.view(), [1, 2], "S"))
+
+
+def test_a_pipeline_that_failed_leaves_no_broken_connection(postgres_url: str) -> None:
+    plain = sqlalchemy.make_url(postgres_url).set(drivername="postgresql")
+    url = plain.update_query_dict({"options": "-c lock_timeout=200"})
+    with Store.open(url.render_as_string(hide_password=False)) as store:
+        store.sessions()
+        chat = store.create()
+        chat.append_many([NewMessage("user", "word " * 30) for _ in range(6)])
+        plan = Plan.condense(chat.view(), [1, 2, 3, 4], "S")
+        with psycopg.connect(plain.render_as_string(hide_password=False)) as other:
+            other.execute("LOCK TABLE spans IN ACCESS EXCLUSIVE MODE")
+            with pytest.raises(StoreUnavailable):
+                chat.commit(plan)
+        chat.commit(plan)
+        assert store.create().verify().ok
+        assert chat.verify().ok
+
+
+def test_an_async_store_lives_on_in_a_forked_child(tmp_path: Any) -> None:
+    async def use(store: AsyncStore) -> None:
+        chat = await store.create()
+        await chat.append("user", "x")
+
+    async def open_and_use() -> AsyncStore:
+        store = await AsyncStore.open(tmp_path / "store.db")
+        await use(store)
+        return store
+
+    store = asyncio.run(open_and_use())
+    child = os.fork()
+    if child == 0:
+        asyncio.run(use(store))
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    asyncio.run(store.close())
