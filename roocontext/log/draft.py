@@ -113,10 +113,12 @@ def control_of(seq: int, kind: str, details: Mapping[str, Any]) -> Control:
 def _check(message: NewMessage, content: Any) -> None:
     check_id("role", message.role)
     reader(message.format).check(message.role, content)
-    for name in ("message_id", "client_id", "model"):
-        value = getattr(message, name)
-        if value is not None:
-            check_id(name, value)
+    if message.message_id is not None:
+        check_id("message_id", message.message_id)
+    if message.client_id is not None:
+        check_id("client_id", message.client_id)
+    if message.model is not None:
+        check_id("model", message.model)
     if message.ts is not None:
         check_integer("ts", message.ts)
 

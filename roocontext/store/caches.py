@@ -13,7 +13,7 @@ from roocontext.log.draft import Draft
 from roocontext.log.entries import Control
 from roocontext.log.spans import Span, clearings_of, spans_of
 from roocontext.store.append import Receipt, Standing, beyond, write
-from roocontext.store.database import Row, Transaction
+from roocontext.store.database import Query, Row, Transaction
 from roocontext.store.faults import UniqueViolation
 from roocontext.store.schema import clearings, spans
 from roocontext.store.view import CONTROLS, to_controls
@@ -62,11 +62,19 @@ def read_spans(tx: Transaction, session_id: str) -> list[Span]:
 
 def read_present(tx: Transaction, session_id: str, seq: int) -> tuple[list[Control], Caches]:
     """The control rows up to the last seq, and the caches as they stand, for one who writes."""
+    controls, cached, _ = read_present_and(tx, session_id, seq, [])
+    return controls, cached
+
+
+def read_present_and(
+    tx: Transaction, session_id: str, seq: int, others: Sequence[Query]
+) -> tuple[list[Control], Caches, list[list[Row]]]:
+    """The same, and the rows of other queries that are asked for with it."""
     session = {"session_id": session_id}
-    controls, cached, cleared = tx.all(
-        [(CONTROLS, {**session, "seq": seq}), (_SPANS, session), (_CLEARINGS, session)]
+    controls, cached, cleared, *rows = tx.all(
+        [(CONTROLS, {**session, "seq": seq}), (_SPANS, session), (_CLEARINGS, session), *others]
     )
-    return to_controls(session_id, controls), Caches(_spans(cached), _cleared(cleared))
+    return to_controls(session_id, controls), Caches(_spans(cached), _cleared(cleared)), rows
 
 
 def write_controls(

@@ -25,9 +25,9 @@ from roocontext.log.pairs import loose_ends, pairs, partners, split
 from roocontext.log.plan import Action, Plan, check_hides, check_shape, place
 from roocontext.log.spans import Span, clearings_of, live_ranges, spans_of, within
 from roocontext.store.append import Standing, lock, read_head, refuse_taken
-from roocontext.store.caches import read_present, write_controls
+from roocontext.store.caches import read_present_and, write_controls
 from roocontext.store.database import Transaction
-from roocontext.store.notes import pinned
+from roocontext.store.notes import pins_query, to_pins
 from roocontext.store.schema import entries
 from roocontext.store.view import (
     IS_MESSAGE,
@@ -130,7 +130,11 @@ class _State:
         self.tx = tx
         self.session_id = session_id
         self.head = head
-        self.controls, self.cached = read_present(tx, session_id, head.last_seq)
+        self.controls, self.cached, (pins,) = read_present_and(
+            tx, session_id, head.last_seq, [pins_query(session_id, head.last_seq)]
+        )
+        live = live_ranges(self.controls, head.last_seq)
+        self.pins = {seq for seq in to_pins(pins) if within(live, seq)}
         whole = [(1, head.last_seq)]
         self.spans = [part for s in spans_of(self.controls, head.last_seq) for part in s.cut(whole)]
         self.visible = sorted((s for s in self.spans if s.visible), key=lambda s: s.position)
@@ -202,17 +206,14 @@ def _check_hiding(state: _State, plan: Plan) -> int:
 
 def _bound_by_pins(state: _State, *, partnered: bool) -> set[int]:
     """The live pinned messages, and if a plan might part them, their tool partners."""
-    live = live_ranges(state.controls, state.head.last_seq)
-    known = pinned(state.tx, state.session_id, state.head.last_seq)
-    pins = {seq for seq in known if within(live, seq)}
-    if not pins or not partnered:
-        return pins
+    if not state.pins or not partnered:
+        return state.pins
     seqs, readings = state.readings(state.visible_ranges)
     bound = partners(readings)
-    return pins | {
+    return state.pins | {
         seqs[other]
         for index, seq in enumerate(seqs)
-        if seq in pins
+        if seq in state.pins
         for other in bound.get(index, ())
     }
 

@@ -23,6 +23,7 @@ from roocontext.store.engines import BUSY_TIMEOUT_S, Engine, Lock
 from roocontext.store.faults import RETRYABLE, driver_errors, raise_ours, translated
 
 Row: TypeAlias = tuple[Any, ...]
+Query: TypeAlias = tuple[ClauseElement, Mapping[str, Any]]
 Result = TypeVar("Result")
 
 ATTEMPTS = 8
@@ -77,7 +78,7 @@ class Transaction:
         """The rows of one query run with each of these parameters, one after the other."""
         return [row for rows in self.all([(statement, one) for one in params]) for row in rows]
 
-    def all(self, queries: Sequence[tuple[ClauseElement, Mapping[str, Any]]]) -> list[list[Row]]:
+    def all(self, queries: Sequence[Query]) -> list[list[Row]]:
         """The rows of each query, asked for at once where that saves round trips."""
         if self._pipeline is None or len(queries) < 2:
             return [self.rows(statement, **params) for statement, params in queries]

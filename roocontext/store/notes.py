@@ -4,7 +4,7 @@ A note is chained like any entry, but no model sees it, no rewind takes it back,
 conflicts with nobody. Of notes of the same kind and target the newest counts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from roocontext.errors import MessageNotFound
 from roocontext.log.draft import Draft
 from roocontext.log.encoding import decode, encode
 from roocontext.store.append import Receipt, lock, write
-from roocontext.store.database import Transaction
+from roocontext.store.database import Query, Row, Transaction
 from roocontext.store.schema import entries, sessions
 
 PIN = "pin"
@@ -113,7 +113,10 @@ def _told(tx: Transaction, session_id: str, seq: int) -> dict[str, Any]:
 
 def read_notes(tx: Transaction, session_id: str, note: str, seq: int) -> list[Note]:
     """All notes of a kind up to a seq, oldest first."""
-    rows = tx.rows(_NOTES, session_id=session_id, note=note, seq=seq)
+    return _notes(tx.rows(_NOTES, session_id=session_id, note=note, seq=seq))
+
+
+def _notes(rows: Sequence[Row]) -> list[Note]:
     return [
         Note(at, kind, target, decode(content), recorded_at)
         for at, kind, target, content, recorded_at in sorted(rows)
@@ -127,8 +130,19 @@ def newest(tx: Transaction, session_id: str, note: str, seq: int) -> Mapping[int
 
 def pinned(tx: Transaction, session_id: str, seq: int) -> set[int]:
     """The messages that are pinned at a seq."""
-    notes = newest(tx, session_id, PIN, seq)
-    return {seq for seq, note in notes.items() if seq is not None and note.content["pinned"]}
+    statement, params = pins_query(session_id, seq)
+    return to_pins(tx.rows(statement, **params))
+
+
+def pins_query(session_id: str, seq: int) -> Query:
+    """What to ask for the pins at a seq."""
+    return _NOTES, {"session_id": session_id, "note": PIN, "seq": seq}
+
+
+def to_pins(rows: Sequence[Row]) -> set[int]:
+    """The pinned messages, of the rows of that query."""
+    newest_of = {note.target: note for note in _notes(rows)}
+    return {seq for seq, note in newest_of.items() if seq is not None and note.content["pinned"]}
 
 
 def _is_message(tx: Transaction, session_id: str, seq: int) -> bool:
