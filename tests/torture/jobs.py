@@ -147,10 +147,14 @@ class _Wrecker:
             self._fork,
             self._redact,
         ]
+        self._dealt: list[Any] = []
 
     def step(self) -> None:
         chat = self._store.session(self._chance.choice(self._sessions))
-        self._chance.choice(self._steps)(chat, next(self._numbers))
+        # Dealt like cards: however few steps there are, none is left out for long.
+        if not self._dealt:
+            self._dealt = self._chance.sample(self._steps, len(self._steps))
+        self._dealt.pop()(chat, next(self._numbers))
 
     def _append(self, chat: Session, number: int, size: int = 60) -> None:
         receipt = chat.append(*self._said(number, 0, 1, size)[:2], client_id=self._id(number, 0, 1))
