@@ -107,7 +107,8 @@ def test_a_list_is_one_query_that_reads_no_entry(lines: dict[str, dict]) -> None
 
 
 def test_people_see_the_same_lines(runs: dict[str, str], lines: dict[str, dict]) -> None:
-    rows = [row for row in runs["text"].splitlines() if re.match(r" *\d+\.\d\d ", row)]
+    # A difference of two imports may come out below nothing on a busy machine.
+    rows = [row for row in runs["text"].splitlines() if re.match(r" *-?\d+\.\d\d ", row)]
     assert len(rows) == len(lines)
     for line in lines.values():
         told = f"{line['what']} / {line['against']}: "
