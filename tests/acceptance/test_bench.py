@@ -86,7 +86,9 @@ def test_each_has_a_ratio_of_what_was_measured_to_its_floor(lines: dict[str, dic
     for key, line in lines.items():
         assert math.isfinite(line["ratio"]), key
         for side in ("measured", "floor"):
-            assert 0 < line[side]["p10"] <= line[side]["p50"], key
+            assert line[side]["p10"] <= line[side]["p50"], key
+            # A difference of two imports may come out below nothing on a busy machine.
+            assert key == "import" or line[side]["p10"] > 0, key
             assert line[side]["samples"] >= 1, key
         shown = line["measured"]["p50"] / line["floor"]["p50"]
         assert line["ratio"] == pytest.approx(shown, abs=0.001), key
@@ -107,7 +109,6 @@ def test_a_list_is_one_query_that_reads_no_entry(lines: dict[str, dict]) -> None
 
 
 def test_people_see_the_same_lines(runs: dict[str, str], lines: dict[str, dict]) -> None:
-    # A difference of two imports may come out below nothing on a busy machine.
     rows = [row for row in runs["text"].splitlines() if re.match(r" *-?\d+\.\d\d ", row)]
     assert len(rows) == len(lines)
     for line in lines.values():
