@@ -4,9 +4,10 @@ Pure but for reading the data files beside it: no network, no clock, no store. T
 engine of tiktoken are loaded by the first count that needs them, never by an import.
 """
 
-from roocontext.tokens.budget import Budget, Size, size_of
+from roocontext.log.budget import Budget, Size
 from roocontext.tokens.builtin import counter_for, counters
 from roocontext.tokens.limits import Limit, Switches, limit_for, switches
+from roocontext.tokens.sizes import size_of
 from roocontext.tokens.usage import Drift, Usage, drift, usage_tokens
 
 __all__ = [

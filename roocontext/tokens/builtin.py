@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
+from roocontext.log import opencode
 from roocontext.log.counting import BYTES, Counter
-from roocontext.tokens import gemini, multi_llm_chat, opencode
+from roocontext.registry import Registry
+from roocontext.tokens import gemini, multi_llm_chat
 from roocontext.tokens.anthropic import CountTokens
 from roocontext.tokens.bpe import CL100K, O200K, Tiktoken
 from roocontext.tokens.models import families
 from roocontext.tokens.reading import IMAGES, TextCounter
-from roocontext.tokens.registry import Registry
 from roocontext.tokens.roo import Roo
 
 CounterFactory = Callable[[str, Any], Counter]

@@ -11,7 +11,7 @@ from math import floor
 from typing import Any, Final
 
 from roocontext.log.blocks import Block, reader
-from roocontext.tokens.javascript import code_points, stringify, units
+from roocontext.log.javascript import code_points, stringify, units
 
 ASCII: Final = 0.25
 OTHER: Final = 1.3

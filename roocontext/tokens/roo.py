@@ -8,8 +8,8 @@ from math import isqrt
 from typing import Any, ClassVar
 
 from roocontext.log.blocks import Block, reader
+from roocontext.log.javascript import stringify, units
 from roocontext.tokens.bpe import O200K
-from roocontext.tokens.javascript import stringify, units
 
 IMAGE_BY_URL = 300
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roocontext.errors import RooContextError, UnknownPlugin
+from roocontext.registry import Registry
 from roocontext.tokens import Budget, Size, counter_for, counters, gemini, multi_llm_chat, size_of
 from roocontext.tokens.reading import IMAGES, read
-from roocontext.tokens.registry import Registry
 from roocontext.tokens.roo import roo_tokens
 
 ROOT = Path(__file__).parents[2]

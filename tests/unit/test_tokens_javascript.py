@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roocontext.tokens.javascript import code_points, stringify, units
+from roocontext.log.javascript import code_points, stringify, truthy, units
 
 
 @pytest.mark.parametrize(
@@ -80,3 +80,13 @@ def test_length_is_in_utf16_units(text):
 def test_only_halves_that_stand_together_are_joined():
     assert code_points("\ud83d\ude00") == "\U0001f600"
     assert code_points("\ude00\ud83d") == "\ude00\ud83d"
+
+
+@pytest.mark.parametrize("value", [{}, [], "0", -1, 0.5, True, {"a": None}])
+def test_true_for_javascript(value):
+    assert truthy(value)
+
+
+@pytest.mark.parametrize("value", [None, False, 0, 0.0, -0.0, ""])
+def test_false_for_javascript(value):
+    assert not truthy(value)

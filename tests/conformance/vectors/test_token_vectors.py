@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from conformance.vectors.replay import replay
-from roocontext.tokens import counter_for, gemini, limit_for, multi_llm_chat, opencode
+from roocontext.log import opencode
+from roocontext.tokens import counter_for, gemini, limit_for, multi_llm_chat
 from roocontext.tokens.roo import roo_tokens
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {}

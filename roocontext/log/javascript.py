@@ -1,7 +1,8 @@
-"""Text as JavaScript prints and measures it, for the counters of programs written in it.
+"""Values as JavaScript prints, measures and judges them, to follow programs written in it.
 
 `JSON.stringify` knows only doubles, sorts keys that look like array indices to the front, and
-escapes lone surrogates; `length` counts UTF-16 units. Each of these changes a token count.
+escapes lone surrogates; `length` counts UTF-16 units; an empty object or array is true. Each of
+these changes a count or a decision.
 """
 
 import json
@@ -35,6 +36,11 @@ def code_points(text: str) -> str:
 def stringify(value: Any) -> str:
     """The value as `JSON.stringify` prints it, compact."""
     return "".join(_printed(value))
+
+
+def truthy(value: Any) -> bool:
+    """Whether JavaScript takes the value for true."""
+    return isinstance(value, dict | list) or bool(value)
 
 
 def _printed(value: Any) -> Iterator[str]:

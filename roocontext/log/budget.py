@@ -1,10 +1,7 @@
 """What a request may cost: tokens, and beside them bytes and images, which providers limit too."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-from roocontext.log.counting import BYTES, Counter
-from roocontext.tokens.reading import IMAGES
+from typing import NamedTuple
 
 
 class Size(NamedTuple):
@@ -19,6 +16,15 @@ class Size(NamedTuple):
         return Size(
             self.tokens + other.tokens, self.bytes + other.bytes, self.images + other.images
         )
+
+    def minus(self, other: "Size") -> "Size":
+        """What is left without the other."""
+        return Size(
+            self.tokens - other.tokens, self.bytes - other.bytes, self.images - other.images
+        )
+
+
+FREE = Size()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +44,4 @@ class Budget:
         return {name: excess for name, excess in over.items() if excess > 0}
 
 
-def size_of(counter: Counter, role: str, content: Any, format: str = "anthropic") -> Size:  # noqa: A002 - the log's word
-    """What one message costs in each of the three."""
-    return Size(
-        counter.count(role, content, format),
-        BYTES.count(role, content, format),
-        IMAGES.count(role, content, format),
-    )
+UNLIMITED = Budget()

@@ -1,10 +1,10 @@
 """OpenCode's estimate of a text: its UTF-16 length by four."""
 
-from roocontext.tokens.javascript import units
+from roocontext.log.javascript import units
 
 
 def estimate(text: str) -> int:
-    """Round up, as the seed says."""
+    """Round up, as the documents say."""
     return -(-units(text) // 4)
 
 
