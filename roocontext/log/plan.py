@@ -54,9 +54,10 @@ class Counts:
 class Plan:
     """What a policy wants to do to the session whose last fold entry was `head_seq`.
 
-    `hides` are ascending ranges of seq, each standing for the live messages in it. `rows` begins
-    with the summary or marker; companions follow. `record` is kept with the entry as it is. A
-    `compat` plan imitates a real program, its defects included, and is checked less.
+    `hides` are ascending ranges of seq, each standing for the live messages in it. Of the `rows`
+    one is the summary or marker: the first, but for `lead` companions before it. `record` is kept
+    with the entry as it is. A `compat` plan imitates a real program, its defects included, and is
+    checked less.
     """
 
     head_seq: int
@@ -65,6 +66,7 @@ class Plan:
     rows: tuple[NewMessage, ...] = ()
     clears: tuple[BlockRef, ...] = ()
     placeholder: str = CLEARED
+    lead: int = 0
     at_end: bool = False
     counts: Counts | None = None
     compat: bool = False
@@ -169,7 +171,7 @@ class Plan:
 
     @property
     def hider(self) -> Kind:
-        """The kind of entry that this plan writes first."""
+        """The kind of the entry that hides or clears."""
         kinds = {Action.CONDENSE: Kind.SUMMARY, Action.TRUNCATE: Kind.MARKER}
         return kinds.get(self.action, Kind.CLEARING)
 
@@ -201,9 +203,7 @@ def check_shape(plan: Plan) -> None:
             raise InvalidPlan("The placeholder is no text, or holds NUL or a lone surrogate.")
     else:
         _check_ranges(plan)
-        if not plan.rows or plan.clears:
-            raise InvalidPlan(f"A plan to {plan.action} inserts at least one row and clears none.")
-        _check_not_blank(plan.rows[0])
+        _check_new_rows(plan)
     if not plan.compat:
         _check_smaller(plan)
 
@@ -310,6 +310,14 @@ def _check_ranges(plan: Plan) -> None:
         last = hi
     if last > plan.head_seq:
         raise InvalidPlan(f"It hides entry {last}, planned on version {plan.head_seq}.")
+
+
+def _check_new_rows(plan: Plan) -> None:
+    if not plan.rows or plan.clears:
+        raise InvalidPlan(f"A plan to {plan.action} inserts at least one row and clears none.")
+    if type(plan.lead) is not int or not 0 <= plan.lead < len(plan.rows):
+        raise InvalidPlan("`lead` leaves no row to be the summary or marker.")
+    _check_not_blank(plan.rows[plan.lead])
 
 
 def _check_not_blank(row: NewMessage) -> None:

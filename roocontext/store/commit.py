@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlalchemy import bindparam, select
 
@@ -12,7 +12,6 @@ from roocontext.log.blocks import reader
 from roocontext.log.draft import Draft, Salts, control_draft, details_of, message_draft
 from roocontext.log.encoding import decode
 from roocontext.log.entries import (
-    POSITION_BITS,
     BlockRef,
     Control,
     Kind,
@@ -23,7 +22,7 @@ from roocontext.log.entries import (
 )
 from roocontext.log.pairs import loose_ends, pairs, partners, split
 from roocontext.log.plan import Action, Plan, check_hides, check_shape, place
-from roocontext.log.spans import Span, clearings_of, live_ranges, spans_of, within
+from roocontext.log.spans import OPEN_END, Span, clearings_of, live_ranges, spans_of, within
 from roocontext.store.append import Standing, lock, read_head, refuse_taken
 from roocontext.store.caches import read_present_and, write_controls
 from roocontext.store.database import Transaction
@@ -41,7 +40,8 @@ from roocontext.store.view import (
 class Committed:
     """What a plan did, or in a dry run would do: the view lost `hidden` and gained `rows`.
 
-    `compaction_id` is the condense or truncation id; `hidden` counts messages and `cleared` blocks.
+    `seq` is the summary, marker or clearing; `compaction_id` the condense or truncation id;
+    `hidden` counts messages and `cleared` blocks.
     """
 
     session_id: str
@@ -106,7 +106,7 @@ def commit(
     committed = Committed(
         session_id,
         plan.action,
-        head.last_seq + 1,
+        head.last_seq + 1 + plan.lead,
         None,
         head.last_seq + len(drafts),
         compaction_id,
@@ -283,10 +283,10 @@ def _placed(state: _State, plan: Plan) -> list[Control]:
     for index in range(len(plan.rows)):
         seq = first + index
         position = places[index] if places else natural_position(seq)
-        if index:
-            controls.append(Control(seq, Kind.COMPANION, position=position))
-        else:
+        if index == plan.lead:
             controls.append(Control(seq, plan.hider, hides=plan.hides, position=position))
+        else:
+            controls.append(Control(seq, Kind.COMPANION, position=position))
     return controls
 
 
@@ -297,7 +297,7 @@ def _neighbours(state: _State, hides: Sequence[Range]) -> tuple[int | None, int 
     behind = [
         p
         for part in kept
-        if part.at(part.hi) > last_hidden
+        if (part.at(part.hi), part.hi) > last_hidden
         for p in part.cut([(_first_beyond(part, last_hidden), part.hi)])
     ]
     after = min((part.at(lo) for part, lo, _ in state.message_ends(behind)), default=None)
@@ -308,7 +308,7 @@ def _neighbours(state: _State, hides: Sequence[Range]) -> tuple[int | None, int 
         p
         for part in kept
         if part.position < after
-        for seq in [min(part.hi, _first_beyond(part, after - 1) - 1)]
+        for seq in [min(part.hi, _first_beyond(part, (after - 1, OPEN_END)) - 1)]
         for p in part.cut([(seq, seq)])
         if p.position > after - natural_position(1)
     ]
@@ -316,18 +316,24 @@ def _neighbours(state: _State, hides: Sequence[Range]) -> tuple[int | None, int 
     return max(before, default=None), after
 
 
-def _last_hidden(state: _State, hides: Sequence[Range]) -> int:
-    """The position of the last message in the ranges."""
+_Stand: TypeAlias = tuple[int, int]
+"""A position, and the seq that decides where a hidden row and a visible one have the same."""
+
+
+def _last_hidden(state: _State, hides: Sequence[Range]) -> _Stand:
+    """Where the last message in the ranges stands."""
     parts = [p for s in state.spans if s.rewound_by is None for p in s.cut(hides)]
-    last = max(parts, key=lambda part: part.at(part.hi))
+    last = max(parts, key=lambda part: (part.at(part.hi), part.hi))
     if last.hi in {hi for _, hi in hides}:  # the end of a range is a message
-        return last.at(last.hi)
-    return max(part.at(hi) for part, _, hi in state.message_ends(parts))
+        return last.at(last.hi), last.hi
+    return max((part.at(hi), hi) for part, _, hi in state.message_ends(parts))
 
 
-def _first_beyond(part: Span, position: int) -> int:
-    """The first seq of a part that stands beyond a position."""
-    return max(part.lo, part.lo + ((position - part.position) >> POSITION_BITS) + 1)
+def _first_beyond(part: Span, stand: _Stand) -> int:
+    """The first seq of a part that stands beyond this."""
+    steps, rest = divmod(stand[0] - part.position, natural_position(1))
+    level = part.lo + steps
+    return max(part.lo, level if rest == 0 and level > stand[1] else level + 1)
 
 
 def _rows(

@@ -32,6 +32,10 @@ def refused(chat, plan, error=InvalidPlan):
     return caught.value
 
 
+def said_now(chat):
+    return [message.content for message in chat.view().messages]
+
+
 def position(chat, seq):
     return next(iter(chat.audit(after=seq - 1))).entry.details["position"]
 
@@ -170,6 +174,40 @@ def test_no_gap_is_left_at_one_spot(chat):
     assert len(set(shown(chat))) == len(shown(chat))
     assert chat.commit(replace(plan, at_end=True)).rows
     assert chat.verify().ok
+
+
+def test_of_a_hidden_and_a_visible_row_at_one_place_the_older_stands_first(chat):
+    said = fill(chat, 8)
+    first = chat.commit(raw(chat, (said[1], said[2]), compat=True)).seq
+    second = chat.commit(raw(chat, (first, first), compat=True)).seq
+    assert position(chat, first) == position(chat, second)
+    hides = ((said[1], said[2]), (first, first))
+    marker = chat.commit(raw(chat, *hides, action=Action.TRUNCATE, compat=True)).seq
+    assert shown(chat) == [said[0], marker, second, *said[3:]]
+    assert chat.verify().ok
+
+
+def test_a_companion_may_stand_before_the_summary(chat):
+    said = [chat.append("user", f"message {n}").seq for n in range(4)]
+    rows = (NewMessage("user", "What was done?"), NewMessage("assistant", "This."))
+    plan = Plan.condense(chat.view(), said[:3], rows[1])
+    done = chat.commit(replace(plan, rows=rows, lead=1))
+    assert said_now(chat) == ["What was done?", "This.", "message 3"]
+    assert done.rows == (done.seq - 1, done.seq)
+    kinds = {entry.seq: entry.kind for entry in chat.audit()}
+    assert [kinds[seq] for seq in done.rows] == ["companion", "summary"]
+    assert {entry.condense_parent for entry in chat.audit() if entry.seq in said[:3]} == {done.seq}
+    chat.rewind(to=said[-1])
+    assert said_now(chat) == ["message 0", "message 1", "message 2", "message 3"]
+
+
+@pytest.mark.parametrize("lead", [-1, 2, 1.0, True])
+def test_no_companion_stands_for_the_summary(chat, lead):
+    said = [chat.append("user", f"message {n}").seq for n in range(4)]
+    rows = (NewMessage("user", "a"), NewMessage("assistant", "b"))
+    plan = Plan.condense(chat.view(), said[:3], rows[1])
+    with pytest.raises(InvalidPlan):
+        chat.commit(replace(plan, rows=rows, lead=lead))
 
 
 def test_many_companions_find_no_gap(chat):
