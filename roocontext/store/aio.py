@@ -23,15 +23,17 @@ from roocontext.log.sendable import Repair
 from roocontext.store.append import Receipt
 from roocontext.store.audit import AuditEntry, Diff
 from roocontext.store.commit import Committed
+from roocontext.store.count import Call
 from roocontext.store.engines import Durability
 from roocontext.store.erase import Purged, Redacted
+from roocontext.store.live import LiveMessage
 from roocontext.store.notes import Note
 from roocontext.store.rewind import Rewound
-from roocontext.store.session import AUDIT_PAGE, Progress, Session
+from roocontext.store.session import AUDIT_PAGE, Session
 from roocontext.store.sessions import SessionInfo, Stats
 from roocontext.store.sources import Clock, Ids, system_clock
 from roocontext.store.store import Store
-from roocontext.store.verify import Head, Verification
+from roocontext.store.verify import Head, Progress, Verification
 
 THREADS = 16
 
@@ -163,6 +165,10 @@ class AsyncStore:
     ) -> list[SessionInfo]:
         """See Store.sessions."""
         return await self._threads.run(self._store.sessions, limit=limit, before=before)
+
+    async def find(self, beginning: str, *, limit: int = 100) -> list[SessionInfo]:
+        """See Store.find."""
+        return await self._threads.run(self._store.find, beginning, limit=limit)
 
     async def purge(self, session_id: str, *, dry_run: bool = False) -> Purged:
         """See Store.purge."""
@@ -350,9 +356,25 @@ class AsyncSession:
         """See Session.stats."""
         return await self._run(self._session.stats)
 
-    async def tokens(self, counter: Counter) -> int:
+    async def live(self) -> list[LiveMessage]:
+        """See Session.live."""
+        return await self._run(self._session.live)
+
+    async def tokens(self, counter: Counter, *, as_of: int | datetime | None = None) -> int:
         """See Session.tokens."""
-        return await self._run(self._session.tokens, counter)
+        return await self._run(self._session.tokens, counter, as_of=as_of)
+
+    async def counts(self, counter: Counter, *, hidden: bool = False) -> dict[int, int]:
+        """See Session.counts."""
+        return await self._run(self._session.counts, counter, hidden=hidden)
+
+    async def calls(self, *, last: int | None = None) -> list[Call]:
+        """See Session.calls."""
+        return await self._run(self._session.calls, last=last)
+
+    async def keep_estimate(self, seq: int, counter: Counter, estimate: int) -> None:
+        """See Session.keep_estimate."""
+        await self._run(self._session.keep_estimate, seq, counter, estimate)
 
     async def head(self) -> Head:
         """See Session.head."""

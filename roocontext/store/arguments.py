@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
-from roocontext.errors import InvalidOption
+from roocontext.errors import InvalidMessage, InvalidOption
 from roocontext.log.encoding import MAX_INTEGER, check_id
+from roocontext.log.entries import NewMessage
 
 
 def check_whole(name: str, value: object, *, least: int = 0) -> None:
@@ -42,3 +44,14 @@ def check_target(name: str, value: object) -> None:
         check_id(name, value)
     else:
         check_moment(name, value)
+
+
+def to_message(message: NewMessage | Mapping[str, Any]) -> NewMessage:
+    """A message that may be given as a mapping of its fields."""
+    if isinstance(message, NewMessage):
+        return message
+    try:
+        return NewMessage(**message)
+    except TypeError:
+        known = ", ".join(NewMessage.__struct_fields__)
+        raise InvalidMessage(f"A message has the fields {known}.", path="message") from None

@@ -1,13 +1,14 @@
 """One session's log. Each method is one transaction around one function."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any
 
 from msgspec import structs
 
-from roocontext.errors import InvalidMessage, InvalidOption, MessageNotFound
+from roocontext.errors import InvalidOption, MessageNotFound, StoreReadOnly
 from roocontext.log.counting import Counter
 from roocontext.log.draft import message_draft, note_draft
 from roocontext.log.encoding import check_id, check_integer, plain
@@ -21,6 +22,7 @@ from roocontext.store import (
     count,
     erase,
     fork,
+    live,
     notes,
     rewind,
     sessions,
@@ -34,21 +36,21 @@ from roocontext.store.arguments import (
     check_moment,
     check_target,
     check_whole,
+    to_message,
 )
 from roocontext.store.audit import AuditEntry, Diff
 from roocontext.store.commit import Committed
+from roocontext.store.count import Call
 from roocontext.store.database import Database
 from roocontext.store.erase import Redacted
+from roocontext.store.live import LiveMessage
 from roocontext.store.notes import Note
 from roocontext.store.rewind import Rewound
 from roocontext.store.sessions import SessionInfo, Stats
 from roocontext.store.sources import Clock, Ids
-from roocontext.store.verify import Head, Verification
+from roocontext.store.verify import Head, Progress, Verification
 
 AUDIT_PAGE = 500
-
-Progress: TypeAlias = Callable[[int, int], None]
-"""Told how many entries are done, of how many."""
 
 
 class Session:
@@ -103,7 +105,7 @@ class Session:
         check_maybe("expected_seq", expected_seq)
         now = self._clock()
         drafts = [
-            message_draft(_new_message(message), now=now, salts=self._ids.salt)
+            message_draft(to_message(message), now=now, salts=self._ids.salt)
             for message in messages
         ]
         return self._database.write(append.append_many, self.id, drafts, expected_seq)
@@ -331,9 +333,32 @@ class Session:
         with self._database.read() as tx:
             return sessions.stats(tx, self.id)
 
-    def tokens(self, counter: Counter) -> int:
+    def live(self) -> list[LiveMessage]:
+        """Every live message in view order, those hidden by a summary or marker too."""
+        with self._database.read() as tx:
+            return live.read_live(tx, self.id)
+
+    def tokens(self, counter: Counter, *, as_of: int | datetime | None = None) -> int:
         """What the view costs by a counter. Each message is counted once and remembered."""
-        return count.tokens(self._database, self.id, counter)
+        check_moment("as_of", as_of)
+        return count.tokens(self._database, self.id, counter, as_of=as_of)
+
+    def counts(self, counter: Counter, *, hidden: bool = False) -> dict[int, int]:
+        """What each message of the view costs, by seq; with `hidden`, each live message."""
+        return count.counts_of(self._database, self.id, counter, hidden=hidden)
+
+    def calls(self, *, last: int | None = None) -> list[Call]:
+        """The calls of models whose usage was given, oldest first, among the `last` entries."""
+        check_maybe("last", last)
+        with self._database.read() as tx:
+            return count.calls(tx, self.id, last=last)
+
+    def keep_estimate(self, seq: int, counter: Counter, estimate: int) -> None:
+        """Keep what the request that message `seq` answers was estimated at; a cache, no entry."""
+        check_whole("seq", seq, least=1)
+        check_whole("estimate", estimate)
+        with suppress(StoreReadOnly):
+            self._database.write(count.keep_estimate, self.id, counter, seq, estimate)
 
     # Proving
 
@@ -348,17 +373,7 @@ class Session:
         """Check every hash, place, total and cache, and that the log goes on from a saved head."""
         if saved is not None and not (isinstance(saved, Head) and saved.session_id == self.id):
             raise InvalidOption("It is no saved head of this session.", name="saved")
-        with self._database.read() as tx:
-            verifier = verify.Verifier(tx, self.id, saved)
-        done = 0
-        while True:
-            with self._database.read() as tx:
-                found = verifier.page(tx)
-                if not found:
-                    return verifier.finish(tx)
-            done += found
-            if progress is not None:
-                progress(done, verifier.total)
+        return verify.verify(self._database, self.id, saved, progress)
 
     def rebuild(self) -> int:
         """Compute the caches anew from the log; how many of their rows were wrong."""
@@ -378,13 +393,3 @@ class Session:
             note, plain(dict(content)), now=self._clock(), salts=self._ids.salt, target=target
         )
         return self._database.write(notes.write_note, self.id, draft, value)
-
-
-def _new_message(message: NewMessage | Mapping[str, Any]) -> NewMessage:
-    if isinstance(message, NewMessage):
-        return message
-    try:
-        return NewMessage(**message)
-    except TypeError:
-        known = ", ".join(NewMessage.__struct_fields__)
-        raise InvalidMessage(f"A message has the fields {known}.", path="message") from None

@@ -4,9 +4,9 @@ The first bad entry is named. The caches can be rebuilt; the log is never mended
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlalchemy import bindparam, select
 
@@ -25,9 +25,12 @@ from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.log.spans import clearings_of, spans_of
 from roocontext.store.append import Standing, lock, read_head
 from roocontext.store.caches import read_present, renew
-from roocontext.store.database import Row, Transaction
+from roocontext.store.database import Database, Row, Transaction
 from roocontext.store.notes import REDACTION, read_notes, retell, told_rightly
 from roocontext.store.schema import entries
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Told how many entries are done, of how many."""
 
 PAGE = 1_000
 _NOTE = Kind.NOTE.value
@@ -91,6 +94,23 @@ class _Bad(Exception):
         self.seq = seq
         self.problem = problem
         super().__init__(problem)
+
+
+def verify(
+    database: Database, session_id: str, saved: Head | None, progress: Progress | None
+) -> Verification:
+    """Check a log page by page, each in a snapshot of its own, so that no writer has to wait."""
+    with database.read() as tx:
+        verifier = Verifier(tx, session_id, saved)
+    done = 0
+    while True:
+        with database.read() as tx:
+            found = verifier.page(tx)
+            if not found:
+                return verifier.finish(tx)
+        done += found
+        if progress is not None:
+            progress(done, verifier.total)
 
 
 class Verifier:

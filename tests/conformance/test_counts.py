@@ -1,0 +1,121 @@
+"""What is asked of a session before it is condensed: live rows, counts of each, calls of models."""
+
+import pytest
+
+from dialogue import fill, seqs, shown, state, work
+from roocontext import Plan, Store
+from roocontext.errors import InvalidOption, StoreReadOnly
+from roocontext.log.counting import BYTES
+
+USED = {"input_tokens": 40, "output_tokens": 2}
+
+
+def tags(chat):
+    return {row.message.seq: (row.condense_parent, row.truncation_parent) for row in chat.live()}
+
+
+def test_live_rows_are_those_of_the_view_while_nothing_hides(chat):
+    fill(chat, 4)
+    chat.rename("titled")
+    assert [row.message for row in chat.live()] == list(chat.view().messages)
+    assert set(tags(chat).values()) == {(None, None)}
+
+
+def test_live_rows_stand_in_view_order_with_the_ids_of_what_hides_them(chat):
+    said = fill(chat, 8)
+    condensed = chat.commit(Plan.condense(chat.view(), said[1:4], "S")).compaction_id
+    view = chat.view()
+    cut = chat.commit(Plan.truncate(view, seqs(view)[:3])).compaction_id
+    chat.append("user", "taken back")
+    chat.rewind(to=chat.head_seq() - 1)
+    found = tags(chat)
+    assert [found[seq] for seq in said[:5]] == [
+        (None, cut),
+        *[(condensed, None)] * 3,
+        (None, cut),
+    ]
+    assert [seq for seq, tag in found.items() if tag == (None, None)] == shown(chat)
+    order = seqs(row.message for row in chat.live())
+    assert order == [said[0], *said[1:4], 9, said[4], 10, *said[5:]]
+
+
+def test_live_rows_are_shown_cleared(chat):
+    fill(chat, 2)
+    _, told = work(chat)
+    chat.commit(Plan.clear(chat.view(), [(told, 0)], "gone"))
+    assert chat.live()[-1].message == chat.view().messages[-1]
+    assert chat.live()[-1].message.cleared == (0,)
+
+
+def test_each_message_is_counted_as_it_is_shown(chat):
+    said = fill(chat, 4)
+    _, told = work(chat, output="long " * 60)
+    whole = chat.counts(BYTES)
+    chat.commit(Plan.clear(chat.view(), [(told, 0)]))
+    chat.commit(Plan.condense(chat.view(), said[:3], "S"))
+    found = chat.counts(BYTES)
+    assert found == {m.seq: BYTES.count(m.role, m.content, m.format) for m in chat.view().messages}
+    assert sum(found.values()) == chat.tokens(BYTES)
+    assert found[told] < whole[told]
+    live = chat.counts(BYTES, hidden=True)
+    assert live == {**found, **{seq: whole[seq] for seq in said[:3]}}
+
+
+def test_tokens_of_the_past_are_those_of_the_view_then(chat):
+    said = fill(chat, 6)
+    chat.commit(Plan.condense(chat.view(), said[:4], "S"))
+    for seq in (0, 3, 6, 7):
+        shown_then = chat.view(as_of=seq).messages
+        expected = sum(BYTES.count(m.role, m.content, m.format) for m in shown_then)
+        assert chat.tokens(BYTES, as_of=seq) == expected
+
+
+def test_calls_are_the_messages_with_usage(chat):
+    chat.append("user", "hello")
+    first = chat.append("assistant", "hi", model="m", usage=USED).seq
+    fill(chat, 4)
+    second = chat.append("assistant", "so", usage={"input_tokens": 50}).seq
+    assert [(c.seq, c.model, c.usage) for c in chat.calls()] == [
+        (first, "m", USED),
+        (second, None, {"input_tokens": 50}),
+    ]
+    assert [c.seq for c in chat.calls(last=3)] == [second]
+    assert all(c.current for c in chat.calls())
+    chat.commit(Plan.condense(chat.view(), shown(chat)[:3], "S"))
+    third = chat.append("assistant", "now", usage=USED).seq
+    assert [c.seq for c in chat.calls() if c.current] == [third]
+
+
+def test_estimates_are_kept_once_beside_the_log(chat):
+    chat.append("user", "hello")
+    seq = chat.append("assistant", "hi", usage=USED).seq
+    before = state(chat)
+    chat.keep_estimate(seq, BYTES, 41)
+    chat.keep_estimate(seq, BYTES, 99)
+    assert chat.calls()[0].estimates == {"bytes": 41}
+    assert state(chat) == before
+    assert chat.tokens(BYTES) == 11
+    assert chat.verify().ok
+
+
+def test_what_cannot_be_counted_is_refused(chat):
+    for last in (-1, 1.5):
+        with pytest.raises(InvalidOption):
+            chat.calls(last=last)
+    with pytest.raises(InvalidOption):
+        chat.keep_estimate(0, BYTES, 1)
+    with pytest.raises(InvalidOption):
+        chat.keep_estimate(1, BYTES, -1)
+
+
+def test_counting_works_where_nothing_can_be_written(opened):
+    with opened("file", "sync") as lab:
+        chat = lab.store.create()
+        seq = chat.append("assistant", "hi", usage=USED).seq
+        with Store.open(lab.url, read_only=True) as store:
+            same = store.session(chat.id)
+            assert same.counts(BYTES) == {seq: 4}
+            same.keep_estimate(seq, BYTES, 5)
+            assert same.calls()[0].estimates == {}
+            with pytest.raises(StoreReadOnly):
+                same.append("user", "no")
