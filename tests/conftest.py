@@ -5,6 +5,7 @@ store for each leg; a test that damages its store, or lists all sessions, opens 
 """
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,17 @@ from sources import CountedIds, SetClock
 ENGINES = ("file", "memory", "postgres")
 INTERFACES = ("sync", "async")
 LEGS = [(engine, interface) for engine in ENGINES for interface in INTERFACES]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--vectors`: a folder with other recordings of the real programs, of the same names."""
+    parser.addoption("--vectors", type=Path, help="replay the recordings of this folder")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell the folder to the workers too, and to what reads it when it is imported."""
+    if folder := config.getoption("--vectors"):
+        os.environ["ROOCONTEXT_VECTORS"] = str(folder.resolve())
 
 
 @dataclass

@@ -1,0 +1,1 @@
+"""What is hidden or cleared, and when: pure functions from a situation to a decision."""

@@ -1,0 +1,150 @@
+"""From what is to go and what comes in its place to a plan with its counts."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from roocontext.log.blocks import reader, text_of
+from roocontext.log.budget import Size
+from roocontext.log.entries import BlockRef, Kind, NewMessage, ranges_of
+from roocontext.log.plan import Action, Counts, Plan
+from roocontext.log.summary import Outgoing
+from roocontext.policies.situation import Seen, Situation
+
+HEADING: Final = "[Summary of the conversation up to here]"
+"""The first line of a summary in the view."""
+
+
+def say(situation: Situation, role: str, text: str) -> NewMessage:
+    """A message of a role, user or assistant, in the format that the newest row has."""
+    format_ = situation.visible[-1].message.format if situation.visible else "anthropic"
+    if format_ == "gemini":
+        spoken = "model" if role == "assistant" else role
+        return NewMessage(spoken, {"role": spoken, "parts": [{"text": text}]}, format_)
+    if format_ == "openai":
+        return NewMessage(role, {"role": role, "content": text}, format_)
+    return NewMessage(role, text)
+
+
+def summary_row(situation: Situation, text: str) -> NewMessage:
+    """A summary as the view shows it."""
+    return say(situation, "user", f"{HEADING}\n\n{text.strip()}")
+
+
+def summarised_before(rows: Iterable[Seen]) -> str | None:
+    """The text of the summaries among these rows, which the next one is to bring up to date."""
+    told = outgoing(row for row in rows if row.message.kind is Kind.SUMMARY)
+    texts = (text_of(summary["content"]).removeprefix(HEADING).strip() for summary in told)
+    return "\n\n".join(texts) or None
+
+
+def outgoing(rows: Iterable[Seen]) -> tuple[Outgoing, ...]:
+    """Rows as a summariser is given them: Anthropic's role and blocks, whatever their format."""
+    readings = (
+        reader(row.message.format).blocks(row.message.role, row.message.content) for row in rows
+    )
+    return tuple({"role": role, "content": blocks} for role, blocks in readings)
+
+
+def measured(situation: Situation, rows: Iterable[NewMessage]) -> Size:
+    """What new rows cost together."""
+    total = Size()
+    for row in rows:
+        total = total.plus(situation.measure(row.role, row.content, row.format))
+    return total
+
+
+def hiding(
+    situation: Situation,
+    action: Action,
+    hide: Collection[int],
+    rows: Sequence[NewMessage],
+    *,
+    policy: str,
+    compat: bool = False,
+    lead: int = 0,
+    at_end: bool = False,
+    record: Mapping[str, Any] | None = None,
+) -> Plan:
+    """A plan that hides these live rows and puts the new ones in their place.
+
+    Ranges are drawn over the rows that the situation shows, so that they begin and end at one.
+    """
+    away = set(hide)
+    gone = Size()
+    for row in situation.visible:
+        if row.seq in away:
+            gone = gone.plus(row.size)
+    after = situation.size.minus(gone).plus(measured(situation, rows))
+    return Plan(
+        head_seq=situation.head_seq,
+        action=action,
+        hides=ranges_of(sorted(away)),
+        rows=tuple(rows),
+        lead=lead,
+        at_end=at_end,
+        counts=_counts(situation, after),
+        compat=compat,
+        policy=policy,
+        trigger=situation.trigger,
+        session_id=situation.session_id,
+        record={**_sizes(situation, after), **(record or {})},
+    )
+
+
+def clearing(
+    situation: Situation,
+    blocks: Collection[BlockRef],
+    placeholder: str,
+    *,
+    policy: str,
+    compat: bool = False,
+    record: Mapping[str, Any] | None = None,
+) -> Plan:
+    """A plan that shows a placeholder in the place of these tool outputs."""
+    after = situation.size
+    by_row = blocks_by_row(blocks)
+    for row in situation.visible:
+        if indices := by_row.get(row.seq):
+            after = after.minus(row.size).plus(cleared_size(situation, row, indices, placeholder))
+    return Plan(
+        head_seq=situation.head_seq,
+        action=Action.CLEAR,
+        clears=tuple(sorted(blocks)),
+        placeholder=placeholder,
+        counts=_counts(situation, after),
+        compat=compat,
+        policy=policy,
+        trigger=situation.trigger,
+        session_id=situation.session_id,
+        record={**_sizes(situation, after), **(record or {})},
+    )
+
+
+def blocks_by_row(blocks: Iterable[BlockRef]) -> dict[int, list[int]]:
+    """The blocks of each row, by its seq."""
+    by_row: dict[int, list[int]] = {}
+    for seq, block in blocks:
+        by_row.setdefault(seq, []).append(block)
+    return by_row
+
+
+def cleared_size(
+    situation: Situation, row: Seen, indices: Collection[int], placeholder: str
+) -> Size:
+    """What a row costs once these outputs of its are cleared."""
+    message = row.message
+    content = reader(message.format).clear(message.content, indices, placeholder)
+    return situation.measure(message.role, content, message.format)
+
+
+def _counts(situation: Situation, after: Size) -> Counts:
+    return Counts(situation.counter, situation.size.tokens, after.tokens, situation.exact)
+
+
+def _sizes(situation: Situation, after: Size) -> dict[str, Any]:
+    """What is kept of the two other budgets."""
+    before = situation.size
+    return {
+        "bytes": {"before": before.bytes, "after": after.bytes},
+        "images": {"before": before.images, "after": after.images},
+    }

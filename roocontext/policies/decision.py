@@ -1,0 +1,95 @@
+"""What a policy answers, and what a policy is.
+
+A policy is pure: it is told a situation and answers with data. It never calls a summariser, reads
+a clock or knows a store; what must be asked of a model it hands out as a request, together with
+the function that makes a plan of the answer.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from roocontext.log.plan import Plan
+from roocontext.log.summary import Summary, SummaryRequest
+from roocontext.policies.situation import Load, Situation
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """There is nothing to do, and why. `status` is the policy's own name for it."""
+
+    reason: str
+    status: str = "noop"
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A plan that can be committed as it is."""
+
+    plan: Plan
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A summary that is of no use, and why; nothing is to change. With `latch` it is remembered."""
+
+    reason: str
+    status: str
+    latch: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A summary is needed. `compose` makes the plan of it, or says why it is of no use.
+
+    `hides` are the seqs that the plan would hide. `otherwise` is what is done when no summary of
+    use comes: a plan that needs none, or nothing.
+    """
+
+    request: SummaryRequest
+    compose: Callable[[Summary], Ready | Refused]
+    hides: tuple[int, ...]
+    otherwise: Ready | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TooLarge:
+    """What may not be left out is over the limit: no plan can help.
+
+    `part` is `system` for the system prompt alone, `turn` for it with the newest turn.
+    """
+
+    part: str
+    needed: int
+    limit: int
+    unit: str = "tokens"
+
+
+Decision: TypeAlias = Nothing | Ready | Ask | TooLarge
+
+
+class Policy(Protocol):
+    """Decides what is hidden or cleared, and when.
+
+    `compat` policies imitate a real program with its defects. They are told of hidden rows too,
+    and their plans are checked less.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name it is registered and recorded under."""
+        ...
+
+    @property
+    def compat(self) -> bool:
+        """Whether it imitates a real program, its defects included."""
+        ...
+
+    def due(self, load: Load) -> bool:
+        """Whether `decide` may find something to do. False must mean that it would not."""
+        ...
+
+    def decide(self, situation: Situation) -> Decision:
+        """What is to be done to reach the situation's aim."""
+        ...

@@ -1,0 +1,309 @@
+"""The product's own policy: clear old tool outputs first, then condense, then truncate.
+
+It hides visible rows only, whole groups only, and never a pin, the pending question, a call that
+waits for its result, or a summary that nothing takes the place of. It acts rarely and then goes
+well below the limit, because each change of what was sent before costs the provider's cache. What
+it decides ends within the model's context, or it says with numbers why nothing can.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import ceil
+from typing import ClassVar, Final
+
+from roocontext.log.budget import Budget, Size
+from roocontext.log.entries import Kind, NewMessage
+from roocontext.log.plan import CLEARED, TRUNCATED, Action, Plan
+from roocontext.log.summary import Summary, SummaryRequest
+from roocontext.policies.building import (
+    clearing,
+    hiding,
+    measured,
+    outgoing,
+    say,
+    summarised_before,
+    summary_row,
+)
+from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused, TooLarge
+from roocontext.policies.groups import Group, Layout, size_of
+from roocontext.policies.outputs import Output, clearable, stripped
+from roocontext.policies.situation import Aim, Load, Seen, Situation
+from roocontext.policies.window import too_large
+
+RESERVED: Final = 8_192
+"""What is kept free for the answer of a model whose longest answer is not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Default:
+    """Shares are of the room: the model's context without what is kept free for its answer.
+
+    Above `threshold` something is done; clearing alone is enough if it ends at or under `relief`,
+    everything else aims at `target`. The newest groups that fit in `keep` are not touched. A
+    summary may have `summary` of the room, but no more than `longest` tokens. After `patience`
+    failures in a row no summary is asked for any more until one is requested.
+    """
+
+    name: ClassVar[str] = "default"
+    compat: ClassVar[bool] = False
+
+    threshold: float = 0.85
+    relief: float = 0.65
+    target: float = 0.5
+    keep: float = 0.25
+    summary: float = 0.1
+    longest: int = 8_000
+    reserve: int | None = None
+    most_reserved: int = 32_000
+    patience: int = 3
+    placeholder: str = CLEARED
+    marker: str = TRUNCATED
+    style: str = "default"
+
+    def due(self, load: Load) -> bool:
+        """Whether the request is above the threshold, by our count or by the provider's."""
+        return bool(self.level(load, self.threshold).exceeded_by(load.size))
+
+    def decide(self, situation: Situation) -> Decision:
+        """What is to be done to reach the situation's aim."""
+        return _Work(self, Layout(situation)).decision()
+
+    def room(self, load: Load) -> int:
+        """The tokens that a request may have, in our count.
+
+        If the provider reported more than we counted, a token of ours is worth that much more.
+        """
+        reserve = self.reserve
+        if reserve is None:
+            reserve = min(load.output or RESERVED, self.most_reserved, load.window // 4)
+        room = max(1, load.window - reserve)
+        counted = load.size.tokens
+        if load.reported is not None and load.reported.total > counted > 0:
+            room = max(1, room * counted // load.reported.total)
+        return room
+
+    def level(self, load: Load, share: float, cap: int | None = None) -> Budget:
+        """A share of each of the three budgets."""
+        room = self.room(load)
+        if cap is not None:
+            room = min(room, cap)
+        bytes_, images = load.limits.bytes, load.limits.images
+        return Budget(
+            int(room * share),
+            None if bytes_ is None else int(bytes_ * share),
+            None if images is None else ceil(images * share),
+        )
+
+
+@dataclass(frozen=True)
+class _Work:
+    """One decision while it is made; what is asked of the layout is found once."""
+
+    policy: Default
+    layout: Layout
+
+    @property
+    def situation(self) -> Situation:
+        """What the policy was told."""
+        return self.layout.situation
+
+    def decision(self) -> Decision:
+        """Whatever reaches the situation's aim, or why nothing does."""
+        refusal = too_large("turn", self._least(), self._limits)
+        if refusal is not None:
+            return refusal
+        match self.situation.aim:
+            case Aim.CLEAR:
+                return self._clear() or Nothing("No old tool output is left to clear.")
+            case Aim.CONDENSE:
+                return self._condense() or Nothing("Nothing is old enough to condense.")
+            case Aim.TRUNCATE:
+                return self._cut() or Nothing("Nothing may be left out.")
+        return self._relieve()
+
+    def _relieve(self) -> Decision:
+        """The gentlest thing that helps."""
+        share = 1.0 if self.situation.aim is Aim.RECOVER else self.policy.threshold
+        if not self._goal(share).exceeded_by(self.situation.size):
+            return Nothing("The context is within its limits.")
+        cleared = self._clear()
+        if cleared and not self._goal(self.policy.relief).exceeded_by(_after(cleared.plan)):
+            return cleared
+        return (
+            self._condense()
+            or self._cut()
+            or Nothing("All that is left is recent, pinned or pending.")
+        )
+
+    def _goal(self, share: float) -> Budget:
+        return self.policy.level(self._load, share, self.situation.cap)
+
+    @cached_property
+    def _load(self) -> Load:
+        return self.situation.load
+
+    @cached_property
+    def _limits(self) -> Budget:
+        """What the request must keep, whatever the policy would like."""
+        return replace(self.situation.limits, tokens=self.situation.window)
+
+    # Clearing
+
+    def _clear(self) -> Ready | None:
+        """All old outputs at once: one change of the prefix, not one for each."""
+        return self._cleared([one for one in self._outputs if one.place[0] not in self._recent])
+
+    def _squeeze(self) -> Ready | None:
+        """Recent outputs too: after the old ones, the largest first, as many as it takes."""
+        goal = self._goal(self.policy.relief)
+        left = self.situation.size
+        chosen: list[Output] = []
+        for output in sorted(
+            self._outputs, key=lambda one: (one.place[0] in self._recent, -one.saves.tokens)
+        ):
+            if not goal.exceeded_by(left):
+                break
+            chosen.append(output)
+            left = left.minus(output.saves)
+        return self._cleared(chosen)
+
+    def _cleared(self, outputs: Collection[Output]) -> Ready | None:
+        if not outputs:
+            return None
+        places = [output.place for output in outputs]
+        plan = clearing(self.situation, places, self.policy.placeholder, policy=self.policy.name)
+        return Ready(plan, "cleared") if _shrinks(plan) else None
+
+    @cached_property
+    def _outputs(self) -> tuple[Output, ...]:
+        return clearable(self.layout, self.policy.placeholder)
+
+    # Condensing
+
+    def _condense(self) -> Ask | None:
+        """One summary in the place of all that is old, the summary before it included.
+
+        A summary that is alone is summarised itself only when nothing else would do.
+        """
+        situation, policy = self.situation, self.policy
+        tired = situation.failures >= policy.patience and situation.trigger != "manual"
+        old = self._old()
+        news = [row for row in old if row.message.kind is Kind.MESSAGE]
+        alone = () if news or not self._limits.exceeded_by(situation.size) else old
+        size = size_of(old)
+        share = self._goal(policy.summary).tokens or 0
+        longest = min(share, policy.longest, size.tokens // 2)
+        if tired or not (news or alone) or longest < 1:
+            return None
+        request = SummaryRequest(
+            messages=outgoing(news or alone),
+            style=policy.style,
+            previous=summarised_before(old) if news else None,
+            longest=longest,
+            characters=longest * size.bytes // max(1, size.tokens),
+        )
+        hides = tuple(row.seq for row in old)
+        instead = self._cut() if self._goal(1.0).exceeded_by(situation.size) else None
+        return Ask(
+            request,
+            lambda summary: self._compose(hides, summary),
+            hides,
+            otherwise=instead if isinstance(instead, Ready) else None,
+        )
+
+    def _compose(self, hides: Collection[int], summary: Summary) -> Ready | Refused:
+        if not summary.text.strip():
+            return Refused("The summary is empty.", "empty_summary")
+        row = summary_row(self.situation, summary.text)
+        plan = hiding(self.situation, Action.CONDENSE, hides, [row], policy=self.policy.name)
+        if not _shrinks(plan):
+            return Refused("The summary is larger than what it stands for.", "inflated_summary")
+        return Ready(plan, "condensed")
+
+    def _old(self) -> tuple[Seen, ...]:
+        """What a summary may take the place of."""
+        stays = self.layout.held(summaries=False) | self._recent
+        return tuple(row for row in self.situation.visible if row.seq not in stays)
+
+    @cached_property
+    def _recent(self) -> frozenset[int]:
+        """The newest groups, which stay as they are: the last one, and what fits beside it."""
+        room = min(self._goal(1.0).tokens or 0, self.situation.size.tokens)
+        left = int(room * self.policy.keep)
+        tail: set[int] = set()
+        for group in reversed(self.layout.groups):
+            left -= group.size.tokens
+            if tail and left < 0:
+                break
+            tail |= group.seqs
+        return frozenset(tail)
+
+    # Truncating
+
+    def _cut(self) -> Ready | TooLarge | None:
+        """Without a summary: leave out what is old, or else clear what is recent."""
+        refusal = too_large("turn", self._least(summaries=True), self._limits)
+        if refusal is not None:
+            return refusal
+        cut = self._truncate()
+        fits = not self._limits.exceeded_by(self.situation.size)
+        asked = self.situation.aim is Aim.TRUNCATE and fits
+        return cut if cut or asked else self._squeeze()
+
+    def _truncate(self) -> Ready | None:
+        """A marker in the place of the oldest groups, as many as it takes."""
+        situation = self.situation
+        goal = self._goal(self.policy.target)
+        if situation.aim is Aim.TRUNCATE and not goal.exceeded_by(situation.size):
+            goal = Budget(situation.size.tokens // 2)
+        # Over the bytes alone, it must still become smaller in tokens: no other plan is committed.
+        goal = replace(goal, tokens=min(goal.tokens or 0, situation.size.tokens - 1))
+        left = situation.size.plus(self._marker_size)
+        gone: set[int] = set()
+        for group in self._free():
+            if not goal.exceeded_by(left):
+                break
+            gone |= group.seqs
+            left = left.minus(group.size)
+        if not gone:
+            return None
+        marker = [self._marker]
+        plan = hiding(situation, Action.TRUNCATE, gone, marker, policy=self.policy.name)
+        return Ready(plan, "truncated") if _shrinks(plan) else None
+
+    def _free(self) -> list[Group]:
+        """The groups that nothing holds, oldest first, without the newest one."""
+        stays = self.layout.held()
+        return [group for group in self.layout.groups[:-1] if not group.seqs & stays]
+
+    @cached_property
+    def _marker(self) -> NewMessage:
+        return say(self.situation, "user", self.policy.marker)
+
+    @cached_property
+    def _marker_size(self) -> Size:
+        return measured(self.situation, [self._marker])
+
+    def _least(self, *, summaries: bool = False) -> Size:
+        """What no plan can take away; with `summaries`, what none can that has no new one."""
+        newest = (group.seqs for group in self.layout.groups[-1:])
+        stays = self.layout.held(summaries=summaries).union(*newest)
+        rows = [row for row in self.situation.visible if row.seq in stays]
+        bare = stripped(self.situation, rows, self._outputs, self.policy.placeholder)
+        least = self.situation.overhead.plus(bare)
+        if not summaries:
+            return least
+        gone = size_of(row for row in self.situation.visible if row.seq not in stays)
+        return least.plus(min(self._marker_size, gone))
+
+
+def _after(plan: Plan) -> Size:
+    """What the request costs after a plan."""
+    assert plan.counts is not None
+    sizes = plan.record
+    return Size(plan.counts.after, sizes["bytes"]["after"], sizes["images"]["after"])
+
+
+def _shrinks(plan: Plan) -> bool:
+    return plan.counts is not None and plan.counts.after < plan.counts.before

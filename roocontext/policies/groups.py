@@ -1,0 +1,200 @@
+"""What belongs together in a view, and what no plan may hide.
+
+A group is what only leaves as a whole: a tool call with all its results, thinking with what the
+assistant said right after it, a summary with its companions. Every visible row is in exactly one.
+Whoever hides whole groups parts nothing that a provider wants together, whatever else he hides.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Final
+
+from roocontext.log.blocks import Block, calls, reader, results
+from roocontext.log.budget import FREE, Size
+from roocontext.log.entries import Kind
+from roocontext.log.pairs import Pair, Reading, pairs
+from roocontext.policies.situation import Seen, Situation
+
+_THINKING: Final = ("thinking", "redacted_thinking")
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    rows: tuple[Seen, ...]
+
+    @property
+    def seqs(self) -> frozenset[int]:
+        """Their places in the log."""
+        return frozenset(row.seq for row in self.rows)
+
+    @property
+    def size(self) -> Size:
+        """What they cost together."""
+        return size_of(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Group(_Rows):
+    """Rows that leave together or not at all, in view order; others may stand between them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn(_Rows):
+    """What the user said, and everything up to what he said next.
+
+    What stands before the first such message is a turn too, one without a `question`. Tool results,
+    summaries, markers and their companions begin none.
+    """
+
+    question: Seen | None = None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the visible rows of a situation belong together; each answer is found once."""
+
+    situation: Situation
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups, in the order of each one's newest row."""
+        rows = self.situation.visible
+        parts = joined(len(rows), self._bonds())
+        return tuple(Group(tuple(rows[index] for index in part)) for part in parts)
+
+    @cached_property
+    def turns(self) -> tuple[Turn, ...]:
+        """The turns, oldest first; the last one is the newest turn."""
+        rows = self.situation.visible
+        starts = [index for index, row in enumerate(rows) if self._asks(index, row)]
+        head = rows[: starts[0]] if starts else rows
+        cuts = pairwise([*starts, len(rows)])
+        asked = tuple(Turn(rows[start:end], rows[start]) for start, end in cuts)
+        return (Turn(head), *asked) if head else asked
+
+    @cached_property
+    def summaries(self) -> tuple[Seen, ...]:
+        """The summaries that the model sees: each stands for rows that nothing else stands for."""
+        return tuple(row for row in self.situation.visible if row.message.kind is Kind.SUMMARY)
+
+    @cached_property
+    def waiting(self) -> frozenset[int]:
+        """The rows at the very end that call a tool whose result has not come yet."""
+        rows, readings = self.situation.visible, self._readings
+        answered = {pair.call for pair in self._pairs}
+        return frozenset(
+            rows[index].seq
+            for index in _last_callers(readings)
+            if any((index, block) not in answered for block, _ in calls(readings[index][1]))
+        )
+
+    def held(self, *, summaries: bool = True) -> frozenset[int]:
+        """The seqs that no plan may hide, each with its whole group.
+
+        They are the pins, the question that the newest turn began with, a call at the very end that
+        waits for its result and, unless a new summary takes their place, the living summaries.
+        """
+        cores = {*self.situation.pins, *self.waiting}
+        cores |= {turn.question.seq for turn in self.turns[-1:] if turn.question}
+        if summaries:
+            cores |= {row.seq for row in self.summaries}
+        return bound(self.groups, cores)
+
+    @cached_property
+    def _readings(self) -> list[Reading]:
+        messages = (row.message for row in self.situation.visible)
+        return [reader(m.format).blocks(m.role, m.content) for m in messages]
+
+    @cached_property
+    def _pairs(self) -> list[Pair]:
+        return pairs(self._readings)
+
+    def _asks(self, index: int, row: Seen) -> bool:
+        """Whether the user says something of his own here."""
+        role, blocks = self._readings[index]
+        return row.message.kind is Kind.MESSAGE and role == "user" and not _only_results(blocks)
+
+    def _bonds(self) -> Iterator[tuple[int, int]]:
+        """Which two rows must not be parted."""
+        for pair in self._pairs:
+            yield pair.call[0], pair.result[0]
+        thought = False
+        for index, (role, blocks) in enumerate(self._readings):
+            if thought and role == "assistant":
+                yield index - 1, index
+            thought = role == "assistant" and (thought or _has_thinking(blocks))
+        plans: dict[str, int] = {}
+        for index, row in enumerate(self.situation.visible):
+            if row.message.compaction_id is not None:
+                yield plans.setdefault(row.message.compaction_id, index), index
+
+
+def groups(situation: Situation) -> tuple[Group, ...]:
+    """Part the visible rows into groups, in the order of each one's newest row."""
+    return Layout(situation).groups
+
+
+def turns(situation: Situation) -> tuple[Turn, ...]:
+    """Part the visible rows into turns, oldest first; the last one is the newest turn."""
+    return Layout(situation).turns
+
+
+def held(situation: Situation, *, summaries: bool = True) -> frozenset[int]:
+    """The seqs that no plan may hide; see `Layout.held`."""
+    return Layout(situation).held(summaries=summaries)
+
+
+def living_summaries(situation: Situation) -> tuple[Seen, ...]:
+    """The summaries that the model sees."""
+    return Layout(situation).summaries
+
+
+def waiting(situation: Situation) -> frozenset[int]:
+    """The rows at the very end that call a tool whose result has not come yet."""
+    return Layout(situation).waiting
+
+
+def bound(parts: Iterable[Group], cores: Collection[int]) -> frozenset[int]:
+    """These seqs, as far as they are in a group, with all that only leaves with them."""
+    chosen = (part.seqs for part in parts if any(row.seq in cores for row in part.rows))
+    return frozenset().union(*chosen)
+
+
+def size_of(rows: Iterable[Seen]) -> Size:
+    """What rows cost together."""
+    sizes = [row.size for row in rows]
+    return Size(*map(sum, zip(*sizes, strict=True))) if sizes else FREE
+
+
+def joined(count: int, bonds: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """Part 0 to count-1 as finely as the bonds allow, in the order of each part's last."""
+    parts = [{index} for index in range(count)]
+    for one, other in bonds:
+        small, large = sorted((parts[one], parts[other]), key=len)
+        if small is not large:
+            large |= small
+            for index in small:
+                parts[index] = large
+    distinct = {id(part): part for part in parts}
+    return sorted(map(sorted, distinct.values()), key=max)
+
+
+def _has_thinking(blocks: Sequence[Block]) -> bool:
+    return any(block.get("type") in _THINKING for block in blocks)
+
+
+def _last_callers(readings: Sequence[Reading]) -> range:
+    """The run of assistant rows behind which there is nothing but tool results."""
+    end = len(readings)
+    while end and readings[end - 1][0] == "user" and _only_results(readings[end - 1][1]):
+        end -= 1
+    start = end
+    while start and readings[start - 1][0] == "assistant":
+        start -= 1
+    return range(start, end)
+
+
+def _only_results(blocks: Sequence[Block]) -> bool:
+    return len(results(blocks)) == len(blocks)

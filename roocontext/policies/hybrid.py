@@ -1,0 +1,260 @@
+"""A summary and a window: what is old is summarised, what is recent stays as it was said.
+
+There is one summary in the view at a time. When rows leave the window, the next one is made of the
+last one and of them, and stands in the place of both. The newest turn is cut only where it does not
+fit, and then between its tool calls: the question that it began with and the end of it stay.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Final
+
+from roocontext.errors import InvalidOption
+from roocontext.log.budget import Budget, Size
+from roocontext.log.entries import Kind, NewMessage
+from roocontext.log.plan import Action, Plan
+from roocontext.log.summary import Summary, SummaryRequest
+from roocontext.policies.building import (
+    hiding,
+    measured,
+    outgoing,
+    summarised_before,
+    summary_row,
+)
+from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused, TooLarge
+from roocontext.policies.groups import Layout, bound, size_of
+from roocontext.policies.situation import Aim, Load, Seen, Situation
+from roocontext.policies.window import (
+    Part,
+    budget_of,
+    leaving,
+    marker,
+    narrowest,
+    too_large,
+    turns_among,
+    whole_turns,
+    without,
+)
+
+_BYTES_PER_TOKEN: Final = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hybrid:
+    """Keeps a summary and a window of recent turns within `limit` less `reserve`.
+
+    When it must act it goes down to `target` of that, so that it need not act at every message.
+    The summary may have `share` of the room that system prompt and tools leave, but not less than
+    `least` nor more than `most` tokens, and never more than half of the room. After `patience`
+    failures in a row no summary is asked for but on request: what is old leaves behind a marker.
+    """
+
+    limit: int | None = None
+    reserve: int = 0
+    target: float = 0.7
+    share: float = 0.25
+    least: int = 256
+    most: int = 8000
+    patience: int = 3
+    style: str = "default"
+    name: ClassVar[str] = "hybrid"
+    compat: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for name in ("target", "share"):
+            if not 0 < getattr(self, name) <= 1:
+                raise InvalidOption(
+                    f"{name} is a part of the whole: above 0, at most 1.", name=name
+                )
+
+    def due(self, load: Load) -> bool:
+        """Whether the request is over the limit."""
+        return bool(budget_of(load, self.limit, self.reserve).exceeded_by(load.size))
+
+    def decide(self, situation: Situation) -> Decision:
+        """Summarise what leaves the window, or say why that would not do."""
+        if situation.aim is Aim.CLEAR:
+            return Nothing("Nothing is cleared: what is old is summarised.")
+        budget = budget_of(situation.load, self.limit, self.reserve, situation.cap)
+        over = bool(budget.exceeded_by(situation.size))
+        if not over and situation.aim not in (Aim.CONDENSE, Aim.TRUNCATE):
+            return Nothing("The context fits.")
+        refusal = too_large("system", situation.overhead, budget)
+        if refusal is not None:
+            return refusal
+        work = _Work(self, situation, budget)
+        latched = situation.failures >= self.patience and situation.trigger == "auto"
+        if latched or situation.aim is Aim.TRUNCATE:
+            return work.marking()
+        return work.condensation()
+
+
+@dataclass(frozen=True)
+class _Work:
+    """One decision while it is made."""
+
+    policy: Hybrid
+    situation: Situation
+    limit: Budget
+
+    def condensation(self) -> Decision:
+        """Ask for a summary of what leaves, or say why that would not do."""
+        leaves = self._leaves
+        if leaves is None:
+            return self._refusal(self._held, self._replaced)
+        hides = self._replaced.union(row.seq for row in leaves)
+        over = self.limit.exceeded_by(self.situation.size)
+        if not over and (not leaves or self._gone(hides).tokens <= self._marker.tokens):
+            return Nothing("What is older than the newest turn is not worth a summary.")
+        return Ask(
+            self._request(hides),
+            lambda summary: self._compose(hides, summary),
+            tuple(sorted(hides)),
+            self.truncation,
+        )
+
+    def marking(self) -> Decision:
+        """Hide behind a marker what would be summarised, or say why that would not do."""
+        return self.truncation or self._refusal(self._fixed, frozenset())
+
+    @cached_property
+    def truncation(self) -> Ready | None:
+        """A plan that needs no summary: the living one stays, and if it must more leaves."""
+        for leaves in (self._leaves, self._window(self._fixed, frozenset(), self._marker)):
+            hides = {row.seq for row in leaves or ()} - self._fixed
+            after = self.situation.size.minus(self._gone(hides)).plus(self._marker)
+            if hides and self._useful(after):
+                return Ready(
+                    self._plan(Action.TRUNCATE, hides, marker(self.situation)), "truncated"
+                )
+        return None
+
+    @cached_property
+    def _leaves(self) -> tuple[Seen, ...] | None:
+        """What the next summary stands for, the last one apart; None when nothing would do."""
+        for new in (self._summary, self._marker):
+            leaves = self._window(self._held, self._replaced, new)
+            if leaves is not None:
+                return leaves
+        return None
+
+    def _window(
+        self, stays: frozenset[int], replaced: frozenset[int], new: Size
+    ) -> tuple[Seen, ...] | None:
+        """What leaves so that whole turns stay, or else a part of the newest one."""
+        for whole in (self._turns, self._groups):
+            parts = without(whole, replaced)
+            spent = narrowest(self.situation, parts, stays).plus(new)
+            if not self.limit.exceeded_by(spent):
+                return leaving(parts, stays, spent, self._goal)
+        return None
+
+    def _refusal(self, stays: frozenset[int], replaced: frozenset[int]) -> TooLarge | Nothing:
+        """The numbers of what must stay."""
+        parts = without(self._groups, replaced)
+        least = narrowest(self.situation, parts, stays).plus(self._marker)
+        return (
+            too_large("turn", least, self.limit)
+            or too_large("turn", self.situation.size, self.limit)
+            or Nothing("Nothing is older than the newest turn.")
+        )
+
+    def _compose(self, hides: frozenset[int], summary: Summary) -> Ready | Refused:
+        if not summary.text.strip():
+            return Refused("The summary is empty.", "empty_summary")
+        row = self._row(summary.text)
+        before, new = self.situation.size, measured(self.situation, [row])
+        after = before.minus(self._gone(hides)).plus(new)
+        if after.tokens >= before.tokens:
+            return Refused("The summary is larger than what it stands for.", "inflated_summary")
+        if not self._useful(after):
+            return Refused("The summary does not fit beside what stays.", "oversized_summary")
+        return Ready(self._plan(Action.CONDENSE, hides, row), "condensed")
+
+    def _plan(self, action: Action, hides: Collection[int], row: NewMessage) -> Plan:
+        turns = turns_among(self._layout, hides)
+        name, record = self.policy.name, {"turns": turns}
+        return hiding(self.situation, action, hides, [row], policy=name, record=record)
+
+    def _request(self, hides: frozenset[int]) -> SummaryRequest:
+        """The last summary and what leaves; a summary that leaves alone is itself summarised."""
+        rows = [row for row in self.situation.visible if row.seq in hides]
+        said = [row for row in rows if row.message.kind is Kind.MESSAGE]
+        gone, longest = size_of(rows), self._longest(size_of(rows))
+        return SummaryRequest(
+            messages=outgoing(said or rows),
+            style=self.policy.style,
+            previous=summarised_before(rows) if said else None,
+            longest=longest,
+            characters=longest * gone.bytes // max(gone.tokens, 1) or None,
+        )
+
+    def _longest(self, gone: Size) -> int:
+        """How many tokens a summary may have: its share, and what makes it fit and be of use."""
+        heading = measured(self.situation, [self._row("")]).tokens
+        free = (self.limit.tokens or 0) - (self.situation.size.tokens - gone.tokens)
+        return max(min(self._summary.tokens, free, gone.tokens - 1) - heading, 1)
+
+    def _row(self, summary: str) -> NewMessage:
+        return summary_row(self.situation, summary)
+
+    def _gone(self, hides: Collection[int]) -> Size:
+        return size_of(row for row in self.situation.visible if row.seq in hides)
+
+    def _useful(self, after: Size) -> bool:
+        smaller = after.tokens < self.situation.size.tokens
+        return smaller and not self.limit.exceeded_by(after)
+
+    @cached_property
+    def _layout(self) -> Layout:
+        return Layout(self.situation)
+
+    @cached_property
+    def _turns(self) -> list[Part]:
+        return whole_turns(self._layout)
+
+    @cached_property
+    def _groups(self) -> list[Part]:
+        return [group.rows for group in self._layout.groups]
+
+    @cached_property
+    def _fixed(self) -> frozenset[int]:
+        """What stays when no summary is made."""
+        return self._layout.held()
+
+    @cached_property
+    def _held(self) -> frozenset[int]:
+        """What stays when the next summary takes the last one's place."""
+        return self._layout.held(summaries=False)
+
+    @cached_property
+    def _replaced(self) -> frozenset[int]:
+        """The living summaries, but for pinned ones."""
+        living = {row.seq for row in self._layout.summaries}
+        return bound(self._layout.groups, living) - self._held
+
+    @cached_property
+    def _base(self) -> int:
+        """The limit; or the size, when it is asked to act on what fits."""
+        limit = self.limit.tokens or 0
+        over = self.limit.exceeded_by(self.situation.size)
+        return limit if over else min(limit, self.situation.size.tokens)
+
+    @cached_property
+    def _goal(self) -> Budget:
+        return Budget(*map(self._scaled, (self._base, self.limit.bytes, self.limit.images)))
+
+    def _scaled(self, limit: int | None) -> int | None:
+        return None if limit is None else int(limit * self.policy.target)
+
+    @cached_property
+    def _marker(self) -> Size:
+        return measured(self.situation, [marker(self.situation)])
+
+    @cached_property
+    def _summary(self) -> Size:
+        """What the next summary may cost."""
+        policy, room = self.policy, max(self._base - self.situation.overhead.tokens, 0)
+        share = min(max(int(room * policy.share), policy.least), policy.most, room // 2)
+        return Size(share, share * _BYTES_PER_TOKEN)

@@ -1,0 +1,90 @@
+"""The tool outputs that could be cleared, and what each would save."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from roocontext.log.blocks import Block, reader, results
+from roocontext.log.budget import FREE, Size
+from roocontext.log.entries import BlockRef
+from roocontext.policies.building import blocks_by_row, cleared_size
+from roocontext.policies.groups import Layout, bound
+from roocontext.policies.situation import Seen, Situation
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The output of a tool that is shown whole: where it stands, and about what clearing saves."""
+
+    place: BlockRef
+    tool: str | None
+    saves: Size
+
+
+def clearable(layout: Layout, placeholder: str) -> tuple[Output, ...]:
+    """The outputs whose clearing saves tokens, in view order.
+
+    Those of protected tools, of pinned messages and their partners are not among them.
+    """
+    situation = layout.situation
+    kept = bound(layout.groups, situation.pins)
+    names: dict[str, str] = {}
+    found: list[Output] = []
+    for row in situation.visible:
+        names |= _called(row)
+        if row.seq not in kept:
+            found += _outputs(situation, row, names, placeholder)
+    return tuple(found)
+
+
+def stripped(
+    situation: Situation, rows: Iterable[Seen], outputs: Iterable[Output], placeholder: str
+) -> Size:
+    """What these rows cost once these outputs are cleared."""
+    blocks = blocks_by_row(output.place for output in outputs)
+    total = FREE
+    for row in rows:
+        cleared = blocks.get(row.seq)
+        total = total.plus(
+            cleared_size(situation, row, cleared, placeholder) if cleared else row.size
+        )
+    return total
+
+
+def _outputs(
+    situation: Situation, row: Seen, names: dict[str, str], placeholder: str
+) -> Iterator[Output]:
+    message = row.message
+    read = reader(message.format)
+    _, blocks = read.blocks(message.role, message.content)
+    answered = list(zip(read.outputs(message.content), results(blocks), strict=False))
+    for index, (at, tool_id) in answered:
+        tool = names.get(tool_id)
+        if index in message.cleared or tool in situation.protected_tools:
+            continue
+        if len(answered) == 1:
+            saves = row.size.minus(cleared_size(situation, row, (index,), placeholder))
+        else:
+            saves = _alone(situation, blocks[at], placeholder)
+        if saves.tokens > 0:
+            yield Output((row.seq, index), tool, saves)
+
+
+def _alone(situation: Situation, block: Block, placeholder: str) -> Size:
+    """What clearing one of many saves; the row is not measured anew for each of hundreds."""
+    whole, bare = (
+        situation.measure("user", [one], "anthropic")
+        for one in (block, {**block, "content": placeholder})
+    )
+    return whole.minus(bare)
+
+
+def _called(row: Seen) -> dict[str, str]:
+    """The tools that a message calls, by the call's id."""
+    _, blocks = reader(row.message.format).blocks(row.message.role, row.message.content)
+    return {
+        block["id"]: block["name"]
+        for block in blocks
+        if block.get("type") == "tool_use"
+        and isinstance(block.get("id"), str)
+        and isinstance(block.get("name"), str)
+    }

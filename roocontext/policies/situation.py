@@ -1,0 +1,137 @@
+"""What a policy is told: the live messages with their sizes and tags, and the limits."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
+
+from roocontext.log.budget import FREE, UNLIMITED, Budget, Size
+from roocontext.log.entries import Message
+
+Measure: TypeAlias = Callable[[str, Any, str], Size]
+"""What a message costs: given its role, content and format."""
+
+
+class Aim(StrEnum):
+    """What is wanted of the policy."""
+
+    MANAGE = "manage"  # whatever the context needs, if anything
+    CONDENSE = "condense"
+    TRUNCATE = "truncate"
+    CLEAR = "clear"
+    RECOVER = "recover"  # the provider refused the request: get to `cap`, whatever the counts say
+
+
+class Reported(NamedTuple):
+    """What the provider said the last call cost, and what we count for the messages since."""
+
+    input: int
+    output: int
+    since: int
+
+    @property
+    def total(self) -> int:
+        """What the next request will cost by that."""
+        return self.input + self.output + self.since
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A live message, what it costs, and the ids of the summary and marker that hide it."""
+
+    message: Message
+    size: Size
+    condense_parent: str | None = None
+    truncation_parent: str | None = None
+
+    @property
+    def seq(self) -> int:
+        """Its place in the log."""
+        return self.message.seq
+
+    @property
+    def visible(self) -> bool:
+        """Whether the model sees it."""
+        return self.condense_parent is None and self.truncation_parent is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What is known without reading a message: enough to tell whether anything is to be done.
+
+    `size` is the whole request: the view, the system prompt and the tools.
+    """
+
+    size: Size
+    window: int
+    output: int | None = None
+    reported: Reported | None = None
+    limits: Budget = UNLIMITED
+    failures: int = 0
+    model: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    """All that a policy may know.
+
+    `rows` are in view order. Only a compat policy is given rows that are hidden. `window` and
+    `output` are what the model holds and may answer, `limits` the bytes and images that a request
+    may have. `cap` is what a recovery must get under. `failures` is how many condensations of
+    this session have failed in a row.
+    """
+
+    session_id: str
+    head_seq: int
+    rows: tuple[Seen, ...]
+    window: int
+    measure: Measure
+    counter: str
+    exact: bool = False
+    output: int | None = None
+    system: Any = None
+    tools: Sequence[Mapping[str, Any]] = ()
+    system_size: Size = FREE
+    overhead: Size = FREE
+    limits: Budget = UNLIMITED
+    reported: Reported | None = None
+    now: int = 0
+    aim: Aim = Aim.MANAGE
+    trigger: str = "auto"
+    cap: int | None = None
+    pins: frozenset[int] = frozenset()
+    protected_tools: frozenset[str] = frozenset()
+    failures: int = 0
+    model: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the last condensation failed."""
+        return self.failures > 0
+
+    @cached_property
+    def visible(self) -> tuple[Seen, ...]:
+        """What the model sees."""
+        return tuple(row for row in self.rows if row.visible)
+
+    @cached_property
+    def size(self) -> Size:
+        """What the request costs: what the model sees, the system prompt and the tools."""
+        total = self.overhead
+        for row in self.visible:
+            total = total.plus(row.size)
+        return total
+
+    @property
+    def load(self) -> Load:
+        """The same in totals."""
+        return Load(
+            size=self.size,
+            window=self.window,
+            output=self.output,
+            reported=self.reported,
+            limits=self.limits,
+            failures=self.failures,
+            model=self.model,
+        )

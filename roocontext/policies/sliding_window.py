@@ -1,0 +1,85 @@
+"""The sliding window: the newest whole turns that fit; what is older leaves behind a marker.
+
+The result never costs more than the limit, the marker included. The system prompt, the tools, the
+newest turn, pins and living summaries always stay: where they alone are over the limit, nothing is
+hidden and the refusal says so in numbers.
+"""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from roocontext.log.budget import Budget
+from roocontext.log.plan import Action
+from roocontext.policies.building import hiding, measured
+from roocontext.policies.decision import Decision, Nothing, Ready, TooLarge
+from roocontext.policies.groups import Layout
+from roocontext.policies.situation import Aim, Load, Seen, Situation
+from roocontext.policies.window import (
+    budget_of,
+    leaving,
+    marker,
+    narrowest,
+    too_large,
+    turns_among,
+    whole_turns,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PruningInfo:
+    """What a prune would do: turns that lose messages, and the tokens before and after."""
+
+    turns_to_remove: int
+    original_length: int
+    pruned_length: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlidingWindow:
+    """Keeps the newest whole turns within `limit` less `reserve`; None is the model's window."""
+
+    limit: int | None = None
+    reserve: int = 0
+    name: ClassVar[str] = "sliding_window"
+    compat: ClassVar[bool] = False
+
+    def due(self, load: Load) -> bool:
+        """Whether the request is over the limit."""
+        return bool(budget_of(load, self.limit, self.reserve).exceeded_by(load.size))
+
+    def decide(self, situation: Situation) -> Decision:
+        """Hide what does not fit, or say why that would not do. It neither condenses nor clears."""
+        if situation.aim in (Aim.CONDENSE, Aim.CLEAR):
+            return Nothing("A sliding window only leaves out what is old.")
+        budget = budget_of(situation.load, self.limit, self.reserve, situation.cap)
+        if not budget.exceeded_by(situation.size):
+            return Nothing("The context fits.")
+        layout = Layout(situation)
+        leaves = too_large("system", situation.overhead, budget) or _leaving(layout, budget)
+        if isinstance(leaves, TooLarge):
+            return leaves
+        hides = {row.seq for row in leaves}
+        record = {"turns": turns_among(layout, hides)}
+        row, name = marker(situation), self.name
+        plan = hiding(situation, Action.TRUNCATE, hides, [row], policy=name, record=record)
+        return Ready(plan, "truncated")
+
+    def get_pruning_info(self, situation: Situation) -> PruningInfo:
+        """What `decide` would do, without doing it; no turns when it would do nothing."""
+        decision = self.decide(situation)
+        plan = decision.plan if isinstance(decision, Ready) else None
+        if plan is None or plan.counts is None:
+            return PruningInfo(0, situation.size.tokens, situation.size.tokens)
+        return PruningInfo(plan.record["turns"], plan.counts.before, plan.counts.after)
+
+
+def _leaving(layout: Layout, budget: Budget) -> tuple[Seen, ...] | TooLarge:
+    situation, parts, held = layout.situation, whole_turns(layout), layout.held()
+    least = narrowest(situation, parts, held).plus(measured(situation, [marker(situation)]))
+    # Over the bytes alone, it must still become smaller in tokens: no other plan is committed.
+    goal = replace(budget, tokens=min(budget.tokens or 0, situation.size.tokens - 1))
+    if goal.exceeded_by(least):
+        refusal = too_large("turn", least, budget) or too_large("turn", situation.size, budget)
+        assert refusal is not None, "decide asks only when the context is over the budget"
+        return refusal
+    return leaving(parts, held, least, goal)

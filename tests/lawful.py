@@ -1,0 +1,43 @@
+"""What every plan of a policy is held to that keeps the laws."""
+
+from typing import Any
+
+from dialogue import shown
+from provider_rules import violations
+from roocontext.log.blocks import reader
+from roocontext.log.pairs import split
+from roocontext.log.plan import Action, Plan
+from roocontext.log.spans import within
+from roocontext.policies.groups import bound, groups, waiting
+from roocontext.policies.situation import Situation
+
+
+def commit_lawfully(chat: Any, before: Situation, plan: Plan) -> set[int]:
+    """Commit a plan and hold what it does against the laws; the rows that left the view."""
+    assert not plan.compat
+    was = dict(zip(shown(chat), chat.view().messages, strict=True))
+    tags = {row.message.seq: row[1:] for row in chat.live()}
+    dry = chat.commit(plan, dry_run=True)
+    done = chat.commit(plan)
+    gone = {seq for seq in was if seq not in shown(chat)}
+    assert gone == {seq for seq in was if within(plan.hides, seq)}
+    assert (dry.hidden, dry.cleared) == (done.hidden, done.cleared) == (len(gone), len(plan.clears))
+    assert not gone & bound(groups(before), before.pins | waiting(before))
+    readings = [reader(m.format).blocks(m.role, m.content) for m in was.values()]
+    assert not split(readings, {index for index, seq in enumerate(was) if seq in gone})
+    for row in chat.live():
+        seq = row.message.seq
+        if seq in tags and seq not in gone:
+            assert row[1:] == tags[seq]
+        if seq in was and seq not in gone and seq not in {one for one, _ in plan.clears}:
+            assert row.message == was[seq]
+    assert not violations(chat.messages())
+    counts = plan.counts
+    assert counts is not None
+    assert counts.before == before.size.tokens > counts.after
+    if plan.action is not Action.CLEAR:
+        assert [row.content for row in plan.rows] == [
+            chat.message(seq).content for seq in done.rows
+        ]
+    assert chat.verify().ok
+    return gone

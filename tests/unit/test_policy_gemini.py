@@ -1,0 +1,578 @@
+"""Gemini CLI: when a history is compressed, what of it, and what becomes of the summary."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dialogue import WORDS, call, result, shown, text, work
+from lawful import commit_lawfully
+from roocontext import Kind, Store
+from roocontext.errors import InvalidOption
+from roocontext.log.blocks import text_of
+from roocontext.log.budget import Budget
+from roocontext.log.plan import Action
+from roocontext.log.summary import Summary
+from roocontext.policies.decision import Ask, Nothing, Ready, Refused, TooLarge
+from roocontext.policies.gemini import Gemini, GeminiUpstream
+from roocontext.policies.gemini_compression import (
+    ACKNOWLEDGEMENT,
+    INSTRUCTION,
+    Status,
+    latch_after,
+    overflows,
+)
+from roocontext.policies.gemini_contents import (
+    content_of,
+    curated,
+    split_point,
+    text_content,
+    weights,
+)
+from roocontext.policies.situation import Aim, Reported
+from situations import LETTERS, STEPS, play, situated
+
+LARGE = 1 << 40
+
+
+@pytest.fixture(scope="module")
+def store():
+    with Store.open(":memory:", durability="normal") as opened:
+        yield opened
+
+
+@pytest.fixture
+def chat(store):
+    return store.create()
+
+
+def talk(chat, count, words=WORDS):
+    """Questions and answers, and a question that waits; their seqs."""
+    roles = ("user", "assistant")
+    return [chat.append(roles[n % 2], f"message {n} {words}").seq for n in range(2 * count + 1)]
+
+
+def seen(chat, policy, **facts):
+    facts = {"window": LARGE, **facts}
+    return situated(chat, LETTERS, hidden=policy.compat, **facts)
+
+
+def decide(chat, policy=Gemini(), **facts):  # noqa: B008 - frozen
+    """Decide; what is not due comes to nothing."""
+    situation = seen(chat, policy, **facts)
+    decision = policy.decide(situation)
+    if situation.aim is Aim.MANAGE:
+        assert policy.due(situation.load) or isinstance(decision, Nothing)
+    return decision
+
+
+def forced(chat, policy=Gemini(), **facts):  # noqa: B008 - frozen
+    decision = decide(chat, policy, aim=Aim.CONDENSE, trigger="manual", **facts)
+    assert isinstance(decision, Ask), decision
+    return decision
+
+
+def summary(said="in short"):
+    return Summary(text=said, summariser="test")
+
+
+def compress(chat, policy=Gemini(), said="in short", **facts):  # noqa: B008 - frozen
+    """Ask for it, be given this summary, and commit; what was asked."""
+    asked = forced(chat, policy, **facts)
+    ready = asked.compose(summary(said))
+    assert isinstance(ready, Ready), ready
+    assert ready.status == Status.COMPRESSED
+    chat.commit(ready.plan)
+    return asked
+
+
+def said_now(chat):
+    return [text_of(content_blocks(message)) for message in chat.view().messages]
+
+
+def content_blocks(message):
+    return [{"type": "text", "text": part["text"]} for part in content_of(message)["parts"]]
+
+
+def texts(request):
+    return [text_of(message["content"]) for message in request.messages]
+
+
+# When
+
+
+@pytest.mark.parametrize("policy", [Gemini(), GeminiUpstream()])
+def test_the_threshold_is_reached_when_it_is_met(chat, policy):
+    talk(chat, 4)
+    tokens = seen(chat, policy).size.tokens
+    assert isinstance(decide(chat, policy, window=2 * tokens), Ask)
+    below = decide(chat, policy, window=2 * tokens + 1)
+    assert isinstance(below, Nothing)
+    assert below.status == Status.NOOP
+
+
+def test_what_the_provider_reported_counts_before_our_estimate(chat):
+    talk(chat, 4)
+    told = Reported(input=400, output=60, since=40)
+    assert isinstance(decide(chat, window=1000, reported=told), Ask)
+    assert isinstance(decide(chat, window=1001, reported=told), Nothing)
+    assert isinstance(decide(chat, GeminiUpstream(), window=1000, reported=told), Nothing)
+    assert isinstance(decide(chat, GeminiUpstream(), window=800, reported=told), Ask)
+    assert isinstance(decide(chat, GeminiUpstream(), window=801, reported=told), Nothing)
+
+
+@pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
+def test_the_threshold_is_a_setting_and_zero_is_always(chat, kind):
+    talk(chat, 4)
+    assert isinstance(decide(chat, kind(threshold=0)), Ask)
+    tokens = seen(chat, kind()).size.tokens
+    assert isinstance(decide(chat, kind(threshold=0.9), window=tokens * 10 // 9), Ask)
+    assert isinstance(decide(chat, kind(threshold=0.9), window=tokens * 2), Nothing)
+
+
+def test_a_request_that_takes_nearly_all_the_room_is_compressed_for(chat):
+    talk(chat, 4)
+    never, room = Gemini(threshold=2), {"window": 10_100}
+    exact = Reported(input=100, output=4500, since=5000)
+    assert isinstance(decide(chat, never, reported=exact, **room), Nothing)
+    more = exact._replace(since=5001)
+    assert isinstance(decide(chat, never, reported=more, **room), Ask)
+    assert isinstance(decide(chat, GeminiUpstream(threshold=2), reported=more, **room), Nothing)
+
+
+def test_the_overflow_guard_of_the_program():
+    assert not overflows(9500, window=10_100, last_prompt=100)
+    assert overflows(9501, window=10_100, last_prompt=100)
+    assert overflows(1, window=100, last_prompt=100)
+
+
+@pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
+@pytest.mark.parametrize("aim", [Aim.CONDENSE, Aim.RECOVER])
+def test_what_is_asked_for_needs_no_threshold(chat, kind, aim):
+    talk(chat, 4)
+    assert isinstance(decide(chat, kind(), aim=aim, failures=3), Ask)
+
+
+@pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
+@pytest.mark.parametrize("aim", [Aim.CLEAR, Aim.TRUNCATE])
+def test_the_program_knows_nothing_but_summaries(chat, kind, aim):
+    talk(chat, 4)
+    assert isinstance(decide(chat, kind(), aim=aim), Nothing)
+
+
+@pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
+def test_after_a_failure_nothing_is_tried_unasked(chat, kind):
+    talk(chat, 4)
+    tokens = seen(chat, kind()).size.tokens
+    assert isinstance(decide(chat, kind(), window=tokens, failures=1), Nothing)
+
+
+def test_after_a_failure_rows_are_left_out_once_the_window_is_passed(chat):
+    talk(chat, 8)
+    tokens = seen(chat, Gemini()).size.tokens
+    decision = decide(chat, window=tokens - 1, failures=1)
+    assert isinstance(decision, Ready)
+    assert decision.plan.action is Action.TRUNCATE
+    assert isinstance(decide(chat, GeminiUpstream(), window=tokens - 1, failures=1), Nothing)
+
+
+def test_rows_are_left_out_when_no_summary_comes_and_the_window_is_passed(chat):
+    talk(chat, 8)
+    tokens = seen(chat, Gemini()).size.tokens
+    assert decide(chat, window=tokens).otherwise is None
+    assert decide(chat, window=tokens - 1).otherwise.plan.action is Action.TRUNCATE
+    assert decide(chat, GeminiUpstream(), window=tokens - 1).otherwise is None
+
+
+def test_what_the_provider_reported_may_pass_the_window_too(chat):
+    talk(chat, 8)
+    tokens = seen(chat, Gemini()).size.tokens
+    told = Reported(input=2 * tokens, output=0, since=0)
+    assert decide(chat, window=2 * tokens, reported=told).otherwise is None
+    assert decide(chat, window=2 * tokens - 1, reported=told).otherwise is not None
+
+
+def test_on_request_nothing_is_left_out(chat):
+    talk(chat, 8)
+    tokens = seen(chat, Gemini()).size.tokens
+    assert forced(chat, window=tokens - 1).otherwise is None
+    for row in chat.view().messages:
+        chat.pin(row.seq)
+    assert isinstance(decide(chat, aim=Aim.CONDENSE, window=1), Nothing)
+    assert isinstance(decide(chat, window=1), TooLarge)
+
+
+def test_a_turn_that_is_too_large_is_refused_with_numbers(chat):
+    chat.append("user", WORDS * 50)
+    decision = decide(chat, window=100)
+    assert isinstance(decision, TooLarge)
+    assert decision.needed > decision.limit == 100
+
+
+def test_bytes_and_images_are_limits_too(chat):
+    talk(chat, 4)
+    size = seen(chat, Gemini()).size
+    assert isinstance(decide(chat, limits=Budget(bytes=size.bytes)), Nothing)
+    assert isinstance(decide(chat, limits=Budget(bytes=size.bytes - 1)), Ask)
+
+
+# What
+
+
+def test_the_older_part_goes_and_the_newer_stays_behind_the_thanks(chat):
+    said = talk(chat, 5)
+    asked = compress(chat)
+    assert asked.hides == tuple(said[:8])
+    assert said_now(chat)[:2] == ["in short", ACKNOWLEDGEMENT]
+    assert [message.role for message in chat.view().messages[:3]] == ["user", "assistant", "user"]
+    assert shown(chat)[2:] == said[8:]
+    assert [message.kind for message in chat.view().messages[:2]] == [Kind.SUMMARY, Kind.COMPANION]
+
+
+def test_a_finished_conversation_goes_as_a_whole_when_its_end_is_large(chat):
+    said = [chat.append("user", "why?").seq, chat.append("assistant", WORDS * 9).seq]
+    assert compress(chat).hides == tuple(said)
+    assert said_now(chat) == ["in short", ACKNOWLEDGEMENT]
+
+
+def test_the_fraction_is_a_setting(chat):
+    said = talk(chat, 5)
+    assert forced(chat, Gemini(fraction=0.3)).hides == tuple(said[:4])
+    assert forced(chat, GeminiUpstream(fraction=0.3)).hides == tuple(said[:4])
+
+
+@pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
+@pytest.mark.parametrize("setting", [{"threshold": -0.1}, {"fraction": 0}, {"fraction": 1}])
+def test_settings_that_cannot_be(kind, setting):
+    with pytest.raises(InvalidOption) as caught:
+        kind(**setting)
+    assert caught.value.name in setting
+
+
+@pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
+def test_a_single_question_cannot_be_compressed(chat, kind):
+    chat.append("user", WORDS)
+    assert isinstance(decide(chat, kind(threshold=0)), Nothing)
+    assert isinstance(decide(chat, kind(), aim=Aim.CONDENSE), Nothing)
+
+
+@pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
+def test_an_empty_session_cannot_be_compressed(chat, kind):
+    assert isinstance(decide(chat, kind(), aim=Aim.CONDENSE), Nothing)
+
+
+@pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
+def test_only_blank_answers_cannot_be_compressed(chat, kind):
+    chat.append("assistant", [])
+    chat.append("assistant", [])
+    assert isinstance(decide(chat, kind(), aim=Aim.CONDENSE), Nothing)
+
+
+def test_a_pin_and_its_tool_partner_stay(chat):
+    asks = chat.append("user", WORDS).seq
+    called, answered = work(chat, ["a", "b"])
+    said = talk(chat, 6)
+    chat.pin(answered)
+    for kind in (Gemini, GeminiUpstream):
+        assert forced(chat, kind()).hides == (asks, *said[:8])
+    compress(chat)
+    assert shown(chat)[:2] == [called, answered]
+
+
+def test_a_call_is_not_parted_from_a_result_behind_the_cut(chat):
+    first = chat.append("user", WORDS * 9).seq
+    called = chat.append("assistant", [call("a")]).seq
+    chat.append("user", "wait")
+    chat.append("user", [result("a")])
+    chat.append("assistant", "so")
+    assert forced(chat).hides == (first,)
+    assert forced(chat, GeminiUpstream()).hides == (first, called)
+    compress(chat, GeminiUpstream())
+
+
+def test_a_call_that_waits_for_its_result_stays(chat):
+    asked = chat.append("user", WORDS).seq
+    called = chat.append("assistant", [call("a")]).seq
+    said = chat.append("assistant", WORDS * 9).seq
+    assert forced(chat).hides == (asked, said)
+    assert forced(chat, GeminiUpstream()).hides == (asked, called, said)
+
+
+def test_blank_answers_before_the_cut_go_with_it_and_nobody_is_asked_about_them(chat):
+    asked = chat.append("user", WORDS * 9).seq
+    said, blank = chat.append("assistant", "well").seq, chat.append("assistant", []).seq
+    chat.append("user", "and?")
+    left_blank = chat.append("assistant", []).seq
+    upstream = forced(chat, GeminiUpstream())
+    assert upstream.hides == (asked, said, blank)
+    assert texts(upstream.request) == [(WORDS * 9)]
+    compress(chat)
+    assert left_blank in shown(chat)
+
+
+def test_the_summary_before_is_handed_on_and_replaced(chat):
+    talk(chat, 6)
+    compress(chat, said="the first summary")
+    chat.append("assistant", "well")
+    talk(chat, 6)
+    asked = forced(chat)
+    assert asked.request.previous == "the first summary"
+    assert not {"the first summary", ACKNOWLEDGEMENT} & set(texts(asked.request))
+    upstream = forced(chat, GeminiUpstream()).request
+    assert upstream.previous is None
+    assert texts(upstream)[:2] == ["the first summary", ACKNOWLEDGEMENT]
+    compress(chat, said="the second summary")
+    assert said_now(chat)[:2] == ["the second summary", ACKNOWLEDGEMENT]
+    assert "the first summary" not in said_now(chat)
+
+
+def test_a_summary_alone_is_not_summed_up_again(chat):
+    talk(chat, 6)
+    compress(chat, said=WORDS * 9)
+    assert isinstance(decide(chat, Gemini(fraction=0.5), aim=Aim.CONDENSE), Nothing)
+    assert isinstance(decide(chat, GeminiUpstream(fraction=0.5), aim=Aim.CONDENSE), Ask)
+
+
+@pytest.mark.parametrize(
+    ("form", "content", "role"),
+    [
+        ("gemini", lambda role, said: {"role": role, "parts": [{"text": said}]}, "model"),
+        ("openai", lambda role, said: {"role": role, "content": said}, "assistant"),
+    ],
+)
+def test_new_rows_are_in_the_form_of_the_session(chat, form, content, role):
+    for n in range(11):
+        spoken = ("user", role)[n % 2]
+        chat.append(spoken, content(spoken, f"message {n} {WORDS}"), format=form)
+    compress(chat)
+    first, second, third = chat.view().messages[:3]
+    assert [m.format for m in (first, second, third)] == [form] * 3
+    assert (first.content, second.content) == (
+        content("user", "in short"),
+        content(role, ACKNOWLEDGEMENT),
+    )
+    assert (second.role, third.role) == (role, "user")
+
+
+def test_what_the_summariser_is_asked(chat):
+    said = talk(chat, 5)
+    request = forced(chat, model="gemini-2.5-pro").request
+    assert texts(request) == [chat.message(seq).content for seq in said[:8]]
+    assert (request.style, request.model) == ("gemini", "chat-compression-2.5-pro")
+    assert request.instruction is None
+    hidden = sum(row.size.tokens for row in seen(chat, Gemini()).visible if row.seq in said[:8])
+    thanks = LETTERS.count("assistant", ACKNOWLEDGEMENT, "anthropic")
+    assert request.longest == hidden - thanks - 1
+    assert request.characters > request.longest
+    upstream = forced(chat, GeminiUpstream(), model="gemini-2.5-pro").request
+    assert (upstream.model, upstream.instruction) == (request.model, INSTRUCTION)
+
+
+def test_only_the_program_has_a_name_for_every_model(chat):
+    talk(chat, 5)
+    assert forced(chat, model="claude-opus-5").request.model is None
+    asked = forced(chat, GeminiUpstream(), model="claude-opus-5")
+    assert asked.request.model == "chat-compression-default"
+
+
+# What becomes of it
+
+
+def test_a_summary_must_make_the_context_smaller(chat):
+    talk(chat, 5)
+    asked = forced(chat)
+    hidden = asked.request.longest
+    exact = "x" * (4 * (hidden - 1) - 2)
+    assert LETTERS.count("user", exact, "anthropic") == hidden
+    ready = asked.compose(summary(exact))
+    assert isinstance(ready, Ready)
+    assert ready.plan.counts.after == ready.plan.counts.before - 1
+    refused = asked.compose(summary(exact + "four"))
+    assert isinstance(refused, Refused)
+    assert refused.status == Status.INFLATED
+
+
+def test_nothing_is_asked_when_no_summary_could(chat):
+    chat.append("user", "a")
+    chat.append("assistant", "b")
+    chat.append("user", "c")
+    assert isinstance(decide(chat, Gemini(fraction=0.1), aim=Aim.CONDENSE), Nothing)
+    assert isinstance(decide(chat, GeminiUpstream(fraction=0.1), aim=Aim.CONDENSE), Ask)
+
+
+@pytest.mark.parametrize("after", [999, 1000, 1001])
+def test_the_program_compares_with_what_was_reported(chat, after):
+    talk(chat, 5)
+    histories = []
+
+    def count(contents):
+        histories.append(contents)
+        return after
+
+    policy = GeminiUpstream(count=count)
+    asked = forced(chat, policy, reported=Reported(1000, 5, 5))
+    outcome = asked.compose(summary(WORDS * 50))
+    assert [part["text"] for content in histories[0][:2] for part in content["parts"]] == [
+        WORDS * 50,
+        ACKNOWLEDGEMENT,
+    ]
+    if after > 1000:
+        assert (type(outcome), outcome.status) == (Refused, Status.INFLATED)
+    else:
+        assert (type(outcome), outcome.status) == (Ready, Status.COMPRESSED)
+        assert (outcome.plan.record["original"], outcome.plan.record["new"]) == (1000, after)
+        assert outcome.plan.counts.after > outcome.plan.counts.before
+        chat.commit(outcome.plan)
+
+
+def test_without_a_count_of_its_own_the_program_takes_ours(chat):
+    talk(chat, 5)
+    tokens = seen(chat, GeminiUpstream()).size.tokens
+    outcome = forced(chat, GeminiUpstream()).compose(summary())
+    record, counts = outcome.plan.record, outcome.plan.counts
+    assert (record["original"], record["new"]) == (counts.before, counts.after)
+    assert counts.before == tokens
+    larger = forced(chat, GeminiUpstream()).compose(summary(WORDS * 100))
+    assert (type(larger), larger.status) == (Refused, Status.INFLATED)
+
+
+@pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
+@pytest.mark.parametrize("said", ["", " \n"])
+def test_an_empty_summary_is_of_no_use(chat, kind, said):
+    talk(chat, 5)
+    refused = forced(chat, kind()).compose(summary(said))
+    assert (type(refused), refused.status) == (Refused, Status.EMPTY_SUMMARY)
+
+
+@pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
+@pytest.mark.parametrize("said", ["", WORDS * 100])
+def test_only_an_automatic_failure_latches(chat, kind, said):
+    talk(chat, 5)
+    tokens = seen(chat, kind()).size.tokens
+    automatic = decide(chat, kind(), window=tokens)
+    assert automatic.compose(summary(said)).latch
+    assert not forced(chat, kind()).compose(summary(said)).latch
+    assert forced(chat, kind(), failures=1).compose(summary(said)).latch
+
+
+@pytest.mark.parametrize("status", [Status.INFLATED, Status.EMPTY_SUMMARY])
+def test_the_latch_of_the_program(status):
+    assert latch_after(False, forced=False, status=status)
+    assert not latch_after(False, forced=True, status=status)
+    assert latch_after(True, forced=True, status=status)
+    for other in (Status.NOOP, Status.COUNT_ERROR):
+        assert latch_after(True, forced=False, status=other)
+        assert not latch_after(False, forced=False, status=other)
+    assert not latch_after(True, forced=False, status=Status.COMPRESSED)
+
+
+# Contents
+
+
+def test_rows_of_other_formats_are_shown_as_contents(chat):
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A"}}
+    link = {"type": "image", "source": {"type": "url", "url": "u"}}
+    thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
+    chat.append("user", [text("see"), image, link])
+    chat.append("assistant", [thought, call("a")])
+    chat.append("user", [result("a", "out")])
+    contents = [content_of(message) for message in chat.view().messages]
+    inline = {"inlineData": {"mimeType": "image/png", "data": "A"}}
+    called = {"functionCall": {"id": "a", "name": "run", "args": {"command": "ls"}}}
+    response = {"functionResponse": {"id": "a", "response": {"output": "out"}}}
+    assert contents == [
+        {"role": "user", "parts": [{"text": "see"}, inline, link]},
+        {"role": "model", "parts": [{"text": "hm", "thought": True}, called]},
+        {"role": "user", "parts": [response]},
+    ]
+    assert split_point(contents, 0.5) == 0
+    assert weights(contents[2:]) == [len(json.dumps(contents[2], separators=(",", ":")))]
+
+
+def test_a_content_may_leave_its_role_to_the_row(chat):
+    chat.append("model", {"parts": [{"text": "hi"}]}, format="gemini")
+    (message,) = chat.view().messages
+    assert content_of(message) == {"role": "model", "parts": [{"text": "hi"}]}
+
+
+def test_roles_that_the_program_does_not_know_are_kept_and_are_no_place_to_cut():
+    said = {"parts": [{"text": "x" * 50}]}
+    contents = [{"role": role, **said} for role in ("user", "system", "function", "user", "model")]
+    assert curated(contents) == [0, 1, 2, 3, 4]
+    assert split_point(contents, 0.2) == 3
+
+
+def test_exactly_the_fraction_before_a_question_is_enough():
+    contents = [text_content("user", "x" * 50)] * 4
+    assert split_point(contents, 0.5) == 2
+    assert split_point([*contents, text_content("user", "")], 0.5) == 3
+
+
+@pytest.mark.parametrize(("response", "cut"), [({}, 0), ({"name": "f"}, 0), (None, 2)])
+def test_an_empty_response_is_one_and_null_is_none(response, cut):
+    told = {"role": "user", "parts": [{"functionResponse": response}]}
+    contents = [text_content("user", "x" * 90), text_content("model", "y"), told]
+    assert split_point(contents, 0.5) == cut
+
+
+@pytest.mark.parametrize(("asked", "cut"), [({}, 0), ({"name": "f"}, 0), (None, 2)])
+def test_an_empty_call_is_one_and_null_is_none(asked, cut):
+    contents = [text_content("user", "y"), {"role": "model", "parts": [{"functionCall": asked}]}]
+    assert split_point(contents, 0.99) == cut
+
+
+@pytest.mark.parametrize("parts", [None, [], [{}], [{"text": ""}], [{"text": "a"}, {}]])
+def test_a_run_of_answers_with_a_blank_one_is_not_sent(parts):
+    said = {"role": "model", "parts": [{"text": "a"}]}
+    asked = {"role": "user", "parts": []}
+    contents = [asked, said, {"role": "model", "parts": parts}, asked, said]
+    assert curated(contents) == [0, 3, 4]
+    kept = {"role": "model", "parts": [{"text": "", "thought": True}]}
+    assert curated([asked, said, kept]) == [0, 1, 2]
+
+
+# Always
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(
+        st.tuples(STEPS, st.sampled_from(["", "in short", WORDS * 3])), min_size=1, max_size=3
+    ),
+    st.integers(40, 250),
+    st.integers(0, 1),
+    st.sampled_from([Aim.MANAGE, Aim.MANAGE, Aim.CONDENSE, Aim.RECOVER]),
+)
+def test_every_plan_keeps_the_laws(store, rounds, percent, failures, aim):
+    chat, policy = store.create(), Gemini()
+    for steps, said in rounds:
+        play(chat, steps)
+        before = seen(chat, policy)
+        window = max(1, before.size.tokens * percent // 100)
+        before = replace(before, window=window, aim=aim, failures=failures)
+        decision = policy.decide(before)
+        assert aim is not Aim.MANAGE or policy.due(before.load) or isinstance(decision, Nothing)
+        if isinstance(decision, Ask):
+            composed = decision.compose(summary(said))
+            decision = composed if isinstance(composed, Ready) else decision.otherwise
+        if isinstance(decision, Ready):
+            newest = before.visible[-1]
+            gone = commit_lawfully(chat, before, decision.plan)
+            question = newest.message.role == "user" and newest.message.kind is Kind.MESSAGE
+            assert not (question and newest.seq in gone)
+
+
+@settings(max_examples=40, deadline=None)
+@given(STEPS, st.sampled_from(["in short", WORDS * 3]))
+def test_every_plan_of_the_program_can_be_committed(store, steps, said):
+    chat, policy = store.create(), GeminiUpstream(count=lambda _: 0)
+    play(chat, steps)
+    decision = decide(chat, policy, aim=Aim.CONDENSE)
+    if isinstance(decision, Ask):
+        ready = decision.compose(summary(said))
+        pins = set(shown(chat)) & chat.pins()
+        chat.commit(ready.plan)
+        assert pins <= set(shown(chat))
+        assert chat.verify().ok

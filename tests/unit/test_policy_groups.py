@@ -1,0 +1,140 @@
+"""What leaves together, what a turn is, and what no plan may hide."""
+
+import pytest
+
+from dialogue import call, fill, result, text, work
+from roocontext import NewMessage, Plan, Store
+from roocontext.policies.groups import bound, groups, held, living_summaries, turns, waiting
+from situations import IMAGE, LETTERS, THOUGHT, situated
+
+
+@pytest.fixture
+def chat():
+    with Store.open(":memory:") as store:
+        yield store.create()
+
+
+def seen(chat):
+    return situated(chat, LETTERS, window=1000)
+
+
+def grouped(chat):
+    return [[row.seq for row in group.rows] for group in groups(seen(chat))]
+
+
+def turned(chat):
+    return [
+        (turn.question.seq if turn.question else None, [row.seq for row in turn.rows])
+        for turn in turns(seen(chat))
+    ]
+
+
+def test_a_call_leaves_with_all_its_results(chat):
+    chat.append("user", "go")
+    chat.append("assistant", [call("a"), call("b")])
+    chat.append("user", [result("b")])
+    chat.append("user", [result("a")])
+    chat.append("assistant", "done")
+    assert grouped(chat) == [[1], [2, 3, 4], [5]]
+
+
+def test_a_group_stands_where_its_newest_row_does(chat):
+    chat.append("assistant", [call("a")])
+    chat.append("user", "and another thing")
+    chat.append("user", [result("a")])
+    assert grouped(chat) == [[2], [1, 3]]
+
+
+def test_thinking_leaves_with_what_follows_it_in_the_same_message(chat):
+    chat.append("assistant", "first")
+    chat.append("assistant", [THOUGHT])
+    chat.append("assistant", "so")
+    chat.append("assistant", [call("a")])
+    chat.append("user", [result("a")])
+    chat.append("assistant", "last")
+    assert grouped(chat) == [[1], [2, 3, 4, 5], [6]]
+
+
+def test_a_summary_leaves_with_its_companions(chat):
+    said = fill(chat, 4)
+    companions = (NewMessage("assistant", "Got it."),)
+    done = chat.commit(Plan.condense(chat.view(), said[:2], "in short", companions=companions))
+    assert grouped(chat) == [list(done.rows), [3], [4]]
+    assert [row.seq for row in living_summaries(seen(chat))] == [done.seq]
+
+
+def test_the_size_of_a_group_is_that_of_its_rows(chat):
+    fill(chat, 1)
+    work(chat)
+    (first, second) = groups(seen(chat))
+    assert first.size.plus(second.size) == seen(chat).size
+    assert second.seqs == {2, 3}
+
+
+def test_a_turn_begins_where_the_user_says_something(chat):
+    chat.append("assistant", "hello")
+    chat.append("user", "go")
+    work(chat)
+    chat.append("user", [IMAGE])
+    chat.append("assistant", "nice")
+    assert turned(chat) == [(None, [1]), (2, [2, 3, 4]), (5, [5, 6])]
+
+
+def test_summaries_and_markers_begin_no_turn(chat):
+    said = fill(chat, 6)
+    summary = chat.commit(Plan.condense(chat.view(), said[:2], "in short")).seq
+    marker = chat.commit(Plan.truncate(chat.view(), said[2:4])).seq
+    assert turned(chat) == [(None, [summary, marker]), (5, [5, 6])]
+
+
+def test_without_a_question_everything_is_one_turn(chat):
+    assert turned(chat) == []
+    work(chat)
+    assert turned(chat) == [(None, [1, 2])]
+
+
+def test_the_newest_question_the_pins_and_the_summaries_are_held(chat):
+    fill(chat, 4)
+    chat.append("assistant", [call("a")])
+    chat.append("user", [result("a")])
+    chat.append("user", "go on")
+    chat.append("assistant", "yes")
+    summary = chat.commit(Plan.condense(chat.view(), [1, 2], "in short")).seq
+    chat.pin(6)
+    situation = seen(chat)
+    assert held(situation) == {summary, 5, 6, 7}
+    assert held(situation, summaries=False) == {5, 6, 7}
+
+
+def test_a_call_at_the_end_that_waits_is_held(chat):
+    chat.append("user", "go")
+    work(chat, ["x"])
+    chat.append("assistant", [call("a"), call("b")])
+    assert waiting(seen(chat)) == {4}
+    chat.append("user", [result("a")])
+    assert waiting(seen(chat)) == {4}
+    assert held(seen(chat)) == {1, 4, 5}
+    chat.append("user", [result("b")])
+    assert waiting(seen(chat)) == frozenset()
+
+
+def test_a_call_that_nobody_waits_for_any_more_is_not_held(chat):
+    chat.append("user", "go")
+    chat.append("assistant", [call("a")])
+    chat.append("user", "never mind")
+    assert waiting(seen(chat)) == frozenset()
+    assert held(seen(chat)) == {3}
+
+
+def test_nothing_is_held_of_nothing(chat):
+    assert held(seen(chat)) == frozenset()
+    assert groups(seen(chat)) == ()
+    assert waiting(seen(chat)) == frozenset()
+
+
+def test_what_is_bound_to_a_row_comes_with_it(chat):
+    chat.append("user", [text("go")])
+    work(chat)
+    parts = groups(seen(chat))
+    assert bound(parts, {3}) == {2, 3}
+    assert bound(parts, {99}) == frozenset()

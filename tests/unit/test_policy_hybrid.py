@@ -1,0 +1,488 @@
+"""A summary and a window: what leaves the window is summarised, with the summary before it."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dialogue import WORDS, call, result, shown, text, work
+from provider_rules import violations
+from roocontext import Kind, NewMessage, Plan, Store
+from roocontext.errors import InvalidOption
+from roocontext.log.blocks import reader, text_of
+from roocontext.log.budget import Budget, Size
+from roocontext.log.pairs import split
+from roocontext.log.plan import TRUNCATED
+from roocontext.log.summary import Summary
+from roocontext.policies.building import HEADING
+from roocontext.policies.decision import Ask, Nothing, Ready, Refused, TooLarge
+from roocontext.policies.groups import groups, held, living_summaries, turns
+from roocontext.policies.hybrid import Hybrid
+from roocontext.policies.situation import Aim
+from situations import IMAGE, LETTERS, STEPS, play, prompt_of, situated
+
+MARKER_COST = LETTERS.count("user", TRUNCATED, "anthropic")
+HEADING_COST = LETTERS.count("user", f"{HEADING}\n\n", "anthropic")
+SMALL = {"least": 20}
+
+
+@pytest.fixture(scope="module")
+def store():
+    with Store.open(":memory:") as opened:
+        yield opened
+
+
+@pytest.fixture
+def chat(store):
+    return store.create()
+
+
+def talk(chat, count, words=WORDS):
+    """Turns of a question and its answer; their seqs."""
+    return [
+        (chat.append("user", f"question {n} {words}").seq, chat.append("assistant", words).seq)
+        for n in range(count)
+    ]
+
+
+def seen(chat, **facts):
+    return situated(chat, LETTERS, **{"window": 100_000, **facts})
+
+
+def cost(chat, *seqs):
+    return sum(row.size.tokens for row in seen(chat).visible if row.seq in seqs)
+
+
+def summary(said="in short"):
+    return Summary(text=said, summariser="test")
+
+
+def ask(chat, limit, policy=Hybrid(**SMALL), **facts):  # noqa: B008 - frozen
+    decision = policy.decide(seen(chat, window=limit, **facts))
+    assert isinstance(decision, Ask), decision
+    return decision
+
+
+def condense(chat, limit, said="in short", **facts):
+    """Decide, be given this summary, and commit; what was asked for."""
+    asked = ask(chat, limit, **facts)
+    ready = asked.compose(summary(said))
+    assert isinstance(ready, Ready), ready
+    chat.commit(ready.plan)
+    return asked
+
+
+def texts(request):
+    return [text_of(message["content"]) for message in request.messages]
+
+
+def test_what_leaves_the_window_is_summarised(chat):
+    turned = talk(chat, 10)
+    size = seen(chat).size.tokens
+    asked = condense(chat, size - 1)
+    kept = [seq for turn in turned for seq in turn if seq not in asked.hides]
+    assert shown(chat) == [21, *kept]
+    assert kept == [seq for turn in turned[-len(kept) // 2 :] for seq in turn]
+    assert asked.request.previous is None
+    assert len(asked.request.messages) == len(asked.hides) == 20 - len(kept)
+    assert texts(asked.request)[0].startswith("question 0")
+    assert asked.request.messages[0]["role"] == "user"
+
+
+def test_it_goes_down_to_the_target_with_room_for_the_summary(chat):
+    talk(chat, 40)
+    limit = seen(chat).size.tokens - 1
+    asked = ask(chat, limit)
+    kept = limit + 1 - cost(chat, *asked.hides)
+    share = limit // 4
+    assert asked.request.longest == share - HEADING_COST
+    assert kept + share <= limit * 0.7 < kept + share + cost(chat, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("policy", "share"),
+    [
+        (Hybrid(least=1), lambda room: room // 4),
+        (Hybrid(least=1, share=0.1), lambda room: room // 10),
+        (Hybrid(least=200), lambda _: 200),
+        (Hybrid(least=100_000, most=100_000), lambda room: room // 2),
+        (Hybrid(most=50), lambda _: 50),
+    ],
+)
+def test_the_share_of_the_summary(chat, policy, share):
+    talk(chat, 10)
+    prompt = prompt_of(LETTERS, "be brief")
+    limit = seen(chat).size.tokens
+    room = limit - prompt["overhead"].tokens
+    asked = ask(chat, limit, policy, **prompt)
+    assert asked.request.longest == share(room) - HEADING_COST
+
+
+def test_the_next_summary_is_made_of_the_last_one_and_what_leaves_since(chat):
+    talk(chat, 10)
+    limit = seen(chat).size.tokens - 1
+    condense(chat, limit, "the first summary")
+    (first,) = living_summaries(seen(chat))
+    talk(chat, 8)
+    asked = condense(chat, limit, "the second summary")
+    assert asked.request.previous == "the first summary"
+    assert first.seq in asked.hides
+    assert "the first summary" not in texts(asked.request)
+    (second,) = living_summaries(seen(chat))
+    assert second.message.content == f"{HEADING}\n\nthe second summary"
+    assert shown(chat)[0] == second.seq
+    assert len(asked.request.messages) == len(asked.hides) - 1
+
+
+def test_it_does_not_act_at_every_message(chat):
+    talk(chat, 10)
+    limit, acted = seen(chat).size.tokens, 0
+    for _ in range(40):
+        talk(chat, 1)
+        decision = Hybrid(**SMALL).decide(seen(chat, window=limit))
+        if isinstance(decision, Ask):
+            chat.commit(decision.compose(summary()).plan)
+            acted += 1
+    assert 5 <= acted <= 10
+
+
+def test_pins_survive_where_they_stand(chat):
+    talk(chat, 10)
+    chat.pin(2)
+    asked = condense(chat, seen(chat).size.tokens - 1)
+    assert 2 not in asked.hides
+    (made,) = living_summaries(seen(chat))
+    assert shown(chat)[:2] == [2, made.seq]
+
+
+def test_a_pinned_summary_stays_beside_the_new_one(chat):
+    talk(chat, 10)
+    limit = seen(chat).size.tokens - 1
+    condense(chat, limit, "pinned")
+    (first,) = living_summaries(seen(chat))
+    chat.pin(first.seq)
+    talk(chat, 8)
+    asked = condense(chat, limit, "new")
+    assert asked.request.previous is None
+    said = [row.message.content.removeprefix(HEADING) for row in living_summaries(seen(chat))]
+    assert said == ["\n\npinned", "\n\nnew"]
+
+
+def test_all_summaries_that_another_policy_left_become_one(chat):
+    talk(chat, 12)
+    companions = (NewMessage("assistant", "Got it."),)
+    chat.commit(Plan.condense(chat.view(), [1, 2], "one", companions=companions))
+    chat.commit(Plan.condense(chat.view(), [5, 6], "two"))
+    asked = condense(chat, seen(chat).size.tokens - 1, "both")
+    assert asked.request.previous == "one\n\ntwo"
+    assert "Got it." not in texts(asked.request)
+    (only,) = living_summaries(seen(chat))
+    assert shown(chat)[0] == only.seq
+
+
+def test_a_summary_leaves_with_its_companions_however_recent(chat):
+    talk(chat, 12)
+    companions = (NewMessage("assistant", "Got it."),)
+    done = chat.commit(Plan.condense(chat.view(), [21, 22], "late", companions=companions))
+    asked = ask(chat, seen(chat).size.tokens - 1)
+    assert set(done.rows) < set(asked.hides)
+    assert not {19, 20} & set(asked.hides)
+
+
+def test_messages_are_in_the_sessions_format(chat):
+    for n in range(10):
+        said = {"role": "user", "parts": [{"text": f"question {n} {WORDS}"}]}
+        chat.append("user", said, format="gemini")
+        chat.append("model", {"role": "model", "parts": [{"text": WORDS}]}, format="gemini")
+    limit = seen(chat).size.tokens - 1
+    asked = ask(chat, limit)
+    assert asked.otherwise.plan.rows[0].content == {"role": "user", "parts": [{"text": TRUNCATED}]}
+    condense(chat, limit)
+    assert chat.view().messages[0].format == "gemini"
+    assert asked.request.messages[1] == {"role": "assistant", "content": [text(WORDS)]}
+
+
+def test_it_is_told_about_how_many_characters_a_summary_may_have(chat):
+    talk(chat, 10)
+    request = ask(chat, seen(chat).size.tokens - 1).request
+    assert request.longest * 3 < request.characters < request.longest * 5
+
+
+def test_an_agents_long_turn_is_cut_between_its_tool_calls(chat):
+    talk(chat, 2)
+    question = chat.append("user", "do it all").seq
+    for n in range(100):
+        work(chat, [f"a{n}", f"b{n}"])
+    limit = seen(chat).size.tokens // 2
+    asked = condense(chat, limit)
+    view = shown(chat)
+    assert view[:2] == [question, 206]
+    assert view[2:] == list(range(view[2], 206))
+    assert seen(chat).visible[2].message.role == "assistant"
+    assert seen(chat).size.tokens <= limit * 0.7
+    assert len(asked.hides) == 205 - (len(view) - 1)
+
+
+def test_a_newest_turn_that_fits_is_not_cut_even_above_the_target(chat):
+    talk(chat, 3)
+    question = chat.append("user", "do it").seq
+    for n in range(20):
+        work(chat, [f"a{n}"])
+    newest = range(question, question + 41)
+    policy = Hybrid(least=20, most=20)
+    limit = cost(chat, *newest) + 20
+    asked = ask(chat, limit, policy)
+    assert asked.hides == tuple(range(1, question))
+    cut = ask(chat, limit - 1, policy)
+    assert set(cut.hides) & set(newest)
+
+
+def test_a_call_that_waits_and_the_question_are_never_cut(chat):
+    chat.append("user", "go")
+    for n in range(30):
+        work(chat, [f"a{n}"])
+    waits = chat.append("assistant", [call("x"), call("y")]).seq
+    given_ = chat.append("user", [result("x")]).seq
+    asked = condense(chat, cost(chat, *shown(chat)) // 3)
+    assert not {1, waits, given_} & set(asked.hides)
+    assert shown(chat)[-2:] == [waits, given_]
+
+
+def test_too_large_only_when_the_question_and_the_last_step_do_not_fit(chat):
+    talk(chat, 2)
+    question = chat.append("user", f"go {WORDS}").seq
+    for n in range(5):
+        last = work(chat, [f"a{n}"])
+    needed = cost(chat, question, *last) + MARKER_COST
+    asked = ask(chat, needed)
+    assert asked.request.longest == MARKER_COST - HEADING_COST
+    assert asked.otherwise.plan.counts.after == needed
+    refused = Hybrid(**SMALL).decide(seen(chat, window=needed - 1))
+    assert refused == TooLarge("turn", needed, needed - 1)
+
+
+def test_the_system_prompt_over_the_limit_is_refused(chat):
+    talk(chat, 1)
+    prompt = prompt_of(LETTERS, "be brief " * 50)
+    needed = prompt["overhead"].tokens
+    decision = Hybrid().decide(seen(chat, window=needed - 1, **prompt))
+    assert decision == TooLarge("system", needed, needed - 1)
+
+
+def test_summaries_of_no_use_are_refused_and_the_rows_leave_behind_a_marker(chat):
+    talk(chat, 10)
+    limit = seen(chat).size.tokens - 1
+    asked = ask(chat, limit)
+    kept = limit + 1 - cost(chat, *asked.hides)
+    assert asked.compose(summary(" \n")).status == "empty_summary"
+    assert asked.compose(summary("word " * 4000)).status == "inflated_summary"
+    fitting = (limit - kept - HEADING_COST) * 4
+    assert isinstance(asked.compose(summary("x" * fitting)), Ready)
+    assert asked.compose(summary("x" * (fitting + 4))).status == "inflated_summary"
+    assert asked.otherwise.status == "truncated"
+    chat.commit(asked.otherwise.plan)
+    assert not set(asked.hides) & set(shown(chat))
+    assert seen(chat).size.tokens == kept + MARKER_COST
+
+
+def test_a_summary_that_is_smaller_but_does_not_fit_is_refused(chat):
+    talk(chat, 10)
+    size = seen(chat).size.tokens
+    asked = ask(chat, size // 2)
+    room = size // 2 - (size - cost(chat, *asked.hides))
+    refused = asked.compose(summary("x" * 4 * room))
+    assert isinstance(refused, Refused)
+    assert refused.status == "oversized_summary"
+
+
+def test_the_fallback_keeps_the_living_summary(chat):
+    talk(chat, 10)
+    limit = seen(chat).size.tokens - 1
+    condense(chat, limit, "the living one")
+    (living,) = living_summaries(seen(chat))
+    talk(chat, 8)
+    asked = ask(chat, limit)
+    assert living.seq in asked.hides
+    chat.commit(asked.otherwise.plan)
+    assert living.seq in shown(chat)
+    assert seen(chat).size.tokens <= limit
+
+
+def test_the_fallback_takes_more_where_the_living_summary_is_large(chat):
+    talk(chat, 10)
+    chat.commit(Plan.condense(chat.view(), [1, 2, 3, 4], "living " * 80))
+    (living,) = living_summaries(seen(chat))
+    chat.append("user", "do it")
+    for n in range(12):
+        work(chat, [f"a{n}"])
+    newest = cost(chat, *turns(seen(chat))[-1].seqs)
+    limit = newest + 2 * 20
+    asked = ask(chat, limit, Hybrid(least=20, most=20))
+    assert set(asked.hides).isdisjoint(turns(seen(chat))[-1].seqs)
+    assert living.seq in asked.hides
+    chat.commit(asked.otherwise.plan)
+    assert living.seq in shown(chat)
+    assert seen(chat).size.tokens <= limit
+
+
+def test_there_is_no_fallback_when_the_living_summary_leaves_no_room(chat):
+    talk(chat, 10)
+    chat.commit(Plan.condense(chat.view(), range(1, 19), "living " * 300))
+    limit = cost(chat, 19, 20) + 100
+    assert seen(chat).size.tokens > limit
+    asked = ask(chat, limit)
+    assert asked.otherwise is None
+    assert asked.request.previous is None
+    assert texts(asked.request) == ["living " * 300]
+    needed = seen(chat).size.tokens + MARKER_COST
+    latched = Hybrid(**SMALL).decide(seen(chat, window=limit, failures=3))
+    assert latched == TooLarge("turn", needed, limit)
+
+
+def test_a_marker_that_leaves_alone_is_itself_summarised(chat):
+    talk(chat, 4)
+    chat.commit(Plan.truncate(chat.view(), [1, 2, 3, 4, 5, 6], "left out " * 60))
+    asked = ask(chat, seen(chat).size.tokens - 1)
+    assert texts(asked.request) == ["left out " * 60]
+
+
+def test_where_nothing_gets_smaller_the_limit_that_is_passed_is_named(chat):
+    class Blind:
+        name, exact = "blind", False
+
+        def count(self, role, content, form):
+            return 1
+
+    chat.append("user", [IMAGE])
+    chat.append("user", [IMAGE])
+    situation = situated(chat, Blind(), window=100, limits=Budget(images=1), failures=3)
+    assert Hybrid().decide(situation) == TooLarge("turn", 2, 1, "images")
+
+
+def test_after_failures_in_a_row_no_summary_is_asked_for_but_on_request(chat):
+    talk(chat, 10)
+    limit = seen(chat).size.tokens - 1
+    assert isinstance(ask(chat, limit, failures=2), Ask)
+    latched = Hybrid(**SMALL).decide(seen(chat, window=limit, failures=3))
+    assert latched == ask(chat, limit).otherwise
+    ask(chat, limit, failures=3, trigger="manual", aim=Aim.CONDENSE)
+
+
+def test_on_request_it_condenses_what_would_fit(chat):
+    talk(chat, 10)
+    size = seen(chat).size.tokens
+    condense(chat, 100_000, aim=Aim.CONDENSE)
+    assert seen(chat).size.tokens < size * 0.7
+    assert shown(chat)[-2:] == [19, 20]
+
+
+def test_on_request_it_truncates_what_would_fit(chat):
+    talk(chat, 10)
+    size = seen(chat).size.tokens
+    decision = Hybrid().decide(seen(chat, aim=Aim.TRUNCATE))
+    chat.commit(decision.plan)
+    assert seen(chat).size.tokens < size * 0.7
+    assert chat.view().messages[0].kind is Kind.MARKER
+
+
+@pytest.mark.parametrize("aim", [Aim.CONDENSE, Aim.TRUNCATE])
+def test_on_request_nothing_is_done_when_nothing_is_old(chat, aim):
+    talk(chat, 1)
+    assert isinstance(Hybrid(**SMALL).decide(seen(chat, aim=aim)), Nothing)
+
+
+def test_nothing_is_asked_of_a_model_for_what_costs_no_more_than_a_marker(chat):
+    chat.append("user", "hi")
+    talk(chat, 1)
+    assert isinstance(Hybrid(**SMALL).decide(seen(chat, aim=Aim.CONDENSE)), Nothing)
+
+
+def test_what_fits_is_left_alone_and_nothing_is_cleared(chat):
+    talk(chat, 3)
+    size = seen(chat).size.tokens
+    assert isinstance(Hybrid().decide(seen(chat, window=size)), Nothing)
+    assert not Hybrid().due(seen(chat, window=size).load)
+    assert Hybrid(reserve=1).due(seen(chat, window=size).load)
+    assert isinstance(Hybrid().decide(seen(chat, window=1, aim=Aim.CLEAR)), Nothing)
+
+
+def test_a_recovery_gets_under_the_cap(chat):
+    talk(chat, 10)
+    cap = seen(chat).size.tokens * 3 // 4
+    condense(chat, 100_000, aim=Aim.RECOVER, cap=cap)
+    assert seen(chat).size.tokens <= cap
+
+
+def test_images_have_a_limit_too(chat):
+    for _ in range(10):
+        chat.append("user", [IMAGE])
+        chat.append("assistant", WORDS)
+    condense(chat, 100_000, limits=Budget(images=8))
+    images = seen(chat).size.images
+    assert images == 5
+
+
+@pytest.mark.parametrize("options", [{"target": 0}, {"target": 1.1}, {"share": 0}, {"share": -1}])
+def test_parts_of_the_whole_are_between_0_and_1(options):
+    with pytest.raises(InvalidOption, match=next(iter(options))):
+        Hybrid(**options)
+
+
+ANSWERS = st.sampled_from(["in short", "", "word " * 30, "word " * 3000])
+
+
+def check(chat, before, policy, plan):
+    """Everything that must be true of a plan that was committed."""
+    after = seen(chat, window=before.window, overhead=before.overhead, limits=before.limits)
+    visible = {row.seq for row in after.visible}
+    away = {index for index, row in enumerate(before.visible) if row.seq not in visible}
+    messages = (row.message for row in before.visible)
+    readings = [reader(m.format).blocks(m.role, m.content) for m in messages]
+    assert split(readings, away) == []
+    assert held(before, summaries=False) <= visible
+    last = groups(before)[-1].rows
+    assert any(row in living_summaries(before) for row in last) or {r.seq for r in last} <= visible
+    assert after.size.tokens == plan.counts.after < before.size.tokens
+    assert not Budget(policy.limit).exceeded_by(after.size)
+    assert not before.limits.exceeded_by(after.size)
+    assert not policy.due(after.load)
+    assert isinstance(policy.decide(after), Nothing)
+    assert violations(chat.messages()) == []
+    assert chat.verify().ok
+    living = {row.seq for row in living_summaries(after)}
+    pinned = held(before, summaries=False)
+    if plan.action == "condense":
+        assert len(living - pinned) == 1
+    else:
+        assert {row.seq for row in living_summaries(before)} <= living
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.lists(st.tuples(STEPS, ANSWERS), min_size=1, max_size=3),
+    st.integers(10, 110),
+    st.integers(0, 200),
+    st.none() | st.integers(1, 3),
+)
+def test_it_ends_within_the_limit_or_says_why_not(store, rounds, percent, system, images):
+    chat = store.create()
+    facts = {"overhead": Size(system, system), "limits": Budget(images=images)}
+    limit = None
+    for steps, answer in rounds:
+        play(chat, steps)
+        before = seen(chat, **facts)
+        limit = limit or max(before.size.tokens * percent // 100, 1)
+        policy = Hybrid(limit=limit, least=20, most=60)
+        decision = policy.decide(before)
+        assert policy.due(before.load) is not isinstance(decision, Nothing)
+        if isinstance(decision, TooLarge):
+            assert decision.needed > decision.limit
+        if not isinstance(decision, Ask):
+            continue
+        hidden = [row for row in before.visible if row.seq in decision.hides]
+        said = sum(row.message.kind is Kind.MESSAGE for row in hidden)
+        assert len(decision.request.messages) == (said or len(hidden))
+        composed = decision.compose(summary(answer))
+        ready = composed if isinstance(composed, Ready) else decision.otherwise
+        if ready is not None:
+            chat.commit(ready.plan)
+            check(chat, before, policy, ready.plan)

@@ -1,0 +1,361 @@
+"""The sliding window: whole turns, newest first, at or under the limit, or a refusal in numbers."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dialogue import WORDS, call, fill, result, shown, work
+from provider_rules import violations
+from roocontext import Plan, Store
+from roocontext.log.blocks import reader
+from roocontext.log.budget import Budget, Size
+from roocontext.log.pairs import split
+from roocontext.log.plan import TRUNCATED
+from roocontext.policies.decision import Nothing, Ready, TooLarge
+from roocontext.policies.groups import held, living_summaries, turns
+from roocontext.policies.situation import Aim
+from roocontext.policies.sliding_window import PruningInfo, SlidingWindow
+from roocontext.policies.sliding_window_upstream import SlidingWindowUpstream
+from situations import IMAGE, LETTERS, STEPS, play, prompt_of, situated
+
+MARKER_COST = LETTERS.count("user", TRUNCATED, "anthropic")
+
+
+@pytest.fixture(scope="module")
+def store():
+    with Store.open(":memory:") as opened:
+        yield opened
+
+
+@pytest.fixture
+def chat(store):
+    return store.create()
+
+
+def talk(chat, turns_wanted, answer=WORDS):
+    """Turns of a question and its answer; their seqs."""
+    return [
+        (chat.append("user", f"question {n} {WORDS}").seq, chat.append("assistant", answer).seq)
+        for n in range(turns_wanted)
+    ]
+
+
+def seen(chat, **facts):
+    return situated(chat, LETTERS, **{"window": 100_000, **facts})
+
+
+def cost(chat, *seqs):
+    return sum(row.size.tokens for row in seen(chat).visible if row.seq in seqs)
+
+
+def slide(chat, limit, **facts):
+    """Decide and commit; the decision."""
+    decision = SlidingWindow(limit=limit).decide(seen(chat, **facts))
+    if isinstance(decision, Ready):
+        chat.commit(decision.plan)
+    return decision
+
+
+def test_what_fits_exactly_is_left_alone(chat):
+    talk(chat, 2)
+    size = seen(chat).size.tokens
+    assert isinstance(slide(chat, size), Nothing)
+    assert isinstance(slide(chat, size - 1), Ready)
+
+
+def test_the_oldest_turns_leave_whole(chat):
+    _, second, third = talk(chat, 3)
+    limit = cost(chat, *second, *third) + MARKER_COST
+    assert slide(chat, limit).status == "truncated"
+    assert shown(chat) == [7, *second, *third]
+
+
+def test_a_turn_that_fits_but_for_the_marker_leaves_too(chat):
+    _, second, third = talk(chat, 3)
+    slide(chat, cost(chat, *second, *third) + MARKER_COST - 1)
+    assert shown(chat) == [7, *third]
+
+
+def test_an_older_turn_that_would_fit_does_not_outlive_a_newer_one(chat):
+    small = [chat.append("user", "hi").seq]
+    talk(chat, 2)
+    slide(chat, cost(chat, 4, 5, *small) + MARKER_COST)
+    assert shown(chat) == [6, 4, 5]
+
+
+def test_a_turn_has_several_answers_and_tools_in_it(chat):
+    chat.append("user", f"one {WORDS}")
+    chat.append("user", f"two {WORDS}")
+    work(chat, ["a", "b"])
+    chat.append("assistant", "from one model")
+    chat.append("assistant", "from another")
+    chat.append("user", "three")
+    slide(chat, cost(chat, 2, 3, 4, 5, 6, 7) + MARKER_COST)
+    assert shown(chat) == [8, 2, 3, 4, 5, 6, 7]
+    slide(chat, cost(chat, 2, 3, 4, 5, 6, 7))
+    assert shown(chat) == [9, 7]
+
+
+def test_what_stands_before_the_first_question_goes_first(chat):
+    chat.append("assistant", f"welcome {WORDS}")
+    talk(chat, 2)
+    slide(chat, cost(chat, 2, 3, 4, 5) + MARKER_COST)
+    assert shown(chat) == [6, 2, 3, 4, 5]
+
+
+def test_turns_that_share_a_tool_call_stay_or_leave_together(chat):
+    chat.append("user", f"zero {WORDS}")
+    chat.append("user", f"one {WORDS}")
+    chat.append("assistant", [call("a")])
+    chat.append("user", f"two {WORDS}")
+    chat.append("user", [result("a")])
+    chat.append("user", "three")
+    together = (2, 3, 4, 5)
+    slide(chat, cost(chat, *together, 6) + MARKER_COST)
+    assert shown(chat) == [7, *together, 6]
+    slide(chat, cost(chat, *together, 6))
+    assert shown(chat) == [8, 6]
+
+
+def test_a_pin_stays_with_its_tool_partners_and_its_turn_leaves_without_it(chat):
+    chat.append("user", f"one {WORDS}")
+    work(chat, ["a"])
+    work(chat, ["b"])
+    chat.append("user", "two")
+    chat.pin(3)
+    slide(chat, cost(chat, 2, 3, 6) + MARKER_COST)
+    assert shown(chat) == [2, 3, 8, 6]
+
+
+def test_the_living_summary_stays_and_an_older_marker_leaves_for_the_new_one(chat):
+    pairs = talk(chat, 5)
+    summary = chat.commit(Plan.condense(chat.view(), pairs[0], "in short")).seq
+    older = chat.commit(Plan.truncate(chat.view(), pairs[1])).seq
+    assert shown(chat) == [summary, older, *pairs[2], *pairs[3], *pairs[4]]
+    slide(chat, cost(chat, summary, *pairs[4]) + MARKER_COST)
+    assert shown(chat) == [summary, 13, *pairs[4]]
+    assert older not in shown(chat)
+
+
+def test_the_system_prompt_alone_over_the_limit_is_refused(chat):
+    talk(chat, 1)
+    prompt = prompt_of(LETTERS, "be brief " * 50)
+    needed = prompt["overhead"].tokens
+    assert slide(chat, needed - 1, **prompt) == TooLarge("system", needed, needed - 1)
+    assert shown(chat) == [1, 2]
+
+
+def test_the_newest_turn_over_the_limit_is_refused(chat):
+    _, newest = talk(chat, 2)
+    prompt = prompt_of(LETTERS, "be brief")
+    needed = cost(chat, *newest) + MARKER_COST + prompt["overhead"].tokens
+    assert slide(chat, needed - 1, **prompt) == TooLarge("turn", needed, needed - 1)
+    assert shown(chat) == [1, 2, 3, 4]
+    assert isinstance(slide(chat, needed, **prompt), Ready)
+
+
+def test_pins_over_the_limit_are_refused(chat):
+    talk(chat, 2)
+    chat.pin(1)
+    needed = cost(chat, 1, 3, 4) + MARKER_COST
+    limit = needed - 1
+    assert slide(chat, limit) == TooLarge("turn", needed, limit)
+
+
+def test_the_window_is_the_models_less_what_is_reserved(chat):
+    talk(chat, 3)
+    size = seen(chat).size.tokens
+    policy = SlidingWindow(reserve=100)
+    assert isinstance(policy.decide(seen(chat, window=size + 100)), Nothing)
+    assert isinstance(policy.decide(seen(chat, window=size + 99)), Ready)
+    assert not policy.due(seen(chat, window=size + 100).load)
+    assert policy.due(seen(chat, window=size + 99).load)
+    assert SlidingWindow(limit=50, reserve=60).decide(seen(chat)).limit == 0
+
+
+def test_bytes_and_images_have_limits_too(chat):
+    for _ in range(4):
+        chat.append("user", [IMAGE])
+        chat.append("assistant", WORDS)
+    limits = Budget(images=2)
+    assert SlidingWindow().due(seen(chat, limits=limits).load)
+    slide(chat, None, limits=limits)
+    assert shown(chat) == [9, 5, 6, 7, 8]
+    size = seen(chat).size
+    slide(chat, None, limits=Budget(bytes=size.bytes - 1, images=2))
+    assert shown(chat) == [10, 7, 8]
+    refused = slide(chat, None, limits=Budget(images=0))
+    assert refused == TooLarge("turn", 1, 0, "images")
+
+
+def test_no_plan_is_made_that_would_not_make_the_context_smaller(chat):
+    class Blind:
+        name, exact = "blind", False
+
+        def count(self, role, content, form):
+            return 1
+
+    chat.append("user", [IMAGE])
+    chat.append("user", [IMAGE])
+    situation = situated(chat, Blind(), window=100, limits=Budget(images=1))
+    assert SlidingWindow().decide(situation) == TooLarge("turn", 2, 1, "images")
+
+
+def test_a_recovery_gets_under_the_cap(chat):
+    talk(chat, 4)
+    size = seen(chat).size.tokens
+    decision = slide(chat, None, aim=Aim.RECOVER, cap=size * 3 // 4)
+    assert isinstance(decision, Ready)
+    assert seen(chat).size.tokens <= size * 3 // 4
+
+
+@pytest.mark.parametrize("aim", [Aim.CONDENSE, Aim.CLEAR])
+def test_it_neither_condenses_nor_clears(chat, aim):
+    talk(chat, 2)
+    assert isinstance(slide(chat, 10, aim=aim), Nothing)
+
+
+def test_the_dry_run_tells_turns_and_tokens(chat):
+    *_, third = talk(chat, 3)
+    limit = cost(chat, *third) + MARKER_COST
+    policy, situation = SlidingWindow(limit=limit), seen(chat)
+    told = policy.get_pruning_info(situation)
+    assert told == PruningInfo(2, situation.size.tokens, limit)
+    slide(chat, limit)
+    assert seen(chat).size.tokens == told.pruned_length
+    assert policy.get_pruning_info(seen(chat)) == PruningInfo(0, limit, limit)
+
+
+def rules(chat, before, decision, policy):
+    """Everything that must be true of a plan that was committed."""
+    after = seen(chat, window=before.window, overhead=before.overhead, limits=before.limits)
+    visible = {row.seq for row in after.visible}
+    away = {index for index, row in enumerate(before.visible) if row.seq not in visible}
+    readings = [
+        reader(r.message.format).blocks(r.message.role, r.message.content) for r in before.visible
+    ]
+    assert split(readings, away) == []
+    assert held(before) <= visible
+    assert {row.seq for row in living_summaries(before)} <= visible
+    assert after.size.tokens == decision.plan.counts.after < before.size.tokens
+    assert not Budget(policy.limit).exceeded_by(after.size)
+    assert not before.limits.exceeded_by(after.size)
+    assert not policy.due(after.load)
+    assert isinstance(policy.decide(after), Nothing)
+    kept = [row.seq for row in before.visible if row.seq in visible]
+    assert [seq for seq in shown(chat) if seq in kept] == kept
+    assert violations(chat.messages()) == []
+    assert chat.verify().ok
+
+
+@settings(deadline=None, max_examples=150)
+@given(STEPS, st.integers(10, 110), st.integers(0, 400), st.none() | st.integers(0, 3))
+def test_it_ends_within_the_limit_or_says_why_not(store, steps, percent, system, images):
+    chat = store.create()
+    play(chat, steps)
+    facts = {"overhead": Size(system, system), "limits": Budget(images=images)}
+    before = seen(chat, **facts)
+    limit = before.size.tokens * percent // 100
+    policy = SlidingWindow(limit=limit)
+    decision, told = policy.decide(before), policy.get_pruning_info(before)
+    budget = Budget(limit, images=images)
+    match decision:
+        case Nothing():
+            assert not budget.exceeded_by(before.size)
+            assert not policy.due(before.load)
+        case TooLarge():
+            assert decision.needed > decision.limit
+            assert policy.due(before.load)
+        case Ready():
+            assert policy.due(before.load)
+            newest = turns(before)[-1].seqs
+            chat.commit(decision.plan)
+            rules(chat, before, decision, policy)
+            assert newest <= set(shown(chat))
+            hidden = {row.seq for row in before.visible} - set(shown(chat))
+            for turn in turns(before):
+                assert not turn.seqs & hidden or turn.seqs - hidden <= held(before)
+            assert told.pruned_length == decision.plan.counts.after
+            assert told.turns_to_remove == decision.plan.record["turns"]
+
+
+@settings(deadline=None, max_examples=100)
+@given(STEPS, st.integers(10, 110))
+def test_what_the_program_would_hide_can_be_committed(store, steps, percent):
+    chat = store.create()
+    play(chat, steps)
+    limit = seen(chat).size.tokens * percent // 100
+    situation = seen(chat, window=limit, hidden=True)
+    policy = SlidingWindowUpstream()
+    assert policy.due(situation.load)
+    decision = policy.decide(situation)
+    if isinstance(decision, Ready):
+        chat.commit(decision.plan)
+        again = policy.decide(seen(chat, window=limit, hidden=True))
+        # What is left of a parted pair may answer another call, to which a pin is not bound then.
+        assert isinstance(again, Nothing) or situation.pins
+    assert chat.pins() & {row.seq for row in situation.visible} <= set(shown(chat))
+    assert chat.verify().ok
+
+
+def test_the_program_loses_the_answer_behind_a_tool_result(chat):
+    fill(chat, 4)
+    chat.append("user", "go")
+    work(chat, ["a"])
+    chat.append("assistant", "done")
+    situation = situated(chat, LETTERS, window=cost(chat, 5, 6, 7, 8), hidden=True)
+    chat.commit(SlidingWindowUpstream().decide(situation).plan)
+    assert shown(chat) == [5, 6, 9]
+
+
+def test_the_program_weighs_its_whole_list_again(chat):
+    _, second, third = talk(chat, 3)
+    limit = cost(chat, *second, *third)
+    chat.commit(SlidingWindowUpstream(limit=limit).decide(seen(chat, hidden=True)).plan)
+    chat.append("user", [result("nobody's", "x")])
+    decision = SlidingWindowUpstream(limit=limit + 500).decide(seen(chat, hidden=True))
+    assert isinstance(decision, Nothing)
+    assert slide_upstream(chat, limit).plan.record["turns_to_remove"] == 3
+
+
+def test_to_the_program_what_a_summary_hides_is_gone_and_what_a_marker_hides_is_not(chat):
+    first, second, third = talk(chat, 3)
+    chat.commit(Plan.condense(chat.view(), first, "in short"))
+    marker = chat.commit(Plan.truncate(chat.view(), second)).seq
+    talk(chat, 1)
+    limit = cost(chat, *third, 9, 10)
+    decision = slide_upstream(chat, limit - 1)
+    assert decision.plan.record["original_length"] == cost_of_all(chat, *second, *third, 9, 10)
+    assert decision.plan.record["turns_to_remove"] == 4
+    chat.commit(decision.plan)
+    assert shown(chat) == [7, 11, 9, 10]
+    assert marker not in shown(chat)
+
+
+def test_the_program_hides_no_pinned_marker(chat):
+    first, *_ = talk(chat, 3)
+    marker = chat.commit(Plan.truncate(chat.view(), first)).seq
+    chat.pin(marker)
+    chat.commit(slide_upstream(chat, cost(chat, 5, 6)).plan)
+    assert shown(chat) == [marker, 9, 5, 6]
+
+
+def test_on_request_the_program_prunes_as_ever(chat):
+    talk(chat, 2)
+    limit = cost(chat, 3, 4)
+    assert slide_upstream(chat, limit, aim=Aim.TRUNCATE).status == "truncated"
+
+
+def cost_of_all(chat, *seqs):
+    rows = seen(chat, hidden=True).rows
+    return sum(row.size.tokens for row in rows if row.seq in seqs)
+
+
+def slide_upstream(chat, limit, **facts):
+    return SlidingWindowUpstream(limit=limit).decide(seen(chat, hidden=True, **facts))
+
+
+@pytest.mark.parametrize("aim", [Aim.CONDENSE, Aim.CLEAR, Aim.RECOVER])
+def test_the_program_only_prunes(chat, aim):
+    talk(chat, 2)
+    assert isinstance(slide_upstream(chat, 10, aim=aim), Nothing)
