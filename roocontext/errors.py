@@ -116,6 +116,34 @@ class UndoRefused(RooContextError):
     advice = "Pass force=True to hide what came since, or rewind(to=...) to any entry."
 
 
+class BudgetExceeded(RooContextError, ValueError):
+    """What may not be left out of a request is more than the model holds."""
+
+    advice = "Nothing was hidden and nothing may be sent; see the numbers."
+    needed: int = 0
+    limit: int = 0
+    unit: str = "tokens"
+
+
+class SystemPromptTooLarge(BudgetExceeded):
+    """The system prompt alone, with the tools, is more than the model holds."""
+
+    advice = "Shorten it, offer fewer tools, or choose a model with a larger context."
+
+
+class TurnTooLarge(BudgetExceeded):
+    """The system prompt and the newest turn together are more than the model holds."""
+
+    advice = "Shorten or split what was said last, unpin messages, or choose a larger model."
+
+
+class RecoveryExhausted(BudgetExceeded):
+    """The provider refused the request as too long again and again, however much was cut."""
+
+    advice = "Compare the model's limit and the counter with what the provider says."
+    attempts: int = 0
+
+
 class SchemaMismatch(RooContextError):
     """The database's schema is not the one this version works with."""
 
@@ -166,3 +194,16 @@ class HistoryCorrupt(RooContextError):
 
     advice = "Run verify() for the first bad entry; rebuild() mends the caches, never the log."
     seq: int | None = None
+
+
+class SummaryFailed(RooContextError):
+    """A summariser did not give a summary of use."""
+
+    advice = "Nothing was changed; the kind says why, and a fallback may still give one."
+    summariser: str = ""
+    kind: str = "error"
+    status: int | None = None
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None

@@ -1,0 +1,45 @@
+"""Who writes a summary: models behind a protocol, and one that needs no model.
+
+No network, no client and no SDK until a summariser that needs them is asked.
+"""
+
+from roocontext.log.summary import Outgoing, Summary, SummaryRequest
+from roocontext.summarisers.anthropic import Anthropic, AsyncAnthropic, Prices
+from roocontext.summarisers.builtin import summariser_for, summarisers
+from roocontext.summarisers.extractive import Extractive
+from roocontext.summarisers.fallback import AsyncFallback, Fallback, with_fallback
+from roocontext.summarisers.prompts import Prompt, prompt_of, styles
+from roocontext.summarisers.protocol import (
+    AnySummariser,
+    AsyncSummariser,
+    Summariser,
+    as_summariser,
+    is_async,
+    summarised,
+)
+from roocontext.summarisers.transcript import transcript
+
+__all__ = [
+    "Anthropic",
+    "AnySummariser",
+    "AsyncAnthropic",
+    "AsyncFallback",
+    "AsyncSummariser",
+    "Extractive",
+    "Fallback",
+    "Outgoing",
+    "Prices",
+    "Prompt",
+    "Summariser",
+    "Summary",
+    "SummaryRequest",
+    "as_summariser",
+    "is_async",
+    "prompt_of",
+    "styles",
+    "summarised",
+    "summariser_for",
+    "summarisers",
+    "transcript",
+    "with_fallback",
+]

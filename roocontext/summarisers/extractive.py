@@ -1,0 +1,147 @@
+"""A summary without a model: taken from the messages themselves, the same every time.
+
+It keeps what a coding agent needs to go on: the goal, the user's rules, the files, what was done
+and what went wrong, the plan, the last words. What the summaries before it kept is kept on, within
+bounds. It is what works without a network, and what is left when a model fails.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from roocontext.errors import SummaryFailed
+from roocontext.log.blocks import Block
+from roocontext.log.pairs import Reading
+from roocontext.log.summary import Summary, SummaryRequest
+from roocontext.summarisers import said, todos
+from roocontext.summarisers.actions import Action, actions
+from roocontext.summarisers.cutting import TOKEN, clean
+from roocontext.summarisers.fitting import fit
+from roocontext.summarisers.outline import (
+    Outline,
+    Section,
+    bounded,
+    file,
+    is_extract,
+    merged,
+    parse,
+)
+from roocontext.summarisers.transcript import readings, transcript
+
+LONGEST: Final = 4_000
+"""How many tokens a summary may have when the request does not say."""
+
+_CHARACTERS: Final = 2
+"""How many a token has here: fewer than anywhere, for counters that add a margin of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extractive:
+    """Extracts a summary; nothing is sent anywhere."""
+
+    name: ClassVar[str] = "extractive"
+
+    def summarise(self, request: SummaryRequest) -> Summary:
+        """Extract a summary that is no longer than the request allows."""
+        read = readings(request.messages)
+        before, fresh = _before(read, request.previous)
+        outline = merged(before, _outline(fresh, before))
+        if not outline:  # nobody said or did anything that is known: a line for each message
+            outline = bounded({Section.ACTIONS: transcript(request.messages)})
+        text = fit(outline, _room(request))
+        if not text:
+            raise SummaryFailed(
+                f"{self.name} gave no summary: {len(read)} messages hold no text, or there is no"
+                " room for any.",
+                summariser=self.name,
+                kind="empty",
+            )
+        return Summary(text=text, summariser=self.name, cost=0.0)
+
+
+def _room(request: SummaryRequest) -> int:
+    """What the summary may weigh."""
+    longest = LONGEST if request.longest is None else request.longest
+    if request.characters is None:
+        return longest * _CHARACTERS
+    # An extract is denser than what it is taken from: paths, marks, hardly a long word.
+    return min(longest * TOKEN, request.characters * 7 // 10)
+
+
+def _before(read: Sequence[Reading], previous: str | None) -> tuple[Outline, list[Reading]]:
+    """What earlier summaries say, and the messages that are none."""
+    outline, other = parse(clean(previous or ""))
+    if other:
+        outline = merged({Section.EARLIER: [other], Section.GOAL: said.goal(other)}, outline)
+    fresh = []
+    for role, blocks in read:
+        text = _text(blocks)
+        if is_extract(text):
+            outline = merged(outline, parse(clean(text))[0])
+        elif not previous or text.strip() != previous.strip():
+            fresh.append((role, blocks))
+    # What is quoted may be cut or overtaken; the rules in it are to outlive that.
+    quoted = [*outline.get(Section.GOAL, []), *outline.get(Section.LAST, [])]
+    rules = {Section.RULES: [rule for text in quoted for rule in said.rules(text)]}
+    return merged(rules, outline), fresh
+
+
+def _outline(read: Sequence[Reading], before: Outline) -> Outline:
+    """What the messages themselves say; after a summary, nothing in them is the first request."""
+    users = _said(read, "user")
+    agents = _said(read, "assistant")
+    done = actions(read)
+    goal = [] if before else users[:1]
+    return {
+        Section.GOAL: goal,
+        Section.RULES: [rule for text in users for rule in said.rules(text)],
+        Section.FINDINGS: [found for text in agents for found in said.findings(text)],
+        Section.FILES: [file(path, [deed]) for act in done for path, deed in act.touches],
+        Section.ERRORS: _errors(done),
+        Section.ACTIONS: [f"{act.call} -> {act.outcome}" for act in done],
+        Section.PLAN: _plan(read),
+        Section.REQUESTS: users[len(goal) : -1],
+        Section.STATE: agents[-1:],
+        Section.LAST: users[-1:],
+    }
+
+
+def _errors(done: Sequence[Action]) -> list[str]:
+    """What went wrong, and whether the same call went well later."""
+    well: set[str] = set()
+    told = []
+    for act in reversed(done):
+        if act.error is None:
+            well.add(act.call)
+        else:
+            told.append(f"{act.call}: {act.error}{' (later it went well)' * (act.call in well)}")
+    return told[::-1]
+
+
+def _plan(read: Sequence[Reading]) -> list[str]:
+    """The newest plan; a list that is only numbered counts when there is no other."""
+    plan: list[str] = []
+    listed: list[str] = []
+    for role, blocks in read:
+        for block in blocks:
+            match block:
+                case {"type": "tool_use"}:
+                    plan = todos.plan_of_call(block.get("input")) or plan
+                case {"type": "text", "text": str(text)} if role == "assistant":
+                    plan = todos.checklist(text) or plan
+                    listed = todos.numbered(text) or listed
+    return plan or listed
+
+
+def _said(read: Sequence[Reading], speaker: str) -> list[str]:
+    """Everything that one side said, message by message."""
+    texts = (clean(said.words(_text(blocks))) for role, blocks in read if role == speaker)
+    return [text for text in texts if text.strip()]
+
+
+def _text(blocks: Iterable[Block]) -> str:
+    return "\n".join(
+        block["text"]
+        for block in blocks
+        if block.get("type") == "text" and isinstance(block.get("text"), str)
+    )

@@ -1,0 +1,99 @@
+"""A summariser that asks another one when the first fails, and says what failed.
+
+What the failed calls cost is added to what the summary cost.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from roocontext.errors import SummaryFailed
+from roocontext.log.summary import Summary, SummaryRequest
+from roocontext.summarisers.protocol import (
+    AnySummariser,
+    Summariser,
+    as_summariser,
+    is_async,
+    summarised,
+)
+
+
+def with_fallback(first: Any, second: Any) -> AnySummariser:
+    """Ask the first, and the second when the first fails; asynchronous if one of them is."""
+    one, other = as_summariser(first), as_summariser(second)
+    if is_async(one) or is_async(other):
+        return AsyncFallback(one, other)
+    return Fallback(cast("Summariser", one), cast("Summariser", other))
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """Two summarisers in the order in which they are asked."""
+
+    first: Summariser
+    second: Summariser
+
+    @property
+    def name(self) -> str:
+        """Both names."""
+        return f"{self.first.name}, {self.second.name}"
+
+    def summarise(self, request: SummaryRequest) -> Summary:
+        """Give the first summary that there is."""
+        try:
+            return self.first.summarise(request)
+        except SummaryFailed as failed:
+            try:
+                return _after(failed, self.second.summarise(request))
+            except SummaryFailed as again:
+                raise _both(failed, again) from again
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncFallback:
+    """Two summarisers, of either kind, in the order in which they are asked."""
+
+    first: AnySummariser
+    second: AnySummariser
+
+    @property
+    def name(self) -> str:
+        """Both names."""
+        return f"{self.first.name}, {self.second.name}"
+
+    async def summarise(self, request: SummaryRequest) -> Summary:
+        """Give the first summary that there is."""
+        try:
+            return await summarised(self.first, request)
+        except SummaryFailed as failed:
+            try:
+                return _after(failed, await summarised(self.second, request))
+            except SummaryFailed as again:
+                raise _both(failed, again) from again
+
+
+def _after(failed: SummaryFailed, summary: Summary) -> Summary:
+    kinds = filter(None, (failed.kind, summary.fallback))
+    return replace(summary, fallback=", ".join(kinds), **_spent(failed, summary))
+
+
+def _both(failed: SummaryFailed, again: SummaryFailed) -> SummaryFailed:
+    kind = f"{failed.kind}, {again.kind}"
+    name = f"{failed.summariser}, {again.summariser}"
+    spent = _spent(failed, again)
+    return SummaryFailed(
+        f"{name} gave no summary: {kind}.",
+        summariser=name,
+        kind=kind,
+        status=failed.status,
+        **spent,
+    )
+
+
+def _spent(one: SummaryFailed, other: Summary | SummaryFailed) -> dict[str, Any]:
+    costs = [spent.cost for spent in (one, other) if spent.cost is not None]
+    return {
+        "calls": one.calls + other.calls,
+        "input_tokens": one.input_tokens + other.input_tokens,
+        "output_tokens": one.output_tokens + other.output_tokens,
+        "cost": sum(costs) if costs else None,
+    }

@@ -1,0 +1,132 @@
+"""Messages as text that a person or a model can read: who said what, what was called, what came.
+
+Whatever stands in a block, some line tells of it; only thinking is left out. Arguments and outputs
+are cut in the middle, what people and models said never is. Nothing here fails on any JSON.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from roocontext.log.blocks import Block, reader
+from roocontext.log.pairs import Reading, pairs
+from roocontext.log.summary import Outgoing
+from roocontext.summarisers.cutting import clean, shorten
+
+ARGUMENT: Final = 1_000
+"""How much of one argument of a call is told, in the weights of `cutting`."""
+
+OUTPUT: Final = 2_000
+"""How much of a tool's output is told."""
+
+_UNTOLD: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
+_MEDIA: Final = frozenset({"image", "document", "audio", "video", "file"})
+
+
+def transcript(messages: Sequence[Outgoing]) -> list[str]:
+    """One text for each message that has anything to tell."""
+    read = readings(messages)
+    names = called(read)
+    texts = (_message(role, blocks, index, names) for index, (role, blocks) in enumerate(read))
+    return [text for text in texts if text]
+
+
+def readings(messages: Sequence[Outgoing]) -> list[Reading]:
+    """The role and blocks of each message."""
+    show = reader("anthropic").blocks
+    return [show(str(message.get("role")), message.get("content")) for message in messages]
+
+
+def called(read: Sequence[Reading]) -> dict[tuple[int, int], str]:
+    """The name of the tool that each result comes from, by the result's place."""
+    return {
+        pair.result: str(read[pair.call[0]][1][pair.call[1]].get("name")) for pair in pairs(read)
+    }
+
+
+def output_of(result: Block) -> str:
+    """What a tool put out, as text."""
+    return "\n".join(_content(result.get("content")))
+
+
+def plain(value: Any) -> str:
+    """Any JSON as text: a text as it is, all else compact."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(", ", ": "), default=str)
+    except (ValueError, RecursionError):
+        return f"[{type(value).__name__} that cannot be written out]"
+
+
+def _message(
+    role: str, blocks: Sequence[Block], index: int, names: Mapping[tuple[int, int], str]
+) -> str:
+    told = (
+        clean(text)
+        for place, block in enumerate(blocks)
+        for text in _block(block, names.get((index, place)))
+    )
+    visible = [text for text in told if text.strip()]
+    return "\n".join([f"[{role}]", *visible]) if visible else ""
+
+
+def _block(block: Block, tool: str | None = None) -> Iterator[str]:
+    match block:
+        case {"type": "text", "text": str(said)}:
+            yield said
+        case {"type": "tool_use" | "server_tool_use" | "mcp_tool_use"}:
+            yield f"[called {plain(block.get('name', 'a tool'))}]"
+            yield from _arguments(block.get("input"))
+        case {"type": "tool_result"}:
+            of = f" of {tool}" if tool else ""
+            yield f"[{'error' if block.get('is_error') is True else 'result'}{of}]"
+            yield shorten(output_of(block), OUTPUT)
+        case {"type": str(kind)} if kind in _UNTOLD:
+            return
+        case {"type": str(kind)} if kind in _MEDIA:
+            yield _media(kind, block)
+        case _:
+            yield from _unknown(block)
+
+
+def _arguments(given: Any) -> Iterator[str]:
+    if not isinstance(given, dict):
+        yield shorten(plain(given), ARGUMENT)
+        return
+    for key, value in given.items():
+        yield f"{key}: {shorten(plain(value), ARGUMENT)}"
+
+
+def _content(content: Any) -> Iterator[str]:
+    if isinstance(content, list):
+        yield from map(_part, content)
+    elif content is not None:
+        yield plain(content)
+
+
+def _part(part: Any) -> str:
+    """A part of an output. Calls and results have no place there, and would have no end."""
+    match part:
+        case {"type": "text", "text": str(said)}:
+            return said
+        case {"type": str(kind)} if kind in _MEDIA:
+            return _media(kind, part)
+    return plain(part)
+
+
+def _media(kind: str, block: Block) -> str:
+    title = next((block[key] for key in ("title", "name") if isinstance(block.get(key), str)), None)
+    return f"[{kind}]" if title is None else f"[{kind} {title}]"
+
+
+def _unknown(block: Block) -> Iterator[str]:
+    yield f"[{plain(block.get('type', 'block'))}]"
+    said = next(
+        (block[key] for key in ("text", "content") if isinstance(block.get(key), str)), None
+    )
+    yield shorten(plain(_without_type(block)) if said is None else said, OUTPUT)
+
+
+def _without_type(block: Block) -> Block:
+    return {key: value for key, value in block.items() if key != "type"}

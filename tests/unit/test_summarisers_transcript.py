@@ -1,0 +1,140 @@
+"""Messages as text: everything in them is told, nothing in them breaks it."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roocontext.summarisers import transcript
+from roocontext.summarisers.cutting import weight
+from roocontext.summarisers.transcript import OUTPUT, plain
+
+
+def told(*blocks, role="user"):
+    return "\n\n".join(transcript([{"role": role, "content": list(blocks)}]))
+
+
+def test_who_said_what():
+    messages = [
+        {"role": "user", "content": "Why?"},
+        {"role": "assistant", "content": [{"type": "text", "text": "Because."}]},
+    ]
+    assert transcript(messages) == ["[user]\nWhy?", "[assistant]\nBecause."]
+
+
+def test_calls_and_results_are_told_with_the_tool_s_name():
+    messages = [
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "tool_use", "id": "t1", "name": "run", "input": {"command": "ls"}},
+                {"type": "tool_use", "id": "t2", "name": "edit", "input": {"lines": [1, 2]}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "t2", "content": "no", "is_error": True},
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "t1",
+                    "content": [{"type": "text", "text": "a"}],
+                },
+            ],
+        },
+    ]
+    assert transcript(messages) == [
+        "[assistant]\n[called run]\ncommand: ls\n[called edit]\nlines: [1, 2]",
+        "[user]\n[error of edit]\nno\n[result of run]\na",
+    ]
+
+
+def test_long_outputs_and_arguments_lose_their_middle_and_say_how_much():
+    output = "first\n" + "x" * 100_000 + "\nlast"
+    cut = told({"type": "tool_result", "tool_use_id": "t", "content": output})
+    assert weight(cut) < OUTPUT + 50
+    assert cut.startswith("[user]\n[result]\nfirst\nx")
+    assert cut.endswith("x\nlast")
+    assert "[... 98,0" in cut
+    call = {
+        "type": "tool_use",
+        "id": "t",
+        "name": "write",
+        "input": {"content": output, "path": "a"},
+    }
+    cut = told(call, role="assistant")
+    assert "characters left out" in cut
+    assert cut.endswith("\npath: a")
+
+
+def test_what_was_said_is_never_cut():
+    said = "word " * 10_000
+    assert said in told({"type": "text", "text": said})
+
+
+def test_media_are_named_and_their_bytes_left_out():
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A"}}
+    paper = {"type": "document", "title": "Report", "source": {"type": "base64", "data": "A"}}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": [image, "odd", 7]}
+    assert (
+        told(image, paper, result)
+        == "[user]\n[image]\n[document Report]\n[result]\n[image]\nodd\n7"
+    )
+
+
+def test_thinking_is_left_out_and_unknown_blocks_are_not():
+    assert told({"type": "thinking", "thinking": "t", "signature": "s"}) == ""
+    assert told({"type": "redacted_thinking", "data": "d"}, role="assistant") == ""
+    assert told({"type": "compaction", "content": "it was so"}) == "[user]\n[compaction]\nit was so"
+    assert told({"type": "vision", "of": {"x": 1}}) == '[user]\n[vision]\n{"of": {"x": 1}}'
+    assert told({"no": "type"}) == '[user]\n[block]\n{"no": "type"}'
+
+
+def test_what_has_nothing_to_tell_is_no_message():
+    assert (
+        transcript([{"role": "user", "content": content} for content in ("", " \n", [], None)])
+        == []
+    )
+
+
+def test_what_json_cannot_write_is_told_by_its_kind():
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert plain(deep) == "[list that cannot be written out]"
+    assert plain({"n": 10**5_000}) == "[dict that cannot be written out]"
+
+
+json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+kinds = st.sampled_from(["text", "tool_use", "tool_result", "image", "thinking", "document", "odd"])
+blocks = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": kinds | json,
+        "text": json,
+        "id": st.sampled_from(["a", "b"]) | json,
+        "tool_use_id": st.sampled_from(["a", "b"]) | json,
+        "name": json,
+        "title": json,
+        "input": json,
+        "content": json,
+        "is_error": json,
+    },
+)
+messages = st.lists(
+    st.fixed_dictionaries(
+        {"role": st.sampled_from(["user", "assistant"]), "content": st.lists(blocks | json) | json}
+    ),
+    max_size=6,
+)
+
+
+@given(messages)
+def test_any_json_can_be_told(said):
+    for text in transcript(said):
+        assert text.startswith(("[user]\n", "[assistant]\n"))
+        text.encode()
