@@ -4,6 +4,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from roocontext.context.hooks import Hooks
+    from roocontext.context.manager import AsyncContextManager, ContextManager
+    from roocontext.context.outcome import Outcome
     from roocontext.errors import RooContextError
     from roocontext.log.entries import Kind, Message, NewMessage, View
     from roocontext.log.plan import Action, Counts, Plan
@@ -12,7 +15,9 @@ if TYPE_CHECKING:
     from roocontext.store.append import Receipt
     from roocontext.store.audit import AuditEntry, Diff
     from roocontext.store.commit import Committed
+    from roocontext.store.count import Call
     from roocontext.store.erase import Purged, Redacted
+    from roocontext.store.live import LiveMessage
     from roocontext.store.notes import Note
     from roocontext.store.rewind import Rewound
     from roocontext.store.session import Session
@@ -22,17 +27,23 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Action",
+    "AsyncContextManager",
     "AsyncSession",
     "AsyncStore",
     "AuditEntry",
+    "Call",
     "Committed",
+    "ContextManager",
     "Counts",
     "Diff",
     "Head",
+    "Hooks",
     "Kind",
+    "LiveMessage",
     "Message",
     "NewMessage",
     "Note",
+    "Outcome",
     "Plan",
     "Purged",
     "Receipt",
@@ -50,17 +61,23 @@ __all__ = [
 
 _HOMES = {
     "Action": "roocontext.log.plan",
+    "AsyncContextManager": "roocontext.context.manager",
     "AsyncSession": "roocontext.store.aio",
     "AsyncStore": "roocontext.store.aio",
     "AuditEntry": "roocontext.store.audit",
+    "Call": "roocontext.store.count",
     "Committed": "roocontext.store.commit",
+    "ContextManager": "roocontext.context.manager",
     "Counts": "roocontext.log.plan",
     "Diff": "roocontext.store.audit",
     "Head": "roocontext.store.verify",
+    "Hooks": "roocontext.context.hooks",
     "Kind": "roocontext.log.entries",
+    "LiveMessage": "roocontext.store.live",
     "Message": "roocontext.log.entries",
     "NewMessage": "roocontext.log.entries",
     "Note": "roocontext.store.notes",
+    "Outcome": "roocontext.context.outcome",
     "Plan": "roocontext.log.plan",
     "Purged": "roocontext.store.erase",
     "Receipt": "roocontext.store.append",

@@ -2,7 +2,19 @@
 
 from typing import Any, assert_type
 
-from roocontext import AsyncStore, Head, Message, Plan, Store, View
+from roocontext import (
+    AsyncContextManager,
+    AsyncStore,
+    ContextManager,
+    Head,
+    LiveMessage,
+    Message,
+    Outcome,
+    Plan,
+    Store,
+    View,
+)
+from roocontext.context import Status
 from roocontext.store.append import Receipt
 from roocontext.store.commit import Committed
 from roocontext.store.rewind import Rewound
@@ -27,3 +39,20 @@ async def with_asyncio() -> None:
         assert_type(await chat.view(), View)
         async for page in chat.pages():
             assert_type(page, View)
+
+
+def managed() -> None:
+    with Store.open(":memory:") as store:
+        chat = store.create()
+        context = ContextManager("gpt-4o", policy="hybrid", limit=1_000, protected_tools=["run"])
+        assert_type(context.manage(chat, system="Be brief."), Outcome)
+        assert_type(context.will_manage(chat), bool)
+        assert_type(context.preview(chat, "condense").status, Status)
+        assert_type(chat.live(), list[LiveMessage])
+        assert_type(chat.counts(context.settings.counter), dict[int, int])
+
+
+async def managed_with_asyncio() -> None:
+    async with await AsyncStore.open(":memory:") as store:
+        context = AsyncContextManager("gpt-4o")
+        assert_type(await context.manage(await store.create()), Outcome)

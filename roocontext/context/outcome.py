@@ -1,0 +1,147 @@
+"""What a run of the manager did, with its numbers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from roocontext.log.entries import Message
+from roocontext.log.plan import Plan
+from roocontext.log.summary import Summary
+from roocontext.store.commit import Committed
+
+
+class Status(StrEnum):
+    """How a run ended."""
+
+    NOOP = "noop"  # there was nothing to do, and nothing was written
+    CLEARED = "cleared"
+    CONDENSED = "condensed"
+    TRUNCATED = "truncated"
+    FAILED = "failed"  # no summary of use came, and nothing else could be done
+    VETOED = "vetoed"  # a hook said no
+    CONFLICT = "conflict"  # the session was changed meanwhile, so that the plan did not fit it
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One plan that was committed, and what it cost to make.
+
+    `detail` is the policy's own name for what happened.
+    """
+
+    plan: Plan
+    committed: Committed
+    detail: str
+    summary: Summary | None = None
+
+    @property
+    def status(self) -> Status:
+        """What it did."""
+        return _STATUS[self.plan.action]
+
+
+_STATUS = {
+    "clear": Status.CLEARED,
+    "condense": Status.CONDENSED,
+    "truncate": Status.TRUNCATED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The result of a run.
+
+    Tokens are those of the whole request, system prompt and tools included, before and after, by
+    one counter. `hidden` counts messages and `cleared` tool outputs. `reason` says why nothing was
+    done or what failed. `view` is what the model would see, in a preview only.
+    """
+
+    status: Status
+    policy: str
+    trigger: str
+    counter: str
+    exact: bool
+    window: int
+    window_source: str
+    tokens_before: int
+    tokens_after: int
+    detail: str = ""
+    reason: str = ""
+    steps: tuple[Step, ...] = ()
+    cost: float | None = None
+    calls: int = 0
+    dry_run: bool = False
+    view: tuple[Message, ...] | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether the view changed, or in a preview would."""
+        return bool(self.steps)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the request is within the model's context now."""
+        return self.tokens_after <= self.window
+
+    @property
+    def hidden(self) -> int:
+        """How many messages left the view."""
+        return sum(step.committed.hidden for step in self.steps)
+
+    @property
+    def cleared(self) -> int:
+        """How many tool outputs were cleared."""
+        return sum(step.committed.cleared for step in self.steps)
+
+    @property
+    def seqs(self) -> tuple[int, ...]:
+        """The summary, marker or clearing of each step."""
+        return tuple(step.committed.seq for step in self.steps)
+
+    @property
+    def compaction_ids(self) -> tuple[str, ...]:
+        """The condense or truncation id of each step that has one."""
+        found = (step.committed.compaction_id for step in self.steps)
+        return tuple(one for one in found if one is not None)
+
+    @property
+    def bytes_before(self) -> int | None:
+        """The bytes of the request before, if anything was done."""
+        return self._bytes(0, "before")
+
+    @property
+    def bytes_after(self) -> int | None:
+        """The bytes of the request after."""
+        return self._bytes(-1, "after")
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it but the plans, as JSON can hold it."""
+        return {
+            "status": self.status.value,
+            "detail": self.detail,
+            "reason": self.reason,
+            "policy": self.policy,
+            "trigger": self.trigger,
+            "counter": self.counter,
+            "exact": self.exact,
+            "window": self.window,
+            "window_source": self.window_source,
+            "tokens_before": self.tokens_before,
+            "tokens_after": self.tokens_after,
+            "bytes_before": self.bytes_before,
+            "bytes_after": self.bytes_after,
+            "hidden": self.hidden,
+            "cleared": self.cleared,
+            "seqs": list(self.seqs),
+            "compaction_ids": list(self.compaction_ids),
+            "cost": self.cost,
+            "calls": self.calls,
+            "dry_run": self.dry_run,
+        }
+
+    def _bytes(self, step: int, side: str) -> int | None:
+        if not self.steps:
+            return None
+        sizes: Mapping[str, int] = self.steps[step].plan.record["bytes"]
+        return sizes[side]

@@ -1,0 +1,66 @@
+"""A plan tried on paper: what the situation would be once it were committed."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from msgspec import structs
+
+from roocontext.log.blocks import reader
+from roocontext.log.entries import Kind, Message, NewMessage
+from roocontext.log.plan import Action, Plan
+from roocontext.log.spans import within
+from roocontext.policies.situation import Seen, Situation
+
+
+def after(situation: Situation, plan: Plan, *, last_seq: int) -> Situation:
+    """The situation that a plan leaves behind, the log having ended at `last_seq`."""
+    if plan.action is Action.CLEAR:
+        rows = tuple(_cleared(situation, plan, row) for row in situation.rows)
+        return replace(situation, rows=rows, head_seq=last_seq + 1)
+    name = f"plan-{last_seq + 1 + plan.lead}"
+    new = list(_new_rows(situation, plan, name, last_seq))
+    rows = tuple(_tagged(row, plan, name) for row in situation.rows)
+    at = len(rows) if plan.at_end else _place(rows, plan)
+    return replace(
+        situation, rows=(*rows[:at], *new, *rows[at:]), head_seq=last_seq + len(plan.rows)
+    )
+
+
+def _cleared(situation: Situation, plan: Plan, row: Seen) -> Seen:
+    blocks = [block for seq, block in plan.clears if seq == row.seq]
+    if not blocks:
+        return row
+    message = row.message
+    content = reader(message.format).clear(message.content, blocks, plan.placeholder)
+    cleared = tuple(sorted({*message.cleared, *blocks}))
+    return replace(
+        row,
+        message=structs.replace(message, content=content, cleared=cleared),
+        size=situation.measure(message.role, content, message.format),
+    )
+
+
+def _tagged(row: Seen, plan: Plan, name: str) -> Seen:
+    if not within(plan.hides, row.seq):
+        return row
+    if plan.action is Action.CONDENSE:
+        return replace(row, condense_parent=name)
+    return replace(row, truncation_parent=name)
+
+
+def _place(rows: Sequence[Seen], plan: Plan) -> int:
+    """Before the first visible row that follows the last hidden one; else at the end."""
+    last = max(i for i, row in enumerate(rows) if within(plan.hides, row.seq))
+    return next((i for i in range(last + 1, len(rows)) if rows[i].visible), len(rows))
+
+
+def _new_rows(situation: Situation, plan: Plan, name: str, last_seq: int) -> Iterator[Seen]:
+    for index, row in enumerate(plan.rows):
+        kind = plan.hider if index == plan.lead else Kind.COMPANION
+        message = _message(row, kind, name, last_seq + 1 + index, situation.now)
+        yield Seen(message, situation.measure(row.role, row.content, row.format))
+
+
+def _message(row: NewMessage, kind: Kind, name: str, seq: int, now: int) -> Message:
+    """A row of a plan; the plan's name binds it to the others, as the compaction id will."""
+    return Message(seq, kind, row.role, row.content, row.format, row.ts, now, row.message_id, name)

@@ -1,0 +1,49 @@
+"""What a provider said when it refused a request as too long, and how much must go."""
+
+import re
+from typing import Final, NamedTuple
+
+CUT: Final = 0.75
+"""What is left after a recovery, at most, of what was sent."""
+
+MARGIN: Final = 0.95
+"""How near to the limit that the provider named a recovery may come."""
+
+_NUMBERS: Final = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"too long: (?P<sent>\d+) tokens > (?P<limit>\d+)",
+        r"maximum context length is (?P<limit>\d+) tokens\D+(?P<sent>\d+) tokens",
+        r"input token count \(?(?P<sent>\d+)\)?\D+number of tokens allowed \(?(?P<limit>\d+)",
+        r"exceed context limit: (?P<sent>\d+) \+ \d+ > (?P<limit>\d+)",
+    )
+)
+_PHRASES: Final = re.compile(
+    r"prompt is too long|context.length.exceeded|maximum context length|context limit"
+    r"|context window|context size|too many tokens|input token count|request.too.large"
+    r"|exceeds the maximum (?:size|number of tokens)|input is too long|reduce the length",
+    re.IGNORECASE,
+)
+
+
+class TooLong(NamedTuple):
+    """The provider's numbers, if it named any."""
+
+    sent: int | None = None
+    limit: int | None = None
+
+    def cap(self, counted: int) -> int:
+        """What the request may have, in our count: three quarters, or less if that is too much."""
+        cap = int(counted * CUT)
+        if self.sent and self.limit and self.sent > self.limit:
+            cap = min(cap, int(counted * self.limit / self.sent * MARGIN))
+        return max(1, cap)
+
+
+def too_long(error: BaseException) -> TooLong | None:
+    """Read a provider's refusal; None when it is about something else."""
+    text = f"{error} {getattr(error, 'body', '')} {getattr(error, 'code', '')}".replace(",", "")
+    for pattern in _NUMBERS:
+        if found := pattern.search(text):
+            return TooLong(int(found["sent"]), int(found["limit"]))
+    return TooLong() if _PHRASES.search(text) else None

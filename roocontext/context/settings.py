@@ -1,0 +1,126 @@
+"""What a manager was told once, and what follows from the model at each run."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from roocontext.context.hooks import Hooks
+from roocontext.errors import InvalidOption
+from roocontext.log.budget import FREE, UNLIMITED, Budget, Size
+from roocontext.log.counting import Counter
+from roocontext.policies.builtin import policy_for
+from roocontext.policies.decision import Policy
+from roocontext.policies.situation import Measure
+from roocontext.store.sources import Clock
+from roocontext.summarisers import AnySummariser, as_summariser, summariser_for, with_fallback
+from roocontext.tokens import Limit, counter_for, limit_for, size_of, switches
+
+LIMITS: Final = {
+    "gemini": "gemini",
+    "gemini-upstream": "gemini",
+    "sliding-window-upstream": "multi_llm_chat",
+}
+"""The policies whose models have other limits than ours: those of the program they follow."""
+
+COUNTERS: Final = {
+    "roo": "roo",
+    "roo-2026": "roo",
+    "gemini-upstream": "gemini",
+    "opencode-upstream": "opencode-upstream",
+    "sliding-window-upstream": "multi_llm_chat",
+}
+"""The policies that count as the program they imitate does."""
+
+
+SWITCHED: Final = ("opencode", "opencode-upstream")
+"""The policies that OpenCode's environment variables switch off."""
+
+
+def policy_of(policy: str | Policy, environ: Mapping[str, str]) -> Policy:
+    """The policy itself, or the one of this name as the environment switches it."""
+    if not isinstance(policy, str):
+        return policy
+    return policy_for(policy, **(switches(environ)._asdict() if policy in SWITCHED else {}))
+
+
+def counter_of(counter: str | Counter | None, model: str, policy: Policy) -> Counter:
+    """The counter itself, the one of this name, or the one of the policy's program or the model."""
+    if counter is None or isinstance(counter, str):
+        return counter_for(model, name=counter or COUNTERS.get(policy.name))
+    return counter
+
+
+def summariser_of(summariser: Any, client: Any) -> AnySummariser:
+    """The summariser itself, the one of this name, or what goes with the client.
+
+    A model of the client is backed by what needs none; without a client, that is all there is.
+    """
+    if isinstance(summariser, str):
+        return summariser_for(summariser, client=client)
+    if summariser is not None:
+        return as_summariser(summariser)
+    extractive = summariser_for("extractive")
+    if client is None:
+        return extractive
+    return with_fallback(summariser_for("anthropic", client=client), extractive)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a manager works with."""
+
+    model: str
+    policy: Policy
+    counter: Counter
+    summariser: AnySummariser
+    clock: Clock
+    limit: int | None = None
+    output: int | None = None
+    limits: Budget = UNLIMITED
+    protected_tools: frozenset[str] = frozenset()
+    hooks: Hooks = field(default_factory=Hooks)
+    drift_ratio: float = 1.5
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+    @property
+    def measure(self) -> Measure:
+        """What a message costs."""
+        return partial(size_of, self.counter)
+
+    def window(self) -> Limit:
+        """The limits of the model, asked for anew at each run."""
+        profile = LIMITS.get(self.policy.name, "default")
+        found = limit_for(self.model, override=self.limit, profile=profile, environ=self.environ)
+        return found if self.output is None else found._replace(output=self.output)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What is sent around the messages: the system prompt and the tools, and what they cost."""
+
+    system: Any = None
+    tools: Sequence[Mapping[str, Any]] = ()
+    system_size: Size = FREE
+    overhead: Size = FREE
+
+
+def frame_of(settings: Settings, system: Any, tools: Any) -> Frame:
+    """Count the system prompt and the tools; they are never stored."""
+    if not isinstance(system, str | list | tuple | None):
+        raise InvalidOption("A system prompt is a text or a list of blocks.", name="system")
+    if not isinstance(tools, list | tuple | None):
+        raise InvalidOption("Tools are a list of definitions.", name="tools")
+    prompt = list(system) if isinstance(system, tuple) else system
+    size = settings.measure("user", prompt, "anthropic") if prompt else FREE
+    offered = settings.measure("user", _text(tools), "anthropic") if tools else FREE
+    return Frame(prompt, tuple(tools or ()), size, size.plus(offered))
+
+
+def _text(tools: Sequence[Any]) -> str:
+    try:
+        return json.dumps(list(tools), separators=(",", ":"), ensure_ascii=False)
+    except (TypeError, ValueError):
+        raise InvalidOption("Tools are definitions that JSON can hold.", name="tools") from None

@@ -1,0 +1,409 @@
+"""The manager: what it does to a session, what it leaves alone, and what it says of both."""
+
+import json
+
+import pytest
+
+from dialogue import WORDS, fill, seqs, shown, state, work
+from managing import WINDOW, Scripted, grow, manager, talk
+from roocontext import Hooks
+from roocontext.context import (
+    AfterCompact,
+    BeforeCheck,
+    BeforeCompact,
+    BudgetPassed,
+    CompactionFailed,
+    Drifted,
+    gemini_event,
+    opencode_event,
+    roo_events,
+)
+from roocontext.errors import (
+    InvalidOption,
+    RecoveryExhausted,
+    SystemPromptTooLarge,
+    TurnTooLarge,
+    UnknownPlugin,
+)
+from roocontext.log.budget import Budget
+from roocontext.log.summary import Summary
+from roocontext.policies.default import Default
+from roocontext.tokens import counter_for
+
+COUNTER = counter_for("gpt-4o")
+
+
+def test_below_the_threshold_nothing_is_written(chat):
+    fill(chat, 6)
+    before = state(chat)
+    context = manager(chat)
+    outcome = context.manage(chat)
+    assert (outcome.status, outcome.changed, outcome.steps) == ("noop", False, ())
+    assert outcome.tokens_before == outcome.tokens_after == chat.tokens(COUNTER)
+    assert not context.will_manage(chat)
+    assert state(chat) == before
+
+
+def test_old_outputs_are_cleared_first(chat):
+    grow(chat)
+    summariser = Scripted()
+    context = manager(chat, summariser=summariser)
+    assert context.will_manage(chat)
+    outcome = context.manage(chat)
+    assert (outcome.status, outcome.hidden) == ("cleared", 0)
+    assert outcome.cleared > 3
+    assert summariser.requests == []
+    assert outcome.tokens_after == chat.tokens(COUNTER) < outcome.tokens_before
+    assert not context.will_manage(chat)
+
+
+def test_what_was_said_is_condensed(chat):
+    said = fill(chat, 100)
+    question = chat.append("user", "And the last token?").seq
+    summariser = Scripted()
+    context = manager(chat, summariser=summariser)
+    outcome = context.manage(chat)
+    assert outcome.status == "condensed"
+    assert (outcome.cost, outcome.calls) == (0.25, 1)
+    assert outcome.tokens_after == chat.tokens(COUNTER) <= WINDOW // 2
+    view = chat.view().messages
+    assert view[0].content.endswith("What was done so far.")
+    assert view[0].seq == outcome.seqs[0]
+    assert outcome.compaction_ids == (view[0].compaction_id,)
+    assert shown(chat)[-1] == question
+    assert shown(chat)[1:] == [seq for seq in [*said, question] if seq in shown(chat)]
+    assert len(summariser.requests[0].messages) == outcome.hidden
+
+
+def test_the_record_says_what_it_cost(chat):
+    fill(chat, 120)
+    outcome = manager(chat, summariser=Scripted()).manage(chat)
+    entry = next(iter(chat.audit(after=outcome.seqs[0] - 1)))
+    record = entry.entry.details["record"]
+    assert (record["before"], record["after"]) == (outcome.tokens_before, outcome.tokens_after)
+    assert (record["counter"], record["exact"]) == (COUNTER.name, True)
+    assert record["bytes"] == {"before": outcome.bytes_before, "after": outcome.bytes_after}
+    assert (record["policy"], record["trigger"]) == ("default", "auto")
+    assert record["summary"]["cost"] == 0.25
+    json.dumps(outcome.to_dict())
+
+
+def test_a_second_summary_takes_the_place_of_the_first(chat):
+    summariser = Scripted("first", "second")
+    context = manager(chat, summariser=summariser)
+    for _ in range(2):
+        fill(chat, 110)
+        assert context.manage(chat).status == "condensed"
+    assert "first" in summariser.requests[1].previous
+    kinds = [message.kind for message in chat.view().messages]
+    assert kinds.count("summary") == 1
+    assert chat.verify().ok
+
+
+def test_a_failing_summariser_changes_nothing_below_the_limit(chat):
+    talk(chat, 2_700, COUNTER)
+    context = manager(chat, summariser=Scripted(ValueError("secret words")))
+    before, head = chat.view().messages, chat.head_seq()
+    outcome = context.manage(chat)
+    assert (outcome.status, outcome.changed) == ("failed", False)
+    assert (chat.view().messages, chat.head_seq()) == (before, head)
+    (note,) = chat.notes("compaction")
+    assert (note.content["event"], note.content["failures"]) == ("failed", 1)
+    assert "secret" not in json.dumps(note.content)
+
+
+def test_above_the_limit_it_cuts_instead(chat):
+    fill(chat, 160)
+    context = manager(chat, summariser=Scripted(ValueError()))
+    outcome = context.manage(chat)
+    assert (outcome.status, outcome.reason) == ("truncated", "ValueError")
+    assert outcome.tokens_after <= WINDOW
+    assert len(chat.notes("compaction")) == 1
+
+
+def test_the_latch_is_set_after_three_failures_and_a_request_resets_it(chat):
+    summariser = Scripted(ValueError(), ValueError(), ValueError(), "at last")
+    context = manager(chat, summariser=summariser)
+    talk(chat, 2_700, COUNTER)
+    for asked in (1, 2, 3):
+        assert context.manage(chat).status == "failed"
+        assert len(summariser.requests) == asked
+    assert context.manage(chat).status == "truncated"
+    assert len(summariser.requests) == 3
+    fill(chat, 60)
+    assert context.condense(chat).status == "condensed"
+    assert chat.notes("compaction")[-1].content["failures"] == 0
+
+
+@pytest.mark.parametrize("aim", ["manage", "condense", "truncate", "clear"])
+def test_a_preview_is_what_comes(chat, aim):
+    grow(chat, 2_000)
+    fill(chat, 60)
+    work(chat, ("last",))
+    context = manager(chat, summariser=Scripted())
+    before = state(chat)
+    foreseen = context.preview(chat, aim)
+    assert state(chat) == before
+    assert foreseen.dry_run
+    name = {"clear": "prune"}.get(aim, aim)
+    outcome = getattr(context, name)(chat)
+    assert [m.content for m in foreseen.view] == [m.content for m in chat.view().messages]
+    assert seqs(foreseen.view) == shown(chat)
+    same = ("status", "tokens_before", "tokens_after", "hidden", "cleared", "seqs")
+    assert all(getattr(foreseen, name) == getattr(outcome, name) for name in same)
+    assert outcome.changed
+
+
+def test_the_system_prompt_and_the_tools_count(chat):
+    fill(chat, 60)
+    context = manager(chat, summariser=Scripted())
+    bare = context.manage(chat)
+    assert bare.status == "noop"
+    framed = context.preview(chat, system=WORDS * 30, tools=[{"name": "run", "input_schema": {}}])
+    assert framed.tokens_before > bare.tokens_before + 900
+    assert framed.status == "condensed"
+
+
+def test_a_system_prompt_over_the_limit_is_refused_with_one_note(chat):
+    fill(chat, 2)
+    context = manager(chat)
+    before = chat.view(), chat.head_seq()
+    for _ in range(2):
+        with pytest.raises(SystemPromptTooLarge) as caught:
+            context.manage(chat, system=WORDS * 200)
+    assert caught.value.needed > caught.value.limit == WINDOW
+    (note,) = chat.notes("compaction")
+    assert note.content["part"] == "system"
+    assert note.content["needed"] == caught.value.needed
+    assert (chat.view().messages, chat.head_seq()) == (before[0].messages, before[1])
+
+
+def test_a_turn_over_the_limit_is_refused_with_one_note(chat):
+    fill(chat, 6)
+    chat.append("user", WORDS * 200)
+    head = chat.head_seq()
+    with pytest.raises(TurnTooLarge) as caught:
+        manager(chat).manage(chat)
+    assert caught.value.needed > caught.value.limit == WINDOW
+    assert [note.content["part"] for note in chat.notes("compaction")] == ["turn"]
+    assert chat.head_seq() == head
+
+
+def test_appends_while_the_summary_is_written_do_no_harm(chat):
+    fill(chat, 120)
+    late = []
+
+    def meanwhile(request):
+        late.append(other(chat).append("user", "meanwhile").seq)
+        return "What was done."
+
+    outcome = manager(chat, summariser=Scripted(meanwhile)).manage(chat)
+    assert outcome.status == "condensed"
+    assert outcome.calls == 1
+    assert shown(chat)[-1] == late[0]
+
+
+def test_anything_else_meanwhile_cancels_the_run(chat):
+    said = fill(chat, 120)
+
+    def meanwhile(request):
+        other(chat).rewind(to=said[-2])
+        return "What was done."
+
+    outcome = manager(chat, summariser=Scripted(meanwhile)).manage(chat)
+    assert outcome.status == "conflict"
+    assert shown(chat) == said[:-1]
+
+
+def other(chat):
+    """The same session, for one who is called from within a run."""
+    return chat.target._session if hasattr(chat, "target") else chat
+
+
+def test_hooks_are_told_and_one_may_say_no(chat):
+    fill(chat, 120)
+    told = []
+    hooks = Hooks()
+    for event in (BeforeCheck, BeforeCompact, AfterCompact):
+        hooks.on(event, told.append)
+    context = manager(chat, summariser=Scripted(), hooks=hooks)
+    outcome = context.manage(chat)
+    assert [type(event) for event in told] == [BeforeCheck, BeforeCompact, AfterCompact]
+    assert (told[1].trigger, told[1].action) == ("auto", "condense")
+    assert len(told[1].hides) == outcome.hidden
+    assert told[2].step == outcome.steps[0]
+    fill(chat, 120)
+    hooks.on(BeforeCompact, lambda event: False, veto=True)
+    head = chat.head()
+    assert context.manage(chat).status == "vetoed"
+    assert chat.head() == head
+
+
+def test_a_hook_that_raises_breaks_nothing(chat):
+    fill(chat, 120)
+
+    def broken(event):
+        raise RuntimeError("boom")
+
+    hooks = Hooks()
+    for event in (BeforeCheck, BeforeCompact, AfterCompact):
+        hooks.on(event, broken)
+    hooks.on(BeforeCompact, lambda event: False)  # not registered to veto
+    outcome = manager(chat, summariser=Scripted(), hooks=hooks).manage(chat)
+    assert outcome.status == "condensed"
+    record = next(iter(chat.audit(after=outcome.seqs[0] - 1))).entry.details["record"]
+    assert [told["result"] for told in record["hooks"]] == ["raised RuntimeError", "done"]
+
+
+def test_failures_and_refusals_are_events_too(chat):
+    told = []
+    hooks = Hooks()
+    hooks.on(CompactionFailed, told.append)
+    hooks.on(BudgetPassed, told.append)
+    talk(chat, 2_700, COUNTER)
+    context = manager(chat, summariser=Scripted(ValueError()), hooks=hooks)
+    context.manage(chat)
+    with pytest.raises(SystemPromptTooLarge):
+        context.manage(chat, system=WORDS * 200)
+    assert [type(event) for event in told] == [CompactionFailed, BudgetPassed]
+    assert [said["say"] for said in roo_events(told[0])] == ["condense_context_error"]
+
+
+def test_the_events_of_other_programs_can_be_derived(chat):
+    told = []
+    hooks = Hooks()
+    hooks.on(AfterCompact, told.append)
+    context = manager(chat, summariser=Scripted(), hooks=hooks)
+    fill(chat, 120)
+    condensed = context.manage(chat)
+    cut = context.truncate(chat)
+    first, second = told
+    (condensed_event,) = roo_events(first)
+    assert condensed_event["contextCondense"] == {
+        "cost": 0.25,
+        "prevContextTokens": condensed.tokens_before,
+        "newContextTokens": condensed.tokens_after,
+        "summary": "What was done so far.",
+        "condenseId": condensed.compaction_ids[0],
+    }
+    (cut_event,) = roo_events(second)
+    assert cut_event["contextTruncation"]["messagesRemoved"] == cut.hidden
+    assert gemini_event(first)["value"]["compressionStatus"] == "COMPRESSED"
+    assert opencode_event(first) == {
+        "type": "session.compacted",
+        "properties": {"sessionID": chat.id},
+    }
+    assert gemini_event(second) is opencode_event(second) is None
+    assert roo_events(BeforeCheck("s", "auto")) == []
+
+
+def test_a_refused_request_is_cut_three_times_at_most(chat):
+    fill(chat, 300)
+    context = manager(chat, limit=1_000_000, summariser=Scripted())
+    error = RuntimeError("prompt is too long: 1500000 tokens > 1000000 maximum")
+    sizes = [chat.tokens(COUNTER)]
+    for _ in range(3):
+        outcome = context.recover(chat, error)
+        assert outcome.trigger == "recover"
+        sizes.append(chat.tokens(COUNTER))
+        assert sizes[-1] <= 0.75 * sizes[-2]
+    with pytest.raises(RecoveryExhausted) as caught:
+        context.recover(chat, error)
+    assert caught.value.attempts == 3
+    fill(chat, 20)
+    assert context.recover(chat, error).changed
+    with pytest.raises(KeyError):
+        context.recover(chat, KeyError("something else"))
+
+
+def test_estimates_are_kept_and_drift_is_told(chat):
+    told = []
+    hooks = Hooks()
+    hooks.on(Drifted, told.append)
+    context = manager(chat, hooks=hooks)
+    chat.append("user", "What is it?")
+    head = chat.append(
+        "assistant", "A parser.", model="m", usage={"input_tokens": 900, "output_tokens": 3}
+    ).seq
+    before = chat.head()
+    assert context.manage(chat, system="Be brief.").status == "noop"
+    context.manage(chat, system="Be brief.")
+    assert chat.head() == before
+    (event,) = told
+    assert (event.seq, event.reported) == (head, 900)
+    assert chat.calls()[0].estimates == {COUNTER.name: event.estimated}
+    drift = context.drift(chat)["m"]
+    assert (drift.calls, drift.estimated, drift.reported) == (1, event.estimated, 900)
+
+
+def test_a_report_above_the_estimate_counts(chat):
+    fill(chat, 40)
+    chat.append("assistant", "ok", usage={"input_tokens": 3_900, "output_tokens": 10})
+    assert manager(chat, summariser=Scripted()).manage(chat).status == "condensed"
+
+
+def test_bytes_and_images_have_budgets_of_their_own(chat):
+    fill(chat, 20)
+    context = manager(chat, limits=Budget(bytes=2_000), summariser=Scripted())
+    outcome = context.manage(chat)
+    assert outcome.status == "condensed"
+    assert outcome.bytes_after <= 2_000
+
+
+def test_pins_and_protected_tools_stay(chat):
+    pinned = chat.append("user", f"Never touch main.c. {WORDS}").seq
+    chat.pin(pinned)
+    grow(chat)
+    fill(chat, 40)
+    context = manager(chat, summariser=Scripted(), protected_tools=["run"])
+    outcome = context.manage(chat)
+    assert outcome.cleared == 0
+    assert pinned in shown(chat)
+
+
+def test_what_makes_no_sense_is_refused(chat):
+    for options in (
+        {"policy": "nobody"},
+        {"counter": "nobody"},
+        {"summariser": "nobody"},
+    ):
+        with pytest.raises(UnknownPlugin):
+            manager(chat, **options)
+    for options in ({"limit": 0}, {"output": -1}, {"summariser": 3}, {"protected_tools": "run"}):
+        with pytest.raises(InvalidOption):
+            manager(chat, **options)
+    context = manager(chat)
+    for options in ({"system": 3}, {"tools": "run"}, {"tools": [{1, 2}]}):
+        with pytest.raises(InvalidOption):
+            context.manage(chat, **options)
+    with pytest.raises(InvalidOption):
+        context.preview(chat, "everything")
+
+
+def test_a_policy_can_be_given_with_settings(chat):
+    fill(chat, 60)
+    eager = Default(threshold=0.3, target=0.2)
+    outcome = manager(chat, policy=eager, summariser=Scripted()).manage(chat)
+    assert (outcome.status, outcome.policy) == ("condensed", "default")
+
+
+def test_an_empty_session_needs_nothing(chat):
+    context = manager(chat)
+    for outcome in (context.manage(chat), context.condense(chat), context.truncate(chat)):
+        assert outcome.status == "noop"
+    assert context.preview(chat).view == ()
+
+
+def test_a_summary_that_is_larger_is_refused(chat):
+    talk(chat, 2_700, COUNTER)
+    context = manager(chat, summariser=Scripted(WORDS * 500))
+    outcome = context.manage(chat)
+    assert (outcome.status, outcome.detail) == ("failed", "inflated_summary")
+
+
+def test_what_a_fallback_replaced_is_recorded(chat):
+    fill(chat, 120)
+    answer = Summary(text="short", summariser="extractive", calls=2, fallback="overloaded")
+    outcome = manager(chat, summariser=Scripted(answer)).manage(chat)
+    record = next(iter(chat.audit(after=outcome.seqs[0] - 1))).entry.details["record"]
+    assert record["summary"]["fallback"] == "overloaded"
