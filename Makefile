@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN := $(VENV)/bin
 
-.PHONY: help demo test check format torture bench docs build clean
+.PHONY: help demo test check format torture bench compare docs build clean
 
 help:
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -36,6 +36,9 @@ torture: $(VENV)/.ready  ## the long runs: crashes, soak, fuzz
 
 bench: $(VENV)/.ready  ## every budget as a ratio, measured in one run
 	$(RUN)/python -m bench
+
+compare: $(VENV)/.ready  ## all policies on the same growing sessions, into the documentation
+	$(RUN)/python -m bench.policies --write
 
 docs: $(VENV)/.ready  ## the documentation, into site/
 	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict
