@@ -14,7 +14,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 demo: $(VENV)/.ready  ## the main job, shown on an embedded database: no key, no network
-	$(RUN)/python examples/tour.py
+	$(RUN)/roocontext demo
 
 test: $(VENV)/.ready  ## every test, on SQLite and on a real PostgreSQL
 	$(RUN)/python -m pytest -n 2 --dist worksteal -m 'not torture'

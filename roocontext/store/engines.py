@@ -129,7 +129,7 @@ _queues: dict[Path, Lock] = {}
 def _sqlite_file(path: Path, durability: Durability, *, create: bool, read_only: bool) -> Engine:
     if create and not read_only:
         _create_private(path)
-    if not path.is_file():
+    if not _is_file(path):
         raise StoreNotFound(f"There is {'a folder' if path.is_dir() else 'no file'} of this name.")
 
     # Writers of one process queue here: SQLite's own waiting sleeps, and is not fair.
@@ -156,6 +156,14 @@ def _create_private(path: Path) -> None:
     except OSError as error:
         reason = type(error).__name__
         raise StoreUnavailable(f"The database file cannot be made: {reason}.") from None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as error:  # a folder on the way to it may not be entered
+        reason = type(error).__name__
+        raise StoreUnavailable(f"The database file cannot be looked at: {reason}.") from None
 
 
 def _sqlite(uri: str, durability: Durability, lock: Callable[[], Lock], *, alone: bool) -> Engine:

@@ -6,7 +6,7 @@ A store at the right version is recognised by one query, without loading the mig
 from collections.abc import Mapping
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, inspect
 from sqlalchemy import text as sql
@@ -29,6 +29,34 @@ def prepare(database: Database, *, upgrade: bool) -> None:
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_UPGRADE_LOCK})")
         if _outdated(connection, upgrade=upgrade):  # else another process was here in between
             _upgrade(connection)
+
+
+class Standing(NamedTuple):
+    """The version that a schema has, None where there is none, and the one that is wanted."""
+
+    current: str | None
+    wanted: str
+
+
+class Revision(NamedTuple):
+    """A migration: its version and what it brought."""
+
+    revision: str
+    brought: str
+
+
+def standing(connection: Connection) -> Standing:
+    """Where the schema stands."""
+    return Standing(_revision(connection), REVISION)
+
+
+def history() -> list[Revision]:
+    """Every migration that this release has, oldest first."""
+    from alembic.script import ScriptDirectory  # noqa: PLC0415 - heavy, rarely needed
+
+    with as_file(_folder()) as folder:
+        scripts = ScriptDirectory(str(folder)).walk_revisions()
+        return [Revision(one.revision, one.doc) for one in scripts][::-1]
 
 
 def check(connection: Connection) -> list[Any]:

@@ -79,6 +79,12 @@ _OLDER = _NEWEST.where(
         ),
     )
 )
+_FROM = (
+    select(*_INFO)
+    .where(sessions.c.session_id >= bindparam("beginning"), sessions.c.purged_at.is_(None))
+    .order_by(sessions.c.session_id)
+    .limit(bindparam("page"))
+)
 
 
 def create(tx: Transaction, session_id: str, notes: list[tuple[Draft, Any]], now: int) -> None:
@@ -128,6 +134,12 @@ def newest_first(tx: Transaction, limit: int, before: SessionInfo | None) -> lis
             _OLDER, page=limit, updated_at=before.updated_at, session_id=before.session_id
         )
     return [_info(row) for row in rows]
+
+
+def beginning_with(tx: Transaction, beginning: str, limit: int) -> list[SessionInfo]:
+    """The sessions whose ids begin like this, in the order of their ids."""
+    rows = tx.rows(_FROM, beginning=beginning, page=limit)
+    return [_info(row) for row in rows if row[0].startswith(beginning)]
 
 
 def stats(tx: Transaction, session_id: str) -> Stats:

@@ -115,6 +115,13 @@ class Store:
         with self._database.read() as tx:
             return sessions.newest_first(tx, limit, before)
 
+    def find(self, beginning: str, *, limit: int = 100) -> list[SessionInfo]:
+        """The sessions whose ids begin like this, in the order of their ids."""
+        check_id("beginning", beginning)
+        check_whole("limit", limit, least=1)
+        with self._database.read() as tx:
+            return sessions.beginning_with(tx, beginning, limit)
+
     def purge(self, session_id: str, *, dry_run: bool = False) -> Purged:
         """Delete all that was said in a session; a receipt stays, and the id is spent."""
         check_id("session_id", session_id)

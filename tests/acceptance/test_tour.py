@@ -1,4 +1,4 @@
-"""The tour that `make demo` shows: it runs by itself, in a pipe, and tells the whole story."""
+"""The tour of the library: it runs by itself, in a pipe, and tells the whole story."""
 
 import os
 import re
@@ -83,9 +83,3 @@ def test_a_given_database_keeps_the_sessions(tmp_path: Path) -> None:
         kept = store.sessions()
         assert len(kept) == 4
         assert all(store.session(info.session_id).verify().ok for info in kept)
-
-
-def test_the_demo_runs_the_tour() -> None:
-    demo = re.search(r"^demo:.*\n\t(.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert demo is not None
-    assert demo[1].endswith("examples/tour.py")

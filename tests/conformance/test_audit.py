@@ -219,6 +219,19 @@ def test_tokens_are_those_of_the_view(chat):
     assert chat.fork().tokens(counter) == expected()
 
 
+def test_tokens_of_the_past_leave_out_what_is_cleared_and_hidden(chat):
+    said = fill(chat, 4)
+    called, told = work(chat, output="long " * 60)
+    chat.commit(Plan.clear(chat.view(), [(told, 0)]))
+    chat.commit(Plan.condense(chat.view(), [said[0], called, told], "S"))
+    last = chat.head().seq
+    assert chat.tokens(BYTES, as_of=last) == chat.tokens(BYTES)
+    for seq in range(last + 1):
+        shown = chat.view(as_of=seq).messages
+        expected = sum(BYTES.count(m.role, m.content, m.format) for m in shown)
+        assert chat.tokens(BYTES, as_of=seq) == expected
+
+
 def test_counting_changes_nothing(chat):
     fill(chat, 3)
     before = state(chat)

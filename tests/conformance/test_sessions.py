@@ -52,6 +52,17 @@ def test_a_session_is_found_by_its_id(store):
     assert store.session(chat.id).head() == chat.head()
 
 
+def test_a_session_is_found_by_the_beginning_of_its_id(lab):
+    for name in ("tree", "trée", "trellis", "tred", "Tre", "purged-tre"):
+        lab.store.create(name)
+    lab.store.create("trench")
+    lab.store.purge("trench")
+    assert [info.session_id for info in lab.store.find("tre")] == ["tred", "tree", "trellis"]
+    assert [info.session_id for info in lab.store.find("tre", limit=2)] == ["tred", "tree"]
+    assert [info.session_id for info in lab.store.find("tr\u00e9e")] == ["trée"]
+    assert lab.store.find("x") == []
+
+
 def test_an_unknown_session_is_told_by_every_operation(store):
     with pytest.raises(SessionNotFound) as caught:
         store.session("nobody")

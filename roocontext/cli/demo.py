@@ -1,0 +1,205 @@
+"""`roocontext demo`: a coding agent at work, on a window that is much too small for it.
+
+The agent is a script, everything else is real: it reads and edits files in a folder of its own and
+runs commands there, the session is a store's, and the manager decides when something must leave
+the view. No key and no network are needed.
+"""
+
+import io
+import shlex
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import roocontext
+from roocontext.cli import documents, histories, receipts, reports, shapes, tallies
+from roocontext.cli.commands import Desk, command
+from roocontext.cli.demo_agent import SYSTEM, TASKS, Task, Workshop
+from roocontext.cli.failing import Code, Refusal
+from roocontext.cli.showing import Screen
+from roocontext.cli.wording import counted
+
+if TYPE_CHECKING:
+    from roocontext import ContextManager, Session
+    from roocontext.context import Outcome
+
+WINDOW = 2_400
+"""How many tokens the pretended model holds."""
+
+_WHY = {
+    "clear": "Old outputs of tools are the cheapest to do without. {cleared} of them show a"
+    " placeholder from now on; entry {seq} says which. Nothing else has changed.",
+    "condense": "Clearing was not enough. Entry {seq} is a summary, and stands where {hidden}"
+    " messages stood. It was put together from what they say: no model was asked.",
+    "truncate": "Entry {seq} is a marker. It stands where {hidden} messages stood, and only says"
+    " that something was left out there.",
+}
+
+app = typer.Typer()
+
+
+@command(app, panel="Demo", shape=reports.Demo, database=False)
+def demo(
+    desk: Desk,
+    folder: Annotated[
+        Path | None,
+        typer.Argument(help="Where to work and leave the database; default: a temporary folder."),
+    ] = None,
+) -> None:
+    """Watch an agent's session grow, be cleared, condensed, truncated, rewound and undone."""
+    place = folder or Path(tempfile.mkdtemp(prefix="roocontext-demo-"))
+    _make(place)
+    database = place / "demo.db"
+    screen = Screen(io.StringIO()) if desk.as_json else Screen()
+    given = desk.surroundings
+    with roocontext.Store.open(database, clock=given.clock, ids=given.ids) as store:
+        chat = store.create(title="mend the parser")
+        story = _Story(screen, chat, Workshop(place / "project"))
+        answer = story.tell(database)
+    desk.tell(answer, lambda _screen, _answer: _commands(screen, answer))
+
+
+class _Story:
+    """The session as it is told."""
+
+    def __init__(self, screen: Screen, chat: "Session", workshop: Workshop) -> None:
+        self._screen = screen
+        self._chat = chat
+        self._workshop = workshop
+        self._context: ContextManager = roocontext.ContextManager(limit=WINDOW)
+        self._condensed: int | None = None
+        self._did: list[str] = []
+
+    def tell(self, database: Path) -> reports.Demo:
+        """Everything, in order."""
+        self._chapter("A coding agent is asked to mend a bug")
+        self._say(
+            "Its files and commands are real. Its model is a script and holds"
+            f" {WINDOW:,} tokens, far too few for this. Before each call of the model, the manager"
+            " looks whether something must leave the view. Nothing ever leaves the log."
+        )
+        for task in TASKS:
+            self._work(task)
+        self._chapter("Truncate, on request")
+        self._explain(self._context.truncate(self._chat, system=SYSTEM))
+        self._rewind()
+        return self._end(database)
+
+    def _work(self, task: Task) -> None:
+        """Do a task step by step."""
+        self._spoken("user", task.asked)
+        self._chat.append("user", task.asked)
+        for number, step in enumerate(task.steps, 1):
+            self._manage()
+            called = f"{task.name}-{number}"
+            self._chat.append("assistant", step.message(called))
+            output = self._workshop.do(step)
+            result = {"type": "tool_result", "tool_use_id": called, "content": output}
+            self._chat.append("user", [result])
+            lines = counted(output.count("\n") + 1, "line")
+            arrow = self._screen.signs.arrow
+            self._spoken("assistant", f"{step.says} {arrow} {step.shown()} ({lines} back)")
+        self._manage()
+        self._spoken("assistant", task.answer)
+        self._chat.append("assistant", task.answer)
+
+    def _manage(self) -> None:
+        outcome = self._context.manage(self._chat, system=SYSTEM)
+        if outcome.changed:
+            self._chapter(f"The manager acts: {outcome.status}")
+            self._explain(outcome)
+            self._screen.blank()
+
+    def _explain(self, outcome: "Outcome") -> None:
+        for step in outcome.steps:
+            done = step.committed
+            if step.plan.action == "condense" and self._condensed is None:
+                self._condensed = done.seq
+            self._did.append(step.status.value)
+            self._say(
+                _WHY[step.plan.action].format(
+                    seq=done.seq, hidden=done.hidden, cleared=done.cleared
+                )
+            )
+        arrow = self._screen.signs.arrow
+        self._say(f"~{outcome.tokens_before:,} {arrow} ~{outcome.tokens_after:,} tokens")
+
+    def _rewind(self) -> None:
+        assert self._condensed is not None
+        self._chapter(f"Rewind past the condensation, to entry {self._condensed - 1}")
+        done = self._chat.rewind(to=self._condensed - 1)
+        self._did.append("rewound")
+        self._say(
+            f"Entry {done.seq} says so: {counted(done.left, 'message')} left the view and"
+            f" {done.returned} came back into it. A summary that was not there yet hides nothing."
+        )
+        tallies.context(self._screen, self._gauge())
+        self._chapter("Undo")
+        undone = self._chat.undo()
+        self._did.append("undone")
+        self._say(
+            f"A rewind is an entry like any other, and entry {undone.seq} takes it back:"
+            f" {counted(undone.left, 'message')} left, {undone.returned} came back."
+        )
+        tallies.context(self._screen, self._gauge())
+
+    def _end(self, database: Path) -> reports.Demo:
+        chat, screen = self._chat, self._screen
+        context = self._gauge()
+        self._chapter("How full its window is now")
+        tallies.context(screen, context)
+        self._chapter("The audit: every entry, and why it is or is not seen")
+        histories.audit(screen, map(documents.entry_row, chat.audit()), full=False)
+        self._chapter("Verify: every hash, place, total and cache")
+        found = chat.verify()
+        checked = documents.checked(found)
+        receipts.verified(screen, {"ok": found.ok, "sessions": [checked]})
+        stats = chat.stats()
+        return {
+            "database": str(database),
+            "session_id": chat.id,
+            "did": self._did,
+            "ok": found.ok,
+            "entries": stats.entries,
+            "messages": stats.messages,
+            "visible_messages": stats.visible_messages,
+            "context": context,
+        }
+
+    def _gauge(self) -> shapes.Gauge:
+        counter = self._context.settings.counter
+        return {
+            "tokens": self._chat.tokens(counter),
+            "exact": counter.exact,
+            "counter": counter.name,
+            "model": "a script",
+            "limit": WINDOW,
+            "limit_source": "override",
+        }
+
+    def _chapter(self, title: str) -> None:
+        self._screen.blank()
+        self._screen.line((title, "title"))
+
+    def _say(self, text: str) -> None:
+        self._screen.line(text, indent=2)
+
+    def _spoken(self, role: str, text: str) -> None:
+        self._screen.line((f"{role} ", f"said.{role}"), text, indent=2)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refusal(f"The folder cannot be made: {error.strerror}.", Code.NOT_FOUND) from None
+
+
+def _commands(screen: Screen, answer: reports.Demo) -> None:
+    """How to look around in what was left behind."""
+    screen.blank()
+    screen.line(("Look around in what it leaves behind", "title"))
+    for name in ("show", "audit", "tree"):
+        screen.raw(f"roocontext {name} last --db {shlex.quote(answer['database'])}", indent=2)

@@ -1,0 +1,154 @@
+"""What endangers a database: the facts of `store.health`, judged.
+
+`ok` is as it should be, `note` is worth knowing, `warn` may cost something some day, `bad` needs
+somebody now.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from roocontext.cli.reports import Finding
+from roocontext.cli.wording import counted, size
+
+if TYPE_CHECKING:
+    from roocontext.store.health import FileFacts, Health
+
+Status: TypeAlias = Literal["ok", "note", "warn", "bad"]
+
+WAL_RESET_MENDED = (3, 51, 3)
+"""Before it, two connections that write or checkpoint at once may damage the file."""
+
+NETWORKED = frozenset(
+    {"9p", "afs", "ceph", "cifs", "fuse.glusterfs", "fuse.sshfs", "gfs2", "glusterfs", "lustre"}
+    | {"nfs", "nfs4", "ocfs2", "smb3", "smbfs", "vboxsf", "virtiofs"}
+)
+_PRIVATE = 0o077
+_LARGE_LOG = 64_000_000
+
+
+def judged(health: "Health") -> list[Finding]:
+    """A finding for each thing that was looked at."""
+    engine = _sqlite(health) if health.dialect == "sqlite" else _postgres(health)
+    return [*engine, *_schema(health)]
+
+
+def _sqlite(health: "Health") -> Iterator[Finding]:
+    yield _version(health)
+    if health.file is not None:
+        yield from _file(health.file)
+    settings = health.settings
+    if settings["journal_mode"] == "wal":
+        yield _finding("journal", "ok", "write-ahead log: readers and a writer go on side by side")
+    else:
+        mode = settings["journal_mode"]
+        yield _finding("journal", "warn", f"journal_mode is {mode}: readers wait for writers")
+    full = settings["synchronous"] in ("2", "3")
+    yield _finding(
+        "durability",
+        "ok" if full else "warn",
+        "synchronous = FULL: what was returned survives a power cut"
+        if full
+        else "synchronous is below FULL: a power cut may take the last commits",
+    )
+    mapped = settings["mmap_size"]
+    yield _finding(
+        "mmap",
+        "ok" if mapped == "0" else "warn",
+        "mmap_size = 0"
+        if mapped == "0"
+        else f"mmap_size = {mapped}: a stray write of the process may damage the file",
+    )
+    if health.problems:
+        yield _finding("integrity", "bad", "; ".join(health.problems))
+    else:
+        yield _finding("integrity", "ok", "quick_check finds nothing wrong")
+
+
+def _version(health: "Health") -> Finding:
+    version = f"SQLite {health.version}"
+    if tuple(map(int, health.version.split("."))) >= WAL_RESET_MENDED:
+        return _finding("engine", "ok", version)
+    mended = ".".join(map(str, WAL_RESET_MENDED))
+    others = health.file.holders if health.file else 0
+    danger = f"{version}: before {mended} two processes that write at once may damage the file"
+    if others:
+        many = counted(others, "other process", "other processes")
+        return _finding("engine", "warn", f"{danger}, and {many} has it open")
+    return _finding("engine", "note", f"{danger}; no other process has it open now")
+
+
+def _file(file: "FileFacts") -> Iterator[Finding]:
+    mode = f"{file.mode:04o}"
+    if file.mode & _PRIVATE:
+        yield _finding("rights", "warn", f"{mode}: others may read what was said; chmod 600")
+    elif not file.is_own:
+        yield _finding("rights", "note", f"{mode}, and the file belongs to somebody else")
+    else:
+        yield _finding("rights", "ok", f"{mode}: only you can read it")
+    if file.filesystem is None:
+        yield _finding("disk", "note", "this system does not tell what the file stands on")
+    elif file.filesystem in NETWORKED:
+        kind = file.filesystem
+        yield _finding("disk", "bad", f"{kind}: locks do not hold on network file systems")
+    else:
+        yield _finding("disk", "ok", f"{file.filesystem}, {size(file.size)}")
+    if file.log_size == 0:
+        yield _finding("log", "ok", "nothing waits in the write-ahead log")
+    elif file.log_size > _LARGE_LOG:
+        told = f"{size(file.log_size)} wait in the -wal file: a reader holds it up"
+        yield _finding("log", "warn", told)
+    else:
+        told = f"{size(file.log_size)} wait in the -wal file: never move the database without it"
+        yield _finding("log", "note", told)
+
+
+def _postgres(health: "Health") -> Iterator[Finding]:
+    settings = health.settings
+    yield _finding("engine", "ok", f"PostgreSQL {health.version}")
+    commit = settings["synchronous_commit"]
+    if commit == "off":
+        yield _finding("durability", "warn", "synchronous_commit = off: a crash may take commits")
+    else:
+        yield _finding("durability", "ok", f"synchronous_commit = {commit}")
+    for name, danger in (
+        ("fsync", "a crash of the machine may destroy the database"),
+        ("full_page_writes", "a crash of the machine may tear pages"),
+        ("autovacuum", "the table of sessions grows without end"),
+    ):
+        on = settings[name] == "on"
+        worst: Status = "warn" if name == "autovacuum" else "bad"
+        said = f"{name} = on" if on else f"{name} = {settings[name]}: {danger}"
+        yield _finding(name, "ok" if on else worst, said)
+    encoding = settings["server_encoding"]
+    good = encoding == "UTF8"
+    yield _finding(
+        "encoding", "ok" if good else "bad", encoding if good else f"{encoding} is not UTF8"
+    )
+    if settings["in_recovery"] == "true":
+        yield _finding("role", "note", "a standby: it can be read but not written")
+    if any(health.rights.values()):
+        rights = " and ".join(name for name, has in health.rights.items() if has)
+        yield _finding("role", "note", f"this role may {rights} entries: agents need not")
+    elif health.rights:
+        yield _finding("role", "ok", "this role can neither change nor delete entries")
+
+
+def _schema(health: "Health") -> Iterator[Finding]:
+    current, wanted = health.schema
+    if current != wanted:
+        told = f"the schema is {current or 'missing'}, and {wanted} is wanted"
+        yield _finding("schema", "bad", told)
+        return
+    if health.differences:
+        told = f"{current}, but {counted(health.differences, 'difference')} to what it should be"
+        yield _finding("schema", "bad", told)
+    else:
+        yield _finding("schema", "ok", f"{current}, {counted(health.sessions, 'session')}")
+    if health.triggers:
+        yield _finding("triggers", "ok", "the database refuses changes of the log")
+    else:
+        yield _finding("triggers", "warn", "none: nothing but the hash chain guards the log")
+
+
+def _finding(check: str, status: Status, says: str) -> Finding:
+    return {"check": check, "status": status, "says": says}

@@ -1,0 +1,129 @@
+"""Which database, and which session in it.
+
+The database is the one of `--db`, else of ROOCONTEXT_DB, else a file in the user's data folder.
+Looking never makes a database and never upgrades one. A session is named by its id, by the
+beginning of its id if only one begins so, by `last`, or literally after `=`.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import roocontext
+from roocontext.cli.failing import Code, Refusal
+from roocontext.errors import RooContextError, SchemaMismatch, SessionNotFound, StoreUnavailable
+
+if TYPE_CHECKING:
+    from roocontext import SessionInfo, Store
+    from roocontext.store.sources import Clock, Ids
+
+VARIABLE = "ROOCONTEXT_DB"
+LAST = "last"
+NEW = "new"
+LITERAL = "="
+_SHOWN = 5
+_PAGE = 100
+
+
+def default_place() -> Path:
+    """The file that is used when nothing else is said."""
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(data) / "roocontext" / "roocontext.db"
+
+
+def place(db: str | None) -> str:
+    """The database that a command works on: a path or a URL."""
+    return str(default_place()) if db is None else db
+
+
+def shown(url: str) -> str:
+    """A path or URL without its password."""
+    if "://" not in url:
+        return url
+    from sqlalchemy import make_url  # noqa: PLC0415 - heavy, and only what opens a database needs it
+
+    return make_url(url).render_as_string(hide_password=True)
+
+
+@contextmanager
+def opened(
+    url: str, *, clock: "Clock", ids: "Ids | None", write: bool, create: bool = False
+) -> Iterator["Store"]:
+    """The store, to look at or to write to."""
+    if create and url == str(default_place()):
+        default_place().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        store = roocontext.Store.open(
+            url, upgrade=create, read_only=not write, clock=clock, ids=ids
+        )
+    except SchemaMismatch as error:
+        raise _mismatch(error) from error
+    except StoreUnavailable as error:
+        if _may_not_read(url):  # which SQLite would not say
+            line = "You may not read the database file."
+            raise Refusal(line, Code.DATABASE) from error
+        raise
+    with store:
+        yield store
+
+
+def find(store: "Store", name: str) -> str:
+    """The id of the session that a person has named."""
+    if name == LAST:
+        newest = store.sessions(limit=1)
+        if not newest:
+            raise Refusal("The store is empty: there is no last session.", Code.NOT_FOUND)
+        return newest[0].session_id
+    literal = name.removeprefix(LITERAL)
+    try:
+        return store.session(literal).id
+    except SessionNotFound as error:
+        found = [] if name != literal or _is_purged(error) else store.find(name, limit=_SHOWN + 1)
+        if not found:
+            raise
+    if len(found) == 1:
+        return found[0].session_id
+    shown = ", ".join(repr(info.session_id) for info in found[:_SHOWN])
+    more = " and more" if len(found) > _SHOWN else ""
+    raise Refusal(f"Several sessions begin with {name!r}: {shown}{more}.", Code.NOT_FOUND)
+
+
+def every_session(store: "Store") -> Iterator["SessionInfo"]:
+    """All sessions, the newest first."""
+    page = store.sessions(limit=_PAGE)
+    while page:
+        yield from page
+        page = store.sessions(limit=_PAGE, before=page[-1]) if len(page) == _PAGE else []
+
+
+def completions(url: str, beginning: str) -> list[str]:
+    """The ids that go on like this, as far as a shell can take them as they are."""
+    with suppress(RooContextError), roocontext.Store.open(url, upgrade=False, read_only=True) as s:
+        found = s.find(beginning, limit=100) if beginning else s.sessions()
+        ids = [LAST, *(info.session_id for info in found)]
+        return [one for one in ids if one.startswith(beginning) and _is_plain_word(one)]
+    return []
+
+
+def _is_plain_word(text: str) -> bool:
+    return text.isascii() and text.replace("-", "").replace("_", "").replace(".", "").isalnum()
+
+
+def _is_purged(error: SessionNotFound) -> bool:
+    return isinstance(error, roocontext.errors.SessionPurged)
+
+
+def _mismatch(error: SchemaMismatch) -> Refusal:
+    if error.current is None:
+        line = "There is no store in this database yet: `roocontext db upgrade` makes one."
+        return Refusal(line, Code.NOT_FOUND)
+    if error.current > error.wanted:
+        return Refusal(error.fact, Code.DATABASE)
+    return Refusal(f"{error.fact} `roocontext db upgrade` upgrades it.", Code.DATABASE)
+
+
+def _may_not_read(url: str) -> bool:
+    path = Path(url.removeprefix("sqlite:///"))
+    return path.is_file() and not os.access(path, os.R_OK)

@@ -1,0 +1,449 @@
+"""What is wrong is told in one clear line and an exit code, or what there is stays readable."""
+
+import json
+import os
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+from sqlalchemy import make_url
+
+import showcase
+from commands import CommandLine, Done
+from roocontext import Store
+from roocontext.cli.failing import MEANINGS, Code
+from sources import SetClock
+
+CommandLines = Callable[..., CommandLine]
+NOBODY = 65_534
+SECRET = "swordfish-canary"
+
+
+def refused(done: Done, code: Code, *words: str) -> None:
+    """Nothing was answered, and one line says why."""
+    assert (done.code, done.out) == (code, ""), done
+    assert done.err.startswith("roocontext: ")
+    assert done.err.count("\n") == 1
+    assert "Traceback" not in done.err
+    for word in words:
+        assert word in done.err, done.err
+
+
+def sql(url: str, *statements: str) -> None:
+    """Change a database past the store."""
+    if url.startswith("postgres"):
+        plain = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+        with closing(psycopg.connect(plain, autocommit=True)) as connection:
+            for statement in statements:
+                connection.execute(statement)
+    else:
+        with closing(sqlite3.connect(url, isolation_level=None)) as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+
+def triggers(path: str) -> list[str]:
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
+        return [name for (name,) in rows]
+
+
+@pytest.fixture(scope="module")
+def shown_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store to look at."""
+    url = str(tmp_path_factory.mktemp("showcase") / "store.db")
+    showcase.build(url)
+    return url
+
+
+@pytest.fixture
+def run(shown_url: str, command_line: CommandLines) -> CommandLine:
+    """Commands on that store."""
+    return command_line(shown_url)
+
+
+# The database
+
+
+def test_looking_never_makes_a_database(command_line: CommandLines, tmp_path: Path) -> None:
+    run = command_line(str(tmp_path / "none.db"))
+    for command in (["sessions"], ["show", "last"], ["verify"], ["doctor"], ["db", "current"]):
+        refused(run(*command), Code.NOT_FOUND, "no file of this name", "`roocontext db upgrade`")
+    refused(run("append", "last", "hello"), Code.NOT_FOUND)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there(command_line: CommandLines, tmp_path: Path) -> None:
+    run = command_line(str(tmp_path / "no" / "store.db"))
+    refused(run("append", "new", "hello"), Code.NOT_FOUND, "folder")
+    refused(run("db", "upgrade"), Code.NOT_FOUND, "folder")
+
+
+def test_a_server_or_database_that_is_not_there(
+    command_line: CommandLines, postgres_url: str
+) -> None:
+    url = make_url(postgres_url).set(database="nobody_made_this")
+    refused(command_line(url.render_as_string(hide_password=False))("sessions"), Code.DATABASE)
+    refused(command_line("postgresql://nobody:hunter2@127.0.0.1:9/none")("sessions"), Code.DATABASE)
+
+
+@pytest.mark.parametrize("url", ["mysql://localhost/x", "sqlite://host/x", "a\nb://c", "file:x.db"])
+def test_nonsense_for_a_database(url: str, command_line: CommandLines) -> None:
+    run = command_line()
+    refused(run("sessions", "--db", url), Code.USAGE)
+    refused(run("doctor", "--db", url), Code.USAGE)
+
+
+def test_a_file_that_is_no_database(command_line: CommandLines, tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("These are notes about the parser, not a database at all. " * 40)
+    run = command_line(str(path))
+    refused(run("sessions"), Code.DATABASE)
+    refused(run("append", "new", "hello"), Code.DATABASE)
+    doctor = run("doctor", "--json")
+    assert (doctor.code, doctor.err) == (Code.NO, "")
+    assert [finding["status"] for finding in doctor.document["findings"]] == ["bad"]
+    assert path.read_text().startswith("These are notes")
+
+
+def test_a_database_that_is_no_store(database: str, command_line: CommandLines) -> None:
+    foreign = ["DROP VIEW effective_history", "DROP VIEW messages", "DROP TABLE roocontext_version"]
+    sql(database, *foreign)
+    run = command_line(database)
+    refused(run("sessions"), Code.DATABASE, "not ours")
+    refused(run("db", "upgrade"), Code.DATABASE, "not ours")
+
+
+def test_an_empty_file_holds_no_store_yet(command_line: CommandLines, tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    path.touch()
+    run = command_line(str(path))
+    refused(run("sessions"), Code.NOT_FOUND, "no store", "`roocontext db upgrade`")
+    assert run("db", "upgrade", "--json").document == {"before": None, "after": "0001"}
+    assert run("sessions").out == "No sessions.\n"
+
+
+def test_a_newer_schema(database: str, command_line: CommandLines) -> None:
+    sql(database, "UPDATE roocontext_version SET version_num = '9999'")
+    run = command_line(database)
+    for command in (["sessions"], ["append", "new", "hello"], ["db", "upgrade"], ["verify"]):
+        refused(run(*command), Code.DATABASE, "9999", "newer")
+    assert run("db", "current", "--json").document == {"current": "9999", "wanted": "0001"}
+    doctor = run("doctor", "--json")
+    assert doctor.code == Code.NO
+    assert {"check": "schema", "status": "bad"}.items() <= doctor.document["findings"][-1].items()
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user may enter and write to."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        yield Path(folder)
+
+
+def test_rights_that_are_missing(command_line: CommandLines, open_folder: Path) -> None:
+    path = open_folder / "store.db"
+    showcase.build(str(path))
+    run = command_line(str(path), folder=open_folder)
+    user = NOBODY if os.geteuid() == 0 else None
+
+    path.chmod(0)
+    refused(run("sessions", user=user), Code.DATABASE, "may not read")
+    refused(run("append", "parser", "hello", user=user), Code.DATABASE, "may not read")
+    path.chmod(0o444)
+    assert run("show", "parser", user=user).code == 0
+    refused(run("append", "parser", "hello", user=user), Code.DATABASE)
+    open_folder.chmod(0o555)
+    refused(run("append", "new", "hello", "--db", "other.db", user=user), Code.DATABASE)
+    open_folder.chmod(0)
+    refused(run("sessions", user=user, env={"HOME": "/"}), Code.DATABASE, "Permission denied")
+    open_folder.chmod(0o700)
+
+
+def test_a_role_that_may_only_look(postgres_url: str, command_line: CommandLines) -> None:
+    showcase.build(postgres_url)
+    role = f"reader_{uuid4().hex}"
+    sql(postgres_url, f"CREATE ROLE {role}")
+    url = make_url(postgres_url).update_query_dict({"options": f"-c role={role}"})
+    run = command_line(url.render_as_string(hide_password=False))
+    try:
+        refused(run("sessions"), Code.DATABASE)
+        sql(postgres_url, f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
+        assert run("show", "parser").code == 0
+        refused(run("append", "parser", "hello"), Code.DATABASE)
+        refused(run("purge", "parser", "--yes"), Code.DATABASE)
+    finally:
+        sql(postgres_url, f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+
+
+def test_a_damaged_log(database: str, command_line: CommandLines) -> None:
+    showcase.build(database)
+    if database.startswith("postgres"):
+        sql(database, "ALTER TABLE entries DISABLE TRIGGER USER")
+    else:
+        sql(database, *(f"DROP TRIGGER {name}" for name in triggers(database)))
+    sql(database, "UPDATE entries SET content = '\"Another\"' WHERE seq = 3")
+    run = command_line(database)
+    found = run("verify", "parser", "--json")
+    assert (found.code, found.err) == (Code.NO, "")
+    (row,) = found.document["sessions"]
+    assert (found.document["ok"], row["ok"], row["seq"]) == (False, False, 3)
+    shown = run("verify")
+    assert shown.code == Code.NO
+    assert "BAD parser  2 entries, entry 3: the content is not what was written" in shown.out
+
+
+# The session
+
+
+def test_an_empty_store(database: str, command_line: CommandLines) -> None:
+    run = command_line(database)
+    assert run("sessions").out == "No sessions.\n"
+    assert run("sessions", "--json").document == {"sessions": [], "more": False}
+    assert run("verify", "--json").document == {"ok": True, "sessions": []}
+    assert run("stats").out.startswith("0 sessions\n")
+    for command in (["show"], ["audit"], ["rewind", "--to", "1"], ["purge", "--yes"]):
+        refused(run(command[0], "last", *command[1:]), Code.NOT_FOUND, "empty")
+
+
+def test_a_session_that_is_not_there(database: str, command_line: CommandLines) -> None:
+    showcase.build(database)
+    run = command_line(database)
+    for command in ("show", "audit", "tree", "usage", "stats", "head", "undo", "pin", "verify"):
+        refused(run(command, "nobody"), Code.NOT_FOUND, "nobody", "`roocontext sessions`")
+    refused(run("show", "=pars"), Code.NOT_FOUND)
+    refused(run("show", "a\nb\x1b"), Code.NOT_FOUND, "\\x1b")
+    refused(run("show", ""), Code.USAGE)
+    refused(run("show", "x" * 2_000), Code.USAGE, "2,000 bytes")
+
+
+def test_a_beginning_that_several_sessions_have(database: str, command_line: CommandLines) -> None:
+    showcase.build(database)
+    run = command_line(database)
+    refused(run("show", "pars"), Code.NOT_FOUND, "Several", "'parser', 'parsley'")
+    refused(run("append", "pars", "hello"), Code.NOT_FOUND, "Several")
+    assert run("head", "parse", "--json").document["session_id"] == "parser"
+    assert run("head", "evil", "--json").document["session_id"] == showcase.HOSTILE
+    with Store.open(database, clock=SetClock(showcase.START + 10_000_000)) as store:
+        for name in ("last", "new", *(f"many-{number}" for number in range(7))):
+            store.create(name)
+    refused(run("show", "many"), Code.NOT_FOUND, "many-4", "and more")
+    assert run("head", "last", "--json").document["session_id"] == "many-6"
+    assert run("head", "=last", "--json").document["session_id"] == "last"
+    assert run("append", "=new", "hello", "--json").document["session_id"] == "new"
+
+
+# Times, seqs and options
+
+
+@pytest.mark.parametrize(
+    "when",
+    ["tomorrowish", "-5", "1.5", "٣", "9" * 30, "2026-13-01", "1h", "99999999999999h ago", "12:00"],
+)
+def test_nonsense_for_a_time(when: str, run: CommandLine) -> None:
+    refused(run("show", "parser", "--as-of", when), Code.USAGE, "--as-of")
+    refused(run("diff", "parser", "--", when), Code.USAGE, "OLD")
+
+
+def test_points_that_the_log_does_not_have(run: CommandLine) -> None:
+    refused(run("show", "parser", "--as-of", "4000"), Code.NOT_FOUND, "27")
+    refused(run("diff", "parser", "1", "4000"), Code.NOT_FOUND)
+    refused(run("rewind", "parser", "--to", "4000"), Code.NOT_FOUND)
+    refused(run("rewind", "parser", "--to", "m99"), Code.NOT_FOUND, "m99")
+    refused(run("rewind", "parser", "--to", "2001-01-01"), Code.NOT_FOUND)
+    refused(run("pin", "parser", "18"), Code.NOT_FOUND)
+    refused(run("fork", "parser", "--at", "4000"), Code.NOT_FOUND)
+    refused(run("redact", "parser", "18", "--yes"), Code.NOT_FOUND)
+    assert run("show", "parser", "--as-of", "100h ago", "--json").document["seq"] == 27
+
+
+@pytest.mark.parametrize("seq", ["x", "", "1.0", "-1", "9" * 30])
+def test_nonsense_for_a_seq(seq: str, run: CommandLine) -> None:
+    refused(run("pin", "parser", "--", seq), Code.USAGE, "SEQ")
+    refused(run("redact", "--yes", "parser", "--", seq), Code.USAGE, "SEQ")
+    refused(run("fork", "parser", "--at", seq), Code.USAGE, "--at")
+    refused(run("undo", "parser", "--of", seq), Code.USAGE, "--of")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "frobnicate",
+        "show",
+        "show parser extra",
+        "show parser --frob",
+        "show parser --as-of",
+        "sessions --limit 0",
+        "sessions --limit x",
+        "audit parser --after -1",
+        "db",
+        "db sideways",
+        "rewind parser",
+        "rewind parser --to 1 --ts 2",
+        "rewind parser --ts x",
+        "preview parser sideways",
+        "condense parser --policy nobody",
+        "condense parser --summariser nobody",
+        "condense parser --limit 0",
+        "append parser hello --id x",
+        "append parser hello --file x",
+        "append parser hello --format nobody",
+        "append parser hello --role nobody",
+        "append parser hello --content-json",
+        "append parser hello --usage {",
+        "append parser [] --content-json --format openai",
+        "append new hello --id parser\x01\ud800",
+        "append parser",
+        "title parser ''",
+        "verify --head x",
+    ],
+)
+def test_a_command_that_is_written_wrongly(words: str, run: CommandLine) -> None:
+    arguments = ["" if word == "''" else word for word in words.split(" ")]
+    refused(run(*arguments), Code.USAGE)
+
+
+def test_what_is_appended_must_be_utf_8(run: CommandLine, tmp_path: Path) -> None:
+    refused(run("append", "parser", stdin="caf\udce9"), Code.USAGE, "byte 3")
+    path = tmp_path / "said.txt"
+    refused(run("append", "parser", "--file", str(path)), Code.NOT_FOUND, "said.txt")
+    path.write_bytes(b"\xff")
+    refused(run("append", "parser", "--file", str(path)), Code.USAGE, "byte 0")
+
+
+def test_conflicts_are_refused(database: str, command_line: CommandLines) -> None:
+    showcase.build(database)
+    run = command_line(database)
+    refused(run("append", "parser", "x", "--expected-seq", "3"), Code.REFUSED, "3", "22")
+    refused(run("append", "new", "x", "--id", "parser"), Code.REFUSED, "parser")
+    assert run("append", "build", "x", "--client-id", "one").code == 0
+    refused(run("append", "build", "y", "--client-id", "one"), Code.REFUSED, "one")
+    assert run("append", "build", "word " * 90).code == 0
+    refused(run("condense", "build", "--limit", "20"), Code.REFUSED, "20")
+    refused(run("undo", "empty"), Code.NO)
+    assert run("rewind", "build", "--to", "3").code == 0
+    assert run("append", "build", "z").code == 0
+    refused(run("undo", "build"), Code.REFUSED, "--force")
+
+
+def test_destruction_asks_nobody_where_nobody_sits(run: CommandLine) -> None:
+    before = run("head", "parser").out
+    refused(run("redact", "parser", "3"), Code.USAGE, "--yes", "--dry-run")
+    refused(run("purge", "parser", stdin="y\n"), Code.USAGE, "--yes", "--dry-run")
+    assert run("purge", "parser", "--dry-run", "--json").document["dry_run"]
+    assert run("head", "parser").out == before
+
+
+def test_a_head_that_is_none_or_anothers(run: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "head.json"
+    refused(run("verify", "parser", "--head", str(path)), Code.NOT_FOUND, "head.json")
+    path.write_text("not a head")
+    refused(run("verify", "parser", "--head", str(path)), Code.USAGE)
+    path.write_text(run("head", "build").out)
+    refused(run("verify", "parser", "--head", str(path)), Code.USAGE)
+    saved = run("head", "parser").out
+    assert run("verify", "parser", "--head", "-", stdin=saved).code == 0
+    late = json.dumps({**json.loads(saved), "seq": 4_000})
+    cut = run("verify", "parser", "--head", "-", stdin=late, env={"COLUMNS": "200"})
+    assert cut.code == Code.NO
+    assert "the log ends before the saved head, 4000" in cut.out
+
+
+# Readable whatever it is
+
+
+def test_twenty_columns_are_enough_to_read(run: CommandLine) -> None:
+    from rich.cells import cell_len  # noqa: PLC0415
+
+    for words in (
+        "sessions",
+        "show parser",
+        "show evil",
+        "audit parser",
+        "tree parser",
+        "diff parser 10",
+        "usage parser --all",
+        "stats",
+        "verify",
+        "doctor",
+        "preview build condense --limit 900",
+        "db history",
+    ):
+        done = run(*words.split(), env={"COLUMNS": "20"})
+        assert done.code == 0, words
+        assert done.err == ""
+        assert max(map(cell_len, done.out.splitlines())) <= 20, words
+    assert "drops" in run("show", "parser", env={"COLUMNS": "20"}).out
+    assert "Usage: roocontext" in run("--help", env={"COLUMNS": "20"}).out
+
+
+@pytest.mark.parametrize("columns", ["1", "2", "5"])
+def test_fewer_columns_break_nothing(columns: str, run: CommandLine) -> None:
+    for words in ("sessions", "audit parser", "tree parser", "stats"):
+        assert run(*words.split(), env={"COLUMNS": columns}).code == 0
+
+
+def test_ten_megabytes_in_one_message_stay_readable(
+    database: str, command_line: CommandLines, tmp_path: Path
+) -> None:
+    path = tmp_path / "long.txt"
+    path.write_text(f"{SECRET} \x1b[31m" + "many words of one message " * 400_000)
+    run = command_line(database)
+    assert run("append", "new", "--id", "fat", "--file", str(path)).code == 0
+    shown = run("show", "fat")
+    assert len(shown.out) < 2_500
+    assert "10,398,8" in shown.out
+    assert "--full" in shown.out
+    assert len(run("audit", "fat").out) < 200
+    assert len(run("diff", "fat", "0").out) < 300
+    whole = run("show", "fat", "--full", env={"PAGER": "cat"}).out
+    assert whole.count("many words of one message") == 400_000
+    assert "\x1b" not in whole
+    assert run("show", "fat", "--json").document["messages"][0]["content"] == path.read_text()
+
+
+def test_a_line_of_an_error_never_holds_content(run: CommandLine) -> None:
+    for words in (
+        ["append", "nobody", SECRET],
+        ["append", "parser", SECRET, "--content-json"],
+        ["append", "parser", json.dumps([{"text": SECRET}]), "--content-json"],
+        ["append", "parser", SECRET, "--expected-seq", "1"],
+        ["append", "parser", SECRET, "--usage", SECRET],
+    ):
+        done = run(*words)
+        assert done.code
+        assert SECRET not in done.err
+
+
+def test_debug_shows_where_an_error_comes_from(run: CommandLine) -> None:
+    done = run("show", "nobody", "--debug")
+    assert (done.code, done.out) == (Code.NOT_FOUND, "")
+    assert "Traceback (most recent call last)" in done.err
+    assert "SessionNotFound" in done.err
+
+
+def test_every_exit_code_has_a_meaning() -> None:
+    assert set(MEANINGS) == set(Code)
+
+
+def test_a_password_is_never_shown(command_line: CommandLines, postgres_url: str) -> None:
+    url = make_url(postgres_url).set(password="hunter2")
+    done = command_line(url.render_as_string(hide_password=False))("doctor", "--json")
+    assert "hunter2" not in done.out + done.err
+    assert "***" in done.document["database"]
+
+
+def test_names_that_act_on_a_terminal_are_shown_harmless(run: CommandLine) -> None:
+    for words in (["sessions"], ["show", "evil"], ["audit", "evil", "--full"], ["usage", "evil"]):
+        done = run(*words)
+        assert "\x1b" not in done.out
+        assert "\u202e" not in done.out
+    listed: Any = run("sessions", "--json").document
+    assert showcase.HOSTILE in {row["session_id"] for row in listed["sessions"]}

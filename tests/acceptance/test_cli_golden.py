@@ -1,0 +1,221 @@
+"""Every command, word by word: at 80 and 120 columns and in JSON, on both engines.
+
+A scenario is run from a store that is the same to the byte each time; clocks, ids and salts are
+given to the commands too, so that nothing is masked. `python tests/acceptance/test_cli_golden.py`
+writes the golden files anew.
+"""
+
+import json
+import shlex
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
+
+import pytest
+
+import showcase
+from commands import CommandLine, Done, preloaded
+from roocontext.cli import running  # noqa: F401 - registers all commands
+from roocontext.cli.commands import described
+
+GOLDEN = Path(__file__).with_name("golden_cli")
+MODES = {"80": {"COLUMNS": "80"}, "120": {"COLUMNS": "120"}, "json": {}}
+BLOCKS = json.dumps(
+    [
+        {"type": "text", "text": "Look: \ud800"},
+        {"type": "tool_use", "id": "t1", "name": "run", "input": {"command": "pytest"}},
+    ]
+)
+USAGE = '{"prompt_tokens": 30, "completion_tokens": 4}'
+OUTPUT = json.dumps(
+    [{"type": "tool_result", "tool_use_id": "t1", "content": "1 failed, 41 passed\n" * 60}]
+)
+
+LOOKING = [
+    "sessions",
+    "sessions PARS",
+    "sessions --limit 1",
+    "sessions --count --model gpt-4o",
+    "show parser",
+    "show parser --as-of 10",
+    "show parser --as-of '2026-01-01 00:12' --model gpt-4o",
+    "show empty",
+    "show foreign",
+    "show evil",
+    "audit parser",
+    "audit parser --after 14 --full",
+    "audit evil --full",
+    "audit empty",
+    "tree parser",
+    "tree empty",
+    "diff parser 10",
+    "diff parser 14 16",
+    "diff parser 27",
+    "usage parser",
+    "usage parser --all",
+    "usage empty",
+    "stats",
+    "stats parser",
+    "head parser",
+    "verify",
+    "db current",
+    "db history",
+    "db upgrade",
+]
+ACTING: list[tuple[str, str]] = [
+    ("append new 'Why does the build fail?' --id fresh --title 'mend the build'", ""),
+    (f"append fresh --role assistant --content-json --model gpt-4o --usage '{USAGE}'", BLOCKS),
+    ("append fresh --content-json --client-id request-3", OUTPUT),
+    ("append fresh --content-json --client-id request-3", OUTPUT),
+    ("pin build 5 6", ""),
+    ("pin build 6 --remove", ""),
+    ("pin build", ""),
+    ("title fresh", ""),
+    ("title fresh 'mend the build, quickly'", ""),
+    ("preview build", ""),
+    ("preview build condense --limit 900", ""),
+    ("clear build --limit 900", ""),
+    ("clear build --limit 900", ""),
+    ("condense build --limit 900 --policy default", ""),
+    ("truncate build --limit 500", ""),
+    ("rewind build --to 12", ""),
+    ("rewind build --to 12", ""),
+    ("undo build", ""),
+    ("undo build --of 3", ""),
+    ("undo empty", ""),
+    ("rewind parser --to m3 --before", ""),
+    ("rewind parser --ts 5", ""),
+    ("fork parser --at 9 --id branch", ""),
+    ("redact branch 3 --dry-run", ""),
+    ("redact branch 3 --yes", ""),
+    ("redact branch 3 --yes", ""),
+    ("purge branch --dry-run", ""),
+    ("purge branch --yes", ""),
+    ("purge branch --yes", ""),
+    ("show branch", ""),
+    ("audit build", ""),
+    ("tree build", ""),
+    ("usage fresh", ""),
+    ("verify build --rebuild", ""),
+]  # fmt: skip
+SCENARIO = [*((line, "") for line in LOOKING), *ACTING]
+
+
+def played(run: CommandLine, mode: str) -> list[tuple[str, Done]]:
+    """The scenario, each command with what it did."""
+    ends = ["--json"] if mode == "json" else []
+    return [
+        (line, run(*shlex.split(line), *ends, stdin=stdin, env=MODES[mode]))
+        for line, stdin in SCENARIO
+    ]
+
+
+def written(done: list[tuple[str, Done]]) -> str:
+    return "".join(
+        f"$ roocontext {line}\n{one.out}{one.err}{f'[exit {one.code}]' * bool(one.code)}\n"
+        for line, one in done
+    )
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_screen_is_as_it_was(
+    mode: str, database: str, command_line: Callable[..., CommandLine]
+) -> None:
+    showcase.build(database)
+    done = played(command_line(database), mode)
+    golden = (GOLDEN / f"{mode}.txt").read_text()
+    if database.startswith("postgres"):
+        golden = on_postgres(golden)
+    assert written(done).splitlines() == golden.splitlines()
+    if mode == "json":
+        fits_its_shape(done)
+
+
+def on_postgres(golden: str) -> str:
+    """What differs there: it does not promise that bytes are gone."""
+    return golden.replace(
+        "The bytes are out of the file.",
+        "Bytes may be left in the database's log, free space or backups.",
+    ).replace('"erased": true', '"erased": false')
+
+
+def fits_its_shape(done: list[tuple[str, Done]]) -> None:
+    shapes = {one.name: one for one in described}
+    seen = set()
+    for line, one in done:
+        words = line.split()
+        shape = shapes[words[1] if words[0] == "db" else words[0]]
+        if not one.out:
+            assert one.code or shape.is_stream
+            continue
+        seen.add(shape.name)
+        for document in one.documents if shape.is_stream else [one.document]:
+            assert list(misfits(document, shape.shape, shape.name)) == []
+    assert seen == shapes.keys() - {"doctor", "demo"}
+
+
+def misfits(value: Any, kind: Any, path: str) -> Iterator[str]:
+    """Where a document is not of its type."""
+    if kind is Any:
+        return
+    if is_typeddict(kind):
+        hints = get_type_hints(kind)
+        if not isinstance(value, dict) or value.keys() != hints.keys():
+            yield f"{path}: {sorted(value)} are not {sorted(hints)}"
+            return
+        for name, hint in hints.items():
+            yield from misfits(value[name], hint, f"{path}.{name}")
+    elif get_origin(kind) is list:
+        if not isinstance(value, list):
+            yield f"{path}: {value!r} is no list"
+            return
+        for index, item in enumerate(value):
+            yield from misfits(item, get_args(kind)[0], f"{path}[{index}]")
+    elif get_args(kind):
+        if all(any(misfits(value, one, path)) for one in get_args(kind)):
+            yield f"{path}: {value!r} is not {kind}"
+    elif type(value) is not kind and not (kind is float and type(value) is int):
+        yield f"{path}: {value!r} is not {kind}"
+
+
+def test_every_command_has_a_golden_screen() -> None:
+    shown = {line.split()[1 if line.startswith("db ") else 0] for line, _ in SCENARIO}
+    assert shown == {one.name for one in described} - {"doctor", "demo"}
+
+
+def test_no_screen_is_wider_than_the_terminal() -> None:
+    from rich.cells import cell_len  # noqa: PLC0415
+
+    for mode in ("80", "120"):
+        lines = (GOLDEN / f"{mode}.txt").read_text().split("$ roocontext ")
+        for part in lines:
+            command, _, screen = part.partition("\n")
+            if "--full" in command or command.startswith("head"):
+                continue
+            wide = [line for line in screen.splitlines() if cell_len(line) > int(mode)]
+            assert [line for line in wide if not line.startswith("roocontext: ")] == [], command
+
+
+def test_nothing_that_acts_on_a_terminal_reaches_the_screen() -> None:
+    import unicodedata  # noqa: PLC0415
+
+    for mode in MODES:
+        text = (GOLDEN / f"{mode}.txt").read_text()
+        acting = {c for c in text if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")}
+        assert acting <= {"\n", "\u200d"}
+
+
+def main() -> None:
+    """Write the golden files anew."""
+    for mode in MODES:
+        with preloaded() as process, tempfile.TemporaryDirectory() as folder:
+            url = str(Path(folder) / "store.db")
+            showcase.build(url)
+            (GOLDEN / f"{mode}.txt").write_text(
+                written(played(CommandLine(process, Path(folder), url), mode))
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,326 @@
+"""The command line as a person has it: in a terminal, through a pager, in pipes, with completion.
+
+What depends on how a process starts or ends is tried with the console script itself.
+"""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import showcase
+from commands import CommandLine
+from roocontext import Store
+from roocontext.cli.failing import Code
+
+CommandLines = Callable[..., CommandLine]
+SCRIPT = Path(sys.executable).with_name("roocontext")
+END = "\x04"
+"""What ends what is typed."""
+
+ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+
+
+class Terminal:
+    """A pseudo-terminal in which commands run, one after the other."""
+
+    def __init__(self, run: CommandLine, columns: int) -> None:
+        self._run = run
+        self._run.env |= {"TERM": "xterm-256color"}
+        del self._run.env["COLUMNS"]
+        self._master, self._slave = pty.openpty()
+        fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        self.code = 0
+
+    def __call__(self, *words: str, answer: str = "", **env: str) -> str:
+        """Run a command and answer what it asks; what the screen showed."""
+        ended = self._run.begin(words, [os.ttyname(self._slave)] * 3, env=env)
+        shown, asked = "", bool(answer)
+        while True:
+            ready = select.select([self._master, ended], [], [])[0]
+            if self._master in ready:
+                shown += os.read(self._master, 65_536).decode()
+            elif ended in ready:
+                break
+            if asked and "[y/N]" in shown:
+                os.write(self._master, answer.encode() + b"\n" * (answer != END))
+                asked = False
+        self.code = self._run.ended()
+        return shown.replace("\r\n", "\n")
+
+    def close(self) -> None:
+        os.close(self._master)
+        os.close(self._slave)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, command_line: CommandLines) -> Iterator[Callable[..., Terminal]]:
+    """Opens a terminal of so many columns, with these variables, on the test's store."""
+    opened = []
+
+    def make(columns: int = 80, **env: str) -> Terminal:
+        run = command_line(folder=tmp_path)
+        run.env |= env
+        opened.append(Terminal(run, columns))
+        return opened[-1]
+
+    yield make
+    for one in opened:
+        one.close()
+
+
+def plain(shown: str) -> str:
+    return ESCAPE.sub("", shown)
+
+
+def test_a_whole_session_by_commands_alone(
+    tmp_path: Path, terminal: Callable[..., Terminal]
+) -> None:
+    data = {"XDG_DATA_HOME": str(tmp_path / "data"), "PAGER": "sed s/^/|/"}
+    (tmp_path / "long.txt").write_text("The parser drops the last token. " * 40)
+    run = terminal(**data)
+    run("append", "new", "--id", "parser", "--title", "mend it", "--file", "long.txt")
+    assert run.code == 0
+    assert (tmp_path / "data" / "roocontext").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "data" / "roocontext" / "roocontext.db").stat().st_mode & 0o777 == 0o600
+    assert "Nothing was said" in run("append", "last")
+    assert run.code == Code.USAGE
+    run("append", "last", "--role", "assistant", "The loop ends one step too early. " * 9)
+    run("append", "last", "Then mend it, please.")
+    assert "3 messages, 3 seen" in plain(run("sessions"))
+    assert "hides" in plain(run("condense", "parser", "--limit", "200"))
+    audit = plain(run("audit", "parser"))
+    assert all(line.startswith("|") for line in audit.splitlines())
+    assert "in summary 5" in audit
+    assert "by entry 6" in plain(run("rewind", "parser", "--to", "3"))
+    assert "takes back rewind 6" in plain(run("undo", "parser"))
+    for answer in ("n", END):
+        assert "Nothing was changed." in plain(run("redact", "parser", "2", answer=answer))
+        assert run.code == Code.NO
+    assert "is erased" in plain(run("redact", "parser", "2", answer="y"))
+    assert "ok  parser" in plain(run("verify"))
+    purged = plain(run("purge", "parser", answer="y"))
+    assert "Delete 4 messages of 'parser' for good? [y/N]" in purged
+    assert "Deleted all that was said in parser" in purged
+    assert "was purged" in plain(run("show", "parser"))
+    assert run.code == Code.NOT_FOUND
+
+
+def test_colours_are_for_terminals_that_want_them(
+    tmp_path: Path, terminal: Callable[..., Terminal]
+) -> None:
+    showcase.build(str(tmp_path / "store.db"))
+    run = terminal(columns=60, ROOCONTEXT_DB="store.db", PAGER="")
+    coloured = run("show", "parser")
+    assert "\x1b[36muser\x1b[0m" in coloured
+    assert run("show", "parser", NO_COLOR="1") == plain(coloured)
+    assert max(map(len, plain(coloured).splitlines())) <= 60
+    assert "\x1b" not in run("sessions", TERM="dumb")
+
+
+def test_a_pager_that_is_left_early_is_no_error(
+    tmp_path: Path, terminal: Callable[..., Terminal]
+) -> None:
+    long_session(str(tmp_path / "store.db"))
+    run = terminal(ROOCONTEXT_DB="store.db", PAGER="head -n 3")
+    shown = plain(run("audit", "long"))
+    assert (run.code, len(shown.splitlines())) == (0, 3)
+    assert len(run("audit", "long", "--no-pager").splitlines()) == 3_000
+
+
+def test_long_work_shows_a_bar_where_somebody_waits(
+    tmp_path: Path, terminal: Callable[..., Terminal]
+) -> None:
+    long_session(str(tmp_path / "store.db"))
+    run = terminal(ROOCONTEXT_DB="store.db")
+    assert "Verifying 'long'" in plain(run("verify"))
+    assert run.code == 0
+
+
+def long_session(url: str) -> None:
+    with Store.open(url, durability="normal") as store:
+        chat = store.create("long")
+        chat.append_many([{"role": "user", "content": f"Message {n}"} for n in range(3_000)])
+
+
+@pytest.mark.parametrize("words", ["audit long", "audit long --json", "show long --json", "--help"])
+def test_a_closed_pipe_is_no_error(words: str, tmp_path: Path) -> None:
+    if "long" in words:
+        long_session(str(tmp_path / "store.db"))
+    with subprocess.Popen(
+        [str(SCRIPT), *words.split()],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "ROOCONTEXT_DB": "store.db"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        if "long" in words:
+            assert process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+def test_both_ways_to_start_it_are_the_same(tmp_path: Path) -> None:
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "COLUMNS": "80"}
+    shown = [
+        subprocess.run(
+            command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=60
+        )
+        for command in ([str(SCRIPT)], [sys.executable, "-m", "roocontext"])
+    ]
+    assert [(one.returncode, one.stderr) for one in shown] == [(0, ""), (0, "")]
+    assert shown[0].stdout == shown[1].stdout
+    assert "Usage: roocontext" in shown[0].stdout
+
+
+@pytest.mark.parametrize(
+    ("redirected", "code", "told"),
+    [
+        (">&-", 0, ""),
+        (">/dev/full", Code.DATABASE, "No space left on device"),
+        ("--nobody 2>&-", Code.USAGE, ""),
+        ("<&-", 0, ""),
+    ],
+)
+def test_files_that_are_closed_or_full(
+    redirected: str, code: int, told: str, tmp_path: Path
+) -> None:
+    showcase.build(str(tmp_path / "store.db"))
+    done = subprocess.run(
+        ["sh", "-c", f"{SCRIPT} sessions --db store.db {redirected}"],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, told in done.stderr) == (code, True)
+    assert done.stderr.count("\n") == bool(told)
+
+
+def test_it_tells_its_version(command_line: CommandLines) -> None:
+    from importlib.metadata import version  # noqa: PLC0415
+
+    assert command_line()("--version").out == f"roocontext {version('roocontext')}\n"
+
+
+def test_asking_for_help_loads_no_database(tmp_path: Path) -> None:
+    heavy = "sqlalchemy alembic psycopg tiktoken anthropic".split()  # noqa: SIM905 - a list of words
+    code = (
+        "import sys; from roocontext.cli.running import run; run(['--help']);"
+        f"print([name for name in {heavy} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stderr == "[]\n"
+
+
+# In pipes, whatever the encoding
+
+
+@pytest.fixture(scope="module")
+def shown_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    url = str(tmp_path_factory.mktemp("showcase") / "store.db")
+    showcase.build(url)
+    return url
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_an_encoding_that_has_few_signs(
+    encoding: str, shown_url: str, command_line: CommandLines
+) -> None:
+    run = command_line(shown_url)
+    for words in ("sessions", "show evil", "audit parser", "tree parser", "usage parser"):
+        done = run(*words.split(), env={"PYTHONIOENCODING": encoding})
+        assert (done.code, done.err) == (0, "")
+        assert "\\u2026" not in done.out
+        assert "\\u2192" not in done.out
+    assert "..." in run("audit", "parser", env={"PYTHONIOENCODING": encoding}).out
+
+
+def test_colours_in_a_pipe_are_there_when_asked_for(
+    shown_url: str, command_line: CommandLines
+) -> None:
+    run = command_line(shown_url)
+    assert "\x1b" not in run("show", "parser", env={"TERM": "xterm-256color"}).out
+    forced = {"TERM": "xterm-256color", "FORCE_COLOR": "1"}
+    assert "\x1b[36muser" in run("show", "parser", env=forced).out
+
+
+def test_nothing_but_the_answer_is_on_standard_output(
+    shown_url: str, command_line: CommandLines
+) -> None:
+    run = command_line(shown_url)
+    for line in run("audit", "parser", "--json").out.splitlines():
+        assert json.loads(line)["seq"]
+    assert json.loads(run("head", "parser").out) == run("head", "parser", "--json").document
+
+
+# Completion
+
+
+def completed(run: CommandLine, words: str, **env: str) -> list[str]:
+    shell = {"_ROOCONTEXT_COMPLETE": "complete_bash", "COMP_WORDS": words}
+    at = {"COMP_CWORD": str(len(words.split(" ")) - 1)}
+    return run(env={**shell, **at, **env}).out.split()
+
+
+def test_commands_options_and_sessions_are_completed(
+    database: str, command_line: CommandLines
+) -> None:
+    showcase.build(database)
+    run = command_line(database)
+    assert completed(run, "roocontext re") == ["rewind", "redact"]
+    assert completed(run, "roocontext db ") == ["current", "upgrade", "history"]
+    assert completed(run, "roocontext verify --re") == ["--rebuild"]
+    assert completed(run, "roocontext show pars") == ["parser", "parsley"]
+    assert completed(run, "roocontext show la") == ["last"]
+    everything = completed(run, "roocontext audit ")
+    assert set(everything) == {"last", "parser", "parsley", "build", "empty", "foreign"}
+
+
+def test_no_id_reaches_the_shell_that_is_more_than_a_word(
+    tmp_path: Path, command_line: CommandLines
+) -> None:
+    path = str(tmp_path / "store.db")
+    with Store.open(path) as store:
+        for name in ("$(reboot)", "a b", "a;b", "a\nb", "é", "a`b`", "a.b-c_d"):
+            store.create(name)
+    run = command_line(path)
+    assert completed(run, "roocontext show ") == ["last", "a.b-c_d"]
+    assert completed(run, "roocontext show a") == ["a.b-c_d"]
+
+
+def test_completion_is_silent_where_there_is_no_database(
+    tmp_path: Path, command_line: CommandLines
+) -> None:
+    run = command_line(str(tmp_path / "none.db"))
+    shell = {"_ROOCONTEXT_COMPLETE": "complete_bash", "COMP_WORDS": "roocontext show x"}
+    done = run(env={**shell, "COMP_CWORD": "2"})
+    assert (done.out.strip(), done.err) == ("", "")
+    assert list(tmp_path.glob("*.db")) == []
+    showcase.build(str(tmp_path / "other.db"))
+    other = f"roocontext show --db {tmp_path}/other.db fore"
+    assert completed(run, other) == ["foreign"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_its_script(shell: str, command_line: CommandLines) -> None:
+    done = command_line()(env={"_ROOCONTEXT_COMPLETE": f"source_{shell}"})
+    assert (done.code, done.err) == (0, "")
+    assert "_ROOCONTEXT_COMPLETE" in done.out
