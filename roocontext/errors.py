@@ -119,7 +119,7 @@ class UndoRefused(RooContextError):
 class BudgetExceeded(RooContextError, ValueError):
     """What may not be left out of a request is more than the model holds."""
 
-    advice = "Nothing was hidden and nothing may be sent; see the numbers."
+    advice = "Nothing may be sent as it is; see the numbers."
     needed: int = 0
     limit: int = 0
     unit: str = "tokens"

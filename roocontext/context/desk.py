@@ -21,7 +21,7 @@ from roocontext.tokens import Limit, usage_tokens
 from roocontext.tokens.reading import IMAGES
 
 LOOK_BACK = 64
-"""How many entries are searched for the newest call of the model."""
+"""How many entries are searched for the last calls of the model."""
 
 Steps: TypeAlias = Generator[Any, Any, Any]
 
@@ -35,10 +35,10 @@ class Desk:
         self.frame = frame
         self.window = window
 
-    def newest_call(self) -> Steps:
-        """The newest call whose usage is known, and what its request is estimated at."""
-        calls: list[Call] = yield self.chat.calls(last=LOOK_BACK)
-        return calls[-1] if calls else None
+    def calls(self) -> Steps:
+        """The last calls whose usage is known, oldest first."""
+        found: list[Call] = yield self.chat.calls(last=LOOK_BACK)
+        return found
 
     def load(self, call: Call | None) -> Steps:
         """The totals; only messages that were never counted are read."""
@@ -46,7 +46,7 @@ class Desk:
         tokens = yield self.chat.tokens(counter)
         size = Size(
             tokens,
-            (yield self.chat.tokens(BYTES)) if limits.bytes is not None else 0,
+            (yield from self._bytes()),
             (yield self.chat.tokens(IMAGES)) if limits.images is not None else 0,
         )
         return Load(
@@ -61,10 +61,11 @@ class Desk:
     def situation(self, load: Load, *, aim: Aim, trigger: str, cap: int | None) -> Steps:
         """All that the policy may know."""
         settings, frame = self.settings, self.frame
-        rows, head_seq = yield from self._rows()
+        rows, head_seq, seen = yield from self._rows()
         return Situation(
             session_id=self.chat.id,
             head_seq=head_seq,
+            seen=seen,
             rows=rows,
             window=load.window,
             output=load.output,
@@ -99,12 +100,13 @@ class Desk:
     def _rows(self) -> Steps:
         """The rows that the policy may see, as of one head; what came later is left for later."""
         if self.settings.policy.compat:
+            seen = (yield self.chat.head()).seq
             head_seq = yield self.chat.head_seq()
             live = yield self.chat.live()
             told = [row for row in live if row.message.seq <= head_seq]
         else:
             view = yield self.chat.view()
-            head_seq = view.head_seq
+            head_seq, seen = view.head_seq, view.seq
             told = [(message, None, None) for message in view.messages]
         hidden = self.settings.policy.compat
         counts = yield self.chat.counts(self.settings.counter, hidden=hidden)
@@ -112,13 +114,19 @@ class Desk:
             Seen(message, self._size(message, counts), condensed, truncated)
             for message, condensed, truncated in told
         )
-        return rows, head_seq
+        return rows, head_seq, seen
 
     def _size(self, message: Any, counts: dict[int, int]) -> Size:
         content = (message.role, message.content, message.format)
         if message.seq not in counts:  # hidden since it was read
             return self.settings.measure(*content)
         return Size(counts[message.seq], BYTES.count(*content), IMAGES.count(*content))
+
+    def _bytes(self) -> Steps:
+        """What is visible, from the running totals; counted as it is shown where that matters."""
+        if self.settings.limits.bytes is not None:
+            return (yield self.chat.tokens(BYTES))
+        return (yield self.chat.stats()).visible_bytes
 
     def _reported(self, call: Call | None, tokens: int) -> Steps:
         used = usage_tokens(call.usage) if call else None

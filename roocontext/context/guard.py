@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from roocontext.policies.situation import Load
 from roocontext.store.notes import Note
 
 NOTE: Final = "compaction"
@@ -48,12 +49,12 @@ class Guard:
         little = before - after < TOO_LITTLE * before
         return Guard(0 if condensed else self.failures, after if little else None)
 
-    def holds(self, tokens: int, window: int) -> bool:
+    def holds(self, load: Load) -> bool:
         """Whether another run would only go in circles."""
         return (
             self.stalled is not None
-            and tokens <= window
-            and tokens < self.stalled + TOO_LITTLE * window
+            and not load.is_over
+            and load.size.tokens < self.stalled + TOO_LITTLE * load.window
         )
 
     def facts(self) -> dict[str, Any]:

@@ -100,6 +100,7 @@ class Hooks:
 
     def __init__(self) -> None:
         self._hooks: dict[type, list[tuple[Hook, bool]]] = defaultdict(list)
+        self._awaited = True
 
     def on(self, event: type, hook: Hook, *, veto: bool = False) -> Hook:
         """Call the hook with every event of this type. With `veto`, False from it stops the run."""
@@ -108,12 +109,19 @@ class Hooks:
             raise InvalidOption(f"An event is one of {known}.", name="event")
         if veto and event is not BeforeCompact:
             raise InvalidOption("Only BeforeCompact can be vetoed.", name="veto")
+        if not callable(hook):
+            raise InvalidOption("A hook is a function of one event.", name="hook")
+        if not self._awaited:
+            _refuse_waiting(hook)
         self._hooks[event].append((hook, veto))
         return hook
 
-    def asynchronous(self) -> bool:
-        """Whether one of them must be awaited."""
-        return any(iscoroutinefunction(hook) for hooks in self._hooks.values() for hook, _ in hooks)
+    def refuse_waiting(self) -> None:
+        """Take no hook from now on that must be awaited; InvalidOption if there is one already."""
+        self._awaited = False
+        for hooks in self._hooks.values():
+            for hook, _ in hooks:
+                _refuse_waiting(hook)
 
     def fire(self, event: Event) -> Generator[Any, Any, "Heard"]:
         """Call the hooks of an event one after the other, and say what came of it."""
@@ -139,6 +147,11 @@ class Heard:
 
     stopped: bool
     told: list[dict[str, str]]
+
+
+def _refuse_waiting(hook: Hook) -> None:
+    if iscoroutinefunction(hook) or iscoroutinefunction(type(hook).__call__):
+        raise InvalidOption("An asynchronous hook needs AsyncContextManager.", name="hooks")
 
 
 def _name(hook: Hook) -> str:

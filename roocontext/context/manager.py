@@ -11,15 +11,18 @@ from inspect import isawaitable, iscoroutine
 from typing import Any, ClassVar, Final
 
 from roocontext.context.desk import Desk, Paper, Steps
+from roocontext.context.drift import drifted
 from roocontext.context.hooks import Hooks
-from roocontext.context.outcome import Outcome
+from roocontext.context.outcome import Outcome, Status
 from roocontext.context.refusals import too_long
 from roocontext.context.run import Run
 from roocontext.context.settings import (
     Settings,
+    check_options,
     counter_of,
     frame_of,
     policy_of,
+    positive,
     summariser_of,
 )
 from roocontext.errors import InvalidOption, RecoveryExhausted
@@ -32,7 +35,7 @@ from roocontext.store.aio import AsyncSession
 from roocontext.store.session import Session
 from roocontext.store.sources import Clock, system_clock
 from roocontext.summarisers import is_async, summarised
-from roocontext.tokens import Drift, drift, usage_tokens
+from roocontext.tokens import Drift
 
 RECOVERIES: Final = 3
 """How often in a row a refused request is cut."""
@@ -66,18 +69,22 @@ class _Manager:
         bytes and images of a request. `client` is one of the Anthropic SDK, and writes the
         summaries; without it and without a `summariser` they are extracted, offline.
         """
-        if not isinstance(model, str):
-            raise InvalidOption("A model is named by a string.", name="model")
-        if isinstance(protected_tools, str):
-            raise InvalidOption("Protected tools are a list of names.", name="protected_tools")
+        check_options(
+            model=model,
+            limits=limits,
+            hooks=hooks,
+            clock=clock,
+            protected_tools=protected_tools,
+            drift_ratio=drift_ratio,
+        )
         chosen = policy_of(policy, environ)
         self.settings = Settings(
             model=model,
             policy=chosen,
             counter=counter_of(counter, model, chosen),
             summariser=summariser_of(summariser, client),
-            limit=_positive("limit", limit),
-            output=_positive("output", output),
+            limit=positive("limit", limit),
+            output=positive("output", output),
             limits=limits,
             protected_tools=frozenset(protected_tools),
             hooks=hooks or Hooks(),
@@ -110,17 +117,16 @@ class _Manager:
     ) -> Run:
         settings = self.settings
         desk = (Paper if on_paper else Desk)(
-            chat, settings, frame_of(settings, system, tools), settings.window()
+            _session(chat), settings, frame_of(settings, system, tools), settings.window()
         )
         return Run(desk, aim, trigger, self._ask, cap, quiet=on_paper)
 
     def _previewed(
         self, chat: Any, aim: str, *, system: Any, tools: Sequence[Mapping[str, Any]]
     ) -> Steps:
-        try:
-            wanted = Aim(aim)
-        except ValueError:
-            raise InvalidOption(f"What is previewed is one of {_AIMS}.", name="aim") from None
+        if aim not in _AIMS:
+            raise InvalidOption(f"What is previewed is one of {', '.join(_AIMS)}.", name="aim")
+        wanted = _AIMS[aim]
         trigger = "auto" if wanted is Aim.MANAGE else "manual"
         run = self._run(chat, wanted, system=system, tools=tools, trigger=trigger, on_paper=True)
         outcome: Outcome = yield from run.whole()
@@ -134,10 +140,12 @@ class _Manager:
     def _recovered(
         self, chat: Any, error: BaseException, *, system: Any, tools: Sequence[Mapping[str, Any]]
     ) -> Steps:
+        if not isinstance(error, BaseException):
+            raise InvalidOption("What is recovered from is the provider's error.", name="error")
         refusal = too_long(error)
         if refusal is None:
             raise error
-        head_seq = yield chat.head_seq()
+        head_seq = yield _session(chat).head_seq()
         before, times = self._refused.get(chat.id, (0, 0))
         times = times + 1 if before == head_seq else 1
         frame = frame_of(self.settings, system, tools)
@@ -153,6 +161,8 @@ class _Manager:
         cap = refusal.cap(counted)
         run = self._run(chat, Aim.RECOVER, system=system, tools=tools, trigger="recover", cap=cap)
         outcome: Outcome = yield from run.whole()
+        if outcome.status in (Status.VETOED, Status.CONFLICT):
+            return outcome
         if not outcome.changed:
             raise RecoveryExhausted(
                 f"Nothing of the {counted:,} tokens may be left out. {outcome.reason}".strip(),
@@ -164,13 +174,7 @@ class _Manager:
         return outcome
 
     def _drifted(self, chat: Any) -> Steps:
-        counter = self.settings.counter.name
-        told = []
-        for call in (yield chat.calls()):
-            used = usage_tokens(call.usage)
-            if used is not None and counter in call.estimates:
-                told.append((call.model or "", call.estimates[counter], used.input))
-        return drift(told)
+        return drifted((yield _session(chat).calls()), self.settings.counter.name)
 
 
 class ContextManager(_Manager):
@@ -222,7 +226,7 @@ class ContextManager(_Manager):
     ) -> Outcome:
         """What the same call would do now, and the view it would leave; nothing is written.
 
-        The aim is `manage`, `condense`, `truncate` or `clear`. The summariser is asked, because the
+        The aim is `manage`, `condense`, `truncate` or `prune`. The summariser is asked, because the
         view depends on its answer; no hook is told.
         """
         outcome: Outcome = _drive(self._previewed(chat, aim, system=system, tools=tools))
@@ -334,7 +338,13 @@ class AsyncContextManager(_Manager):
         return outcome
 
 
-_AIMS = "manage, condense, truncate and clear"
+_AIMS: Final = {
+    "manage": Aim.MANAGE,
+    "condense": Aim.CONDENSE,
+    "truncate": Aim.TRUNCATE,
+    "prune": Aim.CLEAR,
+    "clear": Aim.CLEAR,
+}
 
 
 def _drive(steps: Steps) -> Any:
@@ -372,11 +382,10 @@ def _refuse_waiting(settings: Settings) -> None:
         raise InvalidOption(
             "An asynchronous summariser needs AsyncContextManager.", name="summariser"
         )
-    if settings.hooks.asynchronous():
-        raise InvalidOption("Asynchronous hooks need AsyncContextManager.", name="hooks")
+    settings.hooks.refuse_waiting()
 
 
-def _positive(name: str, value: int | None) -> int | None:
-    if value is not None and (type(value) is not int or value < 1):
-        raise InvalidOption(f"{name} is a positive number of tokens.", name=name)
-    return value
+def _session(chat: Any) -> Any:
+    if not isinstance(chat, Session | AsyncSession):
+        raise InvalidOption("What is managed is a session.", name="chat")
+    return chat

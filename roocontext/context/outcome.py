@@ -1,7 +1,7 @@
 """What a run of the manager did, with its numbers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -54,7 +54,8 @@ class Outcome:
 
     Tokens are those of the whole request, system prompt and tools included, before and after, by
     one counter. `hidden` counts messages and `cleared` tool outputs. `reason` says why nothing was
-    done or what failed. `view` is what the model would see, in a preview only.
+    done or what failed. `excess` is by how much a limit is exceeded now: tokens, bytes or images.
+    `view` is what the model would see, in a preview only.
     """
 
     status: Status
@@ -66,6 +67,7 @@ class Outcome:
     window_source: str
     tokens_before: int
     tokens_after: int
+    excess: Mapping[str, int] = field(default_factory=dict)
     detail: str = ""
     reason: str = ""
     steps: tuple[Step, ...] = ()
@@ -81,8 +83,8 @@ class Outcome:
 
     @property
     def fits(self) -> bool:
-        """Whether the request is within the model's context now."""
-        return self.tokens_after <= self.window
+        """Whether the request is within the model's context, and the bytes and images, now."""
+        return not self.excess
 
     @property
     def hidden(self) -> int:
@@ -129,6 +131,7 @@ class Outcome:
             "window_source": self.window_source,
             "tokens_before": self.tokens_before,
             "tokens_after": self.tokens_after,
+            "excess": dict(self.excess),
             "bytes_before": self.bytes_before,
             "bytes_after": self.bytes_after,
             "hidden": self.hidden,

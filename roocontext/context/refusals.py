@@ -14,16 +14,25 @@ _NUMBERS: Final = tuple(
     for pattern in (
         r"too long: (?P<sent>\d+) tokens > (?P<limit>\d+)",
         r"maximum context length is (?P<limit>\d+) tokens\D+(?P<sent>\d+) tokens",
+        r"maximum prompt length is (?P<limit>\d+)\D+(?P<sent>\d+) tokens",
         r"input token count \(?(?P<sent>\d+)\)?\D+number of tokens allowed \(?(?P<limit>\d+)",
+        r"prompt token count of (?P<sent>\d+) exceeds the limit of (?P<limit>\d+)",
         r"exceed context limit: (?P<sent>\d+) \+ \d+ > (?P<limit>\d+)",
     )
 )
 _PHRASES: Final = re.compile(
     r"prompt is too long|context.length.exceeded|maximum context length|context limit"
-    r"|context window|context size|too many tokens|input token count|request.too.large"
-    r"|exceeds the maximum (?:size|number of tokens)|input is too long|reduce the length",
+    r"|context window|context size|context length|too many tokens|input token count"
+    r"|request.too.large|input is too long|reduce the length|maximum prompt length"
+    r"|prompt.tokens.exceeded|prompt token count|model token limit|prompt exceeds max"
+    r"|range of input length|inputs. tokens \+|too many images|at most \d+ images"
+    r"|exceeds the maximum (?:size|number of tokens)",
     re.IGNORECASE,
 )
+_RATE: Final = re.compile(r"per min|per day|rate.limit|\bTPM\b", re.IGNORECASE)
+"""Such a refusal goes away by waiting, however long the request is called."""
+
+ENTITY_TOO_LARGE: Final = 413
 
 
 class TooLong(NamedTuple):
@@ -41,9 +50,18 @@ class TooLong(NamedTuple):
 
 
 def too_long(error: BaseException) -> TooLong | None:
-    """Read a provider's refusal; None when it is about something else."""
+    """Read a provider's refusal, or one that an error was raised from; else None."""
+    found = _read(error)
+    inside = getattr(error, "exceptions", (error.__cause__,) if error.__cause__ else ())
+    return found or next(filter(None, map(too_long, inside)), None)
+
+
+def _read(error: BaseException) -> TooLong | None:
     text = f"{error} {getattr(error, 'body', '')} {getattr(error, 'code', '')}".replace(",", "")
+    if _RATE.search(text):
+        return None
     for pattern in _NUMBERS:
         if found := pattern.search(text):
             return TooLong(int(found["sent"]), int(found["limit"]))
-    return TooLong() if _PHRASES.search(text) else None
+    is_entity = getattr(error, "status_code", None) == ENTITY_TOO_LARGE
+    return TooLong() if is_entity or _PHRASES.search(text) else None

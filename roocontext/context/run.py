@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from roocontext.context import paper
 from roocontext.context.desk import Desk, Steps
+from roocontext.context.drift import watched
 from roocontext.context.guard import NOTE, Guard
 from roocontext.context.hooks import (
     AfterCompact,
@@ -21,29 +22,29 @@ from roocontext.context.hooks import (
     BeforeCompact,
     BudgetPassed,
     CompactionFailed,
-    Drifted,
     Event,
     Heard,
 )
 from roocontext.context.outcome import Outcome, Status, Step
+from roocontext.context.record import facts_of, reason_of, refusal_of, told
 from roocontext.context.settings import Settings
 from roocontext.errors import (
     InvalidPlan,
     RooContextError,
     StoreReadOnly,
-    SystemPromptTooLarge,
-    TurnTooLarge,
     VersionConflict,
 )
+from roocontext.log.budget import Size
+from roocontext.log.encoding import encode
 from roocontext.log.plan import Action, Plan
 from roocontext.log.spans import within
 from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.policies.decision import Ask, Decision, Nothing, Ready, TooLarge
-from roocontext.policies.default import Default
+from roocontext.policies.default import Default, irreducible
 from roocontext.policies.groups import size_of, turns
 from roocontext.policies.situation import Aim, Load, Situation
+from roocontext.policies.window import too_large
 from roocontext.store.count import Call
-from roocontext.tokens import Drift, usage_tokens
 
 _log = logging.getLogger(__name__)
 
@@ -97,31 +98,39 @@ class Run:
 
     def foreseen(self) -> Steps:
         """Whether a run would look for something to do."""
-        load: Load = yield from self.desk.load((yield from self.desk.newest_call()))
-        if not self.settings.policy.due(load):
-            return False
-        guard = Guard.of((yield self.desk.chat.notes(NOTE)))
-        return not guard.holds(load.size.tokens, load.window)
+        return self._due((yield from self._load((yield from self.desk.calls()))))
 
     def whole(self) -> Steps:
         """The whole run: an Outcome, or a BudgetExceeded."""
         yield from self._fire(BeforeCheck(self.desk.chat.id, self.trigger))
-        call: Call | None = yield from self.desk.newest_call()
-        load: Load = yield from self.desk.load(call)
-        yield from self._watch_drift(call)
+        calls: list[Call] = yield from self.desk.calls()
+        load = yield from self._load(calls)
+        if not self.quiet:
+            for event in (yield from watched(self.desk, calls)):
+                yield from self._fire(event)
         yield from self._refuse_system(load)
-        automatic = self.aim is Aim.MANAGE
-        if automatic and not self.settings.policy.due(load):
-            return self._outcome(load, Ended(Status.NOOP, reason="Nothing is due."))
-        self.guard = Guard.of((yield self.desk.chat.notes(NOTE)))
-        if automatic and self.guard.holds(load.size.tokens, load.window):
-            return self._outcome(load, Ended(Status.NOOP, reason="The last run did not help."))
+        if self.aim is Aim.MANAGE and not self._due(load):
+            reason = "The last run did not help." if self.guard.holds(load) else "Nothing is due."
+            return self._outcome(load, load.size, Ended(Status.NOOP, reason=reason))
         return (yield from self._compact(load))
+
+    def _load(self, calls: list[Call]) -> Steps:
+        """The totals, and what the notes say of earlier runs."""
+        self.guard = Guard.of((yield self.desk.chat.notes(NOTE)))
+        load: Load = yield from self.desk.load(calls[-1] if calls else None)
+        return replace(load, failures=self.guard.failures)
+
+    def _due(self, load: Load) -> bool:
+        """Whether to look for something: the policy says so, or the request is too large."""
+        return load.is_over or (self.settings.policy.due(load) and not self.guard.holds(load))
 
     def _compact(self, load: Load) -> Steps:
         """Decide and act until nothing more is due, at most a few times."""
         ended = Ended(Status.NOOP)
         situation = yield from self._situation(load)
+        refusal = self._hopeless_from_the_start(situation)
+        if refusal is not None:
+            yield from self._refuse(refusal)
         for _ in range(ATTEMPTS):
             ended = yield from self._attempt(situation)
             if not ended.changed and ended.status is not Status.FAILED:
@@ -131,7 +140,7 @@ class Run:
                 break
         if ended.status not in (Status.VETOED, Status.CONFLICT):
             yield from self._refuse_rest(situation)
-        return self._outcome(load, ended)
+        return self._outcome(load, situation.size, ended)
 
     def _situation(self, load: Load) -> Steps:
         now = replace(load, failures=self.guard.failures)
@@ -140,7 +149,7 @@ class Run:
         situation: Situation = yield from self.desk.situation(
             now, aim=self.aim, trigger=self.trigger, cap=self.cap
         )
-        if self.failed or (self.steps and self._must_fit and _over(situation)):
+        if self.failed or (self.steps and self._must_fit and situation.load.is_over):
             return replace(situation, aim=Aim.TRUNCATE)  # what is left is to cut
         return situation
 
@@ -152,9 +161,10 @@ class Run:
     def _more(self, situation: Situation, ended: Ended) -> bool:
         """Whether another attempt is wanted after one that changed something, or failed."""
         if self.cap is not None:
-            return ended.changed and situation.size.tokens > self.cap
+            failed = ended.status is Status.FAILED
+            return (ended.changed or failed) and situation.size.tokens > self.cap
         if self.failed:
-            return (ended.changed or self._must_fit) and _over(situation)
+            return (ended.changed or self._must_fit) and situation.load.is_over
         return self._must_fit and self.settings.policy.due(situation.load)
 
     def _attempt(self, situation: Situation) -> Steps:
@@ -162,6 +172,9 @@ class Run:
         match decision:
             case Nothing():
                 return Ended(Status.NOOP, decision.status, decision.reason)
+            case TooLarge() if self.cap is not None:  # it may still be within the window
+                reason = f"{decision.needed:,} {decision.unit} have to stay."
+                return Ended(Status.NOOP, reason=reason)
             case TooLarge():
                 yield from self._refuse(decision)
             case Ready():
@@ -172,16 +185,27 @@ class Run:
     def _decide(self, situation: Situation) -> Decision:
         recovered = self.cap is not None and bool(self.steps)
         decision = (FALLBACK if recovered else self.settings.policy).decide(situation)
-        if isinstance(decision, Nothing) and situation.aim in (Aim.TRUNCATE, Aim.RECOVER):
+        no_way = isinstance(decision, Nothing) and situation.aim is Aim.TRUNCATE
+        if no_way or (isinstance(decision, Nothing | TooLarge) and situation.aim is Aim.RECOVER):
             return FALLBACK.decide(situation)
         return decision
 
     def _refusal(self, situation: Situation, plan: Plan) -> TooLarge | None:
         """Why this plan would only lead to where nothing helps; None if it does not."""
-        if not (self._must_fit and _over(situation)):
+        if not (self._must_fit and situation.load.is_over):
             return None
         after = paper.after(situation, plan, last_seq=situation.head_seq)
-        return self._hopeless(after) if _over(after) else None
+        return self._hopeless(after) if after.load.is_over else None
+
+    def _hopeless_from_the_start(self, situation: Situation) -> TooLarge | None:
+        """Why no plan of any kind would help, before anything is asked or hidden."""
+        if self.aim is not Aim.MANAGE or not situation.load.is_over:
+            return None
+        refusal = irreducible(situation)
+        if refusal is None:
+            return None
+        decision = self.settings.policy.decide(situation)
+        return decision if isinstance(decision, TooLarge) else refusal
 
     def _hopeless(self, situation: Situation) -> TooLarge | None:
         """Why no more cutting would get the request within its limits; None if it would."""
@@ -200,7 +224,7 @@ class Run:
         try:
             return (yield from self._commit(ready, heard))
         except InvalidPlan as error:
-            return (yield from self._fail(error, ready.status, latch=False))
+            return (yield from self._fail(error.fact, ready.status, latch=True))
 
     def _condense(self, situation: Situation, ask: Ask) -> Steps:
         """Ask for a summary, and carry out what is made of it."""
@@ -214,7 +238,7 @@ class Run:
             try:
                 return (yield from self._commit(answer.ready, heard, answer.summary))
             except InvalidPlan as error:
-                answer = yield from self._fail(error, latch=False)
+                answer = yield from self._fail(error.fact, latch=True)
         if ask.otherwise is None:
             return answer
         cut = yield from self._cut(situation, ask.otherwise)
@@ -224,23 +248,31 @@ class Run:
         """What the summariser said and what is made of it; or how it failed."""
         try:
             summary: Summary = yield self.ask(ask.request)
+            encode(facts_of(summary), "summary")  # what could not be recorded is no answer
             self._count(summary.calls, summary.cost)
             composed = ask.compose(summary)
         except GeneratorExit:
             raise
         except Exception as error:  # noqa: BLE001 - a summariser may raise anything
-            self._count(getattr(error, "calls", 0), getattr(error, "cost", None))
-            return (yield from self._fail(error, latch=True))
+            spent = getattr(error, "calls", 0), getattr(error, "cost", None)
+            self._count(*spent)
+            return (yield from self._fail(reason_of(error), latch=True, spent=spent))
         except BaseException as error:
-            yield from self._fail(error, latch=False)
+            with suppress(RooContextError):  # nothing may stand in the way of a cancellation
+                yield from self._fail(type(error).__name__, latch=False)
             raise
         if isinstance(composed, Ready):
             return _Composed(composed, summary)
-        return (yield from self._fail(composed.reason, composed.status, latch=composed.latch))
+        spent = summary.calls, summary.cost
+        return (
+            yield from self._fail(
+                composed.reason, composed.status, latch=composed.latch, spent=spent
+            )
+        )
 
     def _commit(self, ready: Ready, heard: Heard, summary: Summary | None = None) -> Steps:
         """Commit against the version that was planned on; appends alone in between do no harm."""
-        record = {**ready.plan.record, "status": ready.status, **_told(summary, heard)}
+        record = {**ready.plan.record, "status": ready.status, **told(summary, heard)}
         plan = replace(ready.plan, record=record)
         try:
             committed = yield from self.desk.commit(plan)
@@ -264,15 +296,23 @@ class Run:
             self.guard = guard
             yield from self.desk.note({"event": "committed", **guard.facts()})
 
-    def _fail(self, why: str | BaseException, status: str = "failed", *, latch: bool) -> Steps:
+    def _fail(
+        self,
+        reason: str,
+        status: str = "failed",
+        *,
+        latch: bool,
+        spent: tuple[int, float | None] = (0, None),
+    ) -> Steps:
         """One note of a failure; nothing else changed."""
         self.failed = True
         self.guard = self.guard.failed(counts=latch and self.trigger == "auto")
-        reason = why if isinstance(why, str) else _reason(why)
-        policy = self.settings.policy.name
+        policy, calls, cost = self.settings.policy.name, *spent
         facts = {"policy": policy, "trigger": self.trigger, "status": status, "reason": reason}
-        yield from self.desk.note({"event": "failed", **facts, **self.guard.facts()})
-        _log.warning("A condensation of session %s failed: %s", self.desk.chat.id, reason)
+        paid = {"calls": calls, "cost": cost} if calls else {}
+        yield from self.desk.note({"event": "failed", **facts, **paid, **self.guard.facts()})
+        if not self.quiet:
+            _log.warning("A condensation of session %s failed: %s", self.desk.chat.id, reason)
         failures, now = self.guard.failures, self.settings.clock()
         yield from self._fire(
             CompactionFailed(self.desk.chat.id, self.trigger, policy, reason, failures, now)
@@ -287,31 +327,25 @@ class Run:
     # What cannot be helped
 
     def _refuse_system(self, load: Load) -> Steps:
-        needed = self.desk.frame.overhead.tokens
-        if needed > load.window:
-            yield from self._refuse(TooLarge("system", needed, load.window))
+        refusal = too_large("system", self.desk.frame.overhead, load.most)
+        if refusal is not None:
+            yield from self._refuse(refusal)
 
     def _refuse_rest(self, situation: Situation) -> Steps:
         """Say in numbers what the policy could not help: all that is left, or the newest turn."""
-        if not _over(situation):
+        if self.aim is not Aim.MANAGE or not situation.load.is_over:
             return
         if self._must_fit:
             if refusal := self._hopeless(situation):
                 yield from self._refuse(refusal)
-        elif self.settings.policy.compat:
+        else:
             newest = size_of(turns(situation)[-1].rows).plus(situation.overhead)
             if newest.tokens > situation.window:
                 yield from self._refuse(TooLarge("turn", newest.tokens, situation.window))
 
     def _refuse(self, large: TooLarge) -> Steps:
         """Raise the error, and leave one note of it."""
-        kind = SystemPromptTooLarge if large.part == "system" else TurnTooLarge
-        error = kind(
-            f"{large.needed:,} {large.unit} are needed, and {large.limit:,} are the limit.",
-            needed=large.needed,
-            limit=large.limit,
-            unit=large.unit,
-        )
+        error = refusal_of(large)
         facts = {"part": large.part, "needed": large.needed, "limit": large.limit}
         notes = yield self.desk.chat.notes(NOTE)
         content = {"event": "refused", **facts, "unit": large.unit, **Guard.of(notes).facts()}
@@ -344,27 +378,7 @@ class Run:
         )
         return self._fire(event)
 
-    def _watch_drift(self, call: Call | None) -> Steps:
-        """Keep what the newest call was estimated at, once, and tell when it was far off."""
-        counter = self.settings.counter
-        used = usage_tokens(call.usage) if call else None
-        if call is None or used is None or self.quiet or counter.name in call.estimates:
-            return
-        seen = yield self.desk.chat.tokens(counter, as_of=call.seq - 1)
-        estimated = seen + self.desk.frame.overhead.tokens
-        yield self.desk.chat.keep_estimate(call.seq, counter, estimated)
-        if Drift(1, estimated, used.input).exceeds(self.settings.drift_ratio):
-            _log.warning(
-                "Entry %d of session %s: %s estimated %d tokens, and %s reported %d.",
-                *(call.seq, self.desk.chat.id, counter.name),
-                *(estimated, call.model, used.input),
-            )
-            event = Drifted(
-                *(self.desk.chat.id, call.seq, call.model, counter.name, estimated, used.input)
-            )
-            yield from self._fire(event)
-
-    def _outcome(self, load: Load, ended: Ended) -> Outcome:
+    def _outcome(self, load: Load, size: Size, ended: Ended) -> Outcome:
         counts = [step.plan.counts for step in self.steps if step.plan.counts]
         last = self.steps[-1] if self.steps else None
         return Outcome(
@@ -379,35 +393,8 @@ class Run:
             window_source=self.desk.window.source,
             tokens_before=counts[0].before if counts else load.size.tokens,
             tokens_after=counts[-1].after if counts else load.size.tokens,
+            excess=load.most.exceeded_by(size),
             steps=tuple(self.steps),
             cost=self.cost,
             calls=self.calls,
         )
-
-
-def _over(situation: Situation) -> bool:
-    """Whether the request is over the model's window, or over the bytes or images."""
-    limits = replace(situation.limits, tokens=situation.window)
-    return bool(limits.exceeded_by(situation.size))
-
-
-def _told(summary: Summary | None, heard: Heard) -> dict[str, Any]:
-    """What is kept of the summariser and of the hooks with the entry."""
-    told: dict[str, Any] = {"hooks": heard.told} if heard.told else {}
-    if summary is not None:
-        told["summary"] = {
-            "summariser": summary.summariser,
-            "model": summary.model,
-            "calls": summary.calls,
-            "input_tokens": summary.input_tokens,
-            "output_tokens": summary.output_tokens,
-            "cost": summary.cost,
-            "fallback": summary.fallback,
-            **summary.facts,
-        }
-    return told
-
-
-def _reason(error: BaseException) -> str:
-    """Our own errors tell numbers and ids only; of others, who knows what is in the text."""
-    return str(error) if isinstance(error, RooContextError) else type(error).__name__

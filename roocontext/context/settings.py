@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -19,7 +19,6 @@ from roocontext.summarisers import AnySummariser, as_summariser, summariser_for,
 from roocontext.tokens import Limit, counter_for, limit_for, size_of, switches
 
 LIMITS: Final = {
-    "gemini": "gemini",
     "gemini-upstream": "gemini",
     "sliding-window-upstream": "multi_llm_chat",
 }
@@ -35,13 +34,57 @@ COUNTERS: Final = {
 """The policies that count as the program they imitate does."""
 
 
+_POLICY: Final = ("name", "compat", "due", "decide")
+_COUNTER: Final = ("name", "exact", "count")
+
 SWITCHED: Final = ("opencode", "opencode-upstream")
 """The policies that OpenCode's environment variables switch off."""
+
+
+def check_options(
+    *,
+    model: Any,
+    limits: Any,
+    hooks: Any,
+    clock: Any,
+    protected_tools: Any,
+    drift_ratio: Any,
+) -> None:
+    """Refuse what would only fail much later."""
+    is_number = isinstance(drift_ratio, int | float) and drift_ratio >= 1
+    rules = (
+        ("model", isinstance(model, str), "a name"),
+        ("limits", isinstance(limits, Budget), "a Budget"),
+        ("hooks", hooks is None or isinstance(hooks, Hooks), "Hooks"),
+        ("clock", callable(clock), "a function without arguments"),
+        ("protected_tools", _are_names(protected_tools), "a list of names"),
+        ("drift_ratio", is_number, "a number, at least 1"),
+    )
+    for name, is_right, what in rules:
+        if not is_right:
+            raise InvalidOption(f"{name} is {what}.", name=name)
+    for name in ("tokens", "bytes", "images"):
+        positive(name, getattr(limits, name))
+
+
+def positive(name: str, value: Any) -> int | None:
+    """A limit, or None for none."""
+    if value is not None and (type(value) is not int or value < 1):
+        raise InvalidOption(f"{name} is a positive whole number.", name=name)
+    limit: int | None = value
+    return limit
+
+
+def _are_names(names: Any) -> bool:
+    is_list = isinstance(names, Collection) and not isinstance(names, str)
+    return is_list and all(isinstance(name, str) for name in names)
 
 
 def policy_of(policy: str | Policy, environ: Mapping[str, str]) -> Policy:
     """The policy itself, or the one of this name as the environment switches it."""
     if not isinstance(policy, str):
+        if isinstance(policy, type) or not all(hasattr(policy, part) for part in _POLICY):
+            raise InvalidOption(f"A policy has {', '.join(_POLICY)}.", name="policy")
         return policy
     return policy_for(policy, **(switches(environ)._asdict() if policy in SWITCHED else {}))
 
@@ -50,6 +93,8 @@ def counter_of(counter: str | Counter | None, model: str, policy: Policy) -> Cou
     """The counter itself, the one of this name, or the one of the policy's program or the model."""
     if counter is None or isinstance(counter, str):
         return counter_for(model, name=counter or COUNTERS.get(policy.name))
+    if isinstance(counter, type) or not all(hasattr(counter, part) for part in _COUNTER):
+        raise InvalidOption(f"A counter has {', '.join(_COUNTER)}.", name="counter")
     return counter
 
 
@@ -94,7 +139,11 @@ class Settings:
         """The limits of the model, asked for anew at each run."""
         profile = LIMITS.get(self.policy.name, "default")
         found = limit_for(self.model, override=self.limit, profile=profile, environ=self.environ)
-        return found if self.output is None else found._replace(output=self.output)
+        if self.output is not None:
+            found = found._replace(output=self.output)
+        if self.limits.tokens is not None and self.limits.tokens < found.context:
+            found = found._replace(context=self.limits.tokens, source="limits")
+        return found
 
 
 @dataclass(frozen=True, slots=True)

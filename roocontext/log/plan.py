@@ -56,8 +56,8 @@ class Plan:
 
     `hides` are ascending ranges of seq, each standing for the live messages in it. Of the `rows`
     one is the summary or marker: the first, but for `lead` companions before it. `record` is kept
-    with the entry as it is. A `compat` plan imitates a real program, its defects included, and is
-    checked less.
+    with the entry as it is. `seen` is the last entry, notes included, that the planner knew of. A
+    `compat` plan imitates a real program, its defects included, and is checked less.
     """
 
     head_seq: int
@@ -73,6 +73,7 @@ class Plan:
     policy: str = "manual"
     trigger: str = "manual"
     session_id: str | None = None
+    seen: int | None = None
     record: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -137,6 +138,7 @@ class Plan:
             placeholder=placeholder,
             counts=Counts(counter.name, before, before - saved, counter.exact),
             session_id=view.session_id,
+            seen=view.seq,
             **options,
         )
 
@@ -166,6 +168,7 @@ class Plan:
             rows=rows,
             counts=Counts(counter.name, before, after, counter.exact),
             session_id=view.session_id,
+            seen=view.seq,
             **options,
         )
 
@@ -187,7 +190,7 @@ def check_rows(plan: Plan) -> None:
 def check_shape(plan: Plan) -> None:
     """Refuse a plan that contradicts itself, whatever the session."""
     pairs = (*_pairs(plan.hides), *_pairs(plan.clears))
-    numbers = (plan.head_seq, *(number for pair in pairs for number in pair))
+    numbers = (plan.head_seq, plan.seen or 0, *(number for pair in pairs for number in pair))
     if any(type(number) is not int or not 0 <= number <= MAX_INTEGER for number in numbers):
         raise InvalidPlan("A seq or block is not a whole number of 64 bits.")
     if not (isinstance(plan.policy, str) and isinstance(plan.trigger, str)):

@@ -87,6 +87,7 @@ def hiding(
         policy=policy,
         trigger=situation.trigger,
         session_id=situation.session_id,
+        seen=situation.seen,
         record={**_sizes(situation, after), **(record or {})},
     )
 
@@ -116,6 +117,7 @@ def clearing(
         policy=policy,
         trigger=situation.trigger,
         session_id=situation.session_id,
+        seen=situation.seen,
         record={**_sizes(situation, after), **(record or {})},
     )
 

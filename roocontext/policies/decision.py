@@ -16,10 +16,14 @@ from roocontext.policies.situation import Load, Situation
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
-    """There is nothing to do, and why. `status` is the policy's own name for it."""
+    """There is nothing to do, and why. `status` is the policy's own name for it.
+
+    When it is `final`, nobody else is to cut either, however large the request is.
+    """
 
     reason: str
     status: str = "noop"
+    final: bool = False
 
 
 @dataclass(frozen=True, slots=True)

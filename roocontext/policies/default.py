@@ -12,6 +12,7 @@ from functools import cached_property
 from math import ceil
 from typing import ClassVar, Final
 
+from roocontext.errors import InvalidOption
 from roocontext.log.budget import Budget, Size
 from roocontext.log.entries import Kind, NewMessage
 from roocontext.log.plan import CLEARED, TRUNCATED, Action, Plan
@@ -61,6 +62,12 @@ class Default:
     marker: str = TRUNCATED
     style: str = "default"
 
+    def __post_init__(self) -> None:
+        for name in ("threshold", "relief", "target", "keep", "summary"):
+            share = getattr(self, name)
+            if not isinstance(share, int | float) or not 0 < share <= 1:
+                raise InvalidOption(f"{name} is a share: above 0, at most 1.", name=name)
+
     def due(self, load: Load) -> bool:
         """Whether the request is above the threshold, by our count or by the provider's."""
         return bool(self.level(load, self.threshold).exceeded_by(load.size))
@@ -78,9 +85,9 @@ class Default:
         if reserve is None:
             reserve = min(load.output or RESERVED, self.most_reserved, load.window // 4)
         room = max(1, load.window - reserve)
-        counted = load.size.tokens
-        if load.reported is not None and load.reported.total > counted > 0:
-            room = max(1, room * counted // load.reported.total)
+        counted, reported = load.size.tokens, load.reported.total if load.reported else 0
+        if load.window >= reported > counted > 0:  # what was answered was not over the window
+            room = max(1, room * counted // reported)
         return room
 
     def level(self, load: Load, share: float, cap: int | None = None) -> Budget:
@@ -94,6 +101,11 @@ class Default:
             None if bytes_ is None else int(bytes_ * share),
             None if images is None else ceil(images * share),
         )
+
+
+def irreducible(situation: Situation) -> TooLarge | None:
+    """The numbers of what no plan can take away, if they are over the limits."""
+    return _Work(Default(), Layout(situation)).refusal()
 
 
 @dataclass(frozen=True)
@@ -110,7 +122,7 @@ class _Work:
 
     def decision(self) -> Decision:
         """Whatever reaches the situation's aim, or why nothing does."""
-        refusal = too_large("turn", self._least(), self._limits)
+        refusal = self.refusal()
         if refusal is not None:
             return refusal
         match self.situation.aim:
@@ -121,6 +133,15 @@ class _Work:
             case Aim.TRUNCATE:
                 return self._cut() or Nothing("Nothing may be left out.")
         return self._relieve()
+
+    def refusal(self) -> TooLarge | None:
+        """The numbers of what no plan can take away, if they are over the limits.
+
+        They are told with what a plan itself needs: a window of that many would do.
+        """
+        if not self._limits.exceeded_by(self._least()):
+            return None
+        return too_large("turn", self._least(summaries=True), self._limits)
 
     def _relieve(self) -> Decision:
         """The gentlest thing that helps."""
@@ -146,7 +167,7 @@ class _Work:
     @cached_property
     def _limits(self) -> Budget:
         """What the request must keep, whatever the policy would like."""
-        return replace(self.situation.limits, tokens=self.situation.window)
+        return self._load.most
 
     # Clearing
 
@@ -190,7 +211,7 @@ class _Work:
         tired = situation.failures >= policy.patience and situation.trigger != "manual"
         old = self._old()
         news = [row for row in old if row.message.kind is Kind.MESSAGE]
-        alone = () if news or not self._limits.exceeded_by(situation.size) else old
+        alone = () if news or not self._goal(1.0).exceeded_by(situation.size) else old
         size = size_of(old)
         share = self._goal(policy.summary).tokens or 0
         longest = min(share, policy.longest, size.tokens // 2)

@@ -34,7 +34,11 @@ def summary_request(
     """
     news = [row for row in old if row.message.kind is Kind.MESSAGE]
     size = size_of(old)
-    longest = size.tokens - measured(situation, beside).tokens - 1
+    stands = measured(situation, beside).tokens
+    longest = size.tokens - stands - 1
+    room = situation.window - (situation.size.tokens - size.tokens) - stands
+    if 0 < room < longest:
+        longest = room
     if not news or longest < 1:
         return None
     return SummaryRequest(

@@ -17,6 +17,7 @@ from roocontext.log.entries import Kind
 from roocontext.log.pairs import Pair, Reading, pairs
 from roocontext.policies.situation import Seen, Situation
 
+_SYSTEM: Final = ("system", "developer")
 _THINKING: Final = ("thinking", "redacted_thinking")
 
 
@@ -94,10 +95,12 @@ class Layout:
         """The seqs that no plan may hide, each with its whole group.
 
         They are the pins, the question that the newest turn began with, a call at the very end that
-        waits for its result and, unless a new summary takes their place, the living summaries.
+        waits for its result, rows of the system and, unless a new one takes their place, the
+        living summaries.
         """
         cores = {*self.situation.pins, *self.waiting}
         cores |= {turn.question.seq for turn in self.turns[-1:] if turn.question}
+        cores |= {row.seq for row in self.situation.visible if row.message.role in _SYSTEM}
         if summaries:
             cores |= {row.seq for row in self.summaries}
         return bound(self.groups, cores)
@@ -114,7 +117,8 @@ class Layout:
     def _asks(self, index: int, row: Seen) -> bool:
         """Whether the user says something of his own here."""
         role, blocks = self._readings[index]
-        return row.message.kind is Kind.MESSAGE and role == "user" and not _only_results(blocks)
+        own = row.message.kind is Kind.MESSAGE and row.message.role not in _SYSTEM
+        return own and role == "user" and not _only_results(blocks)
 
     def _bonds(self) -> Iterator[tuple[int, int]]:
         """Which two rows must not be parted."""

@@ -6,7 +6,7 @@ fit, and then between its tool calls: the question that it began with and the en
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Final
 
@@ -84,7 +84,7 @@ class Hybrid:
         if refusal is not None:
             return refusal
         work = _Work(self, situation, budget)
-        latched = situation.failures >= self.patience and situation.trigger == "auto"
+        latched = situation.failures >= self.patience and situation.trigger != "manual"
         if latched or situation.aim is Aim.TRUNCATE:
             return work.marking()
         return work.condensation()
@@ -147,7 +147,7 @@ class _Work:
             parts = without(whole, replaced)
             spent = narrowest(self.situation, parts, stays).plus(new)
             if not self.limit.exceeded_by(spent):
-                return leaving(parts, stays, spent, self._goal)
+                return leaving(parts, stays, spent, self._worthwhile(new))
         return None
 
     def _refusal(self, stays: frozenset[int], replaced: frozenset[int]) -> TooLarge | Nothing:
@@ -244,6 +244,11 @@ class _Work:
     @cached_property
     def _goal(self) -> Budget:
         return Budget(*map(self._scaled, (self._base, self.limit.bytes, self.limit.images)))
+
+    def _worthwhile(self, new: Size) -> Budget:
+        """The goal; over the images alone, enough must leave to be worth what takes its place."""
+        most = self.situation.size.tokens + new.tokens - 2 * self._marker.tokens
+        return replace(self._goal, tokens=min(self._goal.tokens or 0, most))
 
     def _scaled(self, limit: int | None) -> int | None:
         return None if limit is None else int(limit * self.policy.target)

@@ -46,6 +46,7 @@ EMPTY: Final = "empty_summary"
 INFLATED: Final = "inflated_summary"
 
 NOTHING_OLD: Final = Nothing("There is nothing that a summary could take the place of.")
+SWITCHED_OFF: Final = Nothing("Compaction is switched off.", final=True)
 NOTHING_DUE: Final = Nothing("No compaction is due or allowed, and too little could be cleared.")
 
 
@@ -73,7 +74,7 @@ class _Program(ABC):
             case Aim.TRUNCATE:
                 return Nothing("OpenCode leaves nothing out without a summary.")
             case Aim.RECOVER if not self.autocompact:
-                return Nothing("Compaction is switched off.")
+                return SWITCHED_OFF
         return self._compaction(situation) or NOTHING_OLD
 
     @abstractmethod
@@ -145,7 +146,7 @@ class OpenCode(_Program):
 
     def _managed(self, situation: Situation) -> Decision:
         if not self._overflows(situation.load):
-            return self._pruned(situation) or NOTHING_DUE
+            return self._pruned(situation) or self._unhelped()
         asked = None if situation.failures else self._compaction(situation)
         return asked or self._instead(situation)
 
@@ -186,6 +187,10 @@ class OpenCode(_Program):
     def _instead(self, situation: Situation) -> Decision:
         """What helps without a summary: clearing, and if the window is passed, leaving out."""
         return self._pruned(situation) or cut(situation, "No summary can be asked for.")
+
+    def _unhelped(self) -> Nothing:
+        """Whoever switches compaction off wants none at the window either."""
+        return NOTHING_DUE if self.autocompact else SWITCHED_OFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

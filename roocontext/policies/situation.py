@@ -1,7 +1,7 @@
 """What a policy is told: the live messages with their sizes and tags, and the limits."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
@@ -71,19 +71,30 @@ class Load:
     failures: int = 0
     model: str = ""
 
+    @property
+    def most(self) -> Budget:
+        """What a request must keep: the model's window, and the bytes and images."""
+        return replace(self.limits, tokens=self.window)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the request is over any of these, by our count."""
+        return bool(self.most.exceeded_by(self.size))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
     """All that a policy may know.
 
-    `rows` are in view order. Only a compat policy is given rows that are hidden. `window` and
-    `output` are what the model holds and may answer, `limits` the bytes and images that a request
-    may have. `cap` is what a recovery must get under. `failures` is how many condensations of
-    this session have failed in a row.
+    `seen` is the last entry, notes included. `rows` are in view order. Only a compat policy is
+    given rows that are hidden. `window` and `output` are what the model holds and may answer,
+    `limits` the bytes and images that a request may have. `cap` is what a recovery must get under.
+    `failures` is how many condensations of this session have failed in a row.
     """
 
     session_id: str
     head_seq: int
+    seen: int | None = None
     rows: tuple[Seen, ...]
     window: int
     measure: Measure

@@ -26,7 +26,7 @@ def marker(situation: Situation) -> NewMessage:
 
 def budget_of(load: Load, limit: int | None, reserve: int, cap: int | None = None) -> Budget:
     """The most that a request may cost: `limit` or the model's window, less what is reserved."""
-    tokens = max((load.window if limit is None else limit) - reserve, 0)
+    tokens = max(min(load.window, load.window if limit is None else limit) - reserve, 0)
     others = [other for other in (load.limits.tokens, cap) if other is not None]
     return Budget(min([tokens, *others]), load.limits.bytes, load.limits.images)
 

@@ -372,9 +372,9 @@ class AsyncSession:
         """See Session.calls."""
         return await self._run(self._session.calls, last=last)
 
-    async def keep_estimate(self, seq: int, counter: Counter, estimate: int) -> None:
+    async def keep_estimate(self, seq: int, counter: Counter, estimate: int) -> bool:
         """See Session.keep_estimate."""
-        await self._run(self._session.keep_estimate, seq, counter, estimate)
+        return await self._run(self._session.keep_estimate, seq, counter, estimate)
 
     async def head(self) -> Head:
         """See Session.head."""

@@ -26,7 +26,7 @@ from roocontext.log.spans import OPEN_END, Span, clearings_of, live_ranges, span
 from roocontext.store.append import Standing, lock, read_head, refuse_taken
 from roocontext.store.caches import read_present_and, write_controls
 from roocontext.store.database import Transaction
-from roocontext.store.notes import pins_query, to_pins
+from roocontext.store.notes import pins_query, redactions_query, to_pins, to_redacted
 from roocontext.store.schema import entries
 from roocontext.store.view import (
     IS_MESSAGE,
@@ -130,8 +130,9 @@ class _State:
         self.tx = tx
         self.session_id = session_id
         self.head = head
-        self.controls, self.cached, (pins,) = read_present_and(
-            tx, session_id, head.last_seq, [pins_query(session_id, head.last_seq)]
+        notes = [pins_query(session_id, head.last_seq), redactions_query(session_id, head.last_seq)]
+        self.controls, self.cached, (pins, self.redactions) = read_present_and(
+            tx, session_id, head.last_seq, notes
         )
         live = live_ranges(self.controls, head.last_seq)
         self.pins = {seq for seq in to_pins(pins) if within(live, seq)}
@@ -201,7 +202,17 @@ def _check_hiding(state: _State, plan: Plan) -> int:
     bound = _bound_by_pins(state, partnered=plan.compat)
     messages = {end for end, count in zip(ends, each, strict=True) if count}
     check_hides(plan, state.spans, messages=messages, pinned=bound)
+    _check_not_redacted(state, plan)
     return here
+
+
+def _check_not_redacted(state: _State, plan: Plan) -> None:
+    """A summary made before a redaction may quote what was to go."""
+    if plan.seen is None:
+        return
+    for seq in sorted(to_redacted(state.redactions, after=plan.seen)):
+        if within(plan.hides, seq):
+            raise InvalidPlan(f"Entry {seq} was redacted after the plan was made.", redacted=seq)
 
 
 def _bound_by_pins(state: _State, *, partnered: bool) -> set[int]:

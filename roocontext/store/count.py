@@ -1,7 +1,8 @@
 """Token counts: a cache of what each message costs by each counter, filled when it is asked for.
 
-What is counted and kept is the message as it was written. What a clearing saves is counted anew,
-because it depends on the view.
+What is counted and kept is the message as it was written, and once it is cleared, as it is shown
+then, under a name that says what is cleared. Nothing is counted within a transaction: a counter may
+take its time.
 """
 
 from collections import defaultdict
@@ -9,14 +10,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from hashlib import sha256
+from typing import Any, NamedTuple
 
 from sqlalchemy import and_, bindparam, func, insert, select
 
 from roocontext.errors import StoreReadOnly
 from roocontext.log.counting import Counter, count_message
-from roocontext.log.encoding import check_id, decode
-from roocontext.log.entries import Range
+from roocontext.log.encoding import check_id, decode, encode
+from roocontext.log.entries import Message, Range
 from roocontext.log.spans import spans_of, visible_ranges, within
 from roocontext.store.append import lock, read_head
 from roocontext.store.arguments import check_whole
@@ -55,7 +57,13 @@ _EACH = select(counts.c.seq, counts.c.tokens).where(
     counts.c.counter == bindparam("counter"),
     counts.c.seq.between(bindparam("lo"), bindparam("hi")),
 )
+_AT = select(counts.c.seq, counts.c.tokens).where(
+    counts.c.session_id == bindparam("session_id"),
+    counts.c.counter == bindparam("counter"),
+    counts.c.seq == bindparam("seq"),
+)
 _REQUEST = "request:"
+_CLEARED = "cleared:"
 _CALLS = (
     select(entries.c.seq, entries.c.model, entries.c.usage)
     .where(
@@ -82,7 +90,7 @@ _LASTING = select(entries.c.seq).where(
     entries.c.seq == bindparam("seq"),
     entries.c.salt.is_not(None),
 )
-_KNOWN = select(counts.c.seq).where(
+_KNOWN = select(counts.c.counter, counts.c.seq).where(
     counts.c.session_id == bindparam("session_id"),
     counts.c.counter == bindparam("counter"),
     counts.c.seq == bindparam("seq"),
@@ -108,18 +116,20 @@ class Call:
 def tokens(
     database: Database, session_id: str, counter: Counter, *, as_of: int | datetime | None = None
 ) -> int:
-    """What the view costs; only messages that this counter has not seen are read and counted."""
+    """What the view costs; only what this counter has not seen is read and counted."""
     with database.read() as tx:
         ranges, cleared = _shown(tx, session_id, as_of)
-        known = sum(row[0] for row in tx.each(_SUM, _named(session_id, counter, ranges)))
-        counted = _count_missing(tx, session_id, counter, ranges)
-        saving = [(seq, seq) for seq in cleared]
-        whole = read_messages(tx, session_id, saving, {})
-        shown = read_messages(tx, session_id, saving, cleared)
-    _remember(database, session_id, counter, counted)
-    saved = sum(count_message(counter, message) for message in whole)
-    saved -= sum(count_message(counter, message) for message in shown)
-    return int(known) + sum(counted.values()) - saved
+        named = _named(session_id, counter, ranges)
+        known = int(sum(row[0] for row in tx.each(_SUM, named)))
+        fresh = _fresh(tx, session_id, named)
+        at = [{"session_id": session_id, "counter": counter.name, "seq": seq} for seq in cleared]
+        whole: dict[int, int] = dict(tx.each(_AT, at))
+        bare = _cleared(tx, session_id, counter, cleared)
+    new = _count(counter, fresh)
+    shown = _remembered(database, session_id, counter, new, bare)
+    whole |= new
+    saved = sum(whole[seq] - count for seq, count in shown.items())
+    return known + sum(new.values()) - saved
 
 
 def counts_of(
@@ -130,19 +140,20 @@ def counts_of(
         ranges, cleared = (
             live_ranges_now(tx, session_id) if hidden else _shown(tx, session_id, None)
         )
-        known: dict[int, int] = dict(tx.each(_EACH, _named(session_id, counter, ranges)))
-        counted = _count_missing(tx, session_id, counter, ranges)
-        saving = [(seq, seq) for seq in cleared]
-        shown = read_messages(tx, session_id, saving, cleared)
-    _remember(database, session_id, counter, counted)
-    return {**known, **counted, **{m.seq: count_message(counter, m) for m in shown}}
+        named = _named(session_id, counter, ranges)
+        known: dict[int, int] = dict(tx.each(_EACH, named))
+        fresh = _fresh(tx, session_id, named)
+        bare = _cleared(tx, session_id, counter, cleared)
+    new = _count(counter, fresh)
+    return {**known, **new, **_remembered(database, session_id, counter, new, bare)}
 
 
 def keep_estimate(
     tx: Transaction, session_id: str, counter: Counter, seq: int, estimate: int
-) -> None:
-    """Keep what the request that brought a message was estimated at, by this counter."""
-    _write(tx, session_id, _REQUEST + counter.name, {seq: estimate}, exact=counter.exact)
+) -> bool:
+    """Keep what the request that brought a message was estimated at; whether it is new."""
+    rows = [(_REQUEST + counter.name, seq, estimate)]
+    return _write(tx, session_id, rows, exact=counter.exact)
 
 
 def calls(tx: Transaction, session_id: str, *, last: int | None = None) -> list[Call]:
@@ -177,39 +188,72 @@ def _named(session_id: str, counter: Counter, ranges: Sequence[Range]) -> list[d
     return [{**stretch, "counter": counter.name} for stretch in bounds(session_id, ranges)]
 
 
-def _count_missing(
-    tx: Transaction, session_id: str, counter: Counter, ranges: Sequence[Range]
-) -> dict[int, int]:
-    """Count what no one has counted yet, as it was written."""
-    missing = [row[0] for row in tx.each(_MISSING, _named(session_id, counter, ranges))]
-    fresh = read_messages(tx, session_id, [(seq, seq) for seq in missing], {})
-    counted = {message.seq: count_message(counter, message) for message in fresh}
+def _fresh(tx: Transaction, session_id: str, named: Sequence[Mapping[str, Any]]) -> list[Message]:
+    """The messages that no one has counted yet, as they were written."""
+    missing = [row[0] for row in tx.each(_MISSING, named)]
+    return read_messages(tx, session_id, [(seq, seq) for seq in missing], {})
+
+
+class _Cleared(NamedTuple):
+    """Rows with cleared outputs, by the name that their counts are kept under.
+
+    The name says what is cleared: the same row may be cleared further, or be whole again.
+    """
+
+    names: Mapping[int, str]
+    known: Mapping[int, int]
+    fresh: Sequence[Message]
+
+
+def _cleared(tx: Transaction, session_id: str, counter: Counter, cleared: Cleared) -> _Cleared:
+    """What is known of the rows as they are shown, and the rows of which nothing is."""
+    names = {seq: _name(counter, blocks) for seq, blocks in cleared.items()}
+    at = [{"session_id": session_id, "counter": name, "seq": seq} for seq, name in names.items()]
+    known: dict[int, int] = dict(tx.each(_AT, at))
+    unknown = [(seq, seq) for seq in cleared if seq not in known]
+    return _Cleared(names, known, read_messages(tx, session_id, unknown, cleared))
+
+
+def _name(counter: Counter, blocks: Mapping[int, str]) -> str:
+    state = sha256(encode([list(block) for block in sorted(blocks.items())]).encode())
+    return f"{_CLEARED}{state.hexdigest()[:16]}:{counter.name}"
+
+
+def _count(counter: Counter, messages: Sequence[Message]) -> dict[int, int]:
+    counted = {message.seq: count_message(counter, message) for message in messages}
     for count in counted.values():
         check_whole("count", count)
     return counted
 
 
-def _remember(
-    database: Database, session_id: str, counter: Counter, counted: Mapping[int, int]
-) -> None:
-    if counted:
+def _remembered(
+    database: Database, session_id: str, counter: Counter, new: Mapping[int, int], bare: _Cleared
+) -> dict[int, int]:
+    """Keep what was counted now; what the cleared rows cost as they are shown."""
+    shown = _count(counter, bare.fresh)
+    rows = [(counter.name, seq, count) for seq, count in new.items()]
+    rows += [(bare.names[seq], seq, count) for seq, count in shown.items()]
+    if rows:
         with suppress(StoreReadOnly):  # a cache: without it the next call counts again
-            database.write(_write, session_id, counter.name, counted, exact=counter.exact)
+            database.write(_write, session_id, rows, exact=counter.exact)
+    return {**bare.known, **shown}
 
 
 def _write(
-    tx: Transaction, session_id: str, counter: str, counted: Mapping[int, int], *, exact: bool
-) -> None:
+    tx: Transaction, session_id: str, rows: Sequence[tuple[str, int, int]], *, exact: bool
+) -> bool:
+    """Keep counts that are not kept yet, of messages that are still whole; whether any was."""
     lock(tx, session_id)
-    row = {"session_id": session_id, "counter": counter}
-    at = [{**row, "seq": seq} for seq in counted]
-    known = {row[0] for row in tx.each(_KNOWN, at)}
-    lasting = {row[0] for row in tx.each(_LASTING, at)}  # what was redacted meanwhile is not
-    tx.many(
-        _ADD,
-        [
-            {**row, "seq": seq, "tokens": count, "exact": exact}
-            for seq, count in counted.items()
-            if seq in lasting and seq not in known
-        ],
-    )
+    at = [
+        {"session_id": session_id, "counter": counter, "seq": seq, "tokens": count, "exact": exact}
+        for counter, seq, count in rows
+    ]
+    keys = [{key: row[key] for key in ("session_id", "counter", "seq")} for row in at]
+    known = {(name, seq) for name, seq in tx.each(_KNOWN, keys)}
+    seqs = [{"session_id": session_id, "seq": seq} for seq in {seq for _, seq, _ in rows}]
+    lasting = {row[0] for row in tx.each(_LASTING, seqs)}  # what was redacted meanwhile is not
+    fresh = [
+        row for row in at if row["seq"] in lasting and (row["counter"], row["seq"]) not in known
+    ]
+    tx.many(_ADD, fresh)
+    return bool(fresh)

@@ -139,6 +139,16 @@ def pins_query(session_id: str, seq: int) -> Query:
     return _NOTES, {"session_id": session_id, "note": PIN, "seq": seq}
 
 
+def redactions_query(session_id: str, seq: int) -> Query:
+    """What to ask for the redactions at a seq."""
+    return _NOTES, {"session_id": session_id, "note": REDACTION, "seq": seq}
+
+
+def to_redacted(rows: Sequence[Row], *, after: int) -> set[int]:
+    """The messages that were redacted after a seq, of the rows of that query."""
+    return {note.target for note in _notes(rows) if note.target is not None and note.seq > after}
+
+
 def to_pins(rows: Sequence[Row]) -> set[int]:
     """The pinned messages, of the rows of that query."""
     newest_of = {note.target: note for note in _notes(rows)}

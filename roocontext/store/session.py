@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -353,12 +352,17 @@ class Session:
         with self._database.read() as tx:
             return count.calls(tx, self.id, last=last)
 
-    def keep_estimate(self, seq: int, counter: Counter, estimate: int) -> None:
-        """Keep what the request that message `seq` answers was estimated at; a cache, no entry."""
+    def keep_estimate(self, seq: int, counter: Counter, estimate: int) -> bool:
+        """Keep what the request that message `seq` answers was estimated at; whether it is new.
+
+        A cache, no entry.
+        """
         check_whole("seq", seq, least=1)
         check_whole("estimate", estimate)
-        with suppress(StoreReadOnly):
-            self._database.write(count.keep_estimate, self.id, counter, seq, estimate)
+        try:
+            return self._database.write(count.keep_estimate, self.id, counter, seq, estimate)
+        except StoreReadOnly:
+            return False
 
     # Proving
 

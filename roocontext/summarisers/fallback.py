@@ -3,8 +3,9 @@
 What the failed calls cost is added to what the summary cost.
 """
 
+import logging
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from roocontext.errors import SummaryFailed
 from roocontext.log.summary import Summary, SummaryRequest
@@ -15,6 +16,8 @@ from roocontext.summarisers.protocol import (
     is_async,
     summarised,
 )
+
+_log: Final = logging.getLogger(__name__)
 
 
 def with_fallback(first: Any, second: Any) -> AnySummariser:
@@ -72,6 +75,9 @@ class AsyncFallback:
 
 
 def _after(failed: SummaryFailed, summary: Summary) -> Summary:
+    _log.warning(
+        "%s gave no summary: %s. %s did.", failed.summariser, failed.kind, summary.summariser
+    )
     kinds = filter(None, (failed.kind, summary.fallback))
     return replace(summary, fallback=", ".join(kinds), **_spent(failed, summary))
 

@@ -73,7 +73,14 @@ async def summarised(summariser: AnySummariser, request: SummaryRequest) -> Summ
     if is_async(summariser):
         return await summariser.summarise(request)
     blocking = cast("Summariser", summariser)
-    return await asyncio.to_thread(blocking.summarise, request)
+    return await asyncio.to_thread(_asked, blocking, request)
+
+
+def _asked(summariser: Summariser, request: SummaryRequest) -> Summary:
+    try:
+        return summariser.summarise(request)
+    except StopIteration as fault:  # no future can hold it: who awaits it would wait for ever
+        raise _failed(summariser.name, "error", calls=1) from fault
 
 
 @dataclass(frozen=True, slots=True)

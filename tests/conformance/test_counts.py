@@ -61,6 +61,37 @@ def test_each_message_is_counted_as_it_is_shown(chat):
     assert live == {**found, **{seq: whole[seq] for seq in said[:3]}}
 
 
+class Asked:
+    """A counter that remembers how often it was asked."""
+
+    name = "asked"
+    exact = True
+    times = 0
+
+    def count(self, role, content, format):  # noqa: A002
+        self.times += 1
+        return len(str(content))
+
+
+def test_what_is_cleared_is_counted_once_in_each_state(chat):
+    counter = Asked()
+    _, first = work(chat, ("a", "b"), output="long " * 60)
+    _, second = work(chat, ("c",), output="long " * 60)
+    assert chat.tokens(counter) == sum(len(str(m.content)) for m in chat.view().messages)
+    chat.commit(Plan.clear(chat.view(), [(first, 0), (second, 0)]))
+    chat.commit(Plan.clear(chat.view(), [(first, 1)], "gone"))
+    for times in (6, 6):
+        assert chat.tokens(counter) == sum(len(str(m.content)) for m in chat.view().messages)
+        assert sum(chat.counts(counter).values()) == chat.tokens(counter)
+        assert counter.times == times
+    chat.rewind(to=second + 1)
+    assert chat.tokens(counter) == sum(len(str(m.content)) for m in chat.view().messages)
+    assert counter.times == 7
+    chat.rewind(to=second)
+    chat.redact(second)
+    assert chat.tokens(counter) == sum(len(str(m.content)) for m in chat.view().messages)
+
+
 def test_tokens_of_the_past_are_those_of_the_view_then(chat):
     said = fill(chat, 6)
     chat.commit(Plan.condense(chat.view(), said[:4], "S"))
@@ -90,8 +121,8 @@ def test_estimates_are_kept_once_beside_the_log(chat):
     chat.append("user", "hello")
     seq = chat.append("assistant", "hi", usage=USED).seq
     before = state(chat)
-    chat.keep_estimate(seq, BYTES, 41)
-    chat.keep_estimate(seq, BYTES, 99)
+    assert chat.keep_estimate(seq, BYTES, 41)
+    assert not chat.keep_estimate(seq, BYTES, 99)
     assert chat.calls()[0].estimates == {"bytes": 41}
     assert state(chat) == before
     assert chat.tokens(BYTES) == 11
@@ -115,7 +146,7 @@ def test_counting_works_where_nothing_can_be_written(opened):
         with Store.open(lab.url, read_only=True) as store:
             same = store.session(chat.id)
             assert same.counts(BYTES) == {seq: 4}
-            same.keep_estimate(seq, BYTES, 5)
+            assert not same.keep_estimate(seq, BYTES, 5)
             assert same.calls()[0].estimates == {}
             with pytest.raises(StoreReadOnly):
                 same.append("user", "no")

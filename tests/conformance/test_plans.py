@@ -187,6 +187,15 @@ def test_of_a_hidden_and_a_visible_row_at_one_place_the_older_stands_first(chat)
     assert chat.verify().ok
 
 
+def test_a_summary_of_what_was_redacted_since_is_refused(chat):
+    said = fill(chat, 6)
+    chat.redact(said[1])
+    plan = Plan.condense(chat.view(), said[:4], "S")
+    chat.redact(said[2])
+    assert refused(chat, plan).redacted == said[2]
+    chat.commit(Plan.condense(chat.view(), said[:4], "S"))
+
+
 def test_a_companion_may_stand_before_the_summary(chat):
     said = [chat.append("user", f"message {n}").seq for n in range(4)]
     rows = (NewMessage("user", "What was done?"), NewMessage("assistant", "This."))

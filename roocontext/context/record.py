@@ -1,0 +1,47 @@
+"""What is kept of a run in the log: numbers, names and ids, never what was said."""
+
+from typing import Any
+
+from roocontext.context.hooks import Heard
+from roocontext.errors import BudgetExceeded, SummaryFailed, SystemPromptTooLarge, TurnTooLarge
+from roocontext.log.summary import Summary
+from roocontext.policies.decision import TooLarge
+
+
+def told(summary: Summary | None, heard: Heard) -> dict[str, Any]:
+    """What is kept of the summariser and of the hooks with the entry."""
+    told: dict[str, Any] = {"hooks": heard.told} if heard.told else {}
+    return told if summary is None else {**told, "summary": facts_of(summary)}
+
+
+def facts_of(summary: Summary) -> dict[str, Any]:
+    """What a summary was made by, and what it cost."""
+    return {
+        "summariser": summary.summariser,
+        "model": summary.model,
+        "calls": summary.calls,
+        "input_tokens": summary.input_tokens,
+        "output_tokens": summary.output_tokens,
+        "cost": summary.cost,
+        "fallback": summary.fallback,
+        **summary.facts,
+    }
+
+
+def reason_of(error: Exception) -> str:
+    """Who failed and how, by names alone: who knows what stands in the text of an error."""
+    if not isinstance(error, SummaryFailed):
+        return type(error).__name__
+    cause = f" ({type(error.__cause__).__name__})" if error.__cause__ else ""
+    return f"{error.summariser or 'The summariser'} gave no summary: {error.kind}{cause}."
+
+
+def refusal_of(large: TooLarge) -> BudgetExceeded:
+    """The error that says what is too large, with both numbers."""
+    kind = SystemPromptTooLarge if large.part == "system" else TurnTooLarge
+    return kind(
+        f"{large.needed:,} {large.unit} are needed, and {large.limit:,} are the limit.",
+        needed=large.needed,
+        limit=large.limit,
+        unit=large.unit,
+    )
