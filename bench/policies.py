@@ -33,12 +33,13 @@ BEGIN, END = "<!-- comparison -->\n", "<!-- comparison ends -->"
 
 @dataclass
 class Tally:
-    """What one policy did over all sessions. Shares are means over the calls of the model."""
+    """What one policy did over all sessions. Shares are means over the calls that were made."""
 
     policy: str
     calls: int = 0
     summaries: int = 0
     sent: int = 0
+    refused: int = 0
     over: int = 0
     largest: int = 0
     kept: list[float] = field(default_factory=list)
@@ -53,6 +54,7 @@ class Tally:
             "summaries": self.summaries,
             "tokens sent to the summariser": self.sent,
             "tokens in view": round(fmean(self.kept)),
+            "refused with numbers": self.refused,
             "calls over the window": self.over,
             "prefix kept": round(fmean(self.prefix), 3),
             **{kind: round(fmean(self.seen[kind]), 3) for kind in sorted(self.seen)},
@@ -104,8 +106,7 @@ def _live(tally: Tally, shape: Shape) -> None:
         for saying in session(shape):
             chat.append(saying.role, saying.content)
             facts += saying.facts
-            if saying.role == "user":
-                _tell(tally, _managed(context, chat))
+            if saying.role == "user" and _tell(tally, _managed(context, chat)):
                 before = _look(tally, chat, counter, facts, before)
     tally.summaries += summariser.asked
     tally.sent += summariser.sent
@@ -118,9 +119,14 @@ def _managed(context: ContextManager, chat: Any) -> Outcome | None:
         return None
 
 
-def _tell(tally: Tally, outcome: Outcome | None) -> None:
+def _tell(tally: Tally, outcome: Outcome | None) -> bool:
+    """Whether there is a call of the model at all."""
     tally.calls += 1
-    tally.steps.update([step.status.value for step in outcome.steps] if outcome else ["refused"])
+    if outcome is None:
+        tally.refused += 1
+        return False
+    tally.steps.update(step.status.value for step in outcome.steps)
+    return True
 
 
 def _look(

@@ -1,0 +1,175 @@
+"""The default policy: when it acts, how far it goes, and what it never touches."""
+
+import pytest
+
+from roocontext import Store
+from roocontext.errors import InvalidOption
+from roocontext.log.budget import Budget, Size
+from roocontext.log.counting import BYTES
+from roocontext.log.plan import Action
+from roocontext.log.summary import Summary
+from roocontext.policies.decision import Ask, Nothing, Ready, Refused, TooLarge
+from roocontext.policies.default import Default
+from roocontext.policies.situation import Aim, Load, Reported
+from situations import situated
+
+WINDOW = 10_000
+ROOM = 7_500
+
+
+@pytest.fixture
+def chat():
+    with Store.open(":memory:") as store:
+        yield store.create()
+
+
+def load(tokens, **options):
+    return Load(size=Size(tokens), window=WINDOW, **options)
+
+
+def talk(chat, count, size=98):
+    """Messages of `size` letters and two quotation marks each, the user's first."""
+    for number in range(count):
+        chat.append("user" if number % 2 == 0 else "assistant", "x" * size)
+
+
+def work(chat, count, output=500):
+    """Tool calls and their results."""
+    for number in range(count):
+        call = {"type": "tool_use", "id": f"t{number}", "name": "run", "input": {}}
+        chat.append("assistant", [call])
+        done = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "y" * output}
+        chat.append("user", [done])
+
+
+def answered(text):
+    return Summary(text=text, summariser="given")
+
+
+@pytest.mark.parametrize(
+    ("output", "room"),
+    [(None, 7_500), (1_000, 9_000), (64_000, 7_500), (2_500, 7_500), (2_499, 7_501)],
+)
+def test_the_room_is_the_window_without_the_answer(output, room):
+    assert Default().room(load(1, output=output)) == room
+
+
+def test_of_a_large_window_no_more_than_so_much_is_reserved():
+    large = Load(size=Size(1), window=1_000_000, output=128_000)
+    assert Default().room(large) == 968_000
+    assert Default(reserve=5).room(large) == 999_995
+
+
+def test_it_is_due_above_the_threshold():
+    assert not Default().due(load(6_375))
+    assert Default().due(load(6_376))
+
+
+def test_a_report_above_the_count_shrinks_the_room():
+    told = Reported(input=6_000, output=500, since=0)
+    assert Default().room(load(3_250, reported=told)) == ROOM // 2
+    assert Default().due(load(3_250, reported=told))
+    assert not Default().due(load(3_000, reported=Reported(100_000, 0, 0)))
+
+
+def test_each_of_the_three_budgets_counts():
+    limits = Budget(bytes=1_000, images=4)
+    assert not Default().due(Load(size=Size(1, 850, 4), window=WINDOW, limits=limits))
+    assert Default().due(Load(size=Size(1, 851, 4), window=WINDOW, limits=limits))
+    assert Default().due(Load(size=Size(1, 1, 5), window=WINDOW, limits=limits))
+
+
+def test_clearing_is_enough_when_it_relieves(chat):
+    chat.append("user", "go")
+    work(chat, 12)
+    decision = Default().decide(situated(chat, BYTES, window=WINDOW))
+    assert isinstance(decision, Ready)
+    assert decision.plan.action is Action.CLEAR
+    assert decision.plan.counts.after <= 0.65 * ROOM
+    newest = chat.view().messages[-1].seq
+    assert newest not in {seq for seq, _ in decision.plan.clears}
+
+
+def test_else_it_asks_for_a_summary_of_what_is_old(chat):
+    talk(chat, 70)
+    situation = situated(chat, BYTES, window=WINDOW)
+    decision = Default().decide(situation)
+    assert isinstance(decision, Ask)
+    kept = [row for row in situation.visible if row.seq not in decision.hides]
+    assert sum(row.size.tokens for row in kept) <= 0.25 * situation.size.tokens
+    assert decision.request.longest == ROOM // 10
+    assert decision.otherwise is None
+    assert isinstance(decision.compose(answered("short")), Ready)
+    assert decision.compose(answered(" \n")).status == "empty_summary"
+    refused = decision.compose(answered("x" * WINDOW))
+    assert isinstance(refused, Refused)
+    assert refused.status == "inflated_summary"
+
+
+def test_above_the_room_it_knows_what_to_do_without_one(chat):
+    talk(chat, 80)
+    situation = situated(chat, BYTES, window=WINDOW)
+    otherwise = Default().decide(situation).otherwise
+    assert otherwise.plan.action is Action.TRUNCATE
+    assert otherwise.plan.counts.after <= 0.5 * ROOM
+    assert situation.visible[-1].seq > otherwise.plan.hides[-1][1]
+
+
+def test_after_three_failures_it_asks_no_more_unless_it_is_told_to(chat):
+    talk(chat, 70)
+    for failures, kind in ((2, Ask), (3, Ready)):
+        situation = situated(chat, BYTES, window=WINDOW, failures=failures)
+        assert isinstance(Default().decide(situation), kind)
+    told = {"aim": Aim.CONDENSE, "trigger": "manual", "failures": 3}
+    assert isinstance(Default().decide(situated(chat, BYTES, window=WINDOW, **told)), Ask)
+
+
+def test_what_was_asked_what_is_pinned_and_what_waits_stays(chat):
+    pinned = chat.append("user", "never touch this").seq
+    talk(chat, 70)
+    question = chat.append("user", "and now?").seq
+    waiting = chat.append(
+        "assistant", [{"type": "tool_use", "id": "t", "name": "run", "input": {}}]
+    )
+    chat.pin(pinned)
+    for aim in (Aim.CONDENSE, Aim.TRUNCATE):
+        situation = situated(chat, BYTES, window=WINDOW, aim=aim, trigger="manual")
+        decision = Default().decide(situation)
+        gone = decision.hides if isinstance(decision, Ask) else _hidden(decision.plan)
+        assert not {pinned, question, waiting.seq} & set(gone)
+
+
+def test_a_marker_never_hides_the_living_summary(chat):
+    talk(chat, 70)
+    ask = Default().decide(situated(chat, BYTES, window=WINDOW))
+    summary = chat.commit(ask.compose(answered("short")).plan).seq
+    talk(chat, 40)
+    situation = situated(chat, BYTES, window=WINDOW, aim=Aim.TRUNCATE, trigger="manual")
+    assert summary not in _hidden(Default().decide(situation).plan)
+
+
+def test_what_may_not_be_left_out_and_does_not_fit_is_told_in_numbers(chat):
+    talk(chat, 10)
+    chat.append("user", "x" * 20_000)
+    decision = Default().decide(situated(chat, BYTES, window=WINDOW))
+    assert isinstance(decision, TooLarge)
+    assert (decision.part, decision.limit) == ("turn", WINDOW)
+    assert decision.needed > 20_000
+
+
+def test_under_the_threshold_and_with_nothing_old_it_does_nothing(chat):
+    talk(chat, 2)
+    for aim in (Aim.MANAGE, Aim.CLEAR, Aim.CONDENSE):
+        situation = situated(chat, BYTES, window=WINDOW, aim=aim, trigger="manual")
+        assert isinstance(Default().decide(situation), Nothing)
+
+
+@pytest.mark.parametrize("value", [0, -1, 85, "x"])
+@pytest.mark.parametrize("name", ["threshold", "relief", "target", "keep", "summary"])
+def test_a_share_is_a_share(name, value):
+    with pytest.raises(InvalidOption, match=name):
+        Default(**{name: value})
+
+
+def _hidden(plan):
+    return {seq for lo, hi in plan.hides for seq in range(lo, hi + 1)}
