@@ -38,6 +38,7 @@ class OutcomeReport(TypedDict):
     window_source: str
     tokens_before: int
     tokens_after: int
+    excess: dict[str, int]
     bytes_before: int | None
     bytes_after: int | None
     hidden: int

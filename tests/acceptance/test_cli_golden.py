@@ -1,7 +1,7 @@
 """Every command, word by word: at 80 and 120 columns and in JSON, on both engines.
 
 A scenario is run from a store that is the same to the byte each time; clocks, ids and salts are
-given to the commands too, so that nothing is masked. `python tests/acceptance/test_cli_golden.py`
+given to the commands too, so that nothing is masked. With `PYTHONPATH=tests`, running this file
 writes the golden files anew.
 """
 
@@ -172,6 +172,13 @@ def misfits(value: Any, kind: Any, path: str) -> Iterator[str]:
             return
         for index, item in enumerate(value):
             yield from misfits(item, get_args(kind)[0], f"{path}[{index}]")
+    elif get_origin(kind) is dict:
+        if not isinstance(value, dict):
+            yield f"{path}: {value!r} is no mapping"
+            return
+        for name, item in value.items():
+            yield from misfits(name, get_args(kind)[0], path)
+            yield from misfits(item, get_args(kind)[1], f"{path}.{name}")
     elif get_args(kind):
         if all(any(misfits(value, one, path)) for one in get_args(kind)):
             yield f"{path}: {value!r} is not {kind}"

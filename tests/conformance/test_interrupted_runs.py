@@ -1,0 +1,222 @@
+"""Runs that are interrupted, cancelled or overtaken: wholly done, or nothing but a note."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from dialogue import shown, state
+from judging import changes_since
+from managing import Scripted, manager
+from model_server import Hang, ModelServer
+from nasty import WINDOW, long
+from provider_rules import violations
+from roocontext import AsyncContextManager, ContextManager, Plan
+from roocontext.errors import SessionPurged
+
+
+@pytest.fixture(scope="module")
+def memory(opened: Callable[..., Any]) -> Iterator[Any]:
+    """A store in memory."""
+    with opened("memory", "sync") as lab:
+        yield lab.store
+
+
+def unchanged_but_for(chat: Any, before: tuple[Any, ...], reason: str) -> None:
+    """The view and the head are what they were, and one note says what happened."""
+    assert (chat.head_seq(), chat.view().messages) == (before[1], before[2].messages)
+    (note,) = chat.notes("compaction")
+    assert (note.content["event"], note.content["reason"]) == ("failed", reason)
+    assert note.content["failures"] == 0
+    assert chat.verify().ok
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), SystemExit(1)], ids=repr)
+def test_an_interrupt_goes_through(memory: Any, interrupt: BaseException) -> None:
+    chat = memory.create()
+    long(chat)
+    before = state(chat)
+    with pytest.raises(type(interrupt)):
+        manager(chat, limit=WINDOW, summariser=Scripted(interrupt)).manage(chat)
+    unchanged_but_for(chat, before, type(interrupt).__name__)
+
+
+async def cancelled(chat: Any, context: AsyncContextManager, asked: asyncio.Event) -> None:
+    """Start a run, and cancel it when its summariser has been asked."""
+    running = asyncio.create_task(context.manage(chat))
+    await asked.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+def cancelling(lab: Any, chat: Any, make: Callable[[asyncio.Event], Any]) -> None:
+    """Cancel a run on the loop of the lab; `make` makes its summariser."""
+
+    async def scene() -> None:
+        asked = asyncio.Event()
+        context = AsyncContextManager("gpt-4o", limit=WINDOW, summariser=make(asked))
+        await cancelled(chat.target, context, asked)
+
+    lab.store._runner.run(scene())
+
+
+@pytest.fixture(params=["file", "postgres", "memory"])
+def waiting(request: pytest.FixtureRequest, opened: Callable[..., Any]) -> Iterator[Any]:
+    """An asynchronous store."""
+    with opened(request.param, "async") as lab:
+        yield lab
+
+
+def test_a_summariser_that_hangs_can_be_cancelled(waiting: Any) -> None:
+    chat = waiting.store.create()
+    long(chat)
+    before = state(chat)
+
+    def make(asked: asyncio.Event) -> Any:
+        async def hang(_request: Any) -> str:
+            asked.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        return hang
+
+    cancelling(waiting, chat, make)
+    unchanged_but_for(chat, before, "CancelledError")
+    assert manager(chat, limit=WINDOW, summariser=Scripted()).manage(chat).status == "condensed"
+
+
+def test_one_that_blocks_a_thread_is_left_behind(waiting: Any) -> None:
+    chat = waiting.store.create()
+    long(chat)
+    before = state(chat)
+    free, done = threading.Event(), threading.Event()
+
+    def make(asked: asyncio.Event) -> Any:
+        loop = asyncio.get_running_loop()
+
+        def block(_request: Any) -> str:
+            loop.call_soon_threadsafe(asked.set)
+            free.wait(30)
+            done.set()
+            return "too late"
+
+        return block
+
+    cancelling(waiting, chat, make)
+    unchanged_but_for(chat, before, "CancelledError")
+    free.set()
+    assert done.wait(30)
+    unchanged_but_for(chat, before, "CancelledError")
+
+
+def test_a_model_that_hangs_is_hung_up_on(waiting: Any) -> None:
+    chat = waiting.store.create()
+    long(chat)
+    before = state(chat)
+    with ModelServer(otherwise=Hang(begun=True)) as server:
+
+        async def scene() -> None:
+            async with server.async_client() as client:
+                context = AsyncContextManager("gpt-4o", limit=WINDOW, client=client)
+                running = asyncio.create_task(context.manage(chat.target))
+                await asyncio.to_thread(server.wait_for, 1)
+                running.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await running
+
+        waiting.store._runner.run(scene())
+        assert server.requests[0].left.wait(30)
+    unchanged_but_for(chat, before, "CancelledError")
+
+
+@pytest.mark.parametrize("steps", range(0, 60, 3))
+def test_cancelled_at_any_step_it_is_done_or_not(waiting: Any, steps: int) -> None:
+    chat = waiting.store.create()
+    said = long(chat)
+    before = state(chat)
+
+    async def brief(_request: Any) -> str:
+        await asyncio.sleep(0)
+        return "What was done."
+
+    async def scene() -> None:
+        context = AsyncContextManager("gpt-4o", limit=WINDOW, summariser=brief)
+        running = asyncio.create_task(context.manage(chat.target))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    waiting.store._runner.run(scene())
+    changes = changes_since(chat, said[-1])
+    assert len(changes) <= 1
+    if not changes:
+        assert (chat.head_seq(), chat.view().messages) == (before[1], before[2].messages)
+    assert chat.verify().ok
+    assert violations(chat.messages()) == []
+
+
+# What happens while it is asked
+
+
+def test_managers_that_meet_do_not_undo_each_other(memory: Any) -> None:
+    chat = memory.create()
+    said = long(chat)
+    meeting = threading.Barrier(2, timeout=30)
+
+    def slow(_request: Any) -> str:
+        meeting.wait()
+        return "What was done."
+
+    outcomes: list[Any] = []
+
+    def run() -> None:
+        context = ContextManager("gpt-4o", limit=WINDOW, summariser=slow)
+        outcomes.append(context.manage(memory.session(chat.id)))
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcome.status for outcome in outcomes) == ["condensed", "conflict"]
+    assert len(changes_since(chat, said[-1])) == 1
+
+
+def test_a_summariser_that_manages_the_session_itself_is_overtaken(memory: Any) -> None:
+    chat = memory.create()
+    said = long(chat)
+    inner = manager(chat, limit=WINDOW, summariser=Scripted("from within"))
+    outer = Scripted(lambda _: inner.manage(chat).status.value)
+    assert manager(chat, limit=WINDOW, summariser=outer).manage(chat).status == "conflict"
+    assert len(changes_since(chat, said[-1])) == 1
+    assert "from within" in chat.view().messages[0].content
+
+
+def test_a_session_that_is_condensed_by_hand_meanwhile_is_left_alone(chat: Any) -> None:
+    said = long(chat)
+    mine = chat.target._session if hasattr(chat, "target") else chat
+
+    def meanwhile(_request: Any) -> str:
+        mine.commit(Plan.condense(mine.view(), said[:30], "by hand"))
+        return "too late"
+
+    context = manager(chat, limit=WINDOW, summariser=Scripted(meanwhile))
+    assert context.manage(chat).status == "conflict"
+    assert chat.view().messages[0].content == "by hand"
+    assert shown(chat)[1:] == said[30:]
+
+
+def test_a_session_that_is_purged_meanwhile_is_gone(memory: Any) -> None:
+    chat = memory.create()
+    long(chat)
+
+    def meanwhile(_request: Any) -> str:
+        memory.purge(chat.id)
+        return "too late"
+
+    with pytest.raises(SessionPurged):
+        manager(chat, limit=WINDOW, summariser=Scripted(meanwhile)).manage(chat)

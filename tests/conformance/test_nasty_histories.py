@@ -1,0 +1,103 @@
+"""Every nasty history with every policy of ours: it ends, by law, and comes to rest."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import nasty_pasts  # noqa: F401 - its kinds are registered when it is read
+from judging import Trial, Verdict, judge, settle
+from managing import Scripted, manager
+from nasty import KINDS, WINDOW, long
+from roocontext import ContextManager, Store
+from roocontext.errors import BudgetExceeded, StoreReadOnly
+
+POLICIES = ("default", "hybrid", "sliding_window", "gemini", "opencode")
+ASKING = ("default", "hybrid", "gemini", "opencode")
+"""Those that ask for summaries."""
+
+EVERYWHERE = (
+    "the newest output is over the limit and a little is old",
+    "everything is pinned",
+    "a pin in the middle of parallel calls",
+    "a call waits at the end",
+    "lone surrogates and nul",
+    "three formats in one session",
+    "rewound and taken back",
+    "forked after a summary",
+    "redacted in the middle",
+    "the system prompt is one token too long",
+)
+"""What is tried on every engine and with both interfaces."""
+
+
+def tried(chat: Any, name: str, policy: str, summary: Any = "What was done.") -> Verdict:
+    """Make the session nasty, run a manager over it, and then again until it comes to rest."""
+    kind = KINDS[name]
+    chat = kind.build(chat) or chat
+
+    def make() -> Trial:
+        script = Scripted(summary)
+        options = {"policy": policy, "summariser": script, **kind.options}
+        return Trial(manager(chat, **options), script.requests)
+
+    verdict = judge(chat, make, **kind.frame)
+    settle(chat, make, **kind.frame)
+    return verdict
+
+
+@pytest.fixture(scope="module")
+def memory(opened: Callable[..., Any]) -> Iterator[Any]:
+    """A store in memory."""
+    with opened("memory", "sync") as lab:
+        yield lab.store
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("name", KINDS)
+def test_it_ends_by_law(memory: Any, name: str, policy: str) -> None:
+    verdict = tried(memory.create(), name, policy)
+    if policy == "default":
+        assert verdict.status == KINDS[name].ends
+
+
+@pytest.mark.parametrize("name", EVERYWHERE)
+def test_it_ends_the_same_on_every_engine(chat: Any, name: str) -> None:
+    assert tried(chat, name, "default").status == KINDS[name].ends
+
+
+@pytest.mark.parametrize("policy", ASKING)
+@pytest.mark.parametrize("name", KINDS)
+def test_it_ends_by_law_when_no_summary_ever_comes(memory: Any, name: str, policy: str) -> None:
+    verdict = tried(memory.create(), name, policy, summary=ValueError("no"))
+    assert verdict.status != "condensed"
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_offline_summariser_reads_anything(memory: Any, name: str) -> None:
+    kind = KINDS[name]
+    chat = memory.create()
+    chat = kind.build(chat) or chat
+    make = lambda: Trial(manager(chat, **kind.options), [])  # noqa: E731
+    verdict = judge(chat, make, **kind.frame)
+    assert verdict.status in (kind.ends, "truncated", "condensed")
+
+
+def test_a_store_that_cannot_be_written_says_so_and_can_still_be_asked(tmp_path: Any) -> None:
+    path = tmp_path / "store.db"
+    with Store.open(path) as store:
+        full, fits = store.create("full"), store.create("fits")
+        long(full)
+        fits.append("user", "hello")
+        fits.append("assistant", "hi", usage={"input_tokens": 9, "output_tokens": 2}, model="m")
+    context = ContextManager("gpt-4o", limit=WINDOW, summariser=Scripted())
+    with Store.open(path, read_only=True) as store:
+        full, fits = store.session("full"), store.session("fits")
+        assert context.manage(fits).status == "noop"
+        assert context.preview(full).status == "condensed"
+        assert context.will_manage(full)
+        with pytest.raises(StoreReadOnly):
+            context.manage(full)
+        with pytest.raises(BudgetExceeded) as refused:
+            ContextManager("gpt-4o", limit=1).manage(full)
+        assert refused.value.needed > refused.value.limit == 1

@@ -1,0 +1,210 @@
+"""Random histories of a session, with everything in them that makes managing them hard."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from hypothesis import strategies as st
+
+from dialogue import call, result, text
+from roocontext import NewMessage, Plan
+from roocontext.errors import InvalidPlan, NothingToUndo
+from roocontext.log.blocks import reader
+
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
+THOUGHT = {"type": "thinking", "thinking": "hm " * 9, "signature": "sig"}
+STRANGE = {"type": "hologram", "depth": [1, 2.0, None], "of": "a cat"}
+ODD = "\ud83d \0 \u6f22\u5b57 \U0001f469\u200d\U0001f469\u200d\U0001f467 "
+
+_words = st.sampled_from([1, 4, 20, 20, 60, 60, 200])
+_giant = st.sampled_from([400, 1_500])
+_ids = st.lists(st.sampled_from("abcd"), min_size=1, max_size=4, unique=True)
+_picks = st.integers(0, 40)
+_counts = st.integers(1, 8)
+
+
+def _scene(name: str, *given: Any) -> st.SearchStrategy[Any]:
+    return st.tuples(st.just(name), *given)
+
+
+HISTORIES = st.lists(
+    st.one_of(
+        _scene("ask", _words),
+        _scene("ask", _words),
+        _scene("answer", _words),
+        _scene("work", _ids, _words),
+        _scene("work", _ids, _words),
+        _scene("work", _ids, _giant),
+        _scene("work apart", _ids, _words),
+        _scene("think apart", _ids, _words),
+        _scene("interrupt", _ids),
+        _scene("call", _ids),
+        _scene("orphan", _ids, _words),
+        _scene("giant", st.sampled_from(["user", "assistant"]), _giant),
+        _scene("odd", _counts),
+        _scene("foreign", _counts, _words),
+        _scene("report", st.integers(0, 4_000)),
+        _scene("pin", _picks),
+        _scene("pin", _picks),
+        _scene("unpin", _picks),
+        _scene("condense", _picks, _counts, st.integers(0, 2)),
+        _scene("truncate", _picks, _counts, st.just(0)),
+        _scene("clear", _picks),
+        _scene("rewind", st.integers(0, 12)),
+        _scene("undo"),
+        _scene("note"),
+    ),
+    min_size=3,
+    max_size=22,
+)
+"""What happened in a session, in nasty orders."""
+
+
+def play(chat: Any, history: Sequence[Any]) -> None:
+    """Let it happen."""
+    for kind, *given in history:
+        _SCENES[kind](chat, *given)
+
+
+def _say(chat: Any, size: int, role: str = "user") -> None:
+    chat.append(role, "word " * size)
+
+
+def _answer(chat: Any, size: int) -> None:
+    chat.append("assistant", [THOUGHT, text("word " * size)])
+
+
+def _work(chat: Any, ids: Sequence[str], size: int) -> None:
+    chat.append("assistant", [THOUGHT, text("so"), *map(call, ids)])
+    chat.append("user", [result(tool_id, "word " * size) for tool_id in ids])
+
+
+def _work_apart(chat: Any, ids: Sequence[str], size: int) -> None:
+    for tool_id in ids:
+        chat.append("assistant", [call(tool_id)])
+    for tool_id in reversed(ids):
+        chat.append("user", [result(tool_id, [text("word " * size), IMAGE])])
+
+
+def _think_apart(chat: Any, ids: Sequence[str], size: int) -> None:
+    chat.append("assistant", [THOUGHT])
+    chat.append("assistant", [text("so")])
+    chat.append("assistant", list(map(call, ids)))
+    chat.append("user", [result(tool_id, "word " * size) for tool_id in ids])
+
+
+def _interrupt(chat: Any, ids: Sequence[str]) -> None:
+    chat.append("assistant", list(map(call, ids)))
+    chat.append("user", [*(result(tool_id) for tool_id in ids), text("no, stop")])
+
+
+def _call(chat: Any, ids: Sequence[str]) -> None:
+    chat.append("assistant", [text("let me see"), *map(call, ids)])
+
+
+def _orphan(chat: Any, ids: Sequence[str], size: int) -> None:
+    chat.append("user", [result(tool_id, "word " * size) for tool_id in ids])
+
+
+def _odd(chat: Any, count: int) -> None:
+    blocks = [text(ODD), IMAGE, STRANGE, text(""), text(ODD * 9), IMAGE, text(" "), IMAGE]
+    chat.append("user", blocks[:count])
+
+
+def _foreign(chat: Any, count: int, size: int) -> None:
+    said = "word " * size
+    tool = {"id": "f", "type": "function", "function": {"name": "run", "arguments": "{}"}}
+    rows = [
+        NewMessage("user", {"role": "user", "content": said}, "openai"),
+        NewMessage("assistant", {"role": "assistant", "tool_calls": [tool]}, "openai"),
+        NewMessage("tool", {"role": "tool", "tool_call_id": "f", "content": said}, "openai"),
+        NewMessage("user", {"role": "user", "parts": [{"text": said}]}, "gemini"),
+        NewMessage(
+            "model", {"role": "model", "parts": [{"functionCall": {"name": "g"}}]}, "gemini"
+        ),
+        NewMessage("user", {"role": "user", "parts": [_response(said)]}, "gemini"),
+        NewMessage("model", {"role": "model", "parts": [{"text": said}]}, "gemini"),
+    ]
+    chat.append_many(rows[:count])
+
+
+def _response(said: str) -> dict[str, Any]:
+    return {"functionResponse": {"name": "g", "response": {"output": said}}}
+
+
+def _report(chat: Any, tokens: int) -> None:
+    chat.append("assistant", "ok", usage={"input_tokens": tokens, "output_tokens": 5})
+
+
+def _seen(chat: Any, pick: int) -> int | None:
+    rows = chat.view().messages
+    return rows[pick % len(rows)].seq if rows else None
+
+
+def _pin(chat: Any, pick: int) -> None:
+    if seq := _seen(chat, pick):
+        chat.pin(seq)
+
+
+def _unpin(chat: Any, pick: int) -> None:
+    if seq := _seen(chat, pick):
+        chat.unpin(seq)
+
+
+def _hide(make: Callable[..., Plan]) -> Callable[..., None]:
+    """Hide some rows in the middle, as somebody by hand would; what may not be hidden stays."""
+
+    def scene(chat: Any, pick: int, count: int, companions: int) -> None:
+        view = chat.view()
+        first = pick % max(1, len(view.messages))
+        chosen = [row.seq for row in view.messages[first : first + count]]
+        beside = [NewMessage(("assistant", "user")[n], "ok") for n in range(companions)]
+        with suppress(InvalidPlan):
+            chat.commit(make(view, chosen, "in short", companions=beside))
+
+    return scene
+
+
+def _clear(chat: Any, pick: int) -> None:
+    view = chat.view()
+    blocks = [
+        (row.seq, index)
+        for row in view.messages
+        for index in reader(row.format).outputs(row.content)
+    ]
+    if blocks:
+        with suppress(InvalidPlan):
+            chat.commit(Plan.clear(view, [blocks[pick % len(blocks)]], "gone"))
+
+
+def _rewind(chat: Any, back: int) -> None:
+    chat.rewind(max(0, chat.head().seq - back))
+
+
+def _undo(chat: Any) -> None:
+    with suppress(NothingToUndo):
+        chat.undo(force=True)
+
+
+_SCENES: dict[str, Callable[..., None]] = {
+    "ask": _say,
+    "answer": _answer,
+    "work": _work,
+    "work apart": _work_apart,
+    "think apart": _think_apart,
+    "interrupt": _interrupt,
+    "call": _call,
+    "orphan": _orphan,
+    "giant": lambda chat, role, size: _say(chat, size, role),
+    "odd": _odd,
+    "foreign": _foreign,
+    "report": _report,
+    "pin": _pin,
+    "unpin": _unpin,
+    "condense": _hide(Plan.condense),
+    "truncate": _hide(Plan.truncate),
+    "clear": _clear,
+    "rewind": _rewind,
+    "undo": _undo,
+    "note": lambda chat: chat.note("remark", {"of": "somebody"}),
+}

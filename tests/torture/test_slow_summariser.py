@@ -1,0 +1,143 @@
+"""A summariser takes its time: others write meanwhile, and nobody waits for it.
+
+What is shown is an order, not a duration: the model answers only after another process was
+acknowledged all that it appended. In the long form that goes on for a minute.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from dialogue import fill, shown
+from judging import changes_since
+from managing import Scripted, manager
+from model_server import Answer, Exchange, ModelServer
+from nasty import WINDOW, long
+from roocontext import AsyncContextManager, AsyncStore, ContextManager, Store
+from torture.processes import Nursery
+
+SECONDS = 60 if os.environ.get("ROOCONTEXT_TORTURE") else 0
+APPENDS = 25
+PATIENCE = 120
+
+
+@dataclass(frozen=True)
+class Late:
+    """An answer that waits until it may come."""
+
+    may_come: threading.Event = field(default_factory=threading.Event)
+
+    def send(self, exchange: Exchange) -> None:
+        assert self.may_come.wait(PATIENCE)
+        Answer("What was done.").send(exchange)
+
+
+@pytest.fixture
+def model() -> Iterator[tuple[ModelServer, Late]]:
+    """A model, and the answer that it will give."""
+    late = Late()
+    with ModelServer(late) as server:
+        yield server, late
+
+
+def others_append(nursery: Nursery, url: str, model: tuple[ModelServer, Late]) -> list[int]:
+    """Wait until the model is asked, let another process append, and only then let it answer."""
+    server, late = model
+    server.wait_for(1)
+    acknowledged: list[int] = []
+    end = time.monotonic() + SECONDS
+    while not acknowledged or time.monotonic() < end:
+        name = f"round {len(acknowledged)}"
+        job = {"url": url, "session": "slow", "times": APPENDS, "name": name}
+        brood = nursery.run(("append_each", job))
+        assert brood.ends == [0]
+        acknowledged += [facts["seq"] for facts in brood.told]
+    assert len(server.requests) == 1
+    assert not late.may_come.is_set()
+    late.may_come.set()
+    return acknowledged
+
+
+def as_planned(chat: Any, outcome: Any, said: list[int], acknowledged: list[int]) -> None:
+    """The summary hides what was planned; what came meanwhile is seen behind it."""
+    assert (outcome.status, outcome.calls) == ("condensed", 1)
+    (change,) = changes_since(chat, said[-1])
+    assert len(change.hides) == outcome.hidden
+    assert set(change.hides) < set(said)
+    kept = [seq for seq in said if seq not in change.hides]
+    assert shown(chat) == [*outcome.seqs, *kept, *acknowledged]
+    assert chat.verify().ok
+
+
+def test_another_process_appends_while_a_model_is_asked(
+    nursery: Nursery, url: str, model: tuple[ModelServer, Late]
+) -> None:
+    with Store.open(url) as store:
+        chat = store.create("slow")
+        said = long(chat)
+        client = model[0].client(timeout=PATIENCE)
+        context = ContextManager("gpt-4o", limit=WINDOW, client=client)
+        outcomes: list[Any] = []
+        run = threading.Thread(target=lambda: outcomes.append(context.manage(chat)))
+        run.start()
+        acknowledged = others_append(nursery, url, model)
+        run.join(PATIENCE)
+        as_planned(chat, outcomes[0], said, acknowledged)
+
+
+def test_it_appends_while_a_task_waits_for_the_model(
+    nursery: Nursery, url: str, model: tuple[ModelServer, Late]
+) -> None:
+    with Store.open(url) as store:
+        chat = store.create("slow")
+        said = long(chat)
+
+        async def scene() -> tuple[Any, list[int]]:
+            async with (
+                await AsyncStore.open(url) as mine,
+                model[0].async_client(timeout=PATIENCE) as client,
+            ):
+                context = AsyncContextManager("gpt-4o", limit=WINDOW, client=client)
+                running = asyncio.create_task(context.manage(await mine.session("slow")))
+                acknowledged = await asyncio.to_thread(others_append, nursery, url, model)
+                return await running, acknowledged
+
+        outcome, acknowledged = asyncio.run(scene())
+        as_planned(chat, outcome, said, acknowledged)
+
+
+ASKING = """
+import sys, time
+from roocontext import ContextManager, Store
+
+def hang(request):
+    print("asked", flush=True)
+    time.sleep(600)
+
+with Store.open(sys.argv[1]) as store:
+    ContextManager("gpt-4o", limit=int(sys.argv[2]), summariser=hang).manage(store.session("slow"))
+"""
+
+
+def test_killed_while_it_asks_a_manager_leaves_nothing_behind(url: str) -> None:
+    with Store.open(url) as store:
+        chat = store.create("slow")
+        said = long(chat)
+        before = chat.head()
+        command = [sys.executable, "-c", ASKING, url, str(WINDOW)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "asked\n"
+            process.kill()
+        assert chat.head() == before
+        said += fill(chat, 1)
+        outcome = manager(chat, limit=WINDOW, summariser=Scripted()).manage(chat)
+        as_planned(chat, outcome, said, [])
