@@ -6,7 +6,7 @@ import pytest
 
 from dialogue import WORDS, fill, seqs, shown, state, work
 from managing import WINDOW, Scripted, grow, manager, talk
-from roocontext import Hooks
+from roocontext import ContextManager, Hooks
 from roocontext.context import (
     AfterCompact,
     BeforeCheck,
@@ -21,12 +21,14 @@ from roocontext.context import (
 from roocontext.errors import (
     InvalidOption,
     RecoveryExhausted,
+    SummaryFailed,
     SystemPromptTooLarge,
     TurnTooLarge,
     UnknownPlugin,
 )
 from roocontext.log.budget import Budget
 from roocontext.log.summary import Summary
+from roocontext.policies.builtin import policy_for
 from roocontext.policies.default import Default
 from roocontext.tokens import counter_for
 
@@ -407,3 +409,131 @@ def test_what_a_fallback_replaced_is_recorded(chat):
     outcome = manager(chat, summariser=Scripted(answer)).manage(chat)
     record = next(iter(chat.audit(after=outcome.seqs[0] - 1))).entry.details["record"]
     assert record["summary"]["fallback"] == "overloaded"
+
+
+LAWFUL = ["default", "gemini", "hybrid", "opencode", "sliding_window"]
+
+
+@pytest.mark.parametrize("policy", LAWFUL)
+def test_whatever_the_policy_thinks_the_run_ends_within_the_window(chat, policy):
+    fill(chat, 160)
+    settings = {"hybrid": {"limit": 200_000}, "sliding_window": {"limit": 200_000}}
+    chosen = policy_for(policy, **settings.get(policy, {}))
+    for answer in (ValueError(), "What was done."):
+        outcome = manager(chat, policy=chosen, summariser=Scripted(answer)).manage(chat)
+        assert outcome.fits
+        assert outcome.tokens_after <= WINDOW
+        fill(chat, 160)
+
+
+def test_whoever_switches_compaction_off_is_told_that_it_does_not_fit(chat):
+    fill(chat, 160)
+    off = {"OPENCODE_DISABLE_AUTOCOMPACT": "1"}
+    context = manager(chat, policy="opencode", environ=off, summariser=Scripted())
+    outcome = context.manage(chat)
+    assert (outcome.status, outcome.fits) == ("noop", False)
+    assert outcome.excess["tokens"] == outcome.tokens_before - WINDOW
+    chat.append("user", WORDS * 200)
+    with pytest.raises(TurnTooLarge):
+        context.manage(chat)
+
+
+@pytest.mark.parametrize("policy", [*LAWFUL, "gemini-upstream", "opencode-upstream", "roo"])
+def test_a_refused_request_is_cut_without_a_summary_too(chat, policy):
+    fill(chat, 200)
+    context = manager(chat, policy=policy, limit=1_000_000, summariser=Scripted(ValueError()))
+    before = chat.tokens(context.settings.counter)
+    outcome = context.recover(chat, RuntimeError("prompt is too long"))
+    assert outcome.changed
+    assert chat.tokens(context.settings.counter) <= 0.75 * before
+
+
+def test_nothing_is_asked_when_no_summary_could_help(chat):
+    fill(chat, 30)
+    chat.append("user", WORDS * 200)
+    summariser = Scripted()
+    for policy in (*LAWFUL, "roo", "gemini-upstream"):
+        before = chat.view().messages
+        with pytest.raises(TurnTooLarge):
+            manager(chat, policy=policy, summariser=summariser).manage(chat)
+        assert chat.view().messages == before
+    assert summariser.requests == []
+    assert all(note.content["failures"] == 0 for note in chat.notes("compaction"))
+
+
+def test_a_summary_of_what_was_redacted_meanwhile_is_thrown_away(chat):
+    said = talk(chat, 2_700, COUNTER)
+
+    def meanwhile(request):
+        other(chat).redact(said[0])
+        return "It quotes what was redacted."
+
+    outcome = manager(chat, summariser=Scripted(meanwhile)).manage(chat)
+    assert outcome.status == "failed"
+    assert shown(chat) == said
+
+
+def test_a_veto_is_no_exhaustion(chat):
+    fill(chat, 100)
+    hooks = Hooks()
+    hooks.on(BeforeCompact, lambda event: False, veto=True)
+    context = manager(chat, limit=1_000_000, hooks=hooks, summariser=Scripted())
+    assert context.recover(chat, RuntimeError("prompt is too long")).status == "vetoed"
+
+
+def test_tokens_of_the_limits_take_the_window_s_place(chat):
+    fill(chat, 60)
+    context = manager(chat, limits=Budget(tokens=1_000), summariser=Scripted())
+    outcome = context.manage(chat)
+    assert (outcome.window, outcome.window_source) == (1_000, "limits")
+    assert outcome.tokens_after <= 1_000
+
+
+def test_what_failed_and_what_it_cost_is_kept_without_a_word_of_it(chat):
+    talk(chat, 2_700, COUNTER)
+    failed = SummaryFailed("secret", summariser="dear", kind="overloaded", calls=7, cost=1.5)
+    outcome = manager(chat, summariser=Scripted(failed)).manage(chat)
+    assert outcome.reason == "dear gave no summary: overloaded."
+    content = chat.notes("compaction")[0].content
+    assert (content["calls"], content["cost"]) == (7, 1.5)
+    assert "secret" not in json.dumps(content)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"policy": 5},
+        {"policy": Default},
+        {"counter": 5},
+        {"hooks": 5},
+        {"limits": 5},
+        {"limits": Budget(bytes="x")},
+        {"clock": 5},
+        {"protected_tools": 5},
+        {"drift_ratio": "x"},
+        {"drift_ratio": float("nan")},
+    ],
+)
+def test_what_would_fail_much_later_is_refused_at_once(chat, options):
+    with pytest.raises(InvalidOption):
+        manager(chat, **options)
+
+
+@pytest.mark.parametrize("thing", [None, "an id", 5])
+def test_only_sessions_are_managed(thing):
+    context = ContextManager("gpt-4o")
+    for call in (context.manage, context.will_manage, context.preview, context.drift):
+        with pytest.raises(InvalidOption):
+            call(thing)
+
+
+def test_a_waiting_hook_needs_a_loop():
+    async def waiting(event):
+        return False
+
+    with pytest.raises(InvalidOption):
+        ContextManager("gpt-4o").hooks.on(BeforeCompact, waiting, veto=True)
+    hooks = Hooks()
+    hooks.on(BeforeCompact, waiting, veto=True)
+    with pytest.raises(InvalidOption):
+        ContextManager("gpt-4o", hooks=hooks)

@@ -20,13 +20,16 @@ from dialogue import fill, shown
 from judging import changes_since
 from managing import Scripted, manager
 from model_server import Answer, Exchange, ModelServer
-from nasty import WINDOW, long
+from nasty import long
 from roocontext import AsyncContextManager, AsyncStore, ContextManager, Store
 from torture.processes import Nursery
 
 SECONDS = 60 if os.environ.get("ROOCONTEXT_TORTURE") else 0
-APPENDS = 25
-PATIENCE = 120
+APPENDS = 5
+LIMIT = 20_000
+"""More than the view, what is appended in the longest run included, needs after the summary."""
+LONG = 600
+PATIENCE = 180
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ def others_append(nursery: Nursery, url: str, model: tuple[ModelServer, Late]) -
         brood = nursery.run(("append_each", job))
         assert brood.ends == [0]
         acknowledged += [facts["seq"] for facts in brood.told]
+        time.sleep(SECONDS / 60)
     assert len(server.requests) == 1
     assert not late.may_come.is_set()
     late.may_come.set()
@@ -82,9 +86,9 @@ def test_another_process_appends_while_a_model_is_asked(
 ) -> None:
     with Store.open(url) as store:
         chat = store.create("slow")
-        said = long(chat)
+        said = long(chat, LONG)
         client = model[0].client(timeout=PATIENCE)
-        context = ContextManager("gpt-4o", limit=WINDOW, client=client)
+        context = ContextManager("gpt-4o", limit=LIMIT, client=client)
         outcomes: list[Any] = []
         run = threading.Thread(target=lambda: outcomes.append(context.manage(chat)))
         run.start()
@@ -98,14 +102,14 @@ def test_it_appends_while_a_task_waits_for_the_model(
 ) -> None:
     with Store.open(url) as store:
         chat = store.create("slow")
-        said = long(chat)
+        said = long(chat, LONG)
 
         async def scene() -> tuple[Any, list[int]]:
             async with (
                 await AsyncStore.open(url) as mine,
                 model[0].async_client(timeout=PATIENCE) as client,
             ):
-                context = AsyncContextManager("gpt-4o", limit=WINDOW, client=client)
+                context = AsyncContextManager("gpt-4o", limit=LIMIT, client=client)
                 running = asyncio.create_task(context.manage(await mine.session("slow")))
                 acknowledged = await asyncio.to_thread(others_append, nursery, url, model)
                 return await running, acknowledged
@@ -130,14 +134,14 @@ with Store.open(sys.argv[1]) as store:
 def test_killed_while_it_asks_a_manager_leaves_nothing_behind(url: str) -> None:
     with Store.open(url) as store:
         chat = store.create("slow")
-        said = long(chat)
+        said = long(chat, LONG)
         before = chat.head()
-        command = [sys.executable, "-c", ASKING, url, str(WINDOW)]
+        command = [sys.executable, "-c", ASKING, url, str(LIMIT)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "asked\n"
             process.kill()
         assert chat.head() == before
         said += fill(chat, 1)
-        outcome = manager(chat, limit=WINDOW, summariser=Scripted()).manage(chat)
+        outcome = manager(chat, limit=LIMIT, summariser=Scripted()).manage(chat)
         as_planned(chat, outcome, said, [])
