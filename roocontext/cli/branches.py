@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from roocontext.cli import shapes
 from roocontext.cli.histories import did
 from roocontext.cli.showing import Screen
-from roocontext.cli.wording import counted, one_line, plain
+from roocontext.cli.wording import counted, named, one_line
 from roocontext.log.entries import MESSAGE_KINDS, Control, Kind
 from roocontext.log.spans import live_ranges, within
 
@@ -100,7 +100,7 @@ class Shape:
 def draw(screen: Screen, answer: shapes.Tree) -> None:
     """The trunk from top to bottom, with the branches that were taken back before they part."""
     title = f"  {one_line(answer['title'])}" if answer["title"] else ""
-    screen.line((plain(answer["session_id"]), "title"), title)
+    screen.line((named(answer["session_id"]), "title"), title)
     seen = f"{counted(answer['messages'], 'message')}, {answer['visible_messages']:,} seen"
     screen.line(f"{counted(answer['entries'], 'entry', 'entries')}, {seen}")
     for depth, stretch in _walk(answer["stretches"]):

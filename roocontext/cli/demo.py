@@ -51,6 +51,8 @@ def demo(
     """Watch an agent's session grow, be cleared, condensed, truncated, rewound and undone."""
     place = folder or Path(tempfile.mkdtemp(prefix="roocontext-demo-"))
     _make(place)
+    if any(place.iterdir()):
+        raise Refusal("The folder is not empty, and nothing in it is touched.", Code.REFUSED)
     database = place / "demo.db"
     screen = Screen(io.StringIO()) if desk.as_json else Screen()
     given = desk.surroundings

@@ -4,6 +4,7 @@ A line never holds content: errors carry numbers and ids only. Advice that speak
 library is replaced by what can be typed.
 """
 
+import logging
 import sys
 import traceback
 from enum import IntEnum
@@ -82,6 +83,21 @@ class Refusal(Exception):
 
 class PipeClosed(Exception):
     """Nobody reads on. No OSError, which typer and rich would turn into a failure."""
+
+
+class _Warnings(logging.Handler):
+    """What the library warns of, as a line like that of an error: harmless to the terminal."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line."""
+        sys.stderr.write(f"roocontext: {plain(' '.join(record.getMessage().split()))}\n")
+
+
+def tell_warnings() -> None:
+    """Let the library's warnings come out as this command line's own lines."""
+    log = logging.getLogger("roocontext")
+    log.handlers = [_Warnings()]
+    log.propagate = False
 
 
 def end(error: BaseException, *, debug: bool) -> int:

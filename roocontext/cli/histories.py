@@ -6,7 +6,7 @@ from typing import Any
 
 from roocontext.cli import content, shapes, tallies
 from roocontext.cli.showing import Screen
-from roocontext.cli.wording import counted, moment, one_line, plain, ranges
+from roocontext.cli.wording import counted, moment, named, one_line, ranges
 
 _SEQ, _WHAT, _STATE = 6, 10, 20
 _WIDE = 100
@@ -16,7 +16,7 @@ _WIDE = 100
 def shown(screen: Screen, answer: shapes.Shown, *, full: bool) -> None:
     """The effective history, message by message."""
     title = f"  {one_line(answer['title'])}" if answer["title"] else ""
-    screen.line((plain(answer["session_id"]), "title"), title)
+    screen.line((named(answer["session_id"]), "title"), title)
     many = counted(len(answer["messages"]), "message")
     screen.line(f"The model sees {many} right after entry {answer['seq']}.")
     tallies.context(screen, answer["context"])
@@ -41,7 +41,7 @@ def difference(screen: Screen, answer: shapes.Difference) -> None:
     """What left the view, and what came into it."""
     arrow = screen.signs.arrow
     screen.line(
-        (plain(answer["session_id"]), "title"), f"  {answer['old']} {arrow} {answer['new']}"
+        (named(answer["session_id"]), "title"), f"  {answer['old']} {arrow} {answer['new']}"
     )
     for sign, style, rows in (("-", "bad", answer["left"]), ("+", "good", answer["came"])):
         for row in rows:

@@ -36,7 +36,7 @@ def sessions(
         typer.Argument(help="Only those with this text in the id or title.", show_default=False),
     ] = "",
     *,
-    limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many at most.")] = 20,
     count: Annotated[
         bool, typer.Option("--count", help="Count the tokens instead of guessing by the bytes.")
     ] = False,

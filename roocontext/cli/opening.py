@@ -25,6 +25,8 @@ NEW = "new"
 LITERAL = "="
 _SHOWN = 5
 _PAGE = 100
+_OFFERED = 10_000
+"""How many ids a completion may offer: fewer than all, and the shell completes to a wrong one."""
 
 
 def default_place() -> Path:
@@ -52,6 +54,8 @@ def opened(
     url: str, *, clock: "Clock", ids: "Ids | None", write: bool, create: bool = False
 ) -> Iterator["Store"]:
     """The store, to look at or to write to."""
+    if url in ("", ":memory:") or (url.startswith("sqlite") and url.rstrip("/").endswith(":")):
+        raise Refusal("A database in memory ends with the command. Name a file.", Code.USAGE)
     if create and url == str(default_place()):
         default_place().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
@@ -101,7 +105,7 @@ def every_session(store: "Store") -> Iterator["SessionInfo"]:
 def completions(url: str, beginning: str) -> list[str]:
     """The ids that go on like this, as far as a shell can take them as they are."""
     with suppress(RooContextError), roocontext.Store.open(url, upgrade=False, read_only=True) as s:
-        found = s.find(beginning, limit=100) if beginning else s.sessions()
+        found = s.find(beginning, limit=_OFFERED) if beginning else s.sessions()
         ids = [LAST, *(info.session_id for info in found)]
         return [one for one in ids if one.startswith(beginning) and _is_plain_word(one)]
     return []

@@ -2,12 +2,12 @@
 
 from roocontext.cli import histories, reports
 from roocontext.cli.showing import Screen
-from roocontext.cli.wording import counted, moment, one_line, plain, size
+from roocontext.cli.wording import counted, moment, named, one_line, plain, size
 
 
 def appended(screen: Screen, answer: reports.Appended) -> None:
     """Where the message stands."""
-    place = f"Entry {answer['seq']} of {plain(answer['session_id'])}"
+    place = f"Entry {answer['seq']} of {named(answer['session_id'])}"
     if answer["new"]:
         screen.line(f"{place}, {answer['hash'][:16]}.")
         return
@@ -34,7 +34,7 @@ def outcome(screen: Screen, answer: reports.OutcomeReport) -> None:
 
 def rewound(screen: Screen, answer: reports.RewoundReport) -> None:
     """Where the session stands, and how the view changed."""
-    name = plain(answer["session_id"])
+    name = named(answer["session_id"])
     if not answer["changed"]:
         screen.line(f"{name} is what it was after entry {answer['to']} already. Nothing changed.")
         return
@@ -48,12 +48,12 @@ def rewound(screen: Screen, answer: reports.RewoundReport) -> None:
 def forked(screen: Screen, answer: reports.Forked) -> None:
     """The new session."""
     origin = f"{plain(answer['forked_from'])} up to entry {answer['at']}"
-    screen.line(f"{plain(answer['session_id'])} begins as a copy of {origin}.")
+    screen.line(f"{named(answer['session_id'])} begins as a copy of {origin}.")
 
 
 def pins(screen: Screen, answer: reports.Pins) -> None:
     """What is pinned."""
-    name = plain(answer["session_id"])
+    name = named(answer["session_id"])
     seqs = ", ".join(map(str, answer["pins"]))
     screen.line(f"Pinned in {name}: {seqs}." if seqs else f"Nothing is pinned in {name}.")
 
@@ -61,7 +61,7 @@ def pins(screen: Screen, answer: reports.Pins) -> None:
 def titled(screen: Screen, answer: reports.Titled) -> None:
     """The title."""
     title = one_line(answer["title"]) if answer["title"] else "(no title)"
-    screen.line((plain(answer["session_id"]), "title"), f"  {title}")
+    screen.line((named(answer["session_id"]), "title"), f"  {title}")
 
 
 def verified(screen: Screen, answer: reports.Verified) -> None:
@@ -72,7 +72,7 @@ def verified(screen: Screen, answer: reports.Verified) -> None:
         where = "" if seq is None else f"entry {seq}: "
         what = f"{where}{row['problem']}" if row["problem"] else f"head {row['head']['hash'][:16]}"
         checked = counted(row["entries"], "entry", "entries")
-        screen.line((f"{word} ", style), f"{plain(row['session_id'])}  {checked}, {what}")
+        screen.line((f"{word} ", style), f"{named(row['session_id'])}  {checked}, {what}")
         if row["rebuilt"] is not None:
             wrong = counted(row["rebuilt"], "row")
             screen.line(f"The caches were computed anew: {wrong} had to be changed.", indent=4)
@@ -99,7 +99,7 @@ def redacted(screen: Screen, answer: reports.RedactedReport) -> None:
 def purged(screen: Screen, answer: reports.PurgedReport) -> None:
     """The receipt."""
     what = f"{counted(answer['messages'], 'message')}, {size(answer['bytes'])}"
-    name = plain(answer["session_id"])
+    name = named(answer["session_id"])
     if answer["dry_run"]:
         screen.line(f"This would delete all that was said in {name}: {what}.")
     else:

@@ -11,7 +11,7 @@ from typer.main import get_command
 
 from roocontext.cli import act, demo, keep, look
 from roocontext.cli.commands import Surroundings
-from roocontext.cli.failing import PipeClosed, end
+from roocontext.cli.failing import PipeClosed, end, tell_warnings
 from roocontext.cli.showing import NARROW, drop_stdout, take_streams
 from roocontext.store.sources import system_clock
 
@@ -54,6 +54,7 @@ def _root(
 def run(arguments: Sequence[str], *, clock: "Clock | None" = None, ids: "Ids | None" = None) -> int:
     """Run one command; its exit code."""
     take_streams()
+    tell_warnings()
     surroundings = Surroundings(clock or system_clock, ids)
     try:
         panels = typer.get_terminal_size().columns >= NARROW

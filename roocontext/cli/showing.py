@@ -227,5 +227,8 @@ def progress(label: str, total: int | None, *, least: int = _LONG) -> Iterator[P
 def _pager() -> list[str] | None:
     if os.environ.get("TERM", "dumb") == "dumb":
         return None
-    command = shlex.split(os.environ.get("PAGER", "less"))
+    try:
+        command = shlex.split(os.environ.get("PAGER", "less"))
+    except ValueError:  # an unbalanced quotation mark
+        return None
     return command if command and shutil.which(command[0]) else None

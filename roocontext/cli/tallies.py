@@ -2,7 +2,7 @@
 
 from roocontext.cli import gauge, shapes
 from roocontext.cli.showing import Screen
-from roocontext.cli.wording import counted, moment, one_line, plain, size
+from roocontext.cli.wording import counted, moment, named, one_line, size
 
 
 def sessions(screen: Screen, answer: shapes.Sessions) -> None:
@@ -20,7 +20,7 @@ def stats(screen: Screen, answer: shapes.StatsReport) -> None:
     if answer["session_id"] is None:
         screen.line((counted(answer["sessions"], "session"), "title"))
     else:
-        screen.line((plain(answer["session_id"]), "title"))
+        screen.line((named(answer["session_id"]), "title"))
     screen.table(
         ("", "messages", "size"),
         [
@@ -36,7 +36,7 @@ def stats(screen: Screen, answer: shapes.StatsReport) -> None:
 def usage(screen: Screen, answer: shapes.UsageReport) -> None:
     """What roles and tools cost, and what the calls of models have cost."""
     what = "everything ever said" if answer["everything"] else "what the model sees"
-    screen.line((plain(answer["session_id"]), "title"), f" {screen.signs.dot} {what}")
+    screen.line((named(answer["session_id"]), "title"), f" {screen.signs.dot} {what}")
     context(screen, answer["context"])
     _tallies(screen, "role", "messages", answer["roles"], answer["context"])
     _tallies(screen, "tool", "blocks", answer["tools"], answer["context"])
@@ -58,7 +58,7 @@ def context(screen: Screen, found: shapes.Gauge) -> None:
 
 def _session(screen: Screen, row: shapes.SessionRow) -> None:
     title = one_line(row["title"]) if row["title"] else ""
-    screen.line((plain(row["session_id"]), "title"), f"  {title}" if title else "")
+    screen.line((named(row["session_id"]), "title"), f"  {title}" if title else "")
     bar, style = gauge.bar(screen, row["context"])
     seen = f"{counted(row['messages'], 'message')}, {row['visible_messages']:,} seen"
     dot = screen.signs.dot

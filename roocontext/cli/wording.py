@@ -45,6 +45,11 @@ def plain(text: str) -> str:
     return _ACTS.sub(_escape, text.replace("\r\n", "\n").replace("\t", "    "))
 
 
+def named(session_id: str) -> str:
+    """An id, on one line whatever is in it."""
+    return plain(session_id).replace("\n", "\\n")
+
+
 def one_line(text: str, *, longest: int = 400) -> str:
     """The beginning of a text as one line."""
     return plain(" ".join(text[: 4 * longest].split()))[:longest]

@@ -10,7 +10,7 @@ from msgspec import structs
 from roocontext.errors import InvalidOption, MessageNotFound, StoreReadOnly
 from roocontext.log.counting import Counter
 from roocontext.log.draft import message_draft, note_draft
-from roocontext.log.encoding import check_id, check_integer, plain
+from roocontext.log.encoding import MAX_INTEGER, check_id, check_integer, plain
 from roocontext.log.entries import Message, NewMessage, View
 from roocontext.log.plan import Plan, check_rows
 from roocontext.log.sendable import Repair, sendable
@@ -286,6 +286,7 @@ class Session:
         """The audit page by page, all of one moment whatever is written meanwhile."""
         check_whole("size", size, least=1)
         check_whole("after", after)
+        after = min(after, MAX_INTEGER - 1)
         with self._database.read() as tx:
             auditor = audit.Auditor(tx, self.id)
             page = auditor.page(tx, after, size)

@@ -24,6 +24,7 @@ from roocontext.log.encoding import decode
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.log.spans import clearings_of, spans_of
 from roocontext.store.append import Standing, lock, read_head
+from roocontext.store.arguments import check_whole
 from roocontext.store.caches import read_present, renew
 from roocontext.store.database import Database, Row, Transaction
 from roocontext.store.notes import REDACTION, read_notes, retell, told_rightly
@@ -54,9 +55,11 @@ class Head:
         from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - heavy, and this is an edge
 
         try:
-            return TypeAdapter(cls).validate_json(line)
+            head = TypeAdapter(cls).validate_json(line, strict=True)
         except ValidationError:
             raise InvalidOption("This is not the line of a saved head.", name="line") from None
+        check_whole("seq", head.seq)
+        return head
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +208,8 @@ class Verifier:
                     self._seq + 1 if name == "last_seq" else None,
                     f"the session's {name} does not agree with its log",
                 )
+        if self._saved and self._saved.seq == 0 and self._saved.hash != GENESIS.hex():
+            raise _Bad(0, "the hash is not that of an empty log")
         if self._saved and self._saved.seq > self._seq:
             raise _Bad(self._seq + 1, f"the log ends before the saved head, {self._saved.seq}")
 

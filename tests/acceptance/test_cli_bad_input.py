@@ -447,3 +447,61 @@ def test_names_that_act_on_a_terminal_are_shown_harmless(run: CommandLine) -> No
         assert "\u202e" not in done.out
     listed: Any = run("sessions", "--json").document
     assert showcase.HOSTILE in {row["session_id"] for row in listed["sessions"]}
+
+
+# What strangers wrote
+
+
+def test_an_id_of_several_lines_forges_none(command_line: CommandLines, tmp_path: Path) -> None:
+    run = command_line(str(tmp_path / "store.db"))
+    assert run("append", "new", "x", "--id", "good\nok  evil  9 entries").code == 0
+    for command in (["verify"], ["sessions"], ["show", "last"], ["audit", "last"]):
+        shown = run(*command)
+        assert shown.code == 0
+        assert not any(line.startswith("ok  evil") for line in shown.out.splitlines())
+
+
+def test_warnings_are_lines_of_ours_and_harmless(
+    command_line: CommandLines, tmp_path: Path
+) -> None:
+    run = command_line(str(tmp_path / "store.db"))
+    usage = ["--usage", '{"input_tokens": 5}', "--role", "assistant"]
+    assert run("append", "new", "word " * 3_000, "--id", "warn").code == 0
+    assert run("append", "warn", "ok", "--model", "m\x1b]0;title\x07", *usage).code == 0
+    done = run("preview", "warn", "condense", "--limit", "9000")
+    assert "\x1b" not in done.err
+    done = run("condense", "warn", "--limit", "9000")
+    assert "\x1b" not in done.err
+    assert all(line.startswith("roocontext: ") for line in done.err.splitlines())
+    assert "reported 5" in done.err
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        '{"session_id": "parser", "seq": 0, "hash": "00"}',
+        '{"session_id": "parser", "seq": -1, "hash": "00"}',
+        '{"session_id": "parser", "seq": true, "hash": "00"}',
+    ],
+)
+def test_a_head_that_was_never_printed_proves_nothing(
+    run: CommandLine, tmp_path: Path, head: str
+) -> None:
+    path = tmp_path / "head.json"
+    path.write_text(head)
+    assert run("verify", "parser", "--head", str(path)).code != 0
+
+
+def test_a_database_in_memory_is_refused(command_line: CommandLines) -> None:
+    for url in (":memory:", "sqlite://", "sqlite:///:memory:"):
+        refused(command_line(url)("append", "new", "x"), Code.USAGE, "memory")
+
+
+def test_a_demo_overwrites_nothing(command_line: CommandLines, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    refused(command_line("unused.db")("demo", str(tmp_path)), Code.REFUSED, "not empty")
+
+
+def test_numbers_that_no_database_holds(run: CommandLine) -> None:
+    assert run("sessions", "--limit", str(2**63)).code == Code.USAGE
+    assert run("audit", "parser", "--after", str(2**63 - 1)).code == 0
