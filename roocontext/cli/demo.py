@@ -7,6 +7,8 @@ the view. No key and no network are needed.
 
 import io
 import shlex
+import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,6 +26,8 @@ from roocontext.cli.wording import counted
 if TYPE_CHECKING:
     from roocontext import ContextManager, Session
     from roocontext.context import Outcome
+
+NAME = "roocontext"
 
 WINDOW = 2_400
 """How many tokens the pretended model holds."""
@@ -204,4 +208,11 @@ def _commands(screen: Screen, answer: reports.Demo) -> None:
     screen.blank()
     screen.line(("Look around in what it leaves behind", "title"))
     for name in ("show", "audit", "tree"):
-        screen.raw(f"roocontext {name} last --db {shlex.quote(answer['database'])}", indent=2)
+        screen.raw(f"{_program()} {name} last --db {shlex.quote(answer['database'])}", indent=2)
+
+
+def _program() -> str:
+    """How this was started, where the shell would not find it by its name."""
+    started = Path(sys.argv[0])
+    by_name = shutil.which(NAME) is not None or started.name != NAME
+    return NAME if by_name else shlex.quote(str(started))
