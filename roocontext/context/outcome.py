@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from roocontext.log.entries import Message
 from roocontext.log.plan import Plan
@@ -46,6 +46,15 @@ _STATUS = {
     "condense": Status.CONDENSED,
     "truncate": Status.TRUNCATED,
 }
+
+
+class Ended(NamedTuple):
+    """How one attempt ended. `detail` is the policy's own name for it."""
+
+    status: Status
+    detail: str = ""
+    reason: str = ""
+    changed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from roocontext.context.hooks import (
     Event,
     Heard,
 )
-from roocontext.context.outcome import Outcome, Status, Step
+from roocontext.context.outcome import Ended, Outcome, Status, Step
 from roocontext.context.record import facts_of, reason_of, refusal_of, told
 from roocontext.context.settings import Settings
 from roocontext.errors import (
@@ -54,15 +54,6 @@ ATTEMPTS: Final = 3
 
 FALLBACK: Final = Default()
 """Cuts where a policy has no way to: on request, or when a provider refused the request."""
-
-
-class Ended(NamedTuple):
-    """How one attempt ended. `detail` is the policy's own name for it."""
-
-    status: Status
-    detail: str = ""
-    reason: str = ""
-    changed: bool = False
 
 
 class _Composed(NamedTuple):
