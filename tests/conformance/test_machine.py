@@ -30,7 +30,7 @@ from roocontext.log.plan import Action
 
 STEPS = 50
 TORTURE = os.environ.get("ROOCONTEXT_TORTURE")
-EXAMPLES = {"sync": 100, "async": 20}
+EXAMPLES = {"sync": 75, "async": 15}
 MOST_FORKS = 2
 
 picks = st.integers(0, 1_000)

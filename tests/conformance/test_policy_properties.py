@@ -28,8 +28,8 @@ from roocontext.policies.sliding_window import SlidingWindow
 from situations import LETTERS, situated
 
 TORTURE = os.environ.get("ROOCONTEXT_TORTURE")
-EXAMPLES = 80 * int(TORTURE or "1")
-RECOVERIES = 40 * int(TORTURE or "1")
+EXAMPLES = 50 * int(TORTURE or "1")
+RECOVERIES = 25 * int(TORTURE or "1")
 
 shares = st.floats(0.05, 0.95)
 POLICIES: dict[str, st.SearchStrategy[Any]] = {
