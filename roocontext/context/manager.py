@@ -65,9 +65,10 @@ class _Manager:
     ) -> None:
         """Limit, counter and summariser follow from the model where they are not given.
 
-        `limit` is the model's context and `output` its longest answer, in tokens; `limits` are the
-        bytes and images of a request. `client` is one of the Anthropic SDK, and writes the
-        summaries; without it and without a `summariser` they are extracted, offline.
+        `limit` is the model's context, in tokens: one that is none warns, and the next source is
+        asked. `output` is its longest answer; `limits` are the bytes and images of a request.
+        `client` is one of the Anthropic SDK, and writes the summaries; without it and without a
+        `summariser` they are extracted, offline.
         """
         check_options(
             model=model,
@@ -83,7 +84,7 @@ class _Manager:
             policy=chosen,
             counter=counter_of(counter, model, chosen),
             summariser=summariser_of(summariser, client),
-            limit=positive("limit", limit),
+            limit=limit,
             output=positive("output", output),
             limits=limits,
             protected_tools=frozenset(protected_tools),

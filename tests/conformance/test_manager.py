@@ -371,7 +371,7 @@ def test_what_makes_no_sense_is_refused(chat):
     ):
         with pytest.raises(UnknownPlugin):
             manager(chat, **options)
-    for options in ({"limit": 0}, {"output": -1}, {"summariser": 3}, {"protected_tools": "run"}):
+    for options in ({"output": 0}, {"output": -1}, {"summariser": 3}, {"protected_tools": "run"}):
         with pytest.raises(InvalidOption):
             manager(chat, **options)
     context = manager(chat)
@@ -537,3 +537,11 @@ def test_a_waiting_hook_needs_a_loop():
     hooks.on(BeforeCompact, waiting, veto=True)
     with pytest.raises(InvalidOption):
         ContextManager("gpt-4o", hooks=hooks)
+
+
+@pytest.mark.parametrize("limit", [0, -5, "many", 2.5, True])
+def test_a_limit_that_is_none_warns_and_the_next_source_is_asked(chat, caplog, limit):
+    fill(chat, 2)
+    outcome = manager(chat, limit=limit, environ={"DEFAULT_MAX_TOKENS": "1234"}).manage(chat)
+    assert (outcome.window, outcome.window_source) == (1_234, "DEFAULT_MAX_TOKENS")
+    assert "positive" in caplog.text

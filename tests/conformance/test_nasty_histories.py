@@ -17,6 +17,9 @@ POLICIES = ("default", "hybrid", "sliding_window", "gemini", "opencode")
 ASKING = ("default", "hybrid", "gemini", "opencode")
 if not os.environ.get("ROOCONTEXT_TORTURE"):  # all of them in a long run
     POLICIES, ASKING = ("default", "hybrid"), ("default",)
+SHORTER = ("a pin in the middle of parallel calls", "a pinned output that is most of the window")
+"""Where the offline summariser, which keeps to the room it is told, comes to a summary."""
+
 EVERYWHERE = (
     "the newest output is over the limit and a little is old",
     "everything is pinned",
@@ -81,7 +84,7 @@ def test_the_offline_summariser_reads_anything(memory: Any, name: str) -> None:
     chat = kind.build(chat) or chat
     make = lambda: Trial(manager(chat, **kind.options), [])  # noqa: E731
     verdict = judge(chat, make, **kind.frame)
-    assert verdict.status in (kind.ends, "truncated", "condensed")
+    assert verdict.status in (kind.ends, "condensed" if name in SHORTER else "truncated")
 
 
 @pytest.mark.parametrize("policy", POLICIES)
