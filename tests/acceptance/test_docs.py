@@ -28,7 +28,10 @@ from sqlalchemy import make_url
 import roocontext
 from roocontext import AsyncSession, AsyncStore, Session, Store, errors
 from roocontext.log.sendable import Rule
+from roocontext.policies.builtin import policies
 from roocontext.store.schema import metadata
+from roocontext.summarisers import summarisers
+from roocontext.tokens import counters
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -91,15 +94,27 @@ def run(page: Path) -> None:
     assert not printed, f"{name_of(page)}: the last output is not shown:\n{printed}"
 
 
+@pytest.fixture
+def registries() -> Iterator[None]:
+    """What a page registers is gone after it: other tests ask what is built in."""
+    kept = [(registry, dict(registry)) for registry in (counters, policies, summarisers)]
+    yield
+    for registry, before in kept:
+        registry.clear()
+        registry.update(before)
+
+
 EXECUTED = [page for page in PAGES if any(b.language == "python" for b in blocks(page))]
 
 
+@pytest.mark.usefixtures("registries")
 @pytest.mark.parametrize("page", [p for p in EXECUTED if not needs_postgres(p)], ids=name_of)
 def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run(page)
 
 
+@pytest.mark.usefixtures("registries")
 @pytest.mark.parametrize("page", [p for p in EXECUTED if needs_postgres(p)], ids=name_of)
 def test_examples_on_postgres(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres_url: str
