@@ -11,34 +11,15 @@ from roocontext.context.hooks import Hooks
 from roocontext.errors import InvalidOption
 from roocontext.log.budget import FREE, UNLIMITED, Budget, Size
 from roocontext.log.counting import Counter
-from roocontext.policies.builtin import policy_for
+from roocontext.policies.builtin import policies, policy_for
 from roocontext.policies.decision import Policy
 from roocontext.policies.situation import Measure
 from roocontext.store.sources import Clock
 from roocontext.summarisers import AnySummariser, as_summariser, summariser_for, with_fallback
 from roocontext.tokens import Limit, counter_for, limit_for, size_of, switches
 
-LIMITS: Final = {
-    "gemini-upstream": "gemini",
-    "sliding-window-upstream": "multi_llm_chat",
-}
-"""The policies whose models have other limits than ours: those of the program they follow."""
-
-COUNTERS: Final = {
-    "roo": "roo",
-    "roo-2026": "roo",
-    "gemini-upstream": "gemini",
-    "opencode-upstream": "opencode-upstream",
-    "sliding-window-upstream": "multi_llm_chat",
-}
-"""The policies that count as the program they imitate does."""
-
-
 _POLICY: Final = ("name", "compat", "due", "decide")
 _COUNTER: Final = ("name", "exact", "count")
-
-SWITCHED: Final = ("opencode", "opencode-upstream")
-"""The policies that OpenCode's environment variables switch off."""
 
 
 def check_options(
@@ -86,13 +67,14 @@ def policy_of(policy: str | Policy, environ: Mapping[str, str]) -> Policy:
         if isinstance(policy, type) or not all(hasattr(policy, part) for part in _POLICY):
             raise InvalidOption(f"A policy has {', '.join(_POLICY)}.", name="policy")
         return policy
-    return policy_for(policy, **(switches(environ)._asdict() if policy in SWITCHED else {}))
+    is_switched = getattr(policies[policy], "switched", False)
+    return policy_for(policy, **(switches(environ)._asdict() if is_switched else {}))
 
 
 def counter_of(counter: str | Counter | None, model: str, policy: Policy) -> Counter:
     """The counter itself, the one of this name, or the one of the policy's program or the model."""
     if counter is None or isinstance(counter, str):
-        return counter_for(model, name=counter or COUNTERS.get(policy.name))
+        return counter_for(model, name=counter or getattr(policy, "counted_as", None))
     if isinstance(counter, type) or not all(hasattr(counter, part) for part in _COUNTER):
         raise InvalidOption(f"A counter has {', '.join(_COUNTER)}.", name="counter")
     return counter
@@ -137,7 +119,7 @@ class Settings:
 
     def window(self) -> Limit:
         """The limits of the model, asked for anew at each run."""
-        profile = LIMITS.get(self.policy.name, "default")
+        profile = getattr(self.policy, "limited_as", "default")
         found = limit_for(self.model, override=self.limit, profile=profile, environ=self.environ)
         if self.output is not None:
             found = found._replace(output=self.output)

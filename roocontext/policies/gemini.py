@@ -135,6 +135,8 @@ class GeminiUpstream:
 
     name: ClassVar[str] = "gemini-upstream"
     compat: ClassVar[bool] = True
+    counted_as: ClassVar[str] = "gemini"
+    limited_as: ClassVar[str] = "gemini"
 
     threshold: float = THRESHOLD
     fraction: float = COMPRESSED

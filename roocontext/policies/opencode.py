@@ -56,6 +56,7 @@ class _Program(ABC):
 
     name: ClassVar[str]
     compat: ClassVar[bool]
+    switched: ClassVar[bool] = True
 
     autocompact: bool = True
     prune: bool = True
@@ -199,6 +200,7 @@ class OpenCodeUpstream(_Program):
 
     name: ClassVar[str] = "opencode-upstream"
     compat: ClassVar[bool] = True
+    counted_as: ClassVar[str] = "opencode-upstream"
 
     def due(self, load: Load) -> bool:
         """Whether the last call overflows; what is worth clearing only the messages tell."""

@@ -143,6 +143,7 @@ class _Program(ABC):
 
     name: ClassVar[str]
     compat: ClassVar[bool] = True
+    counted_as: ClassVar[str] = "roo"
 
     def due(self, load: Load) -> bool:
         """Whether the context is over the threshold, or over what may be sent."""

@@ -115,6 +115,8 @@ class SlidingWindowUpstream:
     limit: int | None = None
     name: ClassVar[str] = "sliding-window-upstream"
     compat: ClassVar[bool] = True
+    counted_as: ClassVar[str] = "multi_llm_chat"
+    limited_as: ClassVar[str] = "multi_llm_chat"
 
     def due(self, load: Load) -> bool:  # noqa: ARG002 - the totals do not tell what is hidden
         """Always: it weighs its whole list each time, hidden messages too."""

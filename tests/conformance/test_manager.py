@@ -30,7 +30,7 @@ from roocontext.log.budget import Budget
 from roocontext.log.summary import Summary
 from roocontext.policies.builtin import policy_for
 from roocontext.policies.default import Default
-from roocontext.tokens import counter_for
+from roocontext.tokens import counter_for, limit_for
 
 COUNTER = counter_for("gpt-4o")
 
@@ -387,6 +387,21 @@ def test_a_policy_can_be_given_with_settings(chat):
     eager = Default(threshold=0.3, target=0.2)
     outcome = manager(chat, policy=eager, summariser=Scripted()).manage(chat)
     assert (outcome.status, outcome.policy) == ("condensed", "default")
+
+
+class Follower(Default):
+    """Another package's policy, which follows a program."""
+
+    counted_as = "roo"
+    limited_as = "multi_llm_chat"
+
+
+def test_a_policy_of_anyones_may_name_its_counter_and_its_limits():
+    ours = ContextManager("claude-sonnet-4", environ={}).settings
+    theirs = ContextManager("claude-sonnet-4", policy=Follower(), environ={}).settings
+    assert theirs.counter.name == "roo" != ours.counter.name
+    assert theirs.window() == limit_for("claude-sonnet-4", profile="multi_llm_chat", environ={})
+    assert theirs.window() != ours.window()
 
 
 def test_an_empty_session_needs_nothing(chat):
