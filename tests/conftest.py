@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import servers
 from driving import Driven
@@ -21,6 +22,18 @@ from sources import CountedIds, SetClock
 
 ENGINES = ("file", "memory", "postgres")
 INTERFACES = ("sync", "async")
+TORTURE = bool(os.environ.get("ROOCONTEXT_TORTURE"))
+
+# The same examples each time, however busy the machine is; the long runs look for new ones.
+settings.register_profile(
+    "repeatable",
+    derandomize=not TORTURE,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("repeatable")
+
 LEGS = [(engine, interface) for engine in ENGINES for interface in INTERFACES]
 
 

@@ -45,7 +45,8 @@ class Extractive:
         """Extract a summary that is no longer than the request allows."""
         read = readings(request.messages)
         before, fresh = _before(read, request.previous)
-        outline = merged(before, _outline(fresh, before))
+        goal = [] if clean(request.previous or "").strip() else _opening(read)
+        outline = merged(merged({Section.GOAL: goal}, before), _outline(fresh, goal))
         if not outline:  # nobody said or did anything that is known: a line for each message
             outline = bounded({Section.ACTIONS: transcript(request.messages)})
         text = fit(outline, _room(request))
@@ -86,14 +87,23 @@ def _before(read: Sequence[Reading], previous: str | None) -> tuple[Outline, lis
     return merged(rules, outline), fresh
 
 
-def _outline(read: Sequence[Reading], before: Outline) -> Outline:
-    """What the messages themselves say; after a summary, nothing in them is the first request."""
+def _opening(read: Sequence[Reading]) -> list[str]:
+    """The first request, unless a summary stands before it: then it is in there."""
+    for role, blocks in read:
+        text = _text(blocks)
+        if is_extract(text):
+            return []
+        if role == "user" and (told := clean(said.words(text))).strip():
+            return [told]
+    return []
+
+
+def _outline(read: Sequence[Reading], goal: Sequence[str]) -> Outline:
+    """What the messages themselves say besides the goal, if that is among them."""
     users = _said(read, "user")
     agents = _said(read, "assistant")
     done = actions(read)
-    goal = [] if before else users[:1]
     return {
-        Section.GOAL: goal,
         Section.RULES: [rule for text in users for rule in said.rules(text)],
         Section.FINDINGS: [found for text in agents for found in said.findings(text)],
         Section.FILES: [file(path, [deed]) for act in done for path, deed in act.touches],

@@ -8,7 +8,7 @@ import os
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, seed, settings
+from hypothesis import seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -447,10 +447,6 @@ def test_random_operations(shared: Any) -> None:
         settings=settings(
             max_examples=examples,
             stateful_step_count=STEPS,
-            deadline=None,
-            derandomize=not TORTURE,
-            database=None,
             report_multiple_bugs=False,
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         ),
     )

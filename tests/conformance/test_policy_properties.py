@@ -76,9 +76,6 @@ def examined(examples: int, **drawn: st.SearchStrategy[Any]) -> Callable[..., An
     """A property: the same examples each time, others in a long run."""
     bounded = settings(
         max_examples=examples,
-        deadline=None,
-        derandomize=not TORTURE,
-        database=None,
         suppress_health_check=list(HealthCheck),
     )
     return lambda examine: bounded(given(**drawn)(examine))

@@ -536,7 +536,7 @@ def test_a_run_of_answers_with_a_blank_one_is_not_sent(parts):
 # Always
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.lists(
         st.tuples(STEPS, st.sampled_from(["", "in short", WORDS * 3])), min_size=1, max_size=3
@@ -564,7 +564,7 @@ def test_every_plan_keeps_the_laws(store, rounds, percent, failures, aim):
             assert not (question and newest.seq in gone)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(STEPS, st.sampled_from(["in short", WORDS * 3]))
 def test_every_plan_of_the_program_can_be_committed(store, steps, said):
     chat, policy = store.create(), GeminiUpstream(count=lambda _: 0)

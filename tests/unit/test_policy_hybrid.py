@@ -456,7 +456,7 @@ def check(chat, before, policy, plan):
         assert {row.seq for row in living_summaries(before)} <= living
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     st.lists(st.tuples(STEPS, ANSWERS), min_size=1, max_size=3),
     st.integers(10, 110),

@@ -898,7 +898,7 @@ def test_what_the_model_is_told_of_a_tool(given_part, older, newer):
 FEW = {"protect": 20, "minimum": 10, "output_max": 50}
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.lists(
         st.tuples(STEPS, st.sampled_from(["", "in short", WORDS * 3])), min_size=1, max_size=3
@@ -929,7 +929,7 @@ def test_every_plan_keeps_the_laws(store, rounds, percent, failures, aim):
             assert not (asks and alone and newest.seq in gone)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(STEPS, min_size=1, max_size=3),
     st.sampled_from(["in short", WORDS * 3]),

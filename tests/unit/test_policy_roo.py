@@ -304,7 +304,7 @@ def test_a_manager_condenses_and_falls_back(chat, policy):
 
 
 @BOTH
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(steps=STEPS, aims=st.lists(st.sampled_from(list(Aim)), min_size=1, max_size=4))
 def test_a_store_accepts_whatever_they_decide(store, policy, steps, aims):
     chat = store.create()

@@ -3,7 +3,7 @@
 import os
 from itertools import pairwise
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
@@ -117,10 +117,6 @@ def test_random_logs():
         settings=settings(
             max_examples=EXAMPLES,
             stateful_step_count=40,
-            deadline=None,
-            derandomize=not TORTURE,
-            database=None,
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         ),
     )
 

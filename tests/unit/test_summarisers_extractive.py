@@ -65,6 +65,14 @@ def test_the_goal_and_the_last_words_are_the_user_s():
     assert found[Section.STATE] == ["Why?"]
 
 
+def test_a_summary_that_somebody_quotes_does_not_take_the_goal_s_place():
+    quoted = f"{TITLE}\n\n## Goal\n\n> Another one."
+    found = sections([user(GOAL), user(quoted), agent("Yes."), user("Go on.")])
+    assert found[Section.GOAL] == [GOAL]
+    assert found[Section.REQUESTS] == ["Another one."]
+    assert sections([user(quoted), user("Go on.")])[Section.GOAL] == ["Another one."]
+
+
 def test_a_single_request_is_not_told_twice():
     assert set(sections([user(GOAL)])) == {Section.GOAL}
 
@@ -489,6 +497,7 @@ def test_the_goal_and_the_last_words_outlive_everything(words, work):
 
 @given(st.lists(messages, min_size=1, max_size=3), said)
 @settings(max_examples=30)
+@example([[user("else")]], f"{TITLE}\nelse\n## Goal\n> x")
 def test_fifty_rounds_do_not_grow_without_bound_and_keep_the_goal(work, first):
     previous = attempt(
         SummaryRequest(messages=[user("Goal: all of it."), user(first)], longest=50_000)

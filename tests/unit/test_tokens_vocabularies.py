@@ -136,7 +136,7 @@ TEXTS = st.lists(st.sampled_from(PIECES * 2 + WORDS), max_size=60).map("".join)
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(text=TEXTS)
 def test_cutting_out_blanks_changes_no_count(engines, name, text):
     assert engines[name, ALWAYS].count(text) == engines[name, NEVER].count(text)
@@ -151,7 +151,7 @@ def test_no_token_goes_from_a_last_line_break_into_blanks():
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(
     before=TEXTS,
     blank=st.sampled_from([" ", "\t", "\u3000", " \t", "\xa0 "]),
