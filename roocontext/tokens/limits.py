@@ -65,6 +65,11 @@ def limit_for(
     return Limit(rules["context"], output, DEFAULT)
 
 
+def models() -> dict[str, int]:
+    """The lines of the default table, and how many tokens such a model holds."""
+    return {line: known["context"] for line, known in _profile("default")["models"].items()}
+
+
 def profiles() -> tuple[str, ...]:
     """The profiles of limits.toml."""
     return tuple(_table())

@@ -7,14 +7,16 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tiktoken import Encoding
 from tiktoken_ext import openai_public
 
-from roocontext.tokens import counter_for
+from roocontext.tokens import bpe, counter_for
 from roocontext.tokens.bpe import CL100K, O200K, Vocabulary
 from roocontext.tokens.ranks import SHA256, pack, read_ranks, rebuild, unpack
 
@@ -178,7 +180,7 @@ def refuse(*_args):
     raise AssertionError("a connection was opened")
 
 socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = refuse
-from roocontext.tokens import counter_for
+from roocontext.tokens import bpe, counter_for
 print(counter_for("gpt-4o").tokens("hello world"), counter_for("gpt-4").tokens("hello world"))
 """
     environ = {"TIKTOKEN_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
@@ -200,3 +202,64 @@ def test_scaled_counts_are_estimates_and_rounded_up():
     assert not counter.exact
     assert counter.tokens("hello world!") == 5
     assert counter.count("user", "hello world!", "anthropic") == -(-(3 + 1 + 3) * 3 // 2)
+
+
+# Long texts, counted in stretches
+
+RUNS = ["a", "X", "ab", "lorem", "-=", "!'s", " ", "\t", "1", "漢", "\ud800", "aaaaaaab"]
+JOINTS = [*PIECES, *WORDS, "。", "'LL", "'re", "Aa", "x1", "://", "ǅ"]
+LETTERS = st.text("abcdefghijklmnopqrstuvwxyz", min_size=900, max_size=1_500)
+LONG_TEXTS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(RUNS), st.sampled_from([1, 700, 1_400])).map(
+            lambda x: x[0] * x[1]
+        ),
+        st.lists(st.sampled_from(JOINTS), max_size=5).map("".join),
+        LETTERS,
+    ),
+    max_size=12,
+).map("".join)
+
+
+@pytest.fixture(scope="module")
+def references() -> dict[str, Encoding]:
+    """tiktoken's engines as they are."""
+    return {
+        name: Encoding(
+            name,
+            pat_str=SHIPPED[name].pattern,
+            mergeable_ranks=read_ranks(name),
+            special_tokens={},
+        )
+        for name in NAMES
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("tail", [1, 2])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=LONG_TEXTS)
+def test_counting_in_stretches_changes_no_count(references, monkeypatch, name, tail, text):
+    for setting, value in (("LONG", 1), ("_WINDOW", 400), ("_STRETCH", 500), ("_TAIL", tail)):
+        monkeypatch.setattr(bpe, setting, value)
+    assert SHIPPED[name].count(text) == len(references[name].encode_ordinary(text))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_tail_is_shorter_than_a_window(name):
+    assert bpe._TAIL * max(map(len, read_ranks(name))) < bpe._WINDOW
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("text", ["word " * 40_000, "x" * 200_000, "0f" * 100_000])
+def test_an_interrupt_is_heard_within_a_long_text(name, text):
+    """Between stretches, which are all that tiktoken gets at a time."""
+    stretches = [end for end, _ in bpe._ends(text)]
+    assert max(end - start for start, end in pairwise([0, *stretches])) < 80_000
+
+
+def test_a_long_text_is_counted_once(monkeypatch):
+    text = "never counted before " * 2_000
+    count = O200K.count(text)
+    monkeypatch.setattr(bpe, "_in_stretches", None)
+    assert O200K.count(text) == count
