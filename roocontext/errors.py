@@ -1,7 +1,8 @@
 """Every error roocontext raises, in one tree.
 
 The docstring of a class is what happened, in general; an instance adds the facts of the case (the
-numbers and the ids, never a message's content) and what to do. The facts are attributes too.
+numbers and the ids, never a message's content) and what to do. The facts are attributes too; a case
+may bring an advice of its own.
 """
 
 from collections.abc import Mapping
@@ -168,7 +169,7 @@ class StoreUnavailable(RooContextError, OSError):
 class StoreNotFound(StoreUnavailable):
     """There is no database of this name, and none may be made."""
 
-    advice = "Name one that exists, or a folder in which upgrade=True may make it."
+    advice = "Name one that exists, or let upgrade=True make it."
 
 
 class StoreClosed(StoreUnavailable):

@@ -33,7 +33,7 @@ class Registry(dict[str, Plugin], Generic[Plugin]):
         if name not in self._offered:
             known = ", ".join(self.known())
             raise UnknownPlugin(
-                f"{self.group} has no {name!r}; it has {known}.",
+                f"There is no {name!r} among the {self.group.rpartition('.')[2]}: {known}.",
                 group=self.group,
                 name=name,
                 known=self.known(),

@@ -102,8 +102,9 @@ class Model:
         return made
 
     def pin(self, target: int, *, pinned: bool) -> None:
-        """A pin, or its end."""
-        self.pins.append((self.add(Kind.NOTE), target, pinned))
+        """A pin, or its end; what is so already is not written."""
+        if (target in self.pinned) is not pinned:
+            self.pins.append((self.add(Kind.NOTE), target, pinned))
 
     @property
     def pinned(self) -> set[int]:
@@ -212,6 +213,9 @@ class Model:
         if any(getattr(tags[seq], own) is not None for seq in hidden):
             return False
         if hidden & self.bound_by_pins():
+            return False
+        later = {target for note, target in self.redactions if note > (plan.seen or note)}
+        if any(lo <= target <= hi for lo, hi in plan.hides for target in later):
             return False
         if not plan.compat:
             seqs, readings = self.readings()

@@ -109,10 +109,11 @@ def _hostile(chat: Session) -> None:
                 "type": "image",
                 "source": {"type": "base64", "media_type": "i\x1b/p", "data": "aGk="},
             },
-            call("\x1b", "na\x1bme", arg="\x1b[5m"),
+            call("\x1b", "na\x1bme", arg="\x1b[5m", text="щит: 名 \u3164\u2800"),
         ],
     )
-    chat.append("user", "[bold red]no markup[/] :smile: 日本語のテキスト 👩‍🚀 e\u0301")
+    heap = "z" + "\u0301" * 12
+    chat.append("user", f"[bold red]no markup[/] :smile: 日本語のテキスト 👩‍🚀 e\u0301 {heap}")
 
 
 def _foreign(chat: Session) -> None:

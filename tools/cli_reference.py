@@ -27,6 +27,8 @@ This page is made from the commands themselves, by `python tools/cli_reference.p
 | `--json` | prints [documents](#documents) in place of a screen, escaped to ASCII |
 | `--debug` | shows where an error comes from |
 
+They may stand before the command as well; what stands behind it wins.
+
 **The database** is that of `--db`, as [opening](../guide/recording.md#opening) takes it. Without
 it, the one that `ROOCONTEXT_DB` names; without that, the file `roocontext/roocontext.db` in
 `XDG_DATA_HOME`, which is `~/.local/share` unless it is set.
@@ -36,8 +38,10 @@ it, the one that `ROOCONTEXT_DB` names; without that, the file `roocontext/rooco
 session that is called so.
 
 **A point** of a session is the number of an entry, or a time: `2026-01-31`, `2026-01-31 09:30`,
-with a zone or else in UTC, `now`, or as `90m ago`, with `s`, `m`, `h`, `d` or `w`. All times are
-shown in UTC.
+`09:30` of today, `yesterday 09:30`, with a zone or else in UTC, a day alone being its beginning;
+`now`, or as `90m ago` or `1h 30m ago`, in seconds, minutes, hours, days or weeks. `--to` compares a
+time with the agent's own times of the live messages, where it gave any, everything else with when
+entries were recorded. All times are shown in UTC.
 
 **Looking changes nothing.** The commands that look open the database to read only. They neither
 make nor upgrade it: that is done by `db upgrade`, and by `append new` where there is no database
@@ -53,9 +57,10 @@ switches colours off in a terminal too, and `FORCE_COLOR` on in a pipe. `PAGER` 
 lists.
 
 **What destroys asks first**, or takes `--yes`. Where nobody sits at the terminal it asks nobody,
-and ends with an error.
+and ends with an error. What takes long shows a bar on standard error, in a terminal only; Ctrl-C
+ends it, and nothing is half done.
 
-**Completion** of commands, options and ids: `roocontext --install-completion`.
+**Completion** of commands, options and their values, and ids: `roocontext --install-completion`.
 """
 
 

@@ -1,22 +1,20 @@
 """Commands that act on a session. All they do is an entry of its log, and nothing is deleted."""
 
-import json
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import roocontext
-from roocontext.cli import documents, gauge, receipts, reports, times
+from roocontext.cli import completing, documents, gauge, receipts, reports, times
+from roocontext.cli.appending import Expected
 from roocontext.cli.commands import Desk, SessionName, command
 from roocontext.cli.failing import Code, Refusal
 from roocontext.cli.gauge import ModelName
-from roocontext.cli.opening import NEW
-from roocontext.cli.showing import is_terminal, progress
-from roocontext.errors import InvalidOption
+from roocontext.cli.showing import progress
+from roocontext.errors import MessageNotFound
 
 if TYPE_CHECKING:
     from roocontext import ContextManager, Session
@@ -25,82 +23,36 @@ if TYPE_CHECKING:
 app = typer.Typer()
 _act = partial(command, app, panel="Act")
 
-Seq = Annotated[str, typer.Argument(metavar="SEQ", help="An entry's number.")]
 _REFUSED = ("failed", "conflict")
 
 PolicyName = Annotated[
-    str, typer.Option("--policy", metavar="NAME", help="What decides what is hidden.")
+    str,
+    typer.Option(
+        "--policy",
+        metavar="NAME",
+        help="What decides what is hidden: default, hybrid, sliding_window, gemini, opencode, roo,"
+        " or another that Tab completes.",
+        autocompletion=completing.policies,
+    ),
 ]
 Limit = Annotated[
-    int | None, typer.Option("--limit", min=1, help="The window in tokens; default: the model's.")
+    int | None,
+    typer.Option(
+        "--limit",
+        metavar="TOKENS",
+        min=1,
+        help="The window. Default: that of the model, or 4,096 if no model is known.",
+    ),
 ]
 SummariserName = Annotated[
-    str, typer.Option("--summariser", metavar="NAME", help="What writes the summary.")
+    str,
+    typer.Option(
+        "--summariser",
+        metavar="NAME",
+        help="What writes the summary: extractive, which works offline, or anthropic.",
+        autocompletion=completing.summarisers,
+    ),
 ]
-Expected = Annotated[
-    int | None,
-    typer.Option("--expected-seq", min=0, help="Only if the session's head is still this entry."),
-]
-
-
-@_act(shape=reports.Appended)
-def append(
-    desk: Desk,
-    session: Annotated[
-        str,
-        typer.Argument(
-            metavar="SESSION",
-            help="As everywhere; or `new`, which begins a session, in a new database if need be.",
-        ),
-    ],
-    content: Annotated[
-        str | None, typer.Argument(help="What is said; default: standard input, as it is.")
-    ] = None,
-    *,
-    file: Annotated[
-        Path | None, typer.Option("--file", help="Read what is said from a file, as it is.")
-    ] = None,
-    role: Annotated[str, typer.Option(help="Who says it.")] = "user",
-    content_json: Annotated[
-        bool, typer.Option("--content-json", help="What is said is JSON, such as a list of blocks.")
-    ] = False,
-    content_format: Annotated[
-        str, typer.Option("--format", help="The shape of the JSON: anthropic, openai or gemini.")
-    ] = "anthropic",
-    ts: Annotated[int | None, typer.Option("--ts", help="The agent's own time, in ms.")] = None,
-    message_id: Annotated[
-        str | None, typer.Option(help="The agent's name for the message.")
-    ] = None,
-    client_id: Annotated[
-        str | None, typer.Option(help="The request's name: repeating it is safe.")
-    ] = None,
-    model: Annotated[str | None, typer.Option(help="The model that said it.")] = None,
-    usage: Annotated[
-        str | None, typer.Option(help="What the provider says it has cost, as JSON.")
-    ] = None,
-    expected_seq: Expected = None,
-    session_id: Annotated[str | None, typer.Option("--id", help="The id of the `new` one.")] = None,
-    title: Annotated[str | None, typer.Option(help="The title of the `new` one.")] = None,
-) -> None:
-    """Append a message."""
-    if session != NEW and (session_id, title) != (None, None):
-        raise Refusal("--id and --title are for `new` sessions.", Code.USAGE)
-    said = _said(content, file)
-    message: Any = _parsed("CONTENT", said) if content_json else said
-    reported = None if usage is None else _parsed("--usage", usage)
-    with desk.session_or_new(session, session_id=session_id, title=title) as chat:
-        receipt = chat.append(
-            role,
-            message,
-            format=content_format,
-            ts=ts,
-            message_id=message_id,
-            client_id=client_id,
-            model=model,
-            usage=reported,
-            expected_seq=expected_seq,
-        )
-    desk.tell(documents.document(receipt), receipts.appended)
 
 
 @_act(shape=reports.OutcomeReport)
@@ -145,7 +97,8 @@ def clear(
     policy: PolicyName = "default",
     limit: Limit = None,
     protect: Annotated[
-        list[str] | None, typer.Option(metavar="TOOL", help="A tool whose outputs stay.")
+        list[str] | None,
+        typer.Option(metavar="TOOL", help="A tool whose outputs stay; once for each such tool."),
     ] = None,
 ) -> bool:
     """Show a placeholder for old outputs of tools, however full the context is."""
@@ -159,7 +112,12 @@ def preview(
     desk: Desk,
     session: SessionName,
     aim: Annotated[
-        str, typer.Argument(metavar="[AIM]", help="manage, condense, truncate or clear.")
+        str,
+        typer.Argument(
+            metavar="[AIM]",
+            help="manage, which acts only on a full context, condense, truncate or clear.",
+            autocompletion=completing.aims,
+        ),
     ] = "manage",
     *,
     model: ModelName = None,
@@ -185,23 +143,41 @@ def rewind(
         typer.Option(
             "--to",
             metavar="WHERE",
-            help="An entry's number, a time (UTC), as `2h ago`, or else a message's id.",
+            help="An entry's number, a time in UTC, as `2026-01-31 09:30` or `2h ago`, or else a"
+            " message's id. A time is compared with the agent's own times of the messages, where"
+            " it gave any, else with when they were recorded.",
         ),
     ] = None,
     message_id: Annotated[
-        str | None, typer.Option("--message-id", help="A message's id that looks like another.")
+        str | None,
+        typer.Option(
+            "--message-id",
+            metavar="ID",
+            help="The agent's id of a message, also one that looks like a number or a time.",
+        ),
     ] = None,
-    ts: Annotated[int | None, typer.Option("--ts", help="The agent's time of a message.")] = None,
+    ts: Annotated[
+        int | None,
+        typer.Option(
+            "--ts",
+            metavar="MS",
+            help="The agent's own time of a message, in ms since the epoch, exactly.",
+        ),
+    ] = None,
     before: Annotated[
         bool, typer.Option("--before", help="To just before it, not just after it.")
     ] = False,
     expected_seq: Expected = None,
 ) -> None:
-    """Make the session what it was; nothing is deleted, and `undo` takes it back."""
+    """Make the session what it was; nothing is deleted, and `undo` takes it back.
+
+    For example: `roocontext rewind last --to 40` makes it what it was right after entry 40.
+    """
     if sum(one is not None for one in (to, message_id, ts)) != 1:
-        raise Refusal("Give one of --to, --message-id and --ts.", Code.USAGE)
+        line = "Where to? Give one of --to, --message-id and --ts, as `--to 40` or `--to '2h ago'`."
+        raise Refusal(line, Code.USAGE)
     where = message_id if to is None else times.target("--to", to, desk.now)
-    with desk.session(session, write=True) as chat:
+    with desk.session(session, write=True) as chat, _named_by(to):
         done = chat.rewind(where, ts=ts, keep_target=not before, expected_seq=expected_seq)
     desk.tell(documents.document(done), receipts.rewound)
 
@@ -212,7 +188,8 @@ def undo(
     session: SessionName,
     *,
     of: Annotated[
-        str | None, typer.Option("--of", metavar="SEQ", help="Only if this is the newest rewind.")
+        str | None,
+        typer.Option("--of", metavar="SEQ", help="Only if this entry is the newest rewind."),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Even if it hides what came since.")
@@ -234,7 +211,9 @@ def fork(
     at: Annotated[
         str | None, typer.Option("--at", metavar="SEQ", help="Up to this entry; default: the last.")
     ] = None,
-    session_id: Annotated[str | None, typer.Option("--id", help="The id of the new one.")] = None,
+    session_id: Annotated[
+        str | None, typer.Option("--id", metavar="ID", help="The id of the new one.")
+    ] = None,
 ) -> None:
     """Begin a new session as a copy of this one."""
     seq = None if at is None else times.whole("--at", at)
@@ -255,7 +234,10 @@ def pin(
     session: SessionName,
     seqs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SEQ]...", help="Messages; without any, the pins are listed."),
+        typer.Argument(
+            metavar="[SEQ]...",
+            help="The messages' entry numbers; without any, the pins are listed.",
+        ),
     ] = None,
     *,
     remove: Annotated[bool, typer.Option("--remove", help="Take the pins back.")] = False,
@@ -263,10 +245,10 @@ def pin(
     """Let no plan hide or clear these messages."""
     wanted = [times.whole("SEQ", seq) for seq in seqs or []]
     with desk.session(session, write=bool(wanted)) as chat:
-        for seq in wanted:
-            chat.unpin(seq) if remove else chat.pin(seq)
+        done = [chat.unpin(seq) if remove else chat.pin(seq) for seq in wanted]
         pinned = sorted(chat.pins())
-    answer: reports.Pins = {"session_id": chat.id, "pins": pinned}
+    changed = any(receipt.new for receipt in done) if done else None
+    answer: reports.Pins = {"session_id": chat.id, "pins": pinned, "changed": changed}
     desk.tell(answer, receipts.pins)
 
 
@@ -280,32 +262,22 @@ def title(
 ) -> None:
     """Give the session another title."""
     with desk.session(session, write=title is not None) as chat:
-        if title is not None:
-            chat.rename(title)
+        changed = None if title is None else chat.rename(title).new
         known = chat.info().title
-    answer: reports.Titled = {"session_id": chat.id, "title": known}
+    answer: reports.Titled = {"session_id": chat.id, "title": known, "changed": changed}
     desk.tell(answer, receipts.titled)
 
 
-def _said(content: str | None, file: Path | None) -> str:
-    """What is to be appended, from where it was said to be."""
-    if content is not None and file is not None:
-        raise Refusal("CONTENT and --file are two contents: give one.", Code.USAGE)
-    if content is not None:
-        return content
-    if file is None and is_terminal(sys.stdin):
-        raise Refusal("Nothing was said: give CONTENT, --file or standard input.", Code.USAGE)
+@contextmanager
+def _named_by(to: str | None) -> Iterator[None]:
+    """What is no message's id may have been meant as something else."""
     try:
-        said = (sys.stdin.buffer.read() if file is None else file.read_bytes()).decode()
-    except UnicodeDecodeError as error:
-        line = f"What was given is no UTF-8 at byte {error.start}."
-        raise Refusal(line, Code.USAGE) from None
-    except OSError as error:
-        line = f"The file {str(file)!r} cannot be read: {error.strerror}."
-        raise Refusal(line, Code.NOT_FOUND) from None
-    if not said:
-        raise Refusal("Nothing was said: what was read is empty.", Code.USAGE)
-    return said
+        yield
+    except MessageNotFound as error:
+        if to is None or "message_id" not in error.facts:
+            raise
+        line = f"--to is neither an entry's number nor a time, such as {times.EXAMPLES}."
+        raise MessageNotFound(f"{line} {error.fact}", **error.facts) from None
 
 
 def _manager(
@@ -335,10 +307,3 @@ def _told(desk: Desk, chat: "Session", outcome: "Outcome") -> bool:
         raise Refusal(f"{outcome.status}: {outcome.reason}", Code.REFUSED)
     desk.tell(documents.outcome_report(chat.id, outcome), receipts.outcome)
     return outcome.changed
-
-
-def _parsed(name: str, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        raise InvalidOption(f"{name} is not JSON.", name=name) from None

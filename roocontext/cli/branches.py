@@ -4,14 +4,15 @@ Entries that no rewind parts and at which none branches off are one stretch: the
 taken back, together. What is live is the trunk; what was taken back hangs on it.
 """
 
-from collections import defaultdict
+from bisect import bisect
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roocontext.cli import shapes
 from roocontext.cli.histories import did
 from roocontext.cli.showing import Screen
-from roocontext.cli.wording import counted, named, one_line
+from roocontext.cli.wording import Signs, counted, headline, ranges
 from roocontext.log.entries import MESSAGE_KINDS, Control, Kind
 from roocontext.log.spans import live_ranges, within
 
@@ -19,6 +20,18 @@ if TYPE_CHECKING:
     from roocontext import AuditEntry
 
 _HIDING = frozenset({Kind.SUMMARY, Kind.MARKER, Kind.CLEARING})
+
+_FIRST, _LAST = 40, 160
+"""How many lines are drawn of a long picture: where it began, and where it is now."""
+
+
+class _Line(NamedTuple):
+    """A line of the picture: what leads to it and on from it, what it says, and in which style."""
+
+    start: str
+    below: str
+    said: str
+    style: str
 
 
 class Shape:
@@ -29,6 +42,8 @@ class Shape:
         self.messages = self.visible = 0
         self.hidings: list[shapes.Hiding] = []
         self._is_message: set[int] = set()
+        self._is_visible: set[int] = set()
+        self._held: Counter[int] = Counter()
         self._rewound: dict[int, int] = {}
         self._to: dict[int, int] = {}
         self._undone: dict[int, int] = {}
@@ -41,6 +56,11 @@ class Shape:
                 self.messages += 1
                 self.visible += one.visible
                 self._is_message.add(one.seq)
+                if one.visible:
+                    self._is_visible.add(one.seq)
+                self._held.update(
+                    by for by in (one.condense_parent, one.truncation_parent) if by is not None
+                )
             if one.rewound_by is not None:
                 self._rewound[one.seq] = one.rewound_by
             details = one.entry.details or {}
@@ -50,12 +70,22 @@ class Shape:
                     self._undone[details["record"]["undone"]] = one.seq
             elif one.kind in _HIDING:
                 self.hidings.append(_hiding(one, details))
+        for hiding in self.hidings:
+            hiding["messages"] = self._held[hiding["seq"]]
         return self
 
     def rewinds(self) -> list[shapes.Rewinding]:
         """Every rewind."""
+        undoes = {undo: seq for seq, undo in self._undone.items()}
         return [
-            {"seq": seq, "to": to, "undone_by": self._undone.get(seq)}
+            {
+                "seq": seq,
+                "to": to,
+                "came_from": self._tip(seq - 1),
+                "reached": self._tip(to),
+                "undoes": undoes.get(seq),
+                "undone_by": self._undone.get(seq),
+            }
             for seq, to in self._to.items()
         ]
 
@@ -69,6 +99,7 @@ class Shape:
                 "hi": hi,
                 "after": self._tip(lo - 1),
                 "messages": sum(seq in self._is_message for seq in range(lo, hi + 1)),
+                "visible": sum(seq in self._is_visible for seq in range(lo, hi + 1)),
                 "live": within(live, lo),
                 "rewound_by": next(
                     (self._rewound[seq] for seq in range(lo, hi + 1) if seq in self._rewound), None
@@ -97,61 +128,102 @@ class Shape:
         return seq
 
 
-def draw(screen: Screen, answer: shapes.Tree) -> None:
-    """The trunk from top to bottom, with the branches that were taken back before they part."""
-    title = f"  {one_line(answer['title'])}" if answer["title"] else ""
-    screen.line((named(answer["session_id"]), "title"), title)
+def draw(screen: Screen, answer: shapes.Tree, *, full: bool) -> None:
+    """The trunk from top to bottom, with the branches that were taken back where they part."""
+    screen.line(*headline(answer["session_id"], answer["title"], screen.signs.more))
     seen = f"{counted(answer['messages'], 'message')}, {answer['visible_messages']:,} seen"
     screen.line(f"{counted(answer['entries'], 'entry', 'entries')}, {seen}")
-    for depth, stretch in _walk(answer["stretches"]):
-        _stretch(screen, depth, stretch, answer["hidings"])
+    if answer["rewinds"]:
+        live, dead, back = screen.signs.live, screen.signs.dead, screen.signs.back
+        legend = f"{live} live   {dead} taken back   {back} a rewind that went to here"
+        screen.line((legend, "note"))
+    lines = [*_lines(answer, screen.signs)]
+    left = 0 if full else len(lines) - _FIRST - _LAST
+    if left <= 0:
+        _put(screen, lines)
+        return
+    _put(screen, lines[:_FIRST])
+    screen.line((f"{screen.signs.more} {left:,} more lines: --full draws them", "note"))
+    _put(screen, lines[-_LAST:])
+
+
+def _put(screen: Screen, lines: list["_Line"]) -> None:
+    widest = screen.width // 2  # of a deep branch its end: what is said must stay on the screen
+    for line in lines:
+        start, below = line.start[-widest:], line.below[-widest:]
+        screen.hanging((start, line.style), below, (line.said, line.style))
+
+
+def _lines(answer: shapes.Tree, signs: Signs) -> Iterator["_Line"]:
+    """The stretches, each with what hides in it, and the rewinds where they went."""
+    hidings, reached = _by_stretch(answer), defaultdict(list)
     for rewind in answer["rewinds"]:
-        undone = rewind["undone_by"]
-        back = "" if undone is None else f", taken back by {undone}"
-        screen.line((f"rewind {rewind['seq']} to {rewind['to']}{back}", "note"))
+        reached[rewind["reached"]].append(rewind)
+    stem = f"{signs.stem} "
+    for rewind in reached[0]:
+        yield _Line(stem, stem, _rewind(rewind, signs), "note")
+    for depth, is_branch, stretch in _walk(answer["stretches"]):
+        live, trunk = stretch["live"], stem * (depth + 1)
+        start = stem * (depth - 1) + signs.branch if is_branch else stem * depth
+        mark = signs.live if live else signs.dead
+        yield _Line(f"{start}{mark} ", trunk, _stretch(stretch), "" if live else "hidden")
+        style = "acts" if live else "hidden"
+        for hiding in hidings[stretch["lo"]]:
+            told = _hiding_said(hiding, signs, live=live)
+            yield _Line(f"{trunk}  ", f"{trunk}    ", told, style)
+        for rewind in reached[stretch["hi"]]:
+            yield _Line(trunk, f"{trunk}  ", _rewind(rewind, signs), "note")
 
 
-def _walk(stretches: list[shapes.Stretch]) -> Iterator[tuple[int, shapes.Stretch]]:
-    """Each stretch with how deep it hangs: first what was taken back, then what went on."""
+def _by_stretch(answer: shapes.Tree) -> defaultdict[int, list[shapes.Hiding]]:
+    """What hides, by the first entry of the stretch that it stands in."""
+    starts = sorted(one["lo"] for one in answer["stretches"])
+    found: defaultdict[int, list[shapes.Hiding]] = defaultdict(list)
+    for hiding in answer["hidings"]:
+        found[starts[bisect(starts, hiding["seq"]) - 1]].append(hiding)
+    return found
+
+
+def _walk(stretches: list[shapes.Stretch]) -> Iterator[tuple[int, bool, shapes.Stretch]]:
+    """Each stretch, how deep it hangs, and whether a branch begins with it.
+
+    First comes what was taken back, then what went on.
+    """
     following: defaultdict[int, list[shapes.Stretch]] = defaultdict(list)
     for stretch in stretches:
         following[stretch["after"]].append(stretch)
     waiting = _in_order(following[0], 0)
     while waiting:
-        depth, stretch = waiting.pop()
-        yield depth, stretch
+        depth, is_branch, stretch = waiting.pop()
+        yield depth, is_branch, stretch
         waiting += _in_order(following[stretch["hi"]], depth)
 
 
-def _in_order(these: list[shapes.Stretch], depth: int) -> list[tuple[int, shapes.Stretch]]:
+def _in_order(these: list[shapes.Stretch], depth: int) -> list[tuple[int, bool, shapes.Stretch]]:
     """What follows one entry, the main one first, because the last of a stack is taken first."""
     main = next((one for one in these if one["live"]), these[-1] if these else None)
-    others = [(depth + 1, one) for one in these if one is not main]
-    return [(depth, main), *others[::-1]] if main else []
+    others = [(depth + 1, True, one) for one in these if one is not main]
+    return [(depth, False, main), *others[::-1]] if main else []
 
 
-def _stretch(
-    screen: Screen, depth: int, stretch: shapes.Stretch, hidings: list[shapes.Hiding]
-) -> None:
-    indent = min(2 * depth, screen.width // 3)
-    style = "" if stretch["live"] else "hidden"
-    by = stretch["rewound_by"]
-    fate = "live" if stretch["live"] else "not live" if by is None else f"taken back by {by}"
-    name = f"{stretch['lo']}-{stretch['hi']}" if stretch["lo"] < stretch["hi"] else stretch["lo"]
-    mark = "*" if stretch["live"] else "|"
-    said = f"{mark} {name}  {counted(stretch['messages'], 'message')}, {fate}"
-    screen.line((said, style), indent=indent)
-    for hiding in hidings:
-        if stretch["lo"] <= hiding["seq"] <= stretch["hi"]:
-            _hider(screen, indent + 4, hiding, live=stretch["live"])
+def _stretch(stretch: shapes.Stretch) -> str:
+    lo, hi, by = stretch["lo"], stretch["hi"], stretch["rewound_by"]
+    seen = f", {stretch['visible']:,} seen" if stretch["messages"] else ""
+    fate = seen if stretch["live"] else ", not live" if by is None else f", taken back by {by}"
+    return f"{ranges([[lo, hi]])}  {counted(stretch['messages'], 'message')}{fate}"
 
 
-def _hider(screen: Screen, indent: int, hiding: shapes.Hiding, *, live: bool) -> None:
+def _hiding_said(hiding: shapes.Hiding, signs: Signs, *, live: bool) -> str:
     by = hiding["hidden_by"]
-    hidden = f", itself hidden by {by}" if by is not None and live else ""
-    told = did(hiding, screen.signs.arrow)
-    style = "acts" if live else "hidden"
-    screen.line((f"{hiding['seq']} {hiding['kind']} {told}{hidden}", style), indent=indent)
+    hidden = f"; itself hidden by {by}" if by is not None and live else ""
+    return f"{hiding['seq']} {hiding['kind']} {did(hiding, signs.arrow)}{hidden}"
+
+
+def _rewind(rewind: shapes.Rewinding, signs: Signs) -> str:
+    undoes, undone = rewind["undoes"], rewind["undone_by"]
+    what = "rewind" if undoes is None else f"takes back rewind {undoes}:"
+    back = "" if undone is None else f", taken back by {undone}"
+    return f"{signs.back} {rewind['seq']} {what} from {rewind['came_from']} to here{back}"
 
 
 def _hiding(found: "AuditEntry", details: dict[str, Any]) -> shapes.Hiding:
@@ -162,5 +234,6 @@ def _hiding(found: "AuditEntry", details: dict[str, Any]) -> shapes.Hiding:
         "hidden_by": found.hidden_by,
         "hides": details.get("hides", []),
         "clears": details.get("clears", []),
+        "messages": 0,
         "record": details.get("record", {}),
     }

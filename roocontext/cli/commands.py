@@ -9,13 +9,13 @@ have. A command that answers False ends with exit code 1.
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from roocontext.cli import opening, showing
+from roocontext.cli import completing, opening, showing
 from roocontext.cli.failing import Code, Refusal, end
 from roocontext.cli.showing import Screen
 
@@ -27,7 +27,7 @@ Answer = TypeVar("Answer")
 
 DB_HELP = (
     f"The database: a path or a URL. Default: {opening.VARIABLE}, else"
-    " ~/.local/share/roocontext/roocontext.db."
+    " roocontext/roocontext.db in ~/.local/share."
 )
 
 
@@ -51,22 +51,24 @@ class Described:
 described: list[Described] = []
 
 
-@dataclass(frozen=True)
+@dataclass
 class Desk:
-    """What a command works with."""
+    """What a command works with. It knows whether the command has opened a store to write to."""
 
     url: str
     as_json: bool
     surroundings: Surroundings
+    has_written: bool = False
 
-    def store(
-        self, *, write: bool = False, create: bool = False
-    ) -> AbstractContextManager["Store"]:
+    @contextmanager
+    def store(self, *, write: bool = False, create: bool = False) -> Iterator["Store"]:
         """The store, to look at or to write to."""
         given = self.surroundings
-        return opening.opened(
+        with opening.opened(
             self.url, clock=given.clock, ids=given.ids, write=write, create=create
-        )
+        ) as store:
+            self.has_written = write
+            yield store
 
     @contextmanager
     def session(self, name: str, *, write: bool = False) -> Iterator["Session"]:
@@ -100,11 +102,12 @@ class Desk:
         self, answer: Answer, draw: Callable[[Screen, Answer], None], *, pager: bool = False
     ) -> None:
         """Print the answer, as a document or drawn."""
-        if self.as_json:
-            showing.write_json(answer)
-            return
-        with showing.paged(wanted=pager) as screen:
-            draw(screen, answer)
+        with self._telling():
+            if self.as_json:
+                showing.write_json(answer)
+                return
+            with showing.paged(wanted=pager) as screen:
+                draw(screen, answer)
 
     def stream(
         self,
@@ -114,26 +117,37 @@ class Desk:
         pager: bool,
     ) -> None:
         """Print an answer row by row as it comes: a document on each line, or drawn."""
-        if self.as_json:
-            for row in rows:
-                showing.write_json_line(row)
-            return
-        with showing.paged(wanted=pager) as screen:
-            draw(screen, rows)
+        with self._telling():
+            if self.as_json:
+                for row in rows:
+                    showing.write_json_line(row)
+                return
+            with showing.paged(wanted=pager) as screen:
+                draw(screen, rows)
 
     def confirm(self, question: str) -> None:
         """Go on only if that is wanted; nobody is asked where nobody sits."""
         if not showing.is_terminal(sys.stdin):
             raise Refusal("Nobody is there to ask: give --yes, or look with --dry-run.", Code.USAGE)
-        wanted = False
-        with suppress(typer.Abort):  # the end of what is typed is no consent
-            wanted = typer.confirm(question, err=True)
+        with showing.quiet():
+            wanted = showing.asked(f"{question} [y/N]: ")
         if not wanted:
             raise Refusal("Nothing was changed.", Code.NO)
 
-
-def _complete(ctx: typer.Context, incomplete: str) -> list[str]:
-    return opening.completions(opening.place(ctx.params.get("db")), incomplete)
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Tell apart what could not be done from what could only not be told."""
+        try:
+            with showing.quiet():
+                yield
+                sys.stdout.flush()
+        except OSError as error:
+            showing.drop_stdout()
+            if not self.has_written:
+                raise
+            raise Refusal(
+                f"It was done, but the answer could not be written: {error.strerror}.", Code.UNTOLD
+            ) from None
 
 
 SessionName = Annotated[
@@ -141,7 +155,7 @@ SessionName = Annotated[
     typer.Argument(
         metavar="SESSION",
         help="A session's id or the beginning of it, `last`, or `=` and the whole id.",
-        autocompletion=_complete,
+        autocompletion=completing.sessions,
         show_default=False,
     ),
 ]
@@ -151,8 +165,8 @@ _DB = Annotated[
     str | None,
     typer.Option("--db", metavar="URL", envvar=opening.VARIABLE, show_envvar=False, help=DB_HELP),
 ]
-_JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of a screen.")]
-_DEBUG = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a screen.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")]
 
 
 def command(
@@ -178,14 +192,17 @@ def command(
 def _runnable(function: Callable[..., Any], *, database: bool) -> Callable[..., None]:
     """The function as typer calls it: with the options that every command has."""
 
-    def run(
-        ctx: typer.Context, *, as_json: bool, debug: bool, db: str | None = None, **given: Any
-    ) -> None:
-        desk = Desk(opening.place(db), as_json, ctx.obj)
+    def run(ctx: typer.Context, *, as_json: bool, debug: bool, **given: Any) -> None:
+        before = ctx.find_root().params
+        given.pop("db", None)
+        desk = Desk(opening.chosen(ctx), as_json or before["as_json"], ctx.obj)
+        if before["db"] is not None and not database:
+            raise Refusal(f"`{ctx.info_name}` makes its own database: no --db.", Code.USAGE)
         try:
-            answer = function(desk, **given)
+            with showing.progress("Working", None) if database else nullcontext():
+                answer = function(desk, **given)
         except Exception as error:  # noqa: BLE001 - each is told in one line, with its exit code
-            raise typer.Exit(end(error, debug=debug)) from None
+            raise typer.Exit(end(error, debug=debug or before["debug"])) from None
         if answer is False:
             raise typer.Exit(Code.NO)
 
@@ -198,8 +215,8 @@ def _runnable(function: Callable[..., Any], *, database: bool) -> Callable[..., 
             _parameter("ctx", typer.Context, inspect.Parameter.empty),
             *(_parameter(one.name, hints[one.name], one.default) for one in given),
             *(_parameter(name, kind, None) for name, kind in own.items()),
-            _parameter("as_json", _JSON, False),  # noqa: FBT003 - a default
-            _parameter("debug", _DEBUG, False),  # noqa: FBT003 - likewise
+            _parameter("as_json", Json, False),  # noqa: FBT003 - a default
+            _parameter("debug", Debug, False),  # noqa: FBT003 - likewise
         ]
     )
     run.__annotations__ = {}

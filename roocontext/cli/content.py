@@ -73,9 +73,9 @@ def _arguments(given: Any) -> str:
 
 
 def _value(value: str | int) -> str:
-    if not isinstance(value, str):
-        return json.dumps(value)
-    return value if value and " " not in value and "\n" not in value else json.dumps(value)
+    if isinstance(value, str) and value and " " not in value and "\n" not in value:
+        return value
+    return _compact(value)
 
 
 def _beside(block: Block) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import roocontext
-from roocontext.cli import documents, histories, receipts, reports, shapes, tallies
+from roocontext.cli import documents, gauge, histories, receipts, reports, shapes
 from roocontext.cli.commands import Desk, command
 from roocontext.cli.demo_agent import SYSTEM, TASKS, Task, Workshop
 from roocontext.cli.failing import Code, Refusal
@@ -31,6 +31,8 @@ NAME = "roocontext"
 
 WINDOW = 2_400
 """How many tokens the pretended model holds."""
+
+_HELD, _ROLE = len("~99,999"), len("assistant")
 
 _WHY = {
     "clear": "Old outputs of tools are the cheapest to do without. {cleared} of them show a"
@@ -49,13 +51,15 @@ def demo(
     desk: Desk,
     folder: Annotated[
         Path | None,
-        typer.Argument(help="Where to work and leave the database; default: a temporary folder."),
+        typer.Argument(
+            readable=False,
+            help="Where to work and leave the database; default: a temporary folder.",
+        ),
     ] = None,
 ) -> None:
     """Watch an agent's session grow, be cleared, condensed, truncated, rewound and undone."""
     place = folder or Path(tempfile.mkdtemp(prefix="roocontext-demo-"))
-    _make(place)
-    if any(place.iterdir()):
+    if not _is_made_empty(place):
         raise Refusal("The folder is not empty, and nothing in it is touched.", Code.REFUSED)
     database = place / "demo.db"
     screen = Screen(io.StringIO()) if desk.as_json else Screen()
@@ -84,8 +88,10 @@ class _Story:
         self._say(
             "Its files and commands are real. Its model is a script and holds"
             f" {WINDOW:,} tokens, far too few for this. Before each call of the model, the manager"
-            " looks whether something must leave the view. Nothing ever leaves the log."
+            " looks whether something must leave the view. Nothing ever leaves the log. On the left"
+            " stands what the context holds at each call."
         )
+        self._screen.blank()
         for task in TASKS:
             self._work(task)
         self._chapter("Truncate, on request")
@@ -98,7 +104,7 @@ class _Story:
         self._spoken("user", task.asked)
         self._chat.append("user", task.asked)
         for number, step in enumerate(task.steps, 1):
-            self._manage()
+            held = self._manage()
             called = f"{task.name}-{number}"
             self._chat.append("assistant", step.message(called))
             output = self._workshop.do(step)
@@ -106,17 +112,19 @@ class _Story:
             self._chat.append("user", [result])
             lines = counted(output.count("\n") + 1, "line")
             arrow = self._screen.signs.arrow
-            self._spoken("assistant", f"{step.says} {arrow} {step.shown()} ({lines} back)")
-        self._manage()
-        self._spoken("assistant", task.answer)
+            said = f"{step.says} {arrow} {step.shown()} ({lines} back)"
+            self._spoken("assistant", said, held)
+        self._spoken("assistant", task.answer, self._manage())
         self._chat.append("assistant", task.answer)
 
-    def _manage(self) -> None:
+    def _manage(self) -> str:
+        """Let the manager look; what the context holds then."""
         outcome = self._context.manage(self._chat, system=SYSTEM)
         if outcome.changed:
             self._chapter(f"The manager acts: {outcome.status}")
             self._explain(outcome)
             self._screen.blank()
+        return f"~{outcome.tokens_after:,}"
 
     def _explain(self, outcome: "Outcome") -> None:
         for step in outcome.steps:
@@ -131,6 +139,7 @@ class _Story:
             )
         arrow = self._screen.signs.arrow
         self._say(f"~{outcome.tokens_before:,} {arrow} ~{outcome.tokens_after:,} tokens")
+        self._filled(self._gauge())
 
     def _rewind(self) -> None:
         assert self._condensed is not None
@@ -141,23 +150,29 @@ class _Story:
             f"Entry {done.seq} says so: {counted(done.left, 'message')} left the view and"
             f" {done.returned} came back into it. A summary that was not there yet hides nothing."
         )
-        tallies.context(self._screen, self._gauge())
+        self._filled(self._gauge())
         self._chapter("Undo")
         undone = self._chat.undo()
         self._did.append("undone")
         self._say(
             f"A rewind is an entry like any other, and entry {undone.seq} takes it back:"
-            f" {counted(undone.left, 'message')} left, {undone.returned} came back."
+            f" {counted(undone.left, 'message')} left the view and {undone.returned} came back."
         )
-        tallies.context(self._screen, self._gauge())
+        self._filled(self._gauge())
 
     def _end(self, database: Path) -> reports.Demo:
         chat, screen = self._chat, self._screen
         context = self._gauge()
+        messages = chat.tokens(self._context.settings.counter)
         self._chapter("How full its window is now")
-        tallies.context(screen, context)
+        self._filled(context)
+        self._say(
+            f"~{messages:,} of them are the messages, which is what `show` counts. The rest is the"
+            " system prompt: it goes with each call, and no session stores it."
+        )
         self._chapter("The audit: every entry, and why it is or is not seen")
-        histories.audit(screen, map(documents.entry_row, chat.audit()), full=False)
+        log = histories.Log(chat.id, chat.info().title, chat.info().last_seq, 0)
+        histories.audit(screen, map(documents.entry_row, chat.audit()), log=log, full=False)
         self._chapter("Verify: every hash, place, total and cache")
         found = chat.verify()
         checked = documents.checked(found)
@@ -175,15 +190,20 @@ class _Story:
         }
 
     def _gauge(self) -> shapes.Gauge:
+        """What a call of the model would send now, as the manager counts it."""
         counter = self._context.settings.counter
         return {
-            "tokens": self._chat.tokens(counter),
+            "tokens": self._context.preview(self._chat, system=SYSTEM).tokens_before,
             "exact": counter.exact,
             "counter": counter.name,
             "model": "a script",
             "limit": WINDOW,
             "limit_source": "override",
         }
+
+    def _filled(self, found: shapes.Gauge) -> None:
+        bar, style = gauge.bar(self._screen, found)
+        self._screen.line((f"{bar} ", style), gauge.words(found), indent=2)
 
     def _chapter(self, title: str) -> None:
         self._screen.blank()
@@ -192,15 +212,21 @@ class _Story:
     def _say(self, text: str) -> None:
         self._screen.line(text, indent=2)
 
-    def _spoken(self, role: str, text: str) -> None:
-        self._screen.line((f"{role} ", f"said.{role}"), text, indent=2)
+    def _spoken(self, role: str, text: str, held: str = "") -> None:
+        start = f"{held:>{_HELD}}  {role:<{_ROLE}} "
+        if self._screen.narrow:
+            self._screen.line((f"{role} ", f"said.{role}"), text, indent=2)
+            return
+        self._screen.hanging((start, f"said.{role}"), " " * len(start), (text, ""))
 
 
-def _make(folder: Path) -> None:
+def _is_made_empty(folder: Path) -> bool:
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        return not any(folder.iterdir())
     except OSError as error:
-        raise Refusal(f"The folder cannot be made: {error.strerror}.", Code.NOT_FOUND) from None
+        line = f"The folder {str(folder)!r} cannot be used: {error.strerror}."
+        raise Refusal(line, Code.NOT_FOUND) from None
 
 
 def _commands(screen: Screen, answer: reports.Demo) -> None:

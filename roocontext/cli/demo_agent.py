@@ -152,7 +152,7 @@ class Step:
 
     def shown(self) -> str:
         """The call in short."""
-        return " ".join((self.tool, *list(self.given.values())[:1]))
+        return " ".join((self.tool, *list(self.given.values())[:1])).strip()
 
 
 @dataclass(frozen=True)

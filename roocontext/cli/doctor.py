@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from roocontext.cli.reports import Finding
 from roocontext.cli.wording import counted, size
+from roocontext.errors import RooContextError
 
 if TYPE_CHECKING:
-    from roocontext.store.health import FileFacts, Health
+    from roocontext.store.files import Place
+    from roocontext.store.health import FileFacts, Health, Hindrances
 
 Status: TypeAlias = Literal["ok", "note", "warn", "bad"]
 
@@ -22,6 +24,7 @@ NETWORKED = frozenset(
     {"9p", "afs", "ceph", "cifs", "fuse.glusterfs", "fuse.sshfs", "gfs2", "glusterfs", "lustre"}
     | {"nfs", "nfs4", "ocfs2", "smb3", "smbfs", "vboxsf", "virtiofs"}
 )
+_NO_STORE = "no store yet: `roocontext db upgrade` makes one"
 _PRIVATE = 0o077
 _LARGE_LOG = 64_000_000
 
@@ -32,12 +35,40 @@ def judged(health: "Health") -> list[Finding]:
     return [*engine, *_schema(health)]
 
 
+def hindered(error: RooContextError, found: "Hindrances") -> list[Finding]:
+    """What can be said of a database that could not be examined."""
+    helps = error.advice if "advice" in error.facts else ""
+    told = [_finding("database", "bad", f"{error.fact} {helps}".rstrip())]
+    told += [_place(place) for place in found.places]
+    if found.problems:
+        told.append(_finding("integrity", "bad", "; ".join(found.problems)))
+    if found.unreadable:
+        tables = ", ".join(found.unreadable)
+        told.append(_finding("role", "bad", f"{found.role} may not read {tables}"))
+    return told
+
+
+def _place(place: "Place") -> Finding:
+    check, name = ("folder" if place.kind == "folder" else "file"), str(place.path)
+    if place.kind in ("hidden", "nothing"):
+        return _finding(check, "bad", f"{name} cannot be reached")
+    rights = [right for right, has in (("read", place.readable), ("write", place.writable)) if has]
+    may = f"you may {' and '.join(rights)} it" if rights else "you may neither read nor write it"
+    held = f", {size(place.size)}" if place.kind == "file" else ""
+    status: Status = "note" if place.readable else "bad"
+    return _finding(check, status, f"{name}{held}: {place.told}; {may}")
+
+
 def _sqlite(health: "Health") -> Iterator[Finding]:
     yield _version(health)
     if health.file is not None:
         yield from _file(health.file)
     settings = health.settings
-    if settings["journal_mode"] == "wal":
+    if "journal_mode" not in settings:
+        yield _finding(
+            "journal", "note", "not asked: nobody writes, so the file is read as it lies"
+        )
+    elif settings["journal_mode"] == "wal":
         yield _finding("journal", "ok", "write-ahead log: readers and a writer go on side by side")
     else:
         mode = settings["journal_mode"]
@@ -92,6 +123,9 @@ def _file(file: "FileFacts") -> Iterator[Finding]:
         yield _finding("disk", "bad", f"{kind}: locks do not hold on network file systems")
     else:
         yield _finding("disk", "ok", f"{file.filesystem}, {size(file.size)}")
+    for place in file.locked if file.is_own else ():
+        told = f"{place.path}: {place.told}, and you cannot write before it is yours"
+        yield _finding("log", "bad", told)
     if file.log_size == 0:
         yield _finding("log", "ok", "nothing waits in the write-ahead log")
     elif file.log_size > _LARGE_LOG:
@@ -135,8 +169,12 @@ def _postgres(health: "Health") -> Iterator[Finding]:
 
 def _schema(health: "Health") -> Iterator[Finding]:
     current, wanted = health.schema
+    if current is None:
+        yield _finding("schema", "bad", health.foreign or _NO_STORE)
+        return
     if current != wanted:
-        told = f"the schema is {current or 'missing'}, and {wanted} is wanted"
+        helps = "a newer release reads it" if current > wanted else "`roocontext db upgrade` helps"
+        told = f"the schema is {current}, and {wanted} is wanted: {helps}"
         yield _finding("schema", "bad", told)
         return
     if health.differences:

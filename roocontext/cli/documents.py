@@ -7,16 +7,22 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from roocontext.cli.reports import Checked, OutcomeReport
+from roocontext.cli.reports import Checked, OutcomeReport, PurgedReport
 from roocontext.cli.shapes import Difference, EntryRow, Gauge, MessageRow, SessionRow, StatsReport
 
 if TYPE_CHECKING:
     from roocontext import AuditEntry, Diff, Message, SessionInfo, Stats, Verification
     from roocontext.context import Outcome
+    from roocontext.store.erase import Purged
+
+
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 def document(value: Any) -> Any:
     """A value of the library as JSON has it."""
+    if type(value) in _SCALARS:
+        return value
     if isinstance(value, Enum):
         return value.value
     named = _fields(value)
@@ -64,6 +70,11 @@ def stats_report(found: "Sequence[Stats]", session_id: str | None) -> StatsRepor
 def checked(found: "Verification", rebuilt: int | None = None) -> Checked:
     """What was found in a session."""
     return cast(Checked, {**document(found), "rebuilt": rebuilt})
+
+
+def purged_report(receipt: "Purged", *, changed: bool, dry_run: bool) -> PurgedReport:
+    """The receipt of a purge, of this one or of one before."""
+    return cast(PurgedReport, {**document(receipt), "changed": changed, "dry_run": dry_run})
 
 
 def outcome_report(session_id: str, outcome: "Outcome") -> OutcomeReport:

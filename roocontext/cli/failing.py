@@ -5,6 +5,7 @@ library is replaced by what can be typed.
 """
 
 import logging
+import re
 import sys
 import traceback
 from enum import IntEnum
@@ -24,6 +25,7 @@ class Code(IntEnum):
     NOT_FOUND = 3
     REFUSED = 4
     DATABASE = 5
+    UNTOLD = 6
     BUG = 70
     INTERRUPTED = 130
 
@@ -34,11 +36,12 @@ MEANINGS = {
     " to hide, there was nothing to undo, or the question was answered with no.",
     Code.USAGE: "The command was written wrongly, or what it was given cannot be stored.",
     Code.NOT_FOUND: "There is no such session, entry, message or database, or more than one"
-    " session begins like that.",
+    " session begins like that. Or a file or folder that was named as an argument cannot be used.",
     Code.REFUSED: "The session does not allow it as it is now: a conflict, a pin, a context that"
     " would not shrink, a prompt that is too large.",
     Code.DATABASE: "The database cannot be used: not a store, no permission, newer schema,"
-    " damaged, full, no answer. Or a file cannot be.",
+    " damaged, full, no answer. Or the system refused something else.",
+    Code.UNTOLD: "It was done, but the answer could not be written: look before you repeat it.",
     Code.BUG: "A defect of roocontext; `--debug` shows where.",
     Code.INTERRUPTED: "Interrupted.",
 }
@@ -66,7 +69,7 @@ _ADVICE: tuple[tuple[type[errors.RooContextError], str], ...] = (
     (errors.InvalidOption, ""),
     (errors.UndoRefused, "`rewind --to` goes to any entry; `--force` hides what came since."),
     (errors.VersionConflict, "Look at the session again, then decide."),
-    (errors.StoreNotFound, "`roocontext db upgrade` makes one."),
+    (errors.StoreNotFound, "`roocontext db upgrade` makes it."),
     (errors.SchemaMismatch, ""),
     (errors.HistoryCorrupt, "`roocontext verify` names the first bad entry."),
     (errors.StoreUnavailable, "`roocontext doctor` looks closer."),
@@ -134,7 +137,7 @@ def _line(error: BaseException) -> str:
         case errors.RooContextError():
             return _told(error)
         case TyperException():
-            return f"{error.format_message()} {_help_of(error)}"
+            return f"{_mistake(error)} {_help_of(error)}"
         case KeyboardInterrupt():
             return "Interrupted."
         case Refusal():
@@ -146,8 +149,23 @@ def _line(error: BaseException) -> str:
 
 def _told(error: errors.RooContextError) -> str:
     general = (type(error).__doc__ or "").strip().splitlines()[0]
-    own = (advice for kind, advice in _ADVICE if isinstance(error, kind))
-    return f"{error.fact or general} {next(own, error.advice)}"
+    return f"{error.fact or general} {advice_of(error)}"
+
+
+def advice_of(error: errors.RooContextError) -> str:
+    """What to do: that of the case, else what can be typed in general."""
+    if "advice" in error.facts:
+        return error.advice
+    return next((advice for kind, advice in _ADVICE if isinstance(error, kind)), error.advice)
+
+
+def _mistake(error: TyperException) -> str:
+    if re.match("-[0-9]", getattr(error, "option_name", "")):
+        return (
+            "Neither an entry's number nor a time begins with -: entries are counted from 1, and a"
+            " time is written as 2026-01-31 or '2h ago'."
+        )
+    return error.format_message()
 
 
 def _help_of(error: TyperException) -> str:

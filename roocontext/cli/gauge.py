@@ -4,25 +4,33 @@ The model is the one that is named, or else the one whose call stands last in th
 model there is a count, but nothing to measure it against.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roocontext.cli import completing
 from roocontext.cli.shapes import Gauge
-from roocontext.cli.showing import Screen
+from roocontext.cli.showing import Progress, Screen, progress
+from roocontext.cli.wording import one_line
 
 if TYPE_CHECKING:
     from roocontext import Session, Stats
     from roocontext.log.counting import Counter
 
 MODEL = "ROOCONTEXT_MODEL"
+DEFAULT = "default"
+"""Where the limit of a model comes from that is not known."""
+
 BYTES_A_TOKEN = 4
 """What the list of sessions takes for a token: it must not read what was said."""
 
 _RECENT = 200
 _CELLS = 10
 _FULL = 0.8
+_NAME = 40
 
 ModelName = Annotated[
     str | None,
@@ -32,6 +40,7 @@ ModelName = Annotated[
         envvar=MODEL,
         show_envvar=False,
         help=f"Whose window and counter: default {MODEL}, else that of the session's last call.",
+        autocompletion=completing.models,
     ),
 ]
 
@@ -55,7 +64,32 @@ def measured(chat: "Session", given: str | None, *, as_of: int | datetime | None
     """What the view costs, counted."""
     model = model_of(chat, given)
     counter = counter_of(model)
-    return _against(model, chat.tokens(counter, as_of=as_of), counter.name, exact=counter.exact)
+    with watched(counter, chat.stats().visible_messages) as telling:
+        tokens = chat.tokens(telling, as_of=as_of)
+    return _against(model, tokens, counter.name, exact=counter.exact)
+
+
+@contextmanager
+def watched(counter: "Counter", total: int) -> Iterator["Counter"]:
+    """The counter, and a bar that tells how many messages of so many it has counted."""
+    with progress("Counting tokens", total) as told:
+        yield _Watched(counter, total, told)
+
+
+class _Watched:
+    """Counts as another does, and tells each time."""
+
+    def __init__(self, counter: "Counter", total: int, told: Progress) -> None:
+        self.name, self.exact = counter.name, counter.exact
+        self._counter, self._total, self._told = counter, total, told
+        self._done = 0
+
+    def count(self, role: str, content: Any, format: str) -> int:  # noqa: A002 - the log's word
+        """What one message costs."""
+        cost = self._counter.count(role, content, format)
+        self._done += 1
+        self._told(self._done, self._total)
+        return cost
 
 
 def guessed(chat: "Session", stats: "Stats", given: str | None) -> Gauge:
@@ -70,7 +104,10 @@ def words(gauge: Gauge) -> str:
     limit = gauge["limit"]
     if limit is None:
         return f"{count} tokens"
-    return f"{count} of {limit:,} tokens, {100 * gauge['tokens'] / limit:.0f} %"
+    default = ""
+    if gauge["limit_source"] == DEFAULT:
+        default = f" (default; {one_line(gauge['model'] or '', longest=_NAME)} is not known)"
+    return f"{count} of {limit:,} tokens{default}, {100 * gauge['tokens'] / limit:.0f} %"
 
 
 def bar(screen: Screen, gauge: Gauge) -> tuple[str, str]:

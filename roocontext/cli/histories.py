@@ -1,22 +1,40 @@
 """What was said, drawn: the effective history, the audit, and the difference of two views."""
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from roocontext.cli import content, shapes, tallies
 from roocontext.cli.showing import Screen
-from roocontext.cli.wording import counted, moment, named, one_line, ranges
+from roocontext.cli.wording import (
+    counted,
+    headline,
+    moment,
+    one_line,
+    plain,
+    ranges,
+    shortened,
+    unbroken,
+)
 
-_SEQ, _WHAT, _STATE = 6, 10, 20
-_WIDE = 100
-"""From so many columns on there is room for the time."""
+_SEQ, _WHAT = 4, 10
+_STATE = len("taken back by ")
+_RANGES = 12
+"""How many stretches of seq a row names unless all of them are asked for."""
+
+
+class Log(NamedTuple):
+    """Whose log an audit shows, where it ends, and behind which entry the audit begins."""
+
+    session_id: str
+    title: str | None
+    last: int
+    after: int
 
 
 def shown(screen: Screen, answer: shapes.Shown, *, full: bool) -> None:
     """The effective history, message by message."""
-    title = f"  {one_line(answer['title'])}" if answer["title"] else ""
-    screen.line((named(answer["session_id"]), "title"), title)
+    screen.line(*headline(answer["session_id"], answer["title"], screen.signs.more))
     many = counted(len(answer["messages"]), "message")
     screen.line(f"The model sees {many} right after entry {answer['seq']}.")
     tallies.context(screen, answer["context"])
@@ -24,33 +42,48 @@ def shown(screen: Screen, answer: shapes.Shown, *, full: bool) -> None:
         _message(screen, message, full=full)
 
 
-def audit(screen: Screen, rows: Iterable[shapes.EntryRow], *, full: bool) -> None:
-    """Every entry on a line; those that act also with what they did."""
-    empty = True
+def audit(screen: Screen, rows: Iterable[shapes.EntryRow], *, log: Log, full: bool) -> None:
+    """Every entry on a line, under the day it is of; those that act also with what they did."""
+    day = ""
     for row in rows:
-        empty = False
-        _entry(screen, row)
-        if full and row["content"] is not None and row["note"] is None:
-            style = "" if row["visible"] else "hidden"
-            _parts(screen, row, style=style, full=True)
-    if empty:
-        screen.line("The session has no entries.")
+        today, time = moment(row["recorded_at"]).split()
+        if not day:
+            _top(screen, log)
+        if today != day:
+            day = today
+            screen.line((f"{today} UTC", "note"))
+        start = _start(row, time, len(str(log.last)))
+        if full:
+            _whole_entry(screen, row, start)
+        else:
+            _entry(screen, row, start)
+    if not day:
+        screen.line(*headline(log.session_id, log.title, screen.signs.more))
+        where = f"No entries behind {log.after}; the last is {log.last}."
+        screen.line(where if log.last else "The session has no entries.")
 
 
 def difference(screen: Screen, answer: shapes.Difference) -> None:
     """What left the view, and what came into it."""
-    arrow = screen.signs.arrow
-    screen.line(
-        (named(answer["session_id"]), "title"), f"  {answer['old']} {arrow} {answer['new']}"
-    )
+    screen.line(*headline(answer["session_id"], None, screen.signs.more))
+    screen.line(f"From entry {answer['old']} to entry {answer['new']}: {_sums(answer)}.")
     for sign, style, rows in (("-", "bad", answer["left"]), ("+", "good", answer["came"])):
         for row in rows:
             brief(screen, row, sign, style)
-    for name in ("cleared", "restored"):
-        for seq, block in answer[name]:
-            screen.line(f"{name} block {block} of entry {seq}")
-    if not any(answer[name] for name in ("left", "came", "cleared", "restored")):
-        screen.line("Nothing differs.")
+
+
+def _sums(answer: shapes.Difference) -> str:
+    """How much differs, in numbers."""
+    said = []
+    if answer["left"] or answer["came"]:
+        said.append(f"{counted(len(answer['left']), 'message')} left the view")
+        said.append(f"{len(answer['came']):,} came into it")
+    said += [
+        f"{counted(len(blocks), 'output')} {name}, of {_places(blocks, None)}"
+        for name, blocks in (("cleared", answer["cleared"]), ("restored", answer["restored"]))
+        if blocks
+    ]
+    return ", ".join(said) or "nothing differs"
 
 
 def brief(screen: Screen, row: shapes.MessageRow, sign: str, style: str) -> None:
@@ -59,22 +92,29 @@ def brief(screen: Screen, row: shapes.MessageRow, sign: str, style: str) -> None
     screen.beside(f"{sign} {row['seq']:>5} {_what(row):<{_WHAT}} ", said, style, "")
 
 
-def did(acts: Mapping[str, Any], arrow: str) -> str:
+def did(acts: Mapping[str, Any], arrow: str, most: int | None = _RANGES) -> str:
     """What an entry that acts did, by its details: `hides 3-11; 4,512 -> 1,001 bytes; manual`."""
     record = acts.get("record", {})
     if "to" in acts:
         return _rewound(record)
     hides, clears = acts.get("hides") or [], acts.get("clears") or []
-    what = [f"hides {ranges(hides)}"] if hides else []
+    many = f" ({counted(acts['messages'], 'message')})" if acts.get("messages") else ""
+    what = [f"hides {ranges(hides, most)}{many}"] if hides else []
     if clears:
-        places = sorted({seq for seq, _ in clears})
-        what = [f"clears {counted(len(clears), 'output')} of {ranges([[s, s] for s in places])}"]
-    what += _sizes(record, arrow)
-    names = dict.fromkeys(str(record[key]) for key in ("policy", "trigger") if key in record)
-    return "; ".join([*what, ", ".join(map(one_line, names))])
+        what = [f"clears {counted(len(clears), 'output')} of {_places(clears, most)}"]
+    what += sizes(record, arrow)
+    policy, trigger = (one_line(str(record.get(key, ""))) for key in ("policy", "trigger"))
+    who = "" if policy in ("", trigger) else f"policy {policy}"
+    why = ", ".join(filter(None, (who, trigger)))
+    return "; ".join(filter(None, (*what, why)))
 
 
-def _sizes(record: Mapping[str, Any], arrow: str) -> list[str]:
+def _places(blocks: list[list[int]], most: int | None) -> str:
+    """The entries that these blocks are of."""
+    return ranges([[seq, seq] for seq in sorted({seq for seq, _ in blocks})], most)
+
+
+def sizes(record: Mapping[str, Any], arrow: str) -> list[str]:
     """Before and after, if both were told: what a plan records is the agent's."""
     before, after = record.get("before"), record.get("after")
     if type(before) is not int or type(after) is not int:
@@ -107,7 +147,7 @@ def _message(screen: Screen, message: shapes.MessageRow, *, full: bool) -> None:
 def _parts(
     screen: Screen, row: shapes.MessageRow | shapes.EntryRow, *, style: str, full: bool
 ) -> None:
-    indent = 1 if screen.narrow else 4
+    indent = _indent(screen)
     said = content.parts(row["role"] or "", row["content"], row["format"] or "", screen.signs)
     for part in said:
         text, rest = content.readable(part.text, full=full)
@@ -121,36 +161,98 @@ def _parts(
             screen.line((f"{screen.signs.more} {rest}", "note"), indent=indent)
 
 
-def _entry(screen: Screen, row: shapes.EntryRow) -> None:
-    acts = row["details"] is not None and row["kind"] != "companion"
-    style = "acts" if acts else "" if row["visible"] else "hidden"
-    state = _state(row)
-    said = _said(screen, row, acts=acts)
-    at = f"{moment(row['recorded_at'])} " if screen.width >= _WIDE else ""
-    start = f"{row['seq']:>{_SEQ}} {at}{_what(row):<{_WHAT}} {state:<{_STATE}} "
-    screen.beside(start, said, style, style)
-    if acts and row["role"] is not None:
-        quoted = content.preview(row["role"], row["content"], row["format"] or "", screen.signs)
-        screen.beside(" " * len(start), quoted, "", "note")
+def _top(screen: Screen, log: Log) -> None:
+    """What the rows are of, and what their columns are."""
+    screen.line(*headline(log.session_id, log.title, screen.signs.more))
+    since = f", shown from {log.after + 1} on" if log.after else ""
+    screen.line(f"{counted(log.last, 'entry', 'entries')}{since}")
+    digits = len(str(log.last))
+    names = f"{'entry':>{max(_SEQ, digits) + 1}} {'time':<8} {'what':<{_WHAT}}"
+    names += f" {'state':<{_STATE + digits}} "
+    if screen.fits_beside(names):
+        screen.line((f"{names}said or done", "note"))
 
 
-def _said(screen: Screen, row: shapes.EntryRow, *, acts: bool) -> str:
-    if acts:
-        return did(row["details"], screen.signs.arrow)
+def _start(row: shapes.EntryRow, time: str, digits: int) -> str:
+    """The columns before what was said."""
+    what = f"{_what(row):<{_WHAT}} {_state(row):<{_STATE + digits}}"
+    return f"{row['seq']:>{max(_SEQ, digits) + 1}} {time} {what} "
+
+
+def _entry(screen: Screen, row: shapes.EntryRow, start: str) -> None:
+    if not _acts(row):
+        style = "" if row["visible"] else "hidden"
+        screen.beside(start, _said(screen, row), style, style)
+        return
+    screen.whole(start, did(row["details"], screen.signs.arrow), "acts")
+    if row["role"] is not None:
+        screen.beside(" " * len(start), _said(screen, row), "", "note")
+
+
+def _whole_entry(screen: Screen, row: shapes.EntryRow, start: str) -> None:
+    """All that is known of an entry, and all that it says."""
+    screen.blank()
+    style = "" if row["visible"] else "hidden"
+    if _acts(row):
+        screen.whole(start, did(row["details"], screen.signs.arrow, None), "acts")
+    elif row["note"] is not None:
+        screen.whole(start, plain(_noted(row)), style)
+    else:
+        screen.line((" ".join(start.split()) if screen.narrow else start.rstrip(), style))
+    for name, value in _facts(row):
+        said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        screen.line((f"{name} ", "note"), (unbroken(said), style), indent=_indent(screen))
+    if row["content"] is not None and row["note"] is None:
+        _parts(screen, row, style=style, full=True)
+
+
+def _facts(row: shapes.EntryRow) -> Iterator[tuple[str, Any]]:
+    """What was recorded with an entry, and everything that keeps it out of the view."""
+    told: Mapping[str, Any] = row
+    for name in ("message_id", "client_id", "compaction_id", "model", "usage"):
+        if told[name] is not None:
+            yield name, told[name]
+    if row["ts"] is not None:
+        yield "ts", f"{row['ts']} ({moment(row['ts'])})"
+    if row["format"] not in (None, "anthropic"):
+        yield "format", row["format"]
+    hiders = [f"{one['kind']} {one['seq']}" for one in row["hiders"] if one["kind"] != "clearing"]
+    if len(hiders) > 1:
+        yield "hidden by", ", ".join(hiders)
+    for block, clearing in row["cleared"]:
+        yield "cleared", f"block {block} by {clearing}"
+    if record := (row["details"] or {}).get("record"):
+        yield "record", record
+
+
+def _said(screen: Screen, row: shapes.EntryRow) -> str:
     if row["note"] is not None:
-        target = "" if row["target"] is None else f" of {row['target']}"
-        return f"{one_line(row['note'])}{target}: {one_line(_noted(row['content']))}"
+        return one_line(_noted(row))
     return content.preview(row["role"] or "", row["content"], row["format"] or "", screen.signs)
 
 
-def _noted(told: Any) -> str:
-    """A note's content: the value alone where there is one."""
+def _noted(row: shapes.EntryRow) -> str:
+    """A note by its kind, what it is about, and its content: the value alone if there is one."""
+    told = row["content"]
+    if row["note"] == "pin" and isinstance(told, dict):
+        return f"{'pinned' if told.get('pinned') else 'no longer pinned'}: {row['target']}"
     value = next(iter(told.values())) if isinstance(told, dict) and len(told) == 1 else told
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    target = "" if row["target"] is None else f" of {row['target']}"
+    return f"{row['note']}{target}: {said}"
+
+
+def _acts(row: shapes.EntryRow) -> bool:
+    return row["details"] is not None and row["kind"] != "companion"
+
+
+def _indent(screen: Screen) -> int:
+    return 1 if screen.narrow else 4
 
 
 def _what(row: shapes.MessageRow | shapes.EntryRow) -> str:
-    return one_line(row["role"] or "") if row["kind"] == "message" else row["kind"]
+    role = row["role"] or ""
+    return shortened(one_line(role), _WHAT, "") if row["kind"] == "message" else row["kind"]
 
 
 def _state(row: shapes.EntryRow) -> str:

@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import roocontext
-from roocontext.cli import documents, receipts, reports, times
+from roocontext.cli import completing, documents, receipts, reports, times
 from roocontext.cli.commands import Desk, SessionName, command
-from roocontext.cli.doctor import judged
+from roocontext.cli.doctor import hindered, judged
 from roocontext.cli.failing import Code, Refusal
-from roocontext.cli.opening import every_session, find
+from roocontext.cli.opening import every_session, find, looked_for
 from roocontext.cli.showing import progress
-from roocontext.cli.wording import counted
-from roocontext.errors import ForeignDatabase, HistoryCorrupt, SessionPurged, StoreNotFound
+from roocontext.cli.wording import ASCII, counted, named
+from roocontext.errors import (
+    ForeignDatabase,
+    HistoryCorrupt,
+    SessionPurged,
+    StoreNotFound,
+    StoreUnavailable,
+)
 
 if TYPE_CHECKING:
     from roocontext import Head, Session
@@ -36,18 +42,30 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be 
 def verify(
     desk: Desk,
     session: Annotated[
-        str | None, typer.Argument(metavar="SESSION", help="Default: all of them.")
+        str | None,
+        typer.Argument(
+            metavar="SESSION", help="Default: all of them.", autocompletion=completing.sessions
+        ),
     ] = None,
     *,
     head: Annotated[
         Path | None,
-        typer.Option("--head", help="A head that `head` printed before; `-` is standard input."),
+        typer.Option(
+            "--head",
+            metavar="FILE",
+            readable=False,
+            help="A head that `head` printed before; `-` is standard input.",
+        ),
     ] = None,
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Then compute the caches anew from the log.")
+        bool, typer.Option("--rebuild", help="Afterwards compute the caches anew from the log.")
     ] = False,
 ) -> bool:
-    """Check every hash, place, total and cache."""
+    """Check every hash, place, total and cache.
+
+    With a head that was kept elsewhere it also shows a tail that was cut off:
+    `roocontext head last > head.json`, and later `roocontext verify last --head head.json`.
+    """
     if head is not None and session is None:
         raise Refusal("--head is the head of one session: name it.", Code.USAGE)
     with desk.store(write=rebuild) as store:
@@ -76,7 +94,9 @@ def head(desk: Desk, session: SessionName) -> None:
 def redact(
     desk: Desk,
     session: SessionName,
-    seq: Annotated[str, typer.Argument(metavar="SEQ", help="The message's entry number.")],
+    seq: Annotated[
+        str, typer.Argument(metavar="SEQ", help="The message's entry number, as in the audit.")
+    ],
     *,
     yes: Yes = False,
     dry_run: DryRun = False,
@@ -85,9 +105,9 @@ def redact(
     number = times.whole("SEQ", seq)
     with desk.session(session, write=not dry_run) as chat:
         if not (yes or dry_run):
-            copies = len(chat.redact(number, dry_run=True).copies)
-            where = f"{copies} sessions" if copies > 1 else repr(chat.id)
-            desk.confirm(f"Erase the content of entry {number} in {where} for good?")
+            planned = documents.document(chat.redact(number, dry_run=True))
+            if planned["changed"]:
+                desk.confirm(receipts.redaction(planned, ASCII.more))
         done = chat.redact(number, dry_run=dry_run)
     desk.tell(documents.document(done), receipts.redacted)
 
@@ -95,16 +115,19 @@ def redact(
 @_keep(shape=reports.PurgedReport)
 def purge(desk: Desk, session: SessionName, *, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Delete all that was said in a session for good; a receipt stays."""
+    again = False
     with desk.store(write=not dry_run) as store:
         try:
             name = find(store, session)
         except SessionPurged as before:  # again, to take what is left of it out of the file
-            name = before.session_id
-        if not (yes or dry_run):
+            name, again = before.session_id, True
+        if not (yes or dry_run or again):
             messages = store.purge(name, dry_run=True).messages
-            desk.confirm(f"Delete {counted(messages, 'message')} of {name!r} for good?")
+            desk.confirm(
+                f"Delete {counted(messages, 'message')} of {named(name, ASCII.more)!r} for good?"
+            )
         done = store.purge(name, dry_run=dry_run)
-    desk.tell(documents.document(done), receipts.purged)
+    desk.tell(documents.purged_report(done, changed=not again, dry_run=dry_run), receipts.purged)
 
 
 @_keep(shape=reports.Diagnosis)
@@ -113,9 +136,12 @@ def doctor(desk: Desk) -> bool:
     from roocontext.store import health  # noqa: PLC0415 - loaded by what looks at a database
 
     try:
-        findings = judged(health.examine(desk.url))
-    except (ForeignDatabase, HistoryCorrupt) as error:
-        findings = [{"check": "database", "status": "bad", "says": error.fact}]
+        with looked_for(desk.url):
+            findings = judged(health.examine(desk.url))
+    except StoreNotFound:
+        raise
+    except (ForeignDatabase, HistoryCorrupt, StoreUnavailable) as error:
+        findings = hindered(error, health.hindrances(desk.url))
     ok = all(finding["status"] != "bad" for finding in findings)
     answer: reports.Diagnosis = {"database": desk.place, "ok": ok, "findings": findings}
     desk.tell(answer, receipts.diagnosis)
@@ -162,14 +188,18 @@ def history(desk: Desk) -> None:
 def _schema(desk: Desk) -> "Standing":
     from roocontext.store import health  # noqa: PLC0415 - likewise
 
-    return health.standing(desk.url)
+    with looked_for(desk.url):
+        return health.standing(desk.url)
 
 
 def _saved(path: Path) -> "Head":
     try:
         text = sys.stdin.read() if str(path) == "-" else path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
-        raise Refusal(f"The head {str(path)!r} cannot be read.", Code.NOT_FOUND) from None
+    except UnicodeDecodeError:
+        raise Refusal(f"The head {str(path)!r} is not UTF-8.", Code.USAGE) from None
+    except OSError as error:
+        line = f"The head {str(path)!r} cannot be read: {error.strerror}."
+        raise Refusal(line, Code.NOT_FOUND) from None
     return roocontext.Head.from_json(text)
 
 

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roocontext.cli import branches, documents, gauge, histories, shapes, spending, tallies, times
+from roocontext.cli import (
+    branches,
+    completing,
+    documents,
+    gauge,
+    histories,
+    shapes,
+    spending,
+    tallies,
+    times,
+)
 from roocontext.cli.commands import Desk, SessionName, command
 from roocontext.cli.gauge import ModelName
 from roocontext.cli.opening import every_session
@@ -18,11 +28,14 @@ if TYPE_CHECKING:
 app = typer.Typer()
 _look = partial(command, app, panel="Look")
 
-Full = Annotated[bool, typer.Option("--full", help="Show long contents whole.")]
+Full = Annotated[bool, typer.Option("--full", help="Show everything whole, however long it is.")]
 AsOf = Annotated[
     str | None,
     typer.Option(
-        "--as-of", metavar="WHEN", help="An entry's number, a time (UTC), or as `2h ago`."
+        "--as-of",
+        metavar="WHEN",
+        help="An entry's number, or a time in UTC, as `2026-01-31 09:30` or `2h ago`: what was"
+        " recorded up to then counts, whatever times the agent gave its messages.",
     ),
 ]
 Pager = Annotated[bool, typer.Option("--pager/--no-pager", help="Stop at each page.")]
@@ -36,9 +49,15 @@ def sessions(
         typer.Argument(help="Only those with this text in the id or title.", show_default=False),
     ] = "",
     *,
-    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many at most.")] = 20,
+    limit: Annotated[
+        int, typer.Option(metavar="NUMBER", min=1, max=1_000_000, help="How many at most.")
+    ] = 20,
     count: Annotated[
-        bool, typer.Option("--count", help="Count the tokens instead of guessing by the bytes.")
+        bool,
+        typer.Option(
+            "--count",
+            help="Count the tokens; else they are guessed by the bytes, cleared outputs included.",
+        ),
     ] = False,
     model: ModelName = None,
 ) -> None:
@@ -85,18 +104,20 @@ def audit(
     desk: Desk,
     session: SessionName,
     *,
-    after: Annotated[int, typer.Option(min=0, help="Begin behind this entry.")] = 0,
+    after: Annotated[int, typer.Option(metavar="SEQ", min=0, help="Begin behind this entry.")] = 0,
     full: Full = False,
     pager: Pager = True,
 ) -> None:
     """Show every entry ever written, and why the model does or does not see it."""
     with desk.session(session) as chat:
+        info = chat.info()
+        log = histories.Log(chat.id, info.title, info.last_seq, after)
         rows = map(documents.entry_row, chat.audit(after=after))
-        desk.stream(rows, partial(histories.audit, full=full), pager=pager)
+        desk.stream(rows, partial(histories.audit, log=log, full=full), pager=pager)
 
 
 @_look(shape=shapes.Tree)
-def tree(desk: Desk, session: SessionName) -> None:
+def tree(desk: Desk, session: SessionName, *, full: Full = False, pager: Pager = True) -> None:
     """Show what hides what, and the branches that rewinds make."""
     with desk.session(session) as chat:
         title = chat.info().title
@@ -111,14 +132,21 @@ def tree(desk: Desk, session: SessionName) -> None:
         "hidings": shape.hidings,
         "rewinds": shape.rewinds(),
     }
-    desk.tell(answer, branches.draw)
+    desk.tell(answer, partial(branches.draw, full=full), pager=pager)
 
 
 @_look(shape=shapes.Difference)
 def diff(
     desk: Desk,
     session: SessionName,
-    old: Annotated[str, typer.Argument(metavar="OLD", help="An entry's number or a time (UTC).")],
+    old: Annotated[
+        str,
+        typer.Argument(
+            metavar="OLD",
+            help="An entry's number, or a time in UTC, as `2026-01-31 09:30` or `2h ago`: right"
+            " after the last entry recorded up to then.",
+        ),
+    ],
     new: Annotated[
         str | None, typer.Argument(metavar="NEW", help="The same; default: now.")
     ] = None,
@@ -163,10 +191,15 @@ def usage(
 def stats(
     desk: Desk,
     session: Annotated[
-        str | None, typer.Argument(metavar="SESSION", help="Default: all of them together.")
+        str | None,
+        typer.Argument(
+            metavar="SESSION",
+            help="Default: all of them together.",
+            autocompletion=completing.sessions,
+        ),
     ] = None,
 ) -> None:
-    """Show how many messages and bytes are visible, hidden and taken back."""
+    """Show how many messages are visible, hidden and taken back, and their bytes as written."""
     name = None
     if session is None:
         with desk.store() as store:

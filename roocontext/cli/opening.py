@@ -7,15 +7,17 @@ beginning of its id if only one begins so, by `last`, or literally after `=`.
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import roocontext
 from roocontext.cli.failing import Code, Refusal
-from roocontext.errors import RooContextError, SchemaMismatch, SessionNotFound, StoreUnavailable
+from roocontext.errors import SchemaMismatch, SessionNotFound, StoreNotFound
 
 if TYPE_CHECKING:
+    from typer import Context
+
     from roocontext import SessionInfo, Store
     from roocontext.store.sources import Clock, Ids
 
@@ -23,10 +25,9 @@ VARIABLE = "ROOCONTEXT_DB"
 LAST = "last"
 NEW = "new"
 LITERAL = "="
+_SECRET = ("password", "sslpassword")
 _SHOWN = 5
 _PAGE = 100
-_OFFERED = 10_000
-"""How many ids a completion may offer: fewer than all, and the shell completes to a wrong one."""
 
 
 def default_place() -> Path:
@@ -40,13 +41,23 @@ def place(db: str | None) -> str:
     return str(default_place()) if db is None else db
 
 
+def chosen(ctx: "Context") -> str:
+    """The database of a command line: behind the command, before it, or the environment's."""
+    named, before = ctx.params.get("db"), ctx.find_root().params.get("db")
+    source = ctx.get_parameter_source("db")
+    is_behind = source is not None and source.name == "COMMANDLINE"
+    return place(named if is_behind or before is None else before)
+
+
 def shown(url: str) -> str:
     """A path or URL without its password."""
     if "://" not in url:
         return url
     from sqlalchemy import make_url  # noqa: PLC0415 - heavy, and only what opens a database needs it
 
-    return make_url(url).render_as_string(hide_password=True)
+    parsed = make_url(url)
+    secret = {name: "***" for name in _SECRET if name in parsed.query}
+    return parsed.update_query_dict(secret).render_as_string(hide_password=True)
 
 
 @contextmanager
@@ -59,18 +70,25 @@ def opened(
     if create and url == str(default_place()):
         default_place().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        store = roocontext.Store.open(
-            url, upgrade=create, read_only=not write, clock=clock, ids=ids
-        )
+        with looked_for(url):
+            store = roocontext.Store.open(
+                url, upgrade=create, read_only=not write, clock=clock, ids=ids
+            )
     except SchemaMismatch as error:
-        raise _mismatch(error) from error
-    except StoreUnavailable as error:
-        if _may_not_read(url):  # which SQLite would not say
-            line = "You may not read the database file."
-            raise Refusal(line, Code.DATABASE) from error
-        raise
+        raise _mismatch(error, shown(url)) from error
     with store:
         yield store
+
+
+@contextmanager
+def looked_for(url: str) -> Iterator[None]:
+    """Of the default place say that it can be made, its folder too."""
+    try:
+        yield
+    except StoreNotFound:
+        if url != str(default_place()) or os.path.lexists(url):
+            raise
+        raise StoreNotFound(f"There is no file {url!r} yet.") from None
 
 
 def find(store: "Store", name: str) -> str:
@@ -102,32 +120,14 @@ def every_session(store: "Store") -> Iterator["SessionInfo"]:
         page = store.sessions(limit=_PAGE, before=page[-1]) if len(page) == _PAGE else []
 
 
-def completions(url: str, beginning: str) -> list[str]:
-    """The ids that go on like this, as far as a shell can take them as they are."""
-    with suppress(RooContextError), roocontext.Store.open(url, upgrade=False, read_only=True) as s:
-        found = s.find(beginning, limit=_OFFERED) if beginning else s.sessions()
-        ids = [LAST, *(info.session_id for info in found)]
-        return [one for one in ids if one.startswith(beginning) and _is_plain_word(one)]
-    return []
-
-
-def _is_plain_word(text: str) -> bool:
-    return text.isascii() and text.replace("-", "").replace("_", "").replace(".", "").isalnum()
-
-
 def _is_purged(error: SessionNotFound) -> bool:
     return isinstance(error, roocontext.errors.SessionPurged)
 
 
-def _mismatch(error: SchemaMismatch) -> Refusal:
+def _mismatch(error: SchemaMismatch, database: str) -> Refusal:
     if error.current is None:
-        line = "There is no store in this database yet: `roocontext db upgrade` makes one."
+        line = f"There is no store in {database!r} yet: `roocontext db upgrade` makes one."
         return Refusal(line, Code.NOT_FOUND)
-    if error.current > error.wanted:
-        return Refusal(error.fact, Code.DATABASE)
+    if "advice" in error.facts:
+        return Refusal(f"{error.fact} {error.advice}", Code.DATABASE)
     return Refusal(f"{error.fact} `roocontext db upgrade` upgrades it.", Code.DATABASE)
-
-
-def _may_not_read(url: str) -> bool:
-    path = Path(url.removeprefix("sqlite:///"))
-    return path.is_file() and not os.access(path, os.R_OK)

@@ -1,13 +1,30 @@
 """What was done, drawn: one or two lines for each act, and what the proofs found."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from roocontext.cli import histories, reports
 from roocontext.cli.showing import Screen
-from roocontext.cli.wording import counted, moment, named, one_line, plain, size
+from roocontext.cli.wording import (
+    counted,
+    moment,
+    named,
+    one_line,
+    plain,
+    ranges,
+    size,
+)
+
+_GOOD = 20
+"""How many sessions without a problem are listed."""
+
+_ASKED = 3
+"""How many places a question names."""
 
 
 def appended(screen: Screen, answer: reports.Appended) -> None:
     """Where the message stands."""
-    place = f"Entry {answer['seq']} of {named(answer['session_id'])}"
+    place = f"Entry {answer['seq']} of {named(answer['session_id'], screen.signs.more)}"
     if answer["new"]:
         screen.line(f"{place}, {answer['hash'][:16]}.")
         return
@@ -20,21 +37,32 @@ def outcome(screen: Screen, answer: reports.OutcomeReport) -> None:
     """What was done, by how much, and what the model would see if it was not."""
     screen.line(_done(answer))
     sign = "" if answer["exact"] else "~"
-    arrow = screen.signs.arrow
-    size_of = f"{sign}{answer['tokens_before']:,} {arrow} {sign}{answer['tokens_after']:,} tokens"
-    source = answer["window_source"]
-    window = f"{answer['window']:,}" + (" (no model is known)" if source == "default" else "")
-    screen.line(
-        f"{size_of} of {window}",
-        (f" {screen.signs.dot} {answer['counter']}, {answer['policy']}", "note"),
-    )
+    before, after = answer["tokens_before"], answer["tokens_after"]
+    arrow = f"{screen.signs.arrow} {sign}{after:,} " if answer["seqs"] else ""
+    noun = "token" if (after if answer["seqs"] else before) == 1 else "tokens"
+    screen.line(f"{sign}{before:,} {arrow}{noun} of {answer['window']:,}")
+    dot = screen.signs.dot
+    known = "" if answer["window_source"] != "default" else f" {dot} no model is known"
+    about = f"policy {one_line(answer['policy'])} {dot} counted by {one_line(answer['counter'])}"
+    screen.line((f"{about}{known}", "note"))
+    if after > before:
+        would = "would grow" if answer["dry_run"] else "grew"
+        screen.line(
+            f"The context {would} by {counted(after - before, 'token')}: policy"
+            f" {answer['policy']} does what the program does that it imitates."
+        )
+    for name, count in answer["excess"].items():
+        screen.line((f"That is {count:,} {one_line(name)} too many.", "warn"))
     for row in answer["view"] or []:
         histories.brief(screen, row, " ", "")
 
 
 def rewound(screen: Screen, answer: reports.RewoundReport) -> None:
-    """Where the session stands, and how the view changed."""
-    name = named(answer["session_id"])
+    """What was found, where the session stands, and how the view changed."""
+    name = named(answer["session_id"], screen.signs.more)
+    if answer["target"] is not None and answer["target_time"] is not None:
+        when = moment(answer["target_time"])
+        screen.line((f"The message is entry {answer['target']}, of {when} UTC.", "note"))
     if not answer["changed"]:
         screen.line(f"{name} is what it was after entry {answer['to']} already. Nothing changed.")
         return
@@ -47,65 +75,101 @@ def rewound(screen: Screen, answer: reports.RewoundReport) -> None:
 
 def forked(screen: Screen, answer: reports.Forked) -> None:
     """The new session."""
-    origin = f"{plain(answer['forked_from'])} up to entry {answer['at']}"
-    screen.line(f"{named(answer['session_id'])} begins as a copy of {origin}.")
+    more = screen.signs.more
+    origin = f"{named(answer['forked_from'], more)} up to entry {answer['at']}"
+    screen.line(f"{named(answer['session_id'], more)} begins as a copy of {origin}.")
 
 
 def pins(screen: Screen, answer: reports.Pins) -> None:
     """What is pinned."""
-    name = named(answer["session_id"])
+    name = named(answer["session_id"], screen.signs.more)
     seqs = ", ".join(map(str, answer["pins"]))
-    screen.line(f"Pinned in {name}: {seqs}." if seqs else f"Nothing is pinned in {name}.")
+    many = counted(len(answer["pins"]), "message")
+    told = f"{many} pinned in {name}: {seqs}." if seqs else f"Nothing is pinned in {name}."
+    screen.line(_unchanged(answer["changed"]) + told)
 
 
 def titled(screen: Screen, answer: reports.Titled) -> None:
     """The title."""
     title = one_line(answer["title"]) if answer["title"] else "(no title)"
-    screen.line((named(answer["session_id"]), "title"), f"  {title}")
+    screen.line((named(answer["session_id"], screen.signs.more), "title"), f"  {title}")
+    if answer["changed"] is False:
+        screen.line(_unchanged(answer["changed"]).strip())
 
 
 def verified(screen: Screen, answer: reports.Verified) -> None:
-    """A line for each session, and the problem where there is one."""
-    for row in answer["sessions"]:
-        style, word = ("good", "ok ") if row["ok"] else ("bad", "BAD")
-        seq = row["seq"]
-        where = "" if seq is None else f"entry {seq}: "
-        what = f"{where}{row['problem']}" if row["problem"] else f"head {row['head']['hash'][:16]}"
-        checked = counted(row["entries"], "entry", "entries")
-        screen.line((f"{word} ", style), f"{named(row['session_id'])}  {checked}, {what}")
-        if row["rebuilt"] is not None:
-            wrong = counted(row["rebuilt"], "row")
-            screen.line(f"The caches were computed anew: {wrong} had to be changed.", indent=4)
-    if not answer["sessions"]:
+    """Every session with a problem, the first ones without, and the sums."""
+    rows = answer["sessions"]
+    good = [row for row in rows if row["ok"]]
+    shown = {row["session_id"] for row in good[:_GOOD]}
+    for row in rows:
+        if not row["ok"] or row["session_id"] in shown:
+            _checked(screen, row)
+    if left := len(good) - len(shown):
+        screen.line((f"{screen.signs.more} and {left:,} more that are ok", "note"))
+    if not rows:
         screen.line("No sessions.")
+    elif len(rows) > 1:
+        entries = counted(sum(row["entries"] for row in rows), "entry", "entries")
+        found = f"{len(rows) - len(good):,} bad" if len(good) < len(rows) else "all ok"
+        style = "bad" if len(good) < len(rows) else "good"
+        screen.line(f"{counted(len(rows), 'session')}, {entries}: ", (found, style))
+
+
+def _checked(screen: Screen, row: reports.Checked) -> None:
+    style, word = ("good", "ok ") if row["ok"] else ("bad", "BAD")
+    seq, head = row["seq"], row["head"]
+    where = "" if seq is None else f"entry {seq}: "
+    checked = counted(row["entries"], "entry", "entries")
+    if row["problem"]:
+        checked += f", {where}{row['problem']}"
+    elif head["seq"]:
+        checked += f", head {head['hash'][:16]}"
+    screen.line((f"{word} ", style), f"{named(row['session_id'], screen.signs.more)}  {checked}")
+    if row["rebuilt"] is not None:
+        wrong = counted(row["rebuilt"], "row")
+        screen.line(f"The caches were computed anew: {wrong} had to be changed.", indent=4)
 
 
 def redacted(screen: Screen, answer: reports.RedactedReport) -> None:
     """What was erased, and who may quote it still."""
-    copies = [f"{plain(name)} {seq}" for name, seq in answer["copies"]]
-    if answer["dry_run"]:
-        screen.line(f"This would erase the content of entry {answer['seq']}.")
-    elif answer["changed"]:
-        screen.line(f"The content of entry {answer['seq']} is erased.")
+    seq, more = answer["seq"], screen.signs.more
+    if not answer["changed"]:
+        screen.line(f"The content of entry {seq} was erased before; there is nothing to erase.")
+    elif answer["dry_run"]:
+        screen.line(f"This would erase the content of entry {seq}.")
     else:
-        screen.line(f"The content of entry {answer['seq']} was erased before.")
-    screen.line(f"Copies: {', '.join(copies)}.")
+        screen.line(f"The content of entry {seq} is erased.")
+    screen.line(f"In: {_places(answer['copies'], None, more)}.")
     if answer["summaries"]:
-        quoting = [f"{plain(name)} {seq}" for name, seq in answer["summaries"]]
-        screen.line(f"Summaries that may quote it: {', '.join(quoting)}.")
+        screen.line(f"Summaries that may quote it: {_places(answer['summaries'], None, more)}.")
     _bytes(screen, dry_run=answer["dry_run"], erased=answer["erased"])
+
+
+def redaction(answer: reports.RedactedReport, more: str) -> str:
+    """What is asked before a message is erased."""
+    own = answer["session_id"]
+    copies = [copy for copy in answer["copies"] if copy[0] != own]
+    also = f", and its copies in {_places(copies, _ASKED, more)}" if copies else ""
+    quoted = _places(answer["summaries"], _ASKED, more)
+    stay = f" Summaries that may quote it stay: {quoted}." if quoted else ""
+    what = f"entry {answer['seq']} of {named(own, more)}"
+    return f"This erases the content of {what}{also}.{stay} Erase it for good?"
 
 
 def purged(screen: Screen, answer: reports.PurgedReport) -> None:
     """The receipt."""
     what = f"{counted(answer['messages'], 'message')}, {size(answer['bytes'])}"
-    name = named(answer["session_id"])
-    if answer["dry_run"]:
+    name = named(answer["session_id"], screen.signs.more)
+    when = moment(answer["purged_at"])
+    if not answer["changed"]:
+        screen.line(f"{name} was purged before, {when} UTC. Its receipt: {what}.")
+    elif answer["dry_run"]:
         screen.line(f"This would delete all that was said in {name}: {what}.")
+        return
     else:
-        when = moment(answer["purged_at"])
-        screen.line(f"Deleted all that was said in {name}: {what}, {when}.")
-        screen.line(f"Last hash: {answer['last_hash']}")
+        screen.line(f"Deleted all that was said in {name}: {what}, {when} UTC.")
+    screen.line(f"Last hash: {answer['last_hash']}")
     _bytes(screen, dry_run=answer["dry_run"], erased=answer["erased"])
 
 
@@ -133,28 +197,41 @@ def upgraded(screen: Screen, answer: reports.Upgraded) -> None:
 
 
 def history(screen: Screen, answer: reports.History) -> None:
-    """A line for each migration."""
+    """A row for each migration."""
     for row in answer["revisions"]:
         mark = "applied" if row["applied"] else "missing"
-        screen.line((f"{row['revision']}  {mark}  ", "title"), row["brought"])
+        screen.whole(f"{row['revision']}  {mark}  ", row["brought"], "")
+
+
+def _unchanged(changed: bool | None) -> str:  # noqa: FBT001 - as the documents have it
+    return "Nothing changed. " if changed is False else ""
 
 
 def _done(answer: reports.OutcomeReport) -> str:
-    dry_run = answer["dry_run"]
+    would = "would " * answer["dry_run"]
     if answer["status"] == "noop":
-        return f"Nothing {'would be' if dry_run else 'was'} done. {one_line(answer['reason'])}"
+        return (
+            f"Nothing {'would be' if would else 'was'} done. {one_line(answer['reason'])}".rstrip()
+        )
     seqs = answer["seqs"]
-    one = len(seqs) == 1
-    name = f"Entry {seqs[0]}" if one else f"Entries {', '.join(map(str, seqs))}"
+    ends = "" if would or len(seqs) > 1 else "s"
+    name = f"{'Entry' if len(seqs) == 1 else 'Entries'} {ranges([[seq, seq] for seq in seqs])}"
     what = [
-        f"{'would ' * dry_run}{verb}{'s' * (one and not dry_run)} {counted(count, noun)}"
+        f"{would}{verb}{ends} {counted(count, noun)}"
         for count, verb, noun in (
             (answer["cleared"], "clear", "output"),
             (answer["hidden"], "hide", "message"),
         )
         if count
     ]
-    return f"{name} {' and '.join(what)}."
+    return f"{name} {' and '.join(what) or f'{would}hide{ends} no message that was seen'}."
+
+
+def _places(pairs: Sequence[Sequence[Any]], most: int | None, more: str) -> str:
+    """Entries of sessions, all of them or the first: `parser 16, branch 16`."""
+    shown = [f"{named(name, more)} {seq}" for name, seq in pairs[:most]]
+    left = len(pairs) - len(shown)
+    return ", ".join(shown) + (f" and {left:,} more" if left else "")
 
 
 def _bytes(screen: Screen, *, dry_run: bool, erased: bool) -> None:

@@ -52,7 +52,11 @@ class OutcomeReport(TypedDict):
 
 
 class RewoundReport(TypedDict):
-    """What a rewind or its undo did; `seq` and `hash` are None where nothing changed."""
+    """What a rewind or its undo did; `seq` and `hash` are None where nothing changed.
+
+    Of a rewind to a time or a message's id, `target` is the message that was found, and
+    `target_time` its own time: the agent's, else when it was recorded.
+    """
 
     session_id: str
     to: int
@@ -63,6 +67,8 @@ class RewoundReport(TypedDict):
     returned: int
     changed: bool
     undone: int | None
+    target: int | None
+    target_time: int | None
 
 
 class Forked(TypedDict):
@@ -74,17 +80,19 @@ class Forked(TypedDict):
 
 
 class Pins(TypedDict):
-    """The messages that no plan may hide."""
+    """The messages that no plan may hide; `changed` is None where they were only listed."""
 
     session_id: str
     pins: list[int]
+    changed: bool | None
 
 
 class Titled(TypedDict):
-    """A session's title."""
+    """A session's title; `changed` is None where it was only shown."""
 
     session_id: str
     title: str | None
+    changed: bool | None
 
 
 class HeadRow(TypedDict):
@@ -118,7 +126,13 @@ class Verified(TypedDict):
 
 
 class RedactedReport(TypedDict):
-    """What a redaction erased: `copies` and `summaries` are pairs of a session's id and a seq."""
+    """What a redaction erased, or would erase.
+
+    `copies`, the message itself among them, and `summaries`, which may quote it and stay, are pairs
+    of a session's id and a seq. `changed` is False where the content was erased before. `erased`
+    says that its bytes are out of the file and its log too; where it is False although something
+    was done, another reader was in the way, or the engine does not promise it.
+    """
 
     session_id: str
     seq: int
@@ -130,7 +144,11 @@ class RedactedReport(TypedDict):
 
 
 class PurgedReport(TypedDict):
-    """The receipt of a purge."""
+    """The receipt of a purge: what there was, and when it was deleted.
+
+    `changed` is False where the session was purged before: then all the rest is the first receipt.
+    `erased` says that the bytes are out of the file and its log too, as for a redaction.
+    """
 
     session_id: str
     entries: int
@@ -138,6 +156,7 @@ class PurgedReport(TypedDict):
     bytes: int
     last_hash: str
     purged_at: int
+    changed: bool
     dry_run: bool
     erased: bool
 
@@ -188,7 +207,10 @@ class History(TypedDict):
 
 
 class Demo(TypedDict):
-    """What the demo left behind, and what happened to its session, in order."""
+    """What the demo left behind, and what happened to its session, in order.
+
+    `context` is what a call of the model would send: the system prompt counts, which is no message.
+    """
 
     database: str
     session_id: str

@@ -8,7 +8,12 @@ from typing import Any, TypedDict
 
 
 class Gauge(TypedDict):
-    """How much of a model's context window the view takes; `limit` is None for no known model."""
+    """How much of a model's context window the view takes.
+
+    `limit` is None where no model is known. `limit_source` says where it comes from: `table:` and a
+    line of the table, the name of an environment variable, or `default` for a model that the table
+    does not know.
+    """
 
     tokens: int
     exact: bool
@@ -19,7 +24,11 @@ class Gauge(TypedDict):
 
 
 class SessionRow(TypedDict):
-    """A session of the list. `messages` and `bytes` count all that was ever said."""
+    """A session of the list. `messages` and `bytes` count all that was ever said.
+
+    `visible_bytes` are those of the visible messages as they were written: outputs that are cleared
+    count in full. Unless the tokens are counted, `context` is guessed by them and so too high then.
+    """
 
     session_id: str
     title: str | None
@@ -111,13 +120,15 @@ class EntryRow(TypedDict):
 class Stretch(TypedDict):
     """Entries that follow each other, and the entry they follow.
 
-    Those that are not live were taken back by `rewound_by`.
+    `visible` is how many of the messages the model sees. Entries that are not live were taken back
+    by `rewound_by`.
     """
 
     lo: int
     hi: int
     after: int
     messages: int
+    visible: int
     live: bool
     rewound_by: int | None
 
@@ -126,7 +137,7 @@ class Hiding(TypedDict):
     """A summary, marker or clearing.
 
     `hides` are the ranges of seq it stands for, `clears` pairs of a seq and a block; `hidden_by`
-    is what hides it.
+    is what hides it. `messages` is how many messages it keeps out of the view now.
     """
 
     seq: int
@@ -135,14 +146,22 @@ class Hiding(TypedDict):
     hidden_by: int | None
     hides: list[list[int]]
     clears: list[list[int]]
+    messages: int
     record: Any
 
 
 class Rewinding(TypedDict):
-    """A rewind, where it went, and the rewind that took it back, if any."""
+    """A rewind: from where to where it went, which rewind it took back, and which took it back.
+
+    `came_from` and `reached` are the last entries that were live before it and after it: a rewind
+    that goes to another rewind goes to where that one went.
+    """
 
     seq: int
     to: int
+    came_from: int
+    reached: int
+    undoes: int | None
     undone_by: int | None
 
 
@@ -222,7 +241,10 @@ class UsageReport(TypedDict):
 
 
 class StatsReport(TypedDict):
-    """How much is visible, hidden and taken back, of one session or of all (`session_id` None)."""
+    """How much is visible, hidden and taken back, of one session or of all (`session_id` None).
+
+    Bytes are those of the messages as they were written: what is cleared counts in full.
+    """
 
     session_id: str | None
     sessions: int

@@ -9,11 +9,13 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock, Timer
 from typing import IO, Any, Literal, TypeAlias
 
 from rich.cells import cell_len
@@ -32,6 +34,12 @@ NARROW = 56
 
 _BELOW = 3
 """How many lines a row may take below its start."""
+
+_BESIDE = 16
+"""How many columns there are at least for what is said beside a start."""
+
+PATIENCE = 0.7
+"""After how many seconds whoever waits is shown a bar."""
 
 _LONG = 2_000
 """From so many entries on it takes long enough for a bar to be of use."""
@@ -100,11 +108,8 @@ class Screen:
             theme=_THEME,
         )
         self.signs: Signs = ASCII if self.console.options.ascii_only else UNICODE
-
-    @property
-    def width(self) -> int:
+        self.width = self.console.width
         """How many columns there are."""
-        return self.console.width
 
     @property
     def narrow(self) -> bool:
@@ -123,14 +128,37 @@ class Screen:
 
     def beside(self, start: str, said: str, style: str, said_style: str) -> None:
         """A row: its start, and as much of what is said as fits beside it, or below if narrow."""
-        if self.narrow:
-            if start.strip():
-                self.line((" ".join(start.split()), style))
+        if not self.fits_beside(start):
+            self._above(start, style)
             few = shortened(said, _BELOW * self.width, self.signs.more)
             self.line((few, said_style), indent=1)
             return
-        few = shortened(said, max(0, self.width - len(start)), self.signs.more)
+        few = shortened(said, self.width - cell_len(start), self.signs.more)
         self._put(Text.assemble((start, style), (few, said_style)))
+
+    def whole(self, start: str, said: str, style: str) -> None:
+        """A row of which nothing is cut: what is said goes on below itself."""
+        if not self.fits_beside(start):
+            self._above(start, style)
+            self.line((said, style), indent=1)
+            return
+        self.hanging((start, style), " " * cell_len(start), (said, style))
+
+    def hanging(self, start: tuple[str, str], below: str, said: tuple[str, str]) -> None:
+        """A start and what is said beside it, which goes on beside what stands below the start."""
+        text, style = said
+        room = max(1, self.width - max(cell_len(start[0]), cell_len(below)))
+        for number, line in enumerate(Text(text).wrap(self.console, room, overflow="fold")):
+            line.rstrip()
+            self._put(Text.assemble((below, start[1]) if number else start, (line.plain, style)))
+
+    def fits_beside(self, start: str) -> bool:
+        """Whether there is room to say something beside it."""
+        return not self.narrow and self.width - cell_len(start) >= _BESIDE
+
+    def _above(self, start: str, style: str) -> None:
+        if start.strip():
+            self.line((" ".join(start.split()), style))
 
     def raw(self, text: str, *, indent: int = 0) -> None:
         """Lines as they are, neither wrapped nor styled: for programs, and for much text."""
@@ -190,6 +218,20 @@ def is_terminal(stream: IO[str]) -> bool:
     return stream.isatty()
 
 
+def asked(question: str) -> bool:
+    """Whether somebody says yes; the end of what is typed is no consent."""
+    try:
+        sys.stderr.write(question)
+        sys.stderr.flush()
+        answer = sys.stdin.readline()
+    except KeyboardInterrupt:
+        sys.stderr.write("\n")
+        raise
+    if not answer.endswith("\n"):
+        sys.stderr.write("\n")
+    return answer.strip().casefold() in ("y", "yes")
+
+
 @contextmanager
 def paged(*, wanted: bool = True) -> Iterator[Screen]:
     """A screen that stops at each page, where there is somebody to turn them."""
@@ -197,31 +239,115 @@ def paged(*, wanted: bool = True) -> Iterator[Screen]:
     if command is None:
         yield Screen()
         return
-    with subprocess.Popen(  # noqa: S603 - the pager that the user has chosen
-        command, stdin=subprocess.PIPE, env={"LESS": "FRX", **os.environ}
-    ) as process:
+    with (
+        _uninterrupted(),
+        subprocess.Popen(  # noqa: S603 - the pager that the user has chosen
+            command, stdin=subprocess.PIPE, env={"LESS": "FRX", **os.environ}
+        ) as process,
+    ):
         assert process.stdin is not None
-        # Who leaves the pager has seen enough.
-        with suppress(PipeClosed, BrokenPipeError, KeyboardInterrupt):
+        with suppress(PipeClosed, BrokenPipeError):  # who leaves the pager has seen enough
             encoding = sys.stdout.encoding
             with _Outlet(process.stdin, encoding=encoding, errors="backslashreplace") as file:
                 yield Screen(file, colours=True)
+    if process.returncode == -signal.SIGINT:
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Leave it to the pager what an interrupt does: the terminal is the pager's until it ends."""
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class _Bar:
+    """A bar on stderr that shows itself when what it speaks of takes long."""
+
+    def __init__(self, label: str, total: int | None) -> None:
+        self._label, self._total, self._done = label, total, 0
+        self._lock = Lock()
+        self._timer: Timer | None = None
+        self._drawn: Callable[[], None] | None = None
+        self._hide: Callable[[], None] | None = None
+
+    def told(self, done: int, total: int) -> None:
+        """Know how far it has come."""
+        self._done, self._total = done, total
+        if self._drawn:
+            self._drawn()
+
+    def wait(self) -> None:
+        """Show it once somebody has waited for a while."""
+        self._timer = Timer(PATIENCE, self.show)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def show(self) -> None:
+        """Show it, unless it was stopped before."""
+        from rich.progress import Progress as Bar  # noqa: PLC0415 - rarely needed
+
+        with self._lock:
+            if self._timer is None or self._hide is not None:
+                return
+            bar = Bar(console=Console(stderr=True), transient=True, redirect_stdout=False)
+            task = bar.add_task(self._label, total=None)
+            self._drawn = lambda: bar.update(task, completed=self._done, total=self._total)
+            self._drawn()
+            bar.start()
+            self._hide = bar.stop
+
+    def stop(self) -> None:
+        """Take it off the terminal."""
+        if self._timer:
+            self._timer.cancel()
+        with self._lock:
+            hide, self._timer, self._drawn, self._hide = self._hide, None, None, None
+        if hide:
+            hide()
+
+
+_bars: list[_Bar] = []
+"""What goes on: each is a part of the one before, and only the last is shown."""
 
 
 @contextmanager
 def progress(label: str, total: int | None, *, least: int = _LONG) -> Iterator[Progress]:
     """A bar on stderr while something long goes on, where somebody may be waiting.
 
-    Without a total it only shows that something goes on.
+    It shows itself after a while, or at once where the total says that it will be needed. Without a
+    total it only shows that something goes on.
     """
-    if (total is not None and total < least) or not is_terminal(sys.stderr):
+    if not is_terminal(sys.stderr):
         yield lambda _done, _of: None
         return
-    from rich.progress import Progress as Bar  # noqa: PLC0415 - rarely needed
+    bar = _Bar(label, total)
+    with quiet():
+        _bars.append(bar)
+        try:
+            bar.wait()
+            if total is not None and total >= least:
+                bar.show()
+            yield bar.told
+        finally:
+            bar.stop()
+            _bars.remove(bar)
 
-    with Bar(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=total)
-        yield lambda done, of: bar.update(task, completed=done, total=of)
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No bar meanwhile, because something else is on the terminal."""
+    outer = _bars[-1] if _bars else None
+    if outer:
+        outer.stop()
+    try:
+        yield
+    finally:
+        if outer:
+            outer.wait()
 
 
 def _pager() -> list[str] | None:

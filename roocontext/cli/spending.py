@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from roocontext.cli import shapes
+from roocontext.cli.showing import progress
 from roocontext.log.blocks import Block, reader
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 
@@ -27,15 +28,19 @@ class Tallies:
 
     def take(self, messages: Iterable[tuple[str, Any, str]]) -> "Tallies":
         """Count these: role, content and format of each."""
-        for role, content, form in messages:
-            self._roles[role].append(self._counter.count(role, content, form))
-            read_role, blocks = reader(form).blocks(role, content)
-            for block in blocks:
-                tool = self._tool(block)
-                if tool is not None:
-                    cost = self._counter.count(read_role, [block], "anthropic")
-                    self._tools[tool].append(cost)
+        with progress("Counting by role and tool", None):
+            for role, content, form in messages:
+                self._take(role, content, form)
         return self
+
+    def _take(self, role: str, content: Any, form: str) -> None:
+        self._roles[role].append(self._counter.count(role, content, form))
+        read_role, blocks = reader(form).blocks(role, content)
+        for block in blocks:
+            tool = self._tool(block)
+            if tool is not None:
+                cost = self._counter.count(read_role, [block], "anthropic")
+                self._tools[tool].append(cost)
 
     def roles(self) -> list[shapes.Tally]:
         """By role, the dearest first."""

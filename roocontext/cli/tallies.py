@@ -1,8 +1,13 @@
 """Numbers about sessions, drawn: the list of sessions, sizes, what was used."""
 
+from rich.cells import cell_len
+
 from roocontext.cli import gauge, shapes
 from roocontext.cli.showing import Screen
-from roocontext.cli.wording import counted, moment, named, one_line, size
+from roocontext.cli.wording import counted, headline, moment, named, one_line, shortened, size
+
+_NAME = 16
+"""How many columns the name of a tool or model has at least."""
 
 
 def sessions(screen: Screen, answer: shapes.Sessions) -> None:
@@ -20,7 +25,7 @@ def stats(screen: Screen, answer: shapes.StatsReport) -> None:
     if answer["session_id"] is None:
         screen.line((counted(answer["sessions"], "session"), "title"))
     else:
-        screen.line((named(answer["session_id"]), "title"))
+        screen.line((named(answer["session_id"], screen.signs.more), "title"))
     screen.table(
         ("", "messages", "size"),
         [
@@ -35,12 +40,15 @@ def stats(screen: Screen, answer: shapes.StatsReport) -> None:
 
 def usage(screen: Screen, answer: shapes.UsageReport) -> None:
     """What roles and tools cost, and what the calls of models have cost."""
-    what = "everything ever said" if answer["everything"] else "what the model sees"
-    screen.line((named(answer["session_id"]), "title"), f" {screen.signs.dot} {what}")
+    screen.line((named(answer["session_id"], screen.signs.more), "title"))
     context(screen, answer["context"])
+    what = "everything that was ever said" if answer["everything"] else "what the model sees"
+    if answer["roles"]:
+        screen.blank()
+        screen.line(f"By role and by tool, {what}:")
     _tallies(screen, "role", "messages", answer["roles"], answer["context"])
     _tallies(screen, "tool", "blocks", answer["tools"], answer["context"])
-    rows = [_model(row) for row in answer["models"]]
+    rows = [_model(screen, row) for row in answer["models"]]
     if answer["summaries"]["count"]:
         rows.append(_summaries(answer["summaries"]))
     if rows:
@@ -49,26 +57,34 @@ def usage(screen: Screen, answer: shapes.UsageReport) -> None:
 
 
 def context(screen: Screen, found: shapes.Gauge) -> None:
-    """The gauge of the context window, on a line."""
+    """The gauge of the context window, on a line, or on two where one is too short."""
     bar, style = gauge.bar(screen, found)
-    model = one_line(found["model"]) if found["model"] else "no model is known: --model names one"
-    about = f" {screen.signs.dot} {model} {screen.signs.dot} counted by {found['counter']}"
-    screen.line((f"{bar} " if bar else "", style), gauge.words(found), (about, "note"))
+    model = found["model"]
+    named_ = _short(screen, model) if model else "no model is known: --model names one"
+    dot = screen.signs.dot
+    full = gauge.words(found)
+    about = f"{named_} {dot} counted by {_short(screen, found['counter'])}"
+    start = f"{bar} " if bar else ""
+    if cell_len(f"{start}{full} {dot} {about}") <= screen.width:
+        screen.line((start, style), full, (f" {dot} {about}", "note"))
+        return
+    screen.line((start, style), full)
+    screen.line((about, "note"))
 
 
 def _session(screen: Screen, row: shapes.SessionRow) -> None:
-    title = one_line(row["title"]) if row["title"] else ""
-    screen.line((named(row["session_id"]), "title"), f"  {title}" if title else "")
+    screen.line(*headline(row["session_id"], row["title"], screen.signs.more))
     bar, style = gauge.bar(screen, row["context"])
-    seen = f"{counted(row['messages'], 'message')}, {row['visible_messages']:,} seen"
     dot = screen.signs.dot
-    screen.line(
-        (moment(row["updated_at"]), "note"),
-        f" {dot} {seen} {dot} {size(row['bytes'])} {dot} ",
-        (f"{bar} " if bar else "", style),
-        gauge.words(row["context"]),
-        indent=0 if screen.narrow else 2,
-    )
+    seen = f"{counted(row['messages'], 'message')}, {row['visible_messages']:,} seen"
+    when, what = moment(row["updated_at"]), f" {dot} {seen} {dot} {size(row['bytes'])}"
+    start, full = f"{bar} " if bar else "", gauge.words(row["context"])
+    indent = 0 if screen.narrow else 2
+    if indent + cell_len(f"{when}{what} {dot} {start}{full}") <= screen.width:
+        screen.line((when, "note"), f"{what} {dot} ", (start, style), full, indent=indent)
+        return
+    screen.line((when, "note"), what, indent=indent)
+    screen.line((start, style), full, indent=indent)
 
 
 def _tallies(
@@ -84,20 +100,28 @@ def _tallies(
     screen.blank()
     screen.table(
         (heading, counts, "tokens"),
-        [(one_line(row["name"]), f"{row['count']:,}", f"{sign}{row['tokens']:,}") for row in rows],
+        [
+            (_short(screen, row["name"]), f"{row['count']:,}", f"{sign}{row['tokens']:,}")
+            for row in rows
+        ],
     )
 
 
-def _model(row: shapes.ModelUsage) -> tuple[str, ...]:
+def _model(screen: Screen, row: shapes.ModelUsage) -> tuple[str, ...]:
     numbers = (f"{row[key]:,}" for key in ("calls", "input", "cached", "output"))
     drift = "-" if row["ratio"] is None else f"x{row['ratio']:.2f}"
-    return (one_line(row["model"] or "(not named)"), *numbers, drift, _cost(row["cost"]))
+    return (_short(screen, row["model"] or "(not named)"), *numbers, drift, _cost(row["cost"]))
 
 
 def _summaries(row: shapes.SummaryUsage) -> tuple[str, ...]:
     name = f"({counted(row['count'], 'summary', 'summaries')})"
     numbers = (f"{row[key]:,}" for key in ("calls", "input"))
     return (name, *numbers, "-", f"{row['output']:,}", "-", _cost(row["cost"]))
+
+
+def _short(screen: Screen, name: str) -> str:
+    """A name that a table has room for."""
+    return shortened(one_line(name), max(_NAME, screen.width // 2 - 4), screen.signs.more)
 
 
 def _cost(cost: float | None) -> str:

@@ -1,13 +1,21 @@
-"""What people write for a point of a session: an entry's number, a message's id, or a time."""
+"""What people write for a point of a session: an entry's number, a message's id, or a time.
+
+A time without a zone is UTC, as on all screens; a day alone is its beginning.
+"""
 
 import re
 from datetime import UTC, datetime, timedelta
 
 from roocontext.errors import InvalidOption
 
+EXAMPLES = "2026-01-31, '2026-01-31 09:30', 09:30, yesterday or '2h ago'"
+
 _SEQ = re.compile(r"[+-]?[0-9]+")
-_AGO = re.compile(r"([0-9]+) ?(s|m|h|d|w)[a-z]* ago")
+_CLOCK = re.compile(r"[0-9]{1,2}:")
+_PART = re.compile(r"([0-9]+) ?(seconds?|secs?|s|minutes?|mins?|m|hours?|h|days?|d|weeks?|w) ?")
+_AGO = re.compile(rf"(?:{_PART.pattern})+(?<= )ago")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_DAYS = {"TODAY": timedelta(), "YESTERDAY": timedelta(days=1)}
 _LARGEST = (1 << 63) - 1
 
 
@@ -16,7 +24,9 @@ def seq_or_time(name: str, text: str, now: int) -> int | datetime:
     found = _read(name, text, now)
     if found is None:
         raise InvalidOption(
-            f"{name} is {text[:64]!r}, which is neither an entry's number nor a time.", name=name
+            f"{name} is {text[:64]!r}, which is neither an entry's number nor a time;"
+            f" a time is written as {EXAMPLES}.",
+            name=name,
         )
     return found
 
@@ -38,18 +48,33 @@ def _read(name: str, text: str, now: int) -> int | datetime | None:
     if _SEQ.fullmatch(text):
         return _in_range(name, text)
     try:
-        current = datetime.fromtimestamp(now / 1000, UTC)
-        if text == "now":
-            return current
-        if ago := _AGO.fullmatch(text):
-            return current - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-        found = datetime.fromisoformat(text)
+        return _time(text.strip(), datetime.fromtimestamp(now / 1000, UTC))
     except (ValueError, OverflowError):
         return None
+
+
+def _time(text: str, now: datetime) -> datetime:
+    if text.lower() == "now":
+        return now
+    if _AGO.fullmatch(text.lower()):
+        parts = _PART.findall(text.lower())
+        return now - sum((timedelta(**{_UNITS[u[0]]: int(n)}) for n, u in parts), timedelta())
+    day, _, clock = text.upper().replace(" UTC", "+00:00").partition(" ")
+    if _CLOCK.match(day) and not clock:
+        day, clock = "TODAY", day
+    if day in _DAYS:
+        day = str((now - _DAYS[day]).date())
+    padded = f"0{clock}" if clock[1:2] == ":" else clock
+    found = datetime.fromisoformat(f"{day} {padded}".rstrip())
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _in_range(name: str, text: str) -> int:
-    if len(text) > 20 or not 0 <= int(text) <= _LARGEST:
-        raise InvalidOption(f"{name} is {text[:64]}, but entries are counted from 0.", name=name)
+    shown = f"{name} is {text[:64]}{'...' if text[64:] else ''}"
+    if text.startswith("-") and text.strip("-0"):
+        raise InvalidOption(
+            f"{shown}, but entries are counted from 1, and 0 is the empty session.", name=name
+        )
+    if len(text) > 20 or int(text) > _LARGEST:
+        raise InvalidOption(f"{shown}, which is too large for an entry's number.", name=name)
     return int(text)

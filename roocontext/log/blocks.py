@@ -28,6 +28,10 @@ _DATA_URL: Final = re.compile(r"data:([^;,]+)[^,]*;base64,(.*)", re.DOTALL)
 class Reader(Protocol):
     """One format. Contents are read, and copied where something is replaced; never changed."""
 
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Who may speak in it."""
+
     def check(self, role: str, content: object) -> None:
         """Raise InvalidMessage when this cannot be a message of the format."""
 
@@ -87,8 +91,10 @@ def _texts(blocks: Sequence[Block]) -> Iterator[str]:
 
 
 class _Anthropic:
+    roles = ("user", "assistant")
+
     def check(self, role: str, content: object) -> None:
-        _expect_role(role, "user", "assistant")
+        _expect_role(role, *self.roles)
         _expect(content, "content", str, list)
         if isinstance(content, list):
             _check_list(content, "content")
@@ -129,8 +135,10 @@ class _Anthropic:
 
 
 class _OpenAI:
+    roles = ("user", "assistant", "tool", "system", "developer", "function")
+
     def check(self, role: str, content: object) -> None:
-        _expect_role(role, "system", "developer", "user", "assistant", "tool", "function")
+        _expect_role(role, *self.roles)
         said = _dict(content).get("content")
         lists = ["tool_calls"] if isinstance(said, str) else ["content", "tool_calls"]
         _check_message(role, content, lists)
@@ -190,8 +198,10 @@ class _OpenAI:
 
 
 class _Gemini:
+    roles = ("user", "model", "function", "system")
+
     def check(self, role: str, content: object) -> None:
-        _expect_role(role, "user", "model", "function", "system")
+        _expect_role(role, *self.roles)
         _check_message(role, content, ["parts"])
 
     def blocks(self, role: str, content: object) -> tuple[str, list[Block]]:

@@ -274,7 +274,7 @@ def _repeated(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> list
     first = [receipt for receipt in found if receipt is not None]
     if first and len(first) < len(drafts):
         raise DuplicateMessage(
-            f"{len(first)} of {len(drafts)} messages were stored before, nothing was written.",
+            f"Of {len(drafts)} messages {len(first)} stood there before: nothing was written.",
             client_id=ids[0],
             seq=first[0].seq,
         )

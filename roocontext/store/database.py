@@ -242,16 +242,19 @@ class Database:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Result:
-        patience = time.monotonic() + BUSY_TIMEOUT_S
-        for number in range(1, ATTEMPTS):
+        begun, number = time.monotonic(), 0
+        while True:
+            number += 1
             try:
                 return self._once(begin, operation, args, kwargs)
             except StoreUnavailable as error:
-                if error.facts.get("code") not in RETRYABLE or time.monotonic() > patience:
-                    raise
+                if error.facts.get("code") not in RETRYABLE:
+                    raise self._engine.explained(error) from None
+                waited = time.monotonic() - begun
+                if number == ATTEMPTS or waited > BUSY_TIMEOUT_S:
+                    raise _given_up(error, number, waited) from None
             # Only spreads writers that collided; what is written never depends on it.
             time.sleep(random.uniform(0, 0.005 * 2**number))  # noqa: S311
-        return self._once(begin, operation, args, kwargs)
 
     def _once(
         self,
@@ -279,12 +282,17 @@ class Database:
     @contextmanager
     def _taken(self) -> Iterator[Transaction]:
         tx = self._take()
+        check = self._engine.check_read
         try:
             yield tx
-        except BaseException:
+        except BaseException as error:
             self._give_up(tx, rollback=False)
+            if check is not None and isinstance(error, Exception):
+                check(tx.connection)  # what seems wrong may only have been torn
             raise
         self._give(tx)
+        if check is not None:
+            check(tx.connection)
 
     def _take(self) -> Transaction:
         if self._closed:
@@ -319,3 +327,9 @@ class Database:
         if compiled is None:
             compiled = self._statements[statement] = _Compiled(statement, self._engine.dialect)
         return compiled
+
+
+def _given_up(error: StoreUnavailable, number: int, waited: float) -> StoreUnavailable:
+    spent = f"{waited:.0f} seconds"
+    told = f"this waited {spent}" if number == 1 else f"this was tried {number} times in {spent}"
+    return StoreUnavailable(f"{error.fact.rstrip('.')}; {told}.", **error.facts)

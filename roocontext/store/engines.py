@@ -10,10 +10,11 @@ import selectors
 import sqlite3
 import stat
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
@@ -23,13 +24,25 @@ from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.exc import ArgumentError
 
-from roocontext.errors import InvalidOption, StoreNotFound, StoreUnavailable
-from roocontext.store.faults import translated
+from roocontext.errors import InvalidOption, StoreNotFound, StoreReadOnly, StoreUnavailable
+from roocontext.store import files
+from roocontext.store.faults import raise_ours, translated, unconnected
 
 Durability: TypeAlias = Literal["full", "normal"]
 Lock: TypeAlias = AbstractContextManager[Any]
 
 BUSY_TIMEOUT_S = 30
+_CLOSING_S = 0.02
+_TRIES = 3
+
+
+def is_at_rest(connection: Any) -> bool:
+    """Whether this connection reads a file as it lies, without locks."""
+    return isinstance(connection, _Connection) and connection.at_rest is not None
+
+
+def _as_it_is(error: StoreUnavailable) -> StoreUnavailable:
+    return error
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +50,8 @@ class Engine:
     """What a database needs of its engine.
 
     `lock` gives what the writers of one process queue on; `alone` says that there is one
-    connection, which readers queue for too.
+    connection, which readers queue for too. `check_read`, where there is one, raises if what was
+    just read on a connection may be torn. `explained` says more about an error, where more shows.
     """
 
     dialect: Dialect
@@ -47,6 +61,14 @@ class Engine:
     begin_write: str
     begin_read: str
     alone: bool = False
+    check_read: Callable[[Any], None] | None = None
+    explained: Callable[[StoreUnavailable], StoreUnavailable] = _as_it_is
+
+
+class _Connection(sqlite3.Connection):
+    """A connection to a file; `at_rest` is what that was like, if it is read without locks."""
+
+    at_rest: files.State | None = None
 
 
 def engine_of(
@@ -68,9 +90,16 @@ def engine_of(
             name="url",
         )
     if parsed.database in (None, ":memory:"):
-        return _sqlite(":memory:", durability, threading.Lock, alone=True)
-    path = Path(parsed.database).resolve()
-    return _sqlite_file(path, durability, create=create, read_only=read_only)
+        return _in_memory(durability)
+    return _sqlite_file(_resolved(parsed.database), durability, create=create, read_only=read_only)
+
+
+def file_of(url: str | Path | URL) -> Path | None:
+    """The SQLite file of a URL, if it names one."""
+    parsed = _parse(url)
+    if parsed.get_backend_name() != "sqlite" or parsed.database in (None, "", ":memory:"):
+        return None
+    return _resolved(str(parsed.database))
 
 
 def _parse(url: str | Path | URL) -> URL:
@@ -129,18 +158,80 @@ _queues: dict[Path, Lock] = {}
 def _sqlite_file(path: Path, durability: Durability, *, create: bool, read_only: bool) -> Engine:
     if create and not read_only:
         _create_private(path)
-    if not _is_file(path):
-        raise StoreNotFound(f"There is {'a folder' if path.is_dir() else 'no file'} of this name.")
+    _check_is_file(path)
+    file = _File(path, durability, read_only)
 
     # Writers of one process queue here: SQLite's own waiting sleeps, and is not fair.
     def lock() -> Lock:
         return _queues.setdefault(path, _Queue())
 
-    uri = f"{path.as_uri()}{'?mode=ro' if read_only else ''}"
-    return _sqlite(uri, durability, lock, alone=False)
+    return replace(
+        _sqlite(file.connect, lock),
+        is_alive=file.is_alive,
+        check_read=file.check_read,
+        explained=file.explained,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """An SQLite file, connected to in the way that leaves nothing behind which harms its owner."""
+
+    path: Path
+    durability: Durability
+    read_only: bool
+
+    def connect(self) -> "_Connection":
+        writes = not self.read_only and files.is_writable(self.path)
+        tries = 1 if writes else _TRIES
+        while True:
+            tries -= 1
+            try:
+                return self._connect(writes=writes)
+            except sqlite3.Error as error:
+                if not tries or error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CANTOPEN:
+                    why = files.obstacle(self.path, read_only=self.read_only)
+                    raise_ours(error, sent=False, path=self.path, why=why)
+            time.sleep(_CLOSING_S)  # a writer that closes takes away what was about to be opened
+
+    def _connect(self, *, writes: bool) -> "_Connection":
+        state, way = None, "mode=rw"
+        if not writes and not files.leaves_nothing(self.path):
+            state = files.at_rest(self.path)
+            way = "mode=ro&readonly_shm=1" if state is None else "immutable=1"
+        uri = f"{self.path.as_uri()}?{way}"
+        connection = _connect(uri, self.durability, query_only=not writes)
+        connection.at_rest = state
+        return connection
+
+    def is_alive(self, connection: "_Connection") -> bool:
+        return connection.at_rest is None or connection.at_rest == files.at_rest(self.path)
+
+    def check_read(self, connection: "_Connection") -> None:
+        if connection.at_rest is not None and connection.at_rest != files.state_of(self.path):
+            raise StoreUnavailable(
+                f"{str(self.path)!r} was changed while it was read.",
+                advice="Nothing that was read is told: read it again.",
+            )
+
+    def explained(self, error: StoreUnavailable) -> StoreUnavailable:
+        is_refused = isinstance(error, StoreReadOnly) and not self.read_only
+        why = files.obstacle(self.path, read_only=False) if is_refused else None
+        if why is None:
+            return error
+        return StoreReadOnly(why.fact, **{**error.facts, "advice": why.advice})
 
 
 os.register_at_fork(after_in_child=_queues.clear)
+
+
+def _resolved(name: str) -> Path:
+    try:
+        return Path(name).resolve()
+    except (OSError, RuntimeError):
+        raise StoreNotFound(
+            f"{name!r} is a link that leads nowhere.", advice="Name a file."
+        ) from None
 
 
 def _create_private(path: Path) -> None:
@@ -149,44 +240,41 @@ def _create_private(path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, stat.S_IRUSR | stat.S_IWUSR))
     except FileExistsError:
         return
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise StoreNotFound(
-            "The folder that the database file is to be in does not exist."
+            f"There is no folder {str(path.parent)!r}, which {path.name!r} is to be in.",
+            advice="Make the folder first.",
         ) from None
     except OSError as error:
-        reason = type(error).__name__
-        raise StoreUnavailable(f"The database file cannot be made: {reason}.") from None
+        raise StoreUnavailable(
+            f"{str(path)!r} cannot be made: {error.strerror}.",
+            advice="Name a file in a folder that you may write.",
+        ) from None
 
 
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError as error:  # a folder on the way to it may not be entered
-        reason = type(error).__name__
-        raise StoreUnavailable(f"The database file cannot be looked at: {reason}.") from None
-
-
-def _sqlite(uri: str, durability: Durability, lock: Callable[[], Lock], *, alone: bool) -> Engine:
-    pragmas = (
-        f"busy_timeout = {BUSY_TIMEOUT_S * 1000}",
-        f"synchronous = {'FULL' if durability == 'full' else 'NORMAL'}",
-        "recursive_triggers = ON",
-        "secure_delete = ON",
+def _check_is_file(path: Path) -> None:
+    name = repr(str(path))
+    match files.place_of(path).kind:
+        case "file":
+            return
+        case "folder":
+            raise StoreNotFound(f"{name} is a folder.", advice="Name a file in it.")
+        case "neither":
+            raise StoreNotFound(f"{name} is not a file.", advice="Name a file.")
+        case "hidden":
+            raise StoreUnavailable(
+                f"{name} is behind a folder that you may not enter.",
+                advice="Ask its owner for the right to enter it.",
+            )
+    if files.place_of(path.parent).kind == "folder":
+        raise StoreNotFound(f"There is no file {name}.")
+    raise StoreNotFound(
+        f"There is no file {name}, and no folder that it could be in.",
+        advice="Make the folder first, or name a file that is there.",
     )
 
-    def connect() -> sqlite3.Connection:
-        with translated():
-            connection = sqlite3.connect(
-                uri,
-                uri=not alone,
-                isolation_level=None,
-                check_same_thread=False,
-                cached_statements=256,
-            )
-            for pragma in pragmas:
-                connection.execute(f"PRAGMA {pragma}")
-            return connection
 
+def _sqlite(connect: Callable[[], sqlite3.Connection], lock: Callable[[], Lock]) -> Engine:
     return Engine(
         SQLiteDialect_pysqlite(),
         connect,
@@ -194,8 +282,41 @@ def _sqlite(uri: str, durability: Durability, lock: Callable[[], Lock], *, alone
         lock,
         begin_write="BEGIN IMMEDIATE",
         begin_read="BEGIN",
-        alone=alone,
     )
+
+
+def _in_memory(durability: Durability) -> Engine:
+    def connect() -> sqlite3.Connection:
+        with translated():
+            return _connect("file::memory:", durability, query_only=False)
+
+    return replace(_sqlite(connect, threading.Lock), alone=True)
+
+
+def _connect(uri: str, durability: Durability, *, query_only: bool) -> _Connection:
+    pragmas = (
+        *(["query_only = ON"] if query_only else []),
+        f"busy_timeout = {BUSY_TIMEOUT_S * 1000}",
+        f"synchronous = {'FULL' if durability == 'full' else 'NORMAL'}",
+        "recursive_triggers = ON",
+        "secure_delete = ON",
+        "schema_version",  # nothing is opened before something is read
+    )
+    connection = sqlite3.connect(
+        uri,
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=256,
+        factory=_Connection,
+    )
+    try:
+        for pragma in pragmas:
+            connection.execute(f"PRAGMA {pragma}").close()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 _SYNCHRONOUS: Mapping[str, str] = {
@@ -218,6 +339,8 @@ def _postgres(url: URL, durability: Durability, *, read_only: bool) -> Engine:
         raise InvalidOption(
             "PostgreSQL needs the extra: pip install 'roocontext[postgres]'.", name="url"
         )
+    if "@" in (url.host or ""):  # what stands before it may be a part of the password
+        raise InvalidOption("An @ in the password of a URL is written as %40.", name="url")
     import psycopg  # noqa: PLC0415 - an extra, loaded when it is asked for
 
     dialect = url.set(drivername="postgresql+psycopg").get_dialect()()
@@ -233,11 +356,8 @@ def _postgres(url: URL, durability: Durability, *, read_only: bool) -> Engine:
         with translated(sent=False):
             try:
                 connection = psycopg.connect(*args, **options, autocommit=True)
-            except psycopg.OperationalError as refused:
-                raise StoreUnavailable(
-                    "The server cannot be reached, or refused this role, password or database.",
-                    code=refused.sqlstate,
-                ) from None
+            except psycopg.Error as refused:
+                raise unconnected(refused, options) from None
             try:
                 for setting in settings:
                     connection.execute(setting)

@@ -1,24 +1,29 @@
 """What a driver's error means: translated here and nowhere else.
 
-A driver's text may quote content, so none of it is passed on, not even as a cause.
+A driver's text may quote content, so none of it is passed on, not even as a cause. What a server
+says to somebody who is not yet connected quotes none, and is.
 """
 
 import sqlite3
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import NoReturn
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, NoReturn
 
 from sqlalchemy.exc import DBAPIError
 
 from roocontext.errors import (
     ForeignDatabase,
     HistoryCorrupt,
+    InvalidOption,
     RooContextError,
     StoreFull,
+    StoreNotFound,
     StoreReadOnly,
     StoreUnavailable,
 )
+from roocontext.store.files import Obstacle
 
 RETRYABLE = frozenset({"40001", "40P01", "55P03", sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 """Codes that say another writer was in the way."""
@@ -37,6 +42,43 @@ _POSTGRES: Mapping[str, type[RooContextError]] = {
     "XX001": HistoryCorrupt,
     "XX002": HistoryCorrupt,
 }
+
+_SAYS: Mapping[int | str, str] = {
+    sqlite3.SQLITE_BUSY: "Another process holds the write lock on the database",
+    sqlite3.SQLITE_LOCKED: "Another connection holds the write lock on the database",
+    sqlite3.SQLITE_CANTOPEN: "The database file, or one beside it, cannot be opened",
+    sqlite3.SQLITE_READONLY: "The database can be read but not written",
+    sqlite3.SQLITE_PERM: "The system does not permit this access to the database file",
+    sqlite3.SQLITE_FULL: "No space is left for the database to grow",
+    sqlite3.SQLITE_IOERR: "The disk under the database failed",
+    sqlite3.SQLITE_NOTADB: "The database file is no SQLite database",
+    sqlite3.SQLITE_CORRUPT: "The database file is damaged",
+    sqlite3.SQLITE_PROTOCOL: "The locks on the database file do not work as they should",
+    sqlite3.SQLITE_NOMEM: "No memory is left for the database",
+    "25006": "The server lets this connection read but not write",
+    "40001": "Another writer was in the way",
+    "40P01": "Two writers waited for each other",
+    "42501": "This role lacks a right that it needs on the database's tables",
+    "42P01": "A table of the store is missing",
+    "53100": "No space is left on the server's disk",
+    "53200": "No memory is left on the server",
+    "53300": "The server has no connection left for this role",
+    "55P03": "Another process holds the lock that this needs",
+    "57014": "The server cancelled the statement",
+    "57P01": "The server was shut down",
+    "57P02": "The server crashed",
+    "57P03": "The server takes no connections now",
+    "XX001": "The database is damaged",
+    "XX002": "An index of the database is damaged",
+}
+_ADVICE: Mapping[int | str, str] = {
+    sqlite3.SQLITE_CORRUPT: "Keep a copy, then take what can be saved: `sqlite3 FILE .recover`.",
+    "42501": "Its owner has to GRANT it.",
+    "XX001": "Keep a copy of its files, then go back to a backup.",
+    "XX002": "REINDEX builds it anew.",
+}
+_PING_TIMEOUT_S = 5
+_LONGEST = 300
 
 
 _TAKEN = frozenset(
@@ -70,19 +112,85 @@ def translated(*, sent: bool = True) -> Iterator[None]:
         raise_ours(error, sent=sent)
 
 
-def raise_ours(error: BaseException, *, sent: bool = True) -> NoReturn:
-    """Raise the error of ours that a driver's error means."""
+def raise_ours(
+    error: BaseException,
+    *,
+    sent: bool = True,
+    path: Path | None = None,
+    why: Obstacle | None = None,
+) -> NoReturn:
+    """Raise the error of ours that a driver's error means, with what is known of the reason."""
     code = _code(error)
     if getattr(error, "sqlite_errorcode", code) in _TAKEN:
         raise UniqueViolation from None
-    if isinstance(code, int):
-        kind = _SQLITE.get(code, StoreUnavailable)
-        name = getattr(error, "sqlite_errorname", type(error).__name__)
+    kinds: Mapping[Any, type[RooContextError]] = _SQLITE if isinstance(code, int) else _POSTGRES
+    kind = kinds.get(code, StoreUnavailable)
+    facts: dict[str, Any] = {"code": code, "outcome_unknown": sent and _is_disconnect(error)}
+    says, advice = _SAYS.get(code or "", "The database did not do it"), _ADVICE.get(code or "")
+    if why is not None and issubclass(kind, StoreUnavailable) and code not in RETRYABLE:
+        says, advice = why.fact.rstrip("."), why.advice
+    elif path is not None:
+        says = says.replace("The database file", repr(str(path)))
+    if advice is not None:
+        facts["advice"] = advice
+    raise kind(f"{says} ({_name(error)}).", **facts) from None
+
+
+def unconnected(error: BaseException, options: Mapping[str, Any]) -> RooContextError:
+    """Why there is no connection to a PostgreSQL server, as far as it can be told for sure."""
+    import psycopg  # noqa: PLC0415 - an extra, and loaded: it raised the error
+
+    said = _said(error)
+    short = {**options, "connect_timeout": _PING_TIMEOUT_S}
+    try:
+        server = psycopg.conninfo.make_conninfo("", **short).encode()
+    except psycopg.ProgrammingError as wrong:
+        return InvalidOption(f"PostgreSQL does not take this URL: {_said(wrong)}", name="url")
+    if isinstance(error, psycopg.errors.ConnectionTimeout):
+        says, advice = "The PostgreSQL server did not answer in time", "Try again."
+    elif (answered := psycopg.pq.PGconn.ping(server)) == psycopg.pq.Ping.REJECT:
+        says, advice = "The PostgreSQL server takes no connections now", "Try again in a moment."
+    elif answered != psycopg.pq.Ping.OK:
+        says, advice = (
+            "No PostgreSQL server answers",
+            "Look at the host and port, and that it runs.",
+        )
+    elif _is_unknown(options.get("dbname"), short):
+        return StoreNotFound(
+            f"The server has no database {options['dbname']!r}.",
+            advice="Name one that exists, or make it first: CREATE DATABASE.",
+        )
     else:
-        kind = _POSTGRES.get(code or "", StoreUnavailable)
-        name = f"{type(error).__name__} {code or ''}".strip()
-    facts = {"code": code, "outcome_unknown": sent and _is_disconnect(error)}
-    raise kind(f"The database answered {name}.", **facts) from None
+        says = "The PostgreSQL server refused"
+        advice = "Look at the role, its password and its rights."
+    return StoreUnavailable(f"{says}: {said}", advice=advice, code=_code(error))
+
+
+def _is_unknown(name: str | None, options: Mapping[str, Any]) -> bool:
+    """Whether the server says so, asked in the database that every server has."""
+    import psycopg  # noqa: PLC0415 - likewise
+
+    with (
+        suppress(psycopg.Error),
+        closing(psycopg.connect(**{**options, "dbname": "postgres"})) as connection,
+    ):
+        asked = connection.execute("SELECT FROM pg_database WHERE datname = %s", (name,))
+        return bool(name) and asked.fetchone() is None
+    return False
+
+
+def _said(error: BaseException) -> str:
+    """The first line of what a server or its driver said, as one harmless sentence."""
+    first = (str(error).splitlines() or [type(error).__name__])[0]
+    words = " ".join(first.removeprefix("connection failed: ").split())
+    _, _, refusal = words.rpartition(" failed: FATAL: ")
+    shown = "".join(sign if sign.isprintable() else "?" for sign in refusal or words)
+    return f"{shown[:_LONGEST].rstrip('.')}."
+
+
+def _name(error: BaseException) -> str:
+    name = getattr(error, "sqlite_errorname", type(error).__name__)
+    return f"{getattr(error, 'sqlstate', None) or ''} {name}".strip()
 
 
 def _code(error: BaseException) -> int | str | None:

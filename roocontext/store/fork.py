@@ -6,7 +6,6 @@ and the parent's purge does not hurt the fork.
 
 from sqlalchemy import bindparam, insert, select
 
-from roocontext.errors import MessageNotFound
 from roocontext.log.chain import GENESIS
 from roocontext.log.draft import Salts, note_draft
 from roocontext.store.append import Standing, lock, write
@@ -15,7 +14,7 @@ from roocontext.store.database import Transaction
 from roocontext.store.notes import ORIGIN, REDACTION, read_notes, retell
 from roocontext.store.schema import entries
 from roocontext.store.sessions import add
-from roocontext.store.view import head_at, read_controls
+from roocontext.store.view import head_at, no_entry, read_controls
 
 _COLUMNS = [column for column in entries.columns if column.name != "session_id"]
 _COPY = insert(entries).from_select(
@@ -36,10 +35,7 @@ def fork(
     parent = lock(tx, session_id)
     seq = parent.last_seq if at is None else at
     if not 0 <= seq <= parent.last_seq:
-        raise MessageNotFound(
-            f"Entry {seq} does not exist: the log holds 1 to {parent.last_seq}.",
-            candidates=(0, parent.last_seq),
-        )
+        raise no_entry(seq, parent.last_seq)
     row = tx.row(_AT, session_id=session_id, seq=seq)
     hash_, messages, size = row or (GENESIS, 0, 0)
     head = Standing(seq, hash_, head_at(tx, session_id, seq), messages, size)

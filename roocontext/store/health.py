@@ -4,23 +4,26 @@ Asked without opening a store, because what is looked at may be none.
 """
 
 import os
+import re
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlalchemy import URL, Connection, inspect
 from sqlalchemy import text as sql
 
-from roocontext.store import migrate
+from roocontext.errors import RooContextError
+from roocontext.store import files, migrate
 from roocontext.store.database import Database
-from roocontext.store.engines import engine_of
-from roocontext.store.schema import metadata
+from roocontext.store.engines import engine_of, file_of, is_at_rest
+from roocontext.store.schema import VERSION_TABLE, metadata
 
 _MOUNTS = Path("/proc/self/mountinfo")
 _PROCESSES = Path("/proc")
+_OCTAL = re.compile(r"\\([0-7]{3})")
 _PROBLEMS = 5
 """How many of the problems that an integrity check finds are told."""
 
@@ -29,7 +32,8 @@ _PROBLEMS = 5
 class FileFacts:
     """An SQLite file: its rights, its sizes, what it stands on, and who else has it open.
 
-    `filesystem` and `holders` are None where the system does not tell.
+    `locked` is what stands beside it and may not be written. `filesystem` and `holders` are None
+    where the system does not tell.
     """
 
     path: str
@@ -37,13 +41,32 @@ class FileFacts:
     is_own: bool
     size: int
     log_size: int
+    locked: tuple[files.Place, ...]
     filesystem: str | None
     holders: int | None
 
 
 @dataclass(frozen=True, slots=True)
+class Hindrances:
+    """What shows of a database that cannot be examined.
+
+    `places` are the folder, the file and what stands beside it; `unreadable` the tables that the
+    role on the server may not read.
+    """
+
+    places: tuple[files.Place, ...] = ()
+    problems: tuple[str, ...] = ()
+    role: str = ""
+    unreadable: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
-    """What is known of a database: `settings` are the engine's, as a store uses it."""
+    """What is known of a database: `settings` are the engine's, as a store uses it.
+
+    `foreign` says what is in it that is not ours, if there is no schema of ours.
+    There is no `journal_mode` among them if the file is read as it lies, past its journal.
+    """
 
     dialect: str
     version: str
@@ -53,18 +76,41 @@ class Health:
     triggers: int
     sessions: int
     problems: tuple[str, ...]
+    foreign: str | None = None
     file: FileFacts | None = None
     rights: Mapping[str, bool] = field(default_factory=dict)
 
 
 def examine(url: str | Path | URL) -> Health:
     """Look at a database without changing it; what is no database at all is a typed error."""
-    engine = engine_of(url, create=False, durability="full", read_only=True)
-    database = Database(engine)
+    with _inspected(url) as connection:
+        look = _sqlite if connection.dialect.name == "sqlite" else _postgres
+        return look(connection)
+
+
+def standing(url: str | Path | URL) -> migrate.Standing:
+    """Where the schema of a database stands."""
+    with _inspected(url) as connection:
+        return migrate.standing(connection)
+
+
+def hindrances(url: str | Path | URL) -> Hindrances:
+    """What can be told of a database that cannot be examined."""
+    path = file_of(url)
+    with suppress(RooContextError, OSError), _inspected(url) as connection:
+        if connection.dialect.name == "postgresql":
+            return _role(connection)
+        if path is not None:
+            return Hindrances(tuple(files.surroundings(path)), _integrity(connection))
+    return Hindrances(() if path is None else tuple(files.surroundings(path)))
+
+
+@contextmanager
+def _inspected(url: str | Path | URL) -> Iterator[Connection]:
+    database = Database(engine_of(url, create=False, durability="full", read_only=True))
     try:
         with database.inspection() as connection:
-            look = _sqlite if database.dialect == "sqlite" else _postgres
-            return look(connection)
+            yield connection
     finally:
         database.close()
 
@@ -72,7 +118,9 @@ def examine(url: str | Path | URL) -> Health:
 def _sqlite(connection: Connection) -> Health:
     schema = migrate.standing(connection)
     path = next(row[2] for row in connection.exec_driver_sql("PRAGMA database_list"))
-    names = ("journal_mode", "synchronous", "secure_delete", "mmap_size", "recursive_triggers")
+    names = ["synchronous", "secure_delete", "mmap_size", "recursive_triggers"]
+    if not is_at_rest(connection.connection.driver_connection):
+        names.append("journal_mode")
     return Health(
         dialect="sqlite",
         version=sqlite3.sqlite_version,
@@ -82,6 +130,7 @@ def _sqlite(connection: Connection) -> Health:
         triggers=_count(connection, "SELECT count(*) FROM sqlite_master WHERE type = 'trigger'"),
         sessions=_sessions(connection, schema),
         problems=_integrity(connection),
+        foreign=_foreign(connection, schema),
         file=_file(Path(path)) if path else None,
     )
 
@@ -116,10 +165,22 @@ def _postgres(connection: Connection) -> Health:
         ),
         sessions=_sessions(connection, schema),
         problems=(),
+        foreign=_foreign(connection, schema),
         rights={
             right: bool(connection.execute(asked, {"right": right}).scalar()) for right in rights
         },
     )
+
+
+def _role(connection: Connection) -> Hindrances:
+    query = sql(
+        "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = current_schema() AND c.relname = ANY(:tables)"
+        " AND NOT has_table_privilege(c.oid, 'SELECT') ORDER BY 1"
+    )
+    tables = [*metadata.tables, VERSION_TABLE]
+    rows = connection.execute(query, {"tables": tables}).scalars()
+    return Hindrances(role=_one(connection, "SELECT current_user"), unreadable=tuple(rows))
 
 
 def _one(connection: Connection, command: str) -> str:
@@ -141,6 +202,10 @@ def _differences(connection: Connection, schema: migrate.Standing) -> int:
     return len(migrate.check(connection)) if schema.current == schema.wanted else 0
 
 
+def _foreign(connection: Connection, schema: migrate.Standing) -> str | None:
+    return migrate.foreign(connection) if schema.current is None else None
+
+
 def _integrity(connection: Connection) -> tuple[str, ...]:
     """What SQLite itself finds wrong with the file; it reads all of it once."""
     rows = connection.exec_driver_sql(f"PRAGMA quick_check({_PROBLEMS})")
@@ -149,13 +214,14 @@ def _integrity(connection: Connection) -> tuple[str, ...]:
 
 def _file(path: Path) -> FileFacts:
     found = path.stat()
-    log = path.with_name(path.name + "-wal")
+    sides = files.surroundings(path)[2:]
     return FileFacts(
         path=str(path),
         mode=stat.S_IMODE(found.st_mode),
         is_own=found.st_uid == os.geteuid(),
         size=found.st_size,
-        log_size=log.stat().st_size if log.exists() else 0,
+        log_size=sum(side.size for side in sides if side.path.name.endswith("-wal")),
+        locked=tuple(side for side in sides if not side.writable),
         filesystem=_filesystem(path),
         holders=_holders(found),
     )
@@ -167,7 +233,7 @@ def _filesystem(path: Path) -> str | None:
     with suppress(OSError):
         for line in _MOUNTS.read_text().splitlines():
             mount, _, source = line.partition(" - ")
-            point = mount.split()[4].encode().decode("unicode_escape")
+            point = _OCTAL.sub(lambda found: chr(int(found[1], 8)), mount.split()[4])
             if path.is_relative_to(point) and len(point) >= best:
                 best, kind = len(point), source.split()[0]
     return kind
@@ -196,14 +262,3 @@ def _open_files(process: Path) -> Iterator[os.stat_result]:
         for handle in (process / "fd").iterdir():
             with suppress(OSError):
                 yield handle.stat()
-
-
-def standing(url: str | Path | URL) -> migrate.Standing:
-    """Where the schema of a database stands."""
-    engine = engine_of(url, create=False, durability="full", read_only=True)
-    database = Database(engine)
-    try:
-        with database.inspection() as connection:
-            return migrate.standing(connection)
-    finally:
-        database.close()

@@ -85,6 +85,20 @@ def _revision(connection: Connection) -> str | None:
     return revision
 
 
+def foreign(connection: Connection) -> str | None:
+    """What a database without a schema of ours holds, if that keeps a store from being made."""
+    taken = {*inspect(connection).get_table_names(), *inspect(connection).get_view_names()}
+    if ours := sorted(taken & {*metadata.tables, "messages", "effective_history"}):
+        named = f"The database has tables or views named {', '.join(ours)}"
+        return f"{named}, but without a version of roocontext's schema."
+    if not taken or connection.dialect.name != "sqlite":
+        return None
+    what = (
+        "a table or view that is" if len(taken) == 1 else f"{len(taken)} tables and views that are"
+    )
+    return f"The database holds {what} not roocontext's."
+
+
 def _outdated(connection: Connection, *, upgrade: bool) -> bool:
     """Whether there is something to migrate; refuses what may not be migrated."""
     current = _revision(connection)
@@ -92,16 +106,18 @@ def _outdated(connection: Connection, *, upgrade: bool) -> bool:
         return False
     facts: Mapping[str, str | None] = {"current": current, "wanted": REVISION}
     if current is None:
-        taken = {*inspect(connection).get_table_names(), *inspect(connection).get_view_names()}
-        ours = {*metadata.tables, "messages", "effective_history"}
-        if taken & ours or (taken and connection.dialect.name == "sqlite"):
-            raise ForeignDatabase(f"It holds {len(taken)} tables and views that are not ours.")
+        if stranger := foreign(connection):
+            raise ForeignDatabase(stranger)
     elif current > REVISION:
         raise SchemaMismatch(
-            f"The schema is {current}, newer than {REVISION}: install a newer release.", **facts
+            f"The schema is {current}, newer than {REVISION}, which this release works with.",
+            **facts,
+            advice="Install a newer release of roocontext.",
         )
     if not upgrade:
-        raise SchemaMismatch(f"The schema is {current}, and {REVISION} is wanted.", **facts)
+        raise SchemaMismatch(
+            f"The schema is {current or 'missing'}, and {REVISION} is wanted.", **facts
+        )
     return True
 
 
@@ -119,16 +135,20 @@ def _upgrade(connection: Connection) -> None:
         try:
             command.upgrade(config, REVISION)
         except CommandError:
+            current = _revision(connection)
             raise SchemaMismatch(
-                "The schema's version is of no release.",
-                current=_revision(connection),
+                f"The schema's version, {current}, is of no release of roocontext.",
+                current=current,
                 wanted=REVISION,
+                advice="Go back to a backup, or give another database.",
             ) from None
     after = _rows(connection)
     lost = {table: rows - after[table] for table, rows in before.items() if after[table] < rows}
     if lost:
         raise SchemaMismatch(
-            f"The upgrade would lose rows, and was taken back: {lost}.", wanted=REVISION
+            f"The upgrade would lose rows, and was taken back: {lost}.",
+            wanted=REVISION,
+            advice="Keep the release that wrote it, and report this.",
         )
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import bindparam, literal_column, select, update
 from roocontext.errors import MessageNotFound
 from roocontext.log.draft import Draft
 from roocontext.log.encoding import decode, encode
-from roocontext.store.append import Receipt, lock, write
+from roocontext.store.append import Receipt, Standing, lock, write
 from roocontext.store.database import Query, Row, Transaction
 from roocontext.store.schema import entries, sessions
 
@@ -24,6 +24,8 @@ ORIGIN = "origin"
 REDACTION = "redaction"
 OWN = frozenset({PIN, TITLE, METADATA, ORIGIN, REDACTION})
 """The kinds that mean something to the store, and that only it writes."""
+_STATES = frozenset({PIN, TITLE, METADATA})
+"""The kinds that say what is so: to say it again tells nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,9 @@ _NOTES = (
 _MESSAGE = select(entries.c.kind).where(
     entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("target")
 )
+_WRITTEN = select(entries.c.hash, entries.c.content).where(
+    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("at")
+)
 _SET_TITLE = (
     update(sessions)
     .where(sessions.c.session_id == bindparam("of"))
@@ -71,7 +76,11 @@ _SHOWN = select(sessions.c.title, sessions.c.metadata).where(
 
 
 def write_note(tx: Transaction, session_id: str, draft: Draft, value: Any = None) -> Receipt:
-    """Write a note; `value` is what the list of sessions shows of a title or metadata."""
+    """Write a note; `value` is what the list of sessions shows of a title or metadata.
+
+    A pin, title or metadata that changes nothing is not written. Its receipt is that of the note
+    that counts already, or, if there is none, that of the last entry.
+    """
     head = lock(tx, session_id)
     target = draft.sealed.target
     if target is not None and not _is_message(tx, session_id, target):
@@ -79,6 +88,8 @@ def write_note(tx: Transaction, session_id: str, draft: Draft, value: Any = None
             f"Entry {target} is not a message of the log, which ends at {head.last_seq}.",
             candidates=(1, head.last_seq),
         )
+    if known := _known(tx, session_id, head, draft):
+        return known
     (receipt,) = write(tx, session_id, head, [draft])
     cache(tx, session_id, draft.sealed.note, value)
     return receipt
@@ -158,3 +169,18 @@ def to_pins(rows: Sequence[Row]) -> set[int]:
 def _is_message(tx: Transaction, session_id: str, seq: int) -> bool:
     row = tx.row(_MESSAGE, session_id=session_id, target=seq)
     return row is not None and row[0] in ("message", "summary", "marker", "companion")
+
+
+def _known(tx: Transaction, session_id: str, head: Standing, draft: Draft) -> Receipt | None:
+    """The receipt of a note that would say what is known."""
+    kind, said = draft.sealed.note, draft.content
+    if kind not in _STATES or said is None:
+        return None
+    counting = newest(tx, session_id, kind, head.last_seq).get(draft.sealed.target)
+    if counting is None:
+        unpins = kind == PIN and not decode(said)["pinned"]
+        place = (head.last_seq, head.last_hash) if unpins else None
+    else:
+        hash_, content = tx.row(_WRITTEN, session_id=session_id, at=counting.seq) or (b"", "")
+        place = (counting.seq, hash_) if content == said else None
+    return place and Receipt(session_id, place[0], place[1].hex(), head.head_seq, new=False)

@@ -5,7 +5,7 @@ entry `to`. So an undo is a rewind to just before a rewind, and an undo of an un
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
@@ -26,6 +26,8 @@ from roocontext.store.view import (
     bounds,
     counted,
     milliseconds,
+    no_entry,
+    utc,
 )
 
 
@@ -35,7 +37,8 @@ class Rewound:
 
     `left` messages left the view and `returned` came back into it. When nothing would change,
     nothing is written: `changed` is False, and `seq` and `hash` are None. `undone` is the rewind
-    that an undo took back.
+    that an undo took back. Of a rewind to a time or a message's id, `target` is the message that
+    was found, and `target_time` its own time: the agent's `ts`, else when it was recorded.
     """
 
     session_id: str
@@ -47,12 +50,24 @@ class Rewound:
     returned: int
     changed: bool
     undone: int | None = None
+    target: int | None = None
+    target_time: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What a rewind names: the entries to go to with the target and without it."""
+
+    kept: int
+    dropped: int
+    target: int | None = None
+    target_time: int | None = None
 
 
 _in_session = entries.c.session_id == bindparam("session_id")
 _between = entries.c.seq.between(bindparam("lo"), bindparam("hi"))
 _BY_MESSAGE_ID = (
-    select(entries.c.seq)
+    select(entries.c.seq, entries.c.ts, entries.c.recorded_at)
     .where(
         _in_session,
         entries.c.message_id.is_not(None),
@@ -63,7 +78,7 @@ _BY_MESSAGE_ID = (
     .order_by(entries.c.seq.desc())
 )
 _MESSAGE_IDS = (
-    select(entries.c.message_id)
+    select(entries.c.message_id, entries.c.seq)
     .where(_in_session, entries.c.message_id.is_not(None))
     .order_by(entries.c.seq.desc())
     .limit(100)
@@ -96,12 +111,12 @@ def rewind(
     head = lock(tx, session_id)
     check_version(expected_seq, head)
     controls, cached = read_present(tx, session_id, head.last_seq)
-    kept, dropped = _Targets(tx, session_id, head, controls).find(to, ts)
-    after = kept if keep_target else dropped
+    place = _Targets(tx, session_id, head, controls).find(to, ts)
+    after = place.kept if keep_target else place.dropped
     if after < 0:
         raise MessageNotFound("Nothing comes before the empty session, entry 0.", candidates=(0,))
     going = _Going(tx, session_id, head, controls, cached, now, trigger)
-    return going.to(after)
+    return replace(going.to(after), target=place.target, target_time=place.target_time)
 
 
 def undo(
@@ -125,7 +140,8 @@ def undo(
         raise UndoRefused(f"The newest rewind is entry {last}, not {of}.", rewind=last)
     if head.head_seq != last and not force:
         (since,) = tx.row(_FOLDED_SINCE, session_id=session_id, seq=last) or (0,)
-        raise UndoRefused(f"{since} entries came after rewind {last}.", rewind=last, since=since)
+        came = "1 entry" if since == 1 else f"{since} entries"
+        raise UndoRefused(f"{came} came after rewind {last}.", rewind=last, since=since)
     return _Going(tx, session_id, head, controls, cached, now, trigger).to(last - 1, undone=last)
 
 
@@ -202,69 +218,82 @@ class _Targets:
         self._last = head.last_seq
         self._live = live_ranges(controls, head.last_seq)
 
-    def find(self, to: int | str | datetime | None, ts: int | None) -> tuple[int, int]:
-        """The entries to go to: with the target itself, and without it."""
+    def find(self, to: int | str | datetime | None, ts: int | None) -> _Place:
+        """Where to go."""
         if isinstance(to, datetime):
             return self._until(milliseconds(to))
+        if isinstance(to, str):
+            return self._by_message_id(to)
         if ts is not None:
-            seq = self._by_time(ts)
-        elif isinstance(to, str):
-            seq = self._by_message_id(to)
-        elif isinstance(to, int) and 0 <= to <= self._last:
-            seq = to
-        else:
-            raise MessageNotFound(
-                f"Entry {to} does not exist: the log holds 1 to {self._last}.",
-                candidates=(0, self._last),
-            )
-        return seq, seq - 1
+            return self._by_time(ts)
+        if to is not None and 0 <= to <= self._last:
+            return _Place(to, to - 1)
+        raise no_entry(to or 0, self._last)
 
-    def _by_message_id(self, message_id: str) -> int:
+    def _by_message_id(self, message_id: str) -> _Place:
         rows = self._tx.rows(_BY_MESSAGE_ID, session_id=self._session_id, message_id=message_id)
-        seqs: list[int] = [row[0] for row in rows]
-        live = next((seq for seq in seqs if within(self._live, seq)), None)
-        if live is not None:
-            return live
+        for seq, ts, recorded_at in rows:
+            if within(self._live, seq):
+                return _Place(seq, seq - 1, seq, _time(ts, recorded_at))
+        seqs = [row[0] for row in rows]
         if seqs:
             raise MessageNotFound(
                 f"Message {message_id!r} is entry {seqs[0]}, which is not live: give its seq.",
                 candidates=tuple(seqs),
             )
-        known = {row[0][:64]: row[0] for row in self._tx.rows(_MESSAGE_IDS, **self._session)}
+        ids = self._tx.rows(_MESSAGE_IDS, **self._session)
+        known = {name[:64]: name for name, seq in ids if within(self._live, seq)}
         near = get_close_matches(message_id[:64], known, n=3, cutoff=0.0) if known else []
+        told = f"; the nearest are {_in_words([*map(repr, near)])}" if near else ""
         raise MessageNotFound(
-            f"No message has the id {message_id[:64]!r}; the nearest begin {near}.",
+            f"No live message has the id {message_id[:64]!r}{told}.",
             candidates=tuple(known[one] for one in near),
+            message_id=message_id,
         )
 
-    def _by_time(self, ts: int) -> int:
+    def _by_time(self, ts: int) -> _Place:
         """The first live message whose own time is exactly this."""
         times: list[tuple[int, int]] = [(at, seq) for seq, at, _ in self._times() if at is not None]
         found = next((seq for at, seq in times if at == ts), None)
         if found is not None:
-            return found
-        near = tuple(at for at, _ in sorted(times, key=lambda time: abs(time[0] - ts))[:2])
+            return _Place(found, found - 1, found, ts)
+        near = sorted(times, key=lambda time: abs(time[0] - ts))[:2]
+        others = [f"entry {seq}, of {at} ms ({utc(at)})" for at, seq in near]
+        told = f"the nearest are {_in_words(others)}" if near else "none has one"
         raise MessageNotFound(
-            f"No live message has the time {ts}; the nearest have {near}.", candidates=near
+            f"No live message has the agent's time {ts} ms ({utc(ts)}); {told}.",
+            candidates=tuple(at for at, _ in near),
         )
 
-    def _until(self, when: int) -> tuple[int, int]:
+    def _until(self, when: int) -> _Place:
         """Just before the first live message that is later; the target is the one before that."""
-        target = None
+        target, at = None, None
         for seq, ts, recorded_at in self._times():
-            if (recorded_at if ts is None else ts) <= when:
-                target = seq
+            later = _time(ts, recorded_at)
+            if later <= when:
+                target, at = seq, later
             elif target is not None:
-                return seq - 1, target - 1
+                return _Place(seq - 1, target - 1, target, at)
             else:
                 raise MessageNotFound(
-                    f"No live message is as early as {when}; the first is entry {seq}, of"
-                    f" {recorded_at if ts is None else ts}.",
+                    f"No live message is as early as {utc(when)}; the first is entry {seq},"
+                    f" of {utc(later)}.",
                     candidates=(seq,),
                 )
         if target is None:
             raise MessageNotFound("The session has no live message.", candidates=())
-        return self._last, target - 1
+        return _Place(self._last, target - 1, target, at)
 
     def _times(self) -> list[tuple[Any, ...]]:
         return self._tx.each(_TIMES, bounds(self._session_id, self._live))
+
+
+def _time(ts: int | None, recorded_at: int) -> int:
+    """A message's own time: the agent's, else when it was recorded."""
+    return recorded_at if ts is None else ts
+
+
+def _in_words(names: Sequence[str]) -> str:
+    """A few names in a row: `a, b and c`."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last

@@ -6,7 +6,7 @@ of the present are in a table; those of the past are computed from the control r
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from msgspec.structs import replace
@@ -176,16 +176,29 @@ def moment(tx: Transaction, session_id: str, as_of: int | datetime | None) -> in
         row = tx.row(_LAST_RECORDED, session_id=session_id, time=milliseconds(as_of))
         return row[0] if row else 0
     if not 0 <= as_of <= last:
-        raise MessageNotFound(
-            f"Entry {as_of} does not exist: the log holds 1 to {last}.", candidates=(0, last)
-        )
+        raise no_entry(as_of, last)
     return as_of
+
+
+def no_entry(seq: int, last: int) -> MessageNotFound:
+    """The error for an entry that a log of so many does not have."""
+    held = f"the log holds 1 to {last}" if last else "the log has no entry yet"
+    return MessageNotFound(f"Entry {seq} does not exist: {held}.", candidates=(0, last))
 
 
 def milliseconds(when: datetime) -> int:
     """A datetime, which has a zone, as milliseconds since the epoch."""
     since = when - EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000 + since.microseconds // 1_000
+
+
+def utc(milliseconds: int) -> str:
+    """A time of the log as people read it; what no calendar has stays a number."""
+    try:
+        when = EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return f"{milliseconds} ms"
+    return f"{when:%Y-%m-%d %H:%M:%S}{f'.{part:03}' if (part := milliseconds % 1_000) else ''} UTC"
 
 
 def head_at(tx: Transaction, session_id: str, seq: int) -> int:

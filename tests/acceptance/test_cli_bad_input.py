@@ -74,23 +74,70 @@ def run(shown_url: str, command_line: CommandLines) -> CommandLine:
 def test_looking_never_makes_a_database(command_line: CommandLines, tmp_path: Path) -> None:
     run = command_line(str(tmp_path / "none.db"))
     for command in (["sessions"], ["show", "last"], ["verify"], ["doctor"], ["db", "current"]):
-        refused(run(*command), Code.NOT_FOUND, "no file of this name", "`roocontext db upgrade`")
+        refused(run(*command), Code.NOT_FOUND, "none.db'", "`roocontext db upgrade`")
     refused(run("append", "last", "hello"), Code.NOT_FOUND)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_is_not_there(command_line: CommandLines, tmp_path: Path) -> None:
     run = command_line(str(tmp_path / "no" / "store.db"))
-    refused(run("append", "new", "hello"), Code.NOT_FOUND, "folder")
-    refused(run("db", "upgrade"), Code.NOT_FOUND, "folder")
+    for command in (["sessions"], ["doctor"], ["append", "new", "hello"], ["db", "upgrade"]):
+        done = run(*command)
+        refused(done, Code.NOT_FOUND, str(tmp_path / "no"), "Make the folder first")
+        assert "db upgrade" not in done.err
 
 
-def test_a_server_or_database_that_is_not_there(
+def test_the_default_place_needs_no_folder(command_line: CommandLines) -> None:
+    run = command_line()
+    for command in (["sessions"], ["doctor"], ["db", "current"]):
+        refused(run(*command), Code.NOT_FOUND, "roocontext.db'", "`roocontext db upgrade`")
+    assert run("db", "upgrade").code == 0
+    assert run("sessions").code == 0
+
+
+@pytest.mark.parametrize("command", ["sessions", "doctor", "verify", "db upgrade"])
+def test_what_is_there_is_no_file(command: str, command_line: CommandLines, tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    for path, words in ((tmp_path, "is a folder"), ("/dev/null", "is not a file"), (loop, "link")):
+        done = command_line(str(path))(*command.split())
+        refused(done, Code.NOT_FOUND, repr(str(path)), words)
+        assert "db upgrade" not in done.err
+
+
+def test_a_path_forges_no_line(command_line: CommandLines, tmp_path: Path) -> None:
+    done = command_line(str(tmp_path / "a\nb\x1b[31m"))("sessions")
+    refused(done, Code.NOT_FOUND, "a\\nb\\x1b[31m")
+
+
+def test_each_reason_for_no_connection_is_another(
     command_line: CommandLines, postgres_url: str
 ) -> None:
-    url = make_url(postgres_url).set(database="nobody_made_this")
-    refused(command_line(url.render_as_string(hide_password=False))("sessions"), Code.DATABASE)
-    refused(command_line("postgresql://nobody:hunter2@127.0.0.1:9/none")("sessions"), Code.DATABASE)
+    there = make_url(postgres_url)
+    for url, code, *words in (
+        (there.set(database="nobody_made_this"), Code.NOT_FOUND, "nobody_made_this", "no database"),
+        (there.set(username="nobody_is_this"), Code.DATABASE, "refused", "nobody_is_this"),
+        (make_url("postgresql://x:hunter2@127.0.0.1:9/x"), Code.DATABASE, "No PostgreSQL server"),
+        (make_url("postgresql://127.0.0.1:9/x?nonsense=1"), Code.USAGE, "nonsense"),
+    ):
+        run = command_line(url.render_as_string(hide_password=False))
+        done = run("sessions")
+        refused(done, code, *words)
+        assert "hunter2" not in done.err
+        doctor = run("doctor")
+        if code == Code.DATABASE:
+            assert (doctor.code, doctor.err) == (Code.NO, "")
+            assert words[-1] in doctor.out
+        else:
+            refused(doctor, code, *words)
+
+
+def test_a_password_that_breaks_its_url_is_not_shown(command_line: CommandLines) -> None:
+    done = command_line("postgresql://user:hun@ter2@127.0.0.1:9/x")("sessions")
+    refused(done, Code.USAGE, "%40")
+    assert "ter2" not in done.err
+    asked = command_line("postgresql://127.0.0.1:9/x?password=hunter2")("doctor")
+    assert "hunter2" not in asked.out + asked.err
 
 
 @pytest.mark.parametrize("url", ["mysql://localhost/x", "sqlite://host/x", "a\nb://c", "file:x.db"])
@@ -108,7 +155,12 @@ def test_a_file_that_is_no_database(command_line: CommandLines, tmp_path: Path) 
     refused(run("append", "new", "hello"), Code.DATABASE)
     doctor = run("doctor", "--json")
     assert (doctor.code, doctor.err) == (Code.NO, "")
-    assert [finding["status"] for finding in doctor.document["findings"]] == ["bad"]
+    assert [finding["check"] for finding in doctor.document["findings"]] == [
+        "database",
+        "folder",
+        "file",
+    ]
+    assert doctor.document["findings"][0]["status"] == "bad"
     assert path.read_text().startswith("These are notes")
 
 
@@ -116,15 +168,25 @@ def test_a_database_that_is_no_store(database: str, command_line: CommandLines) 
     foreign = ["DROP VIEW effective_history", "DROP VIEW messages", "DROP TABLE roocontext_version"]
     sql(database, *foreign)
     run = command_line(database)
-    refused(run("sessions"), Code.DATABASE, "not ours")
-    refused(run("db", "upgrade"), Code.DATABASE, "not ours")
+    refused(run("sessions"), Code.DATABASE, "entries", "without a version of roocontext's schema")
+    refused(run("db", "upgrade"), Code.DATABASE, "entries")
+    assert "without a version of roocontext's schema" in run("doctor", "--json").out
+
+
+def test_a_database_of_somebody_else(command_line: CommandLines, tmp_path: Path) -> None:
+    for count, words in ((1, "a table or view that is"), (3, "3 tables and views that are")):
+        path = str(tmp_path / f"{count}.db")
+        sql(path, *(f"CREATE TABLE t{number} (x)" for number in range(count)))
+        for command in (["sessions"], ["db", "upgrade"]):
+            refused(command_line(path)(*command), Code.DATABASE, words)
+        assert words in command_line(path)("doctor", "--json").out
 
 
 def test_an_empty_file_holds_no_store_yet(command_line: CommandLines, tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     path.touch()
     run = command_line(str(path))
-    refused(run("sessions"), Code.NOT_FOUND, "no store", "`roocontext db upgrade`")
+    refused(run("sessions"), Code.NOT_FOUND, "no store", "store.db", "`roocontext db upgrade`")
     assert run("db", "upgrade", "--json").document == {"before": None, "after": "0001"}
     assert run("sessions").out == "No sessions.\n"
 
@@ -138,6 +200,15 @@ def test_a_newer_schema(database: str, command_line: CommandLines) -> None:
     doctor = run("doctor", "--json")
     assert doctor.code == Code.NO
     assert {"check": "schema", "status": "bad"}.items() <= doctor.document["findings"][-1].items()
+
+
+def test_a_schema_that_never_was(database: str, command_line: CommandLines) -> None:
+    sql(database, "UPDATE roocontext_version SET version_num = '0000'")
+    run = command_line(database)
+    refused(run("sessions"), Code.DATABASE, "0000", "`roocontext db upgrade`")
+    done = run("db", "upgrade")
+    refused(done, Code.DATABASE, "0000", "no release")
+    assert "`roocontext db upgrade`" not in done.err
 
 
 @pytest.fixture
@@ -155,16 +226,115 @@ def test_rights_that_are_missing(command_line: CommandLines, open_folder: Path) 
     user = NOBODY if os.geteuid() == 0 else None
 
     path.chmod(0)
-    refused(run("sessions", user=user), Code.DATABASE, "may not read")
-    refused(run("append", "parser", "hello", user=user), Code.DATABASE, "may not read")
+    for command in (["sessions"], ["append", "parser", "hello"], ["db", "upgrade"]):
+        refused(run(*command, user=user), Code.DATABASE, "may not read", str(path), "0000")
+    doctor = run("doctor", "--json", user=user)
+    assert (doctor.code, doctor.err) == (Code.NO, "")
+    told = {finding["check"]: finding for finding in doctor.document["findings"]}
+    assert (told["folder"]["status"], told["file"]["status"]) == ("note", "bad")
     path.chmod(0o444)
     assert run("show", "parser", user=user).code == 0
-    refused(run("append", "parser", "hello", user=user), Code.DATABASE)
+    refused(run("append", "parser", "hello", user=user), Code.DATABASE, "not write it", str(path))
     open_folder.chmod(0o555)
-    refused(run("append", "new", "hello", "--db", "other.db", user=user), Code.DATABASE)
+    assert run("show", "parser", user=user).code == 0
+    assert "read as it lies" in run("doctor", "--json", user=user).out
+    refused(run("append", "new", "hello", "--db", "other.db", user=user), Code.DATABASE, "other.db")
+    path.chmod(0o666)
+    refused(run("append", "parser", "hello", user=user), Code.DATABASE, repr(str(open_folder)))
     open_folder.chmod(0)
-    refused(run("sessions", user=user, env={"HOME": "/"}), Code.DATABASE, "Permission denied")
+    refused(run("sessions", user=user, env={"HOME": "/"}), Code.DATABASE, "may not enter")
+    assert run("doctor", user=user, env={"HOME": "/"}).code == Code.NO
     open_folder.chmod(0o700)
+
+
+LOOKS = ("sessions", "show parser", "audit parser", "verify", "doctor", "db current", "stats")
+
+
+def test_looking_leaves_nothing_that_harms_the_owner(
+    command_line: CommandLines, open_folder: Path
+) -> None:
+    path = open_folder / "store.db"
+    showcase.build(str(path))
+    path.chmod(0o644)
+    run = command_line(str(path))
+    user = NOBODY if os.geteuid() == 0 else None
+    before = path.read_bytes()
+    for words in LOOKS:
+        assert run(*words.split(), user=user).code == 0, words
+        assert run(*words.split()).code == 0, words
+        assert [found.name for found in open_folder.iterdir()] == ["store.db"], words
+    if user is not None:
+        refused(run("append", "parser", "no", user=user), Code.DATABASE, "not write it")
+    assert [found.name for found in open_folder.iterdir()] == ["store.db"]
+    assert path.read_bytes() == before
+    assert run("append", "parser", "hello").code == 0
+
+
+def test_a_log_that_waits_is_seen_or_named(command_line: CommandLines, open_folder: Path) -> None:
+    path = open_folder / "store.db"
+    showcase.build(str(path))
+    path.chmod(0o644)
+    run = command_line(str(path))
+    user = NOBODY if os.geteuid() == 0 else None
+    with Store.open(path) as store:
+        store.session("parser").append("user", "just said")
+        log = path.with_name("store.db-wal")
+        assert "just said" in run("show", "parser", "--full", user=user, env={"PAGER": "cat"}).out
+        log.chmod(0)
+        refused(run("sessions", user=user), Code.DATABASE, str(log), "newest entries wait")
+        doctor = run("doctor", "--json", user=user)
+        assert doctor.code == Code.NO
+        assert doctor.document["findings"][3]["says"].startswith(str(log))
+        log.chmod(0o644)
+
+
+def test_a_log_of_somebody_else(command_line: CommandLines, open_folder: Path) -> None:
+    path = open_folder / "store.db"
+    showcase.build(str(path))
+    log = path.with_name("store.db-wal")
+    log.touch()
+    if is_root := os.geteuid() == 0:
+        os.chown(path, NOBODY, NOBODY)
+    log.chmod(0o444)
+    run = command_line(str(path))
+    user = NOBODY if is_root else None
+    assert run("show", "parser", user=user).code == 0
+    refused(run("append", "parser", "hello", user=user), Code.DATABASE, str(log), "may not write")
+    doctor = run("doctor", "--json", user=user)
+    assert doctor.code == Code.NO
+    assert any(str(log) in finding["says"] for finding in doctor.document["findings"])
+
+
+def test_a_damaged_file(command_line: CommandLines, tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    showcase.build(str(path))
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    run = command_line(str(path))
+    for command in ("sessions", "verify"):
+        done = run(command)
+        refused(done, Code.DATABASE, "is damaged", str(path), ".recover")
+        assert "`roocontext verify`" not in done.err
+    doctor = run("doctor", "--json")
+    assert (doctor.code, doctor.err) == (Code.NO, "")
+    assert "is damaged" in doctor.document["findings"][0]["says"]
+
+
+def test_a_named_file_that_cannot_be_used(command_line: CommandLines, open_folder: Path) -> None:
+    path, closed = open_folder / "store.db", open_folder / "closed"
+    showcase.build(str(path))
+    path.chmod(0o666)
+    closed.mkdir(0)
+    run = command_line(str(path))
+    user = NOBODY if os.geteuid() == 0 else None
+    for command in (
+        ["append", "parser", "--file"],
+        ["verify", "parser", "--head"],
+        ["demo"],
+    ):
+        refused(run(*command, str(closed), user=user), Code.NOT_FOUND, repr(str(closed)))
+    closed.chmod(0o700)
+    (open_folder / "head").write_bytes(b"\xff")
+    refused(run("verify", "parser", "--head", str(open_folder / "head")), Code.USAGE, "UTF-8")
 
 
 def test_a_role_that_may_only_look(postgres_url: str, command_line: CommandLines) -> None:
@@ -174,7 +344,10 @@ def test_a_role_that_may_only_look(postgres_url: str, command_line: CommandLines
     url = make_url(postgres_url).update_query_dict({"options": f"-c role={role}"})
     run = command_line(url.render_as_string(hide_password=False))
     try:
-        refused(run("sessions"), Code.DATABASE)
+        refused(run("sessions"), Code.DATABASE, "lacks a right", "GRANT")
+        told = run("doctor", "--json")
+        assert told.code == Code.NO
+        assert f"{role} may not read" in told.document["findings"][-1]["says"]
         sql(postgres_url, f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
         assert run("show", "parser").code == 0
         refused(run("append", "parser", "hello"), Code.DATABASE)
@@ -245,7 +418,7 @@ def test_a_beginning_that_several_sessions_have(database: str, command_line: Com
 
 @pytest.mark.parametrize(
     "when",
-    ["tomorrowish", "-5", "1.5", "٣", "9" * 30, "2026-13-01", "1h", "99999999999999h ago", "12:00"],
+    ["tomorrowish", "-5", "1.5", "٣", "9" * 30, "2026-13-01", "1h", "99999999999999h ago", "25:00"],
 )
 def test_nonsense_for_a_time(when: str, run: CommandLine) -> None:
     refused(run("show", "parser", "--as-of", when), Code.USAGE, "--as-of")

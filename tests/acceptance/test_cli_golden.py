@@ -28,6 +28,7 @@ BLOCKS = json.dumps(
     ]
 )
 USAGE = '{"prompt_tokens": 30, "completion_tokens": 4}'
+LONG = "long" * 60
 OUTPUT = json.dumps(
     [{"type": "tool_result", "tool_use_id": "t1", "content": "1 failed, 41 passed\n" * 60}]
 )
@@ -47,10 +48,12 @@ LOOKING = [
     "audit parser --after 14 --full",
     "audit evil --full",
     "audit empty",
+    "audit parser --after 99",
     "tree parser",
     "tree empty",
     "diff parser 10",
     "diff parser 14 16",
+    "diff parser 14 15",
     "diff parser 27",
     "usage parser",
     "usage parser --all",
@@ -90,13 +93,23 @@ ACTING: list[tuple[str, str]] = [
     ("redact branch 3 --dry-run", ""),
     ("redact branch 3 --yes", ""),
     ("redact branch 3 --yes", ""),
+    ("redact branch 3 --dry-run", ""),
     ("purge branch --dry-run", ""),
     ("purge branch --yes", ""),
     ("purge branch --yes", ""),
+    ("purge branch --dry-run", ""),
     ("show branch", ""),
     ("audit build", ""),
     ("tree build", ""),
     ("usage fresh", ""),
+    ("audit fresh --full", ""),
+    ("truncate build --policy roo", ""),
+    ("truncate build --policy roo", ""),
+    ("tree build", ""),
+    (f"fork parser --at 2 --id {LONG}", ""),
+    (f"title {LONG} '{'a very long title, ' * 20}'", ""),
+    ("sessions --limit 1", ""),
+    (f"audit {LONG}", ""),
     ("verify build --rebuild", ""),
 ]  # fmt: skip
 SCENARIO = [*((line, "") for line in LOOKING), *ACTING]

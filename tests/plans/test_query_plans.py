@@ -184,14 +184,18 @@ def sqlite_work(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Catcher
             "'\"' || hex(zeroblob(100)) || '\"'",
         )
 
-    class Recording(sqlite3.Connection):
-        def execute(self, text: str, *params: Any) -> sqlite3.Cursor:
-            catcher.catch(text, *params or ((),))
-            return super().execute(text, *params)
-
     connect = sqlite3.connect
+
+    def recording(*args: Any, factory: type[sqlite3.Connection], **options: Any) -> Any:
+        class Recording(factory):
+            def execute(self, text: str, *params: Any) -> sqlite3.Cursor:
+                catcher.catch(text, *params or ((),))
+                return super().execute(text, *params)
+
+        return connect(*args, factory=Recording, **options)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sqlite3, "connect", lambda *a, **k: connect(*a, **k, factory=Recording))
+        patch.setattr(sqlite3, "connect", recording)
         with Store.open(path, durability="normal") as store:
             work(store, catcher)
     return path, catcher

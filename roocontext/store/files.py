@@ -1,0 +1,191 @@
+"""An SQLite file from outside: what stands beside it, whose it is, and what is in its way.
+
+Files are asked about, never opened: closing one drops the locks that SQLite holds on it in this
+process.
+"""
+
+import os
+import pwd
+import stat
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias
+
+Kind: TypeAlias = Literal["file", "folder", "neither", "nothing", "hidden"]
+
+SETTLED_NS = 50_000_000
+"""Longer than a tick of any file system's clock: two changes within one tick look like one."""
+
+_LOGS = ("-wal", "-journal")
+_INDEX = "-shm"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What is found under a name, whose it is, and what this user may do with it.
+
+    `hidden` is what stands behind a folder that may not be entered.
+    """
+
+    path: Path
+    kind: Kind
+    owner: str = ""
+    mode: int = 0
+    size: int = 0
+    readable: bool = False
+    writable: bool = False
+
+    @property
+    def told(self) -> str:
+        """Whose it is, and its rights."""
+        return f"it belongs to {self.owner}, with the rights {self.mode:04o}"
+
+
+class Obstacle(NamedTuple):
+    """Why a file cannot be used as it was to be, and what helps."""
+
+    fact: str
+    advice: str
+
+
+class State(NamedTuple):
+    """What shows that a file was changed."""
+
+    device: int
+    inode: int
+    size: int
+    modified: int
+    changed: int
+
+
+def place_of(path: Path) -> Place:
+    """What stands under a name."""
+    try:
+        found = path.stat()
+    except PermissionError:
+        return Place(path, "hidden")
+    except OSError:
+        return Place(path, "nothing")
+    kind: Kind = "neither"
+    if stat.S_ISREG(found.st_mode):
+        kind = "file"
+    elif stat.S_ISDIR(found.st_mode):
+        kind = "folder"
+    return Place(
+        path=path,
+        kind=kind,
+        owner=_user(found.st_uid),
+        mode=stat.S_IMODE(found.st_mode),
+        size=found.st_size,
+        readable=_may(path, os.R_OK),
+        writable=_may(path, os.W_OK),
+    )
+
+
+def beside(path: Path, suffix: str) -> Path:
+    """A file that SQLite keeps beside a database."""
+    return path.with_name(path.name + suffix)
+
+
+def surroundings(path: Path) -> list[Place]:
+    """The folder, the file, and what SQLite keeps beside it, as far as it is there."""
+    sides = [place_of(beside(path, suffix)) for suffix in (*_LOGS, _INDEX)]
+    return [place_of(path.parent), place_of(path), *(one for one in sides if one.kind == "file")]
+
+
+def is_writable(path: Path) -> bool:
+    """Whether this user may write the file."""
+    return _may(path, os.W_OK)
+
+
+def leaves_nothing(path: Path) -> bool:
+    """Whether what SQLite makes beside the file is its owner's, and goes with the last who looks.
+
+    Otherwise it would stay, belong to somebody else, and lock the owner out.
+    """
+    try:
+        owner = path.stat().st_uid
+    except OSError:
+        return False
+    return os.geteuid() in (0, owner) and all(place.writable for place in surroundings(path))
+
+
+def state_of(path: Path) -> State | None:
+    """What the file is like; None if it cannot be told."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return State(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def at_rest(path: Path) -> State | None:
+    """What the file is like while all that was committed stands in it; None while a log waits.
+
+    As long as it stays so, it may be read without locks. A file that was changed just now is
+    waited for: another change could leave its times as they are.
+    """
+    while True:
+        state = state_of(path)
+        if state is None or any(_holds_something(beside(path, suffix)) for suffix in _LOGS):
+            return None
+        age = time.time_ns() - state.changed
+        if not 0 <= age < SETTLED_NS:
+            return state
+        time.sleep((SETTLED_NS - age) / 1e9)
+
+
+def obstacle(path: Path, *, read_only: bool) -> Obstacle | None:
+    """What keeps this user from reading or writing the file, as far as it shows from outside."""
+    folder, file, *sides = surroundings(path)
+    if not file.readable:
+        fact = f"You may not read {_name(path)}: {file.told}."
+        return Obstacle(fact, "Ask its owner for the right to read it.")
+    for side in sides:
+        if side.size and not side.readable:
+            fact = f"You may not read {_name(side.path)}, in which the newest entries wait."
+            return Obstacle(fact, "Its owner has to give it the rights of the database file.")
+    waiting = [side for side in sides if side.size and side.path.name.endswith(_LOGS)]
+    if read_only and waiting:
+        fact = f"The newest entries wait in {_name(waiting[0].path)}, which only its owner can use."
+        return Obstacle(fact, "Let its owner look at the database once.")
+    return None if read_only else _obstacle_to_writing(folder, file, sides)
+
+
+def _obstacle_to_writing(folder: Place, file: Place, sides: list[Place]) -> Obstacle | None:
+    if not file.writable:
+        fact = f"You may read {_name(file.path)}, but not write it: {file.told}."
+        return Obstacle(fact, "Ask its owner for the right to write it.")
+    for side in sides:
+        if not side.writable:
+            fact = f"You may not write {_name(side.path)}: {side.told}."
+            return Obstacle(fact, "Give it to the owner of the database file; never delete it.")
+    if not folder.writable:
+        fact = f"You may not write {_name(folder.path)}, where SQLite keeps its log: {folder.told}."
+        return Obstacle(fact, "Ask its owner for the right to write it.")
+    return None
+
+
+def _holds_something(log: Path) -> bool:
+    try:
+        return log.stat().st_size > 0
+    except FileNotFoundError:
+        return False
+    except OSError:  # nobody knows
+        return True
+
+
+def _may(path: Path, right: int) -> bool:
+    return os.access(path, right, effective_ids=os.access in os.supports_effective_ids)
+
+
+def _name(path: Path) -> str:
+    return repr(str(path))
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"

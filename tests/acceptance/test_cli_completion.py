@@ -1,0 +1,261 @@
+"""Completion: what each shell is offered when Tab is pressed, and what then stands in the line."""
+
+import os
+import pty
+import select
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import showcase
+from commands import CommandLine
+from roocontext import Store
+from roocontext.cli.completing import AIMS
+
+CommandLines = Callable[..., CommandLine]
+SCRIPT = Path(sys.executable).with_name("roocontext")
+
+PLAIN = ["plain-1.x", "last"]
+QUOTED = ["dev:one:a", "dev:two", "x/y@host#1", "my session", "café two", "日本", "~home", "#hash"]
+REFUSED = [
+    *(
+        "$(reboot)",
+        "a;b",
+        "a`b`",
+        "it's",
+        'say "x"',
+        "a\\b",
+        "a|b",
+        "a&b",
+        "<a>",
+        "a*",
+        "a[1]",
+        "a!",
+    ),
+    *("-dash", "a  b", " a", "a\nb", "a\x1b[31m", "a\u202eb", "a\u3164b", "a\u00a0b"),
+]
+
+
+def completed(run: CommandLine, words: str, shell: str = "bash", **env: str) -> list[str]:
+    """The lines that a shell is answered for words between spaces, the last of them begun."""
+    parts = words.split(" ")
+    asked = {
+        "_ROOCONTEXT_COMPLETE": f"complete_{shell}",
+        "COMP_WORDS": "\n".join(parts),
+        "COMP_CWORD": str(len(parts) - 1),
+        "_TYPER_COMPLETE_ARGS": words,
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        "_TYPER_COMPLETE_WORD_TO_COMPLETE": parts[-1],
+    }
+    done = run(env={**asked, **env})
+    assert (done.code, done.err) == (0, "")
+    return [line for line in done.out.splitlines() if line]
+
+
+@pytest.fixture
+def many(tmp_path: Path, command_line: CommandLines) -> CommandLine:
+    """Commands on a store whose ids are of all kinds."""
+    path = str(tmp_path / "store.db")
+    with Store.open(path) as store:
+        for name in [*PLAIN, *QUOTED, *REFUSED]:
+            store.create(
+                name, title='The "title": $(reboot) \\$(reboot) [red]of[/red]\n it\x1b[31m'
+            )
+        store.create("=lit")
+    return command_line(path, folder=tmp_path)
+
+
+def test_commands_options_and_sessions_are_completed(
+    database: str, command_line: CommandLines
+) -> None:
+    showcase.build(database)
+    run = command_line(database)
+    assert completed(run, "roocontext re") == ["rewind", "redact"]
+    assert completed(run, "roocontext db ") == ["current", "upgrade", "history"]
+    assert completed(run, "roocontext verify --re") == ["--rebuild"]
+    assert completed(run, "roocontext show la") == ["last"]
+    for command in ("show", "append", "verify", "stats", "purge"):
+        assert completed(run, f"roocontext {command} pars") == ["parser", "parsley"], command
+    everything = completed(run, "roocontext audit ")
+    assert set(everything) == {"last", "parser", "parsley", "build", "empty", "foreign"}
+    assert completed(run, "roocontext append ne") == ["new"]
+
+
+def test_options_are_offered_to_a_word_that_begins_like_one(many: CommandLine) -> None:
+    for words in ("show ", "show plain-1.x ", "append plain-1.x ", "rewind plain-1.x --before "):
+        assert not [one for one in completed(many, f"roocontext {words}") if one.startswith("-")]
+    assert "--as-of" in completed(many, "roocontext show plain-1.x -")
+
+
+def test_completion_is_silent_where_there_is_no_database(
+    tmp_path: Path, command_line: CommandLines
+) -> None:
+    run = command_line(str(tmp_path / "none.db"))
+    assert completed(run, "roocontext show x") == []
+    assert list(tmp_path.glob("*.db")) == []
+    showcase.build(str(tmp_path / "other.db"))
+    for other in (f"--db {tmp_path}/other.db", f"--db = {tmp_path}/other.db"):
+        assert completed(run, f"roocontext show {other} fore") == ["foreign"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_its_script(shell: str, command_line: CommandLines) -> None:
+    done = command_line()(env={"_ROOCONTEXT_COMPLETE": f"source_{shell}"})
+    assert (done.code, done.err) == (0, "")
+    assert "_ROOCONTEXT_COMPLETE" in done.out
+
+
+# Values
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("condense last --policy gem", ["gemini", "gemini-upstream"]),
+        ("condense last --summariser ", ["anthropic", "extractive"]),
+        ("preview last ", list(AIMS)),
+        ("append last x --format ", ["anthropic", "gemini", "openai"]),
+        ("append last x --role ", ["user", "assistant"]),
+        ("append last x --format gemini --role ", ["user", "model", "function", "system"]),
+        ("append last x --model gpt-4o", ["gpt-4o"]),
+        ("show last --model claude-opus-4-5", ["claude-opus-4-5"]),
+    ],
+)
+def test_values_are_completed(words: str, offered: list[str], many: CommandLine) -> None:
+    found = completed(many, f"roocontext {words}")
+    assert [one for one in found if one in offered] == offered
+    if words.endswith(" "):
+        assert found == offered
+
+
+@pytest.mark.parametrize("aim", AIMS)
+def test_every_aim_that_is_offered_can_be_previewed(aim: str, many: CommandLine) -> None:
+    assert many("preview", "plain-1.x", aim).code == 0
+
+
+def test_every_name_that_is_offered_is_taken(many: CommandLine) -> None:
+    assert many("append", "plain-1.x", "hello").code == 0
+    for policy in completed(many, "roocontext preview last --policy "):
+        assert many("preview", "plain-1.x", "--policy", policy).code == 0
+    for role in completed(many, "roocontext append last x --role "):
+        assert many("append", "plain-1.x", "x", "--role", role).code == 0
+
+
+# What reaches a shell
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
+def test_no_id_reaches_a_shell_that_it_cannot_take_as_a_word(shell: str, many: CommandLine) -> None:
+    lines = completed(many, "roocontext show ", shell)
+    offered = "\n".join(lines).removeprefix("_arguments '*: :((")
+    for name in REFUSED:
+        assert name not in offered
+    assert not {*"$`;|&<>*\x1b\u202e"} & {*offered}
+    if shell == "powershell":
+        assert [line.partition(":::")[0] for line in lines] == ["last", "plain-1.x"]
+
+
+def test_each_shell_gets_ids_as_it_wants_them(many: CommandLine) -> None:
+    bash = completed(many, "roocontext show ")
+    assert {"dev:one:a", "x/y@host\\#1", "my\\ session", "café\\ two", "日本", "\\#hash"} < {*bash}
+    assert {"==lit", "=last"} < {*bash}
+    zsh = completed(many, "roocontext show ", "zsh")
+    title = "The title reboot reboot red of /red it 31m"
+    assert f'"dev\\\\:two":"{title}"' in zsh
+    assert f'"my session":"{title}"' in zsh
+    fish = completed(many, "roocontext show ", "fish")
+    assert {f"dev:two\t{title}", f"my session\t{title}"} < {*fish}
+    assert "last\tthe one with the newest entry" in fish
+
+
+def test_an_encoding_that_lacks_a_letter_is_offered_none(many: CommandLine) -> None:
+    for shell in ("bash", "fish"):
+        words = completed(many, "roocontext show ", shell, PYTHONIOENCODING="ascii")
+        offered = "\n".join(words)
+        assert offered.isascii()
+        assert "dev:two" in offered
+        assert "caf" not in offered
+
+
+# bash, with the key itself
+
+
+class Bash:
+    """An interactive bash in a terminal, with the completion that the program gives it."""
+
+    def __init__(self, folder: Path, script: str) -> None:
+        (folder / "completion.bash").write_text(script)
+        path = f"{SCRIPT.parent}:{os.environ['PATH']}"
+        self._master, slave = pty.openpty()
+        self._process = subprocess.Popen(
+            ["bash", "--norc", "--noprofile", "-i"],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            cwd=folder,
+            env={
+                "PATH": path,
+                "HOME": str(folder),
+                "TERM": "dumb",
+                "LC_ALL": "C.UTF-8",
+                "ROOCONTEXT_DB": "store.db",
+            },
+            start_new_session=True,
+        )
+        os.close(slave)
+        self._type(". ./completion.bash; bind 'set enable-bracketed-paste off'; printf '[%s]' on\n")
+        self._read("[on]")
+
+    def tab(self, line: str) -> list[str]:
+        """The words of a line after Tab was pressed at its end."""
+        self._type(f"{line}\t\x01printf '[%s]' \x05 END\n")
+        return self._read("[END]").rpartition("[roocontext]")[2].removesuffix("[END]").split("][")
+
+    def close(self) -> None:
+        self._process.kill()  # an interactive bash heeds nothing less
+        self._process.wait()
+        os.close(self._master)
+
+    def _type(self, keys: str) -> None:
+        os.write(self._master, keys.encode())
+
+    def _read(self, mark: str) -> str:
+        shown = b""
+        while mark.encode() not in shown:
+            assert select.select([self._master], [], [], 60)[0], shown
+            shown += os.read(self._master, 65_536)
+        return shown.decode().partition(mark)[0] + mark
+
+
+@pytest.fixture
+def bash(many: CommandLine, tmp_path: Path) -> Iterator[Bash]:
+    """A bash in the folder of that store."""
+    shell = Bash(tmp_path, many(env={"_ROOCONTEXT_COMPLETE": "source_bash"}).out)
+    yield shell
+    shell.close()
+
+
+def test_what_stands_in_the_line_after_tab(bash: Bash) -> None:
+    for typed, words in (
+        ("show pl", "show plain-1.x"),
+        ("show dev", "show dev:"),
+        ("show dev:o", "show dev:one:a"),
+        ("show dev:one:", "show dev:one:a"),
+        ("show x", "show x/y@host#1"),
+        ("show x/y@h", "show x/y@host#1"),
+        ("show my", "show my session"),
+        ("show my\\ s", "show my session"),
+        ('show "my s', "show my session"),
+        ("show 'dev:t", "show dev:two"),
+        ("show caf", "show café two"),
+        ("show \\#", "show #hash"),
+        ("show =pl", "show =plain-1.x"),
+        ("show ==", "show ==lit"),
+        ("condense dev:two --policy=hyb", "condense dev:two --policy=hybrid"),
+        ("show --db=store.db pl", "show --db=store.db plain-1.x"),
+    ):
+        begun = bash.tab(f"roocontext {typed}")
+        assert " ".join(word for word in begun if word).strip("[]") == words, typed

@@ -1,0 +1,74 @@
+"""The demo as a whole: what it tells has happened."""
+
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+from commands import CommandLine
+from roocontext import Store
+from roocontext.cli.failing import Code
+from roocontext.log.entries import Kind
+from roocontext.tokens import counter_for
+
+CommandLines = Callable[..., CommandLine]
+
+
+def test_the_demo_does_all_that_it_tells(tmp_path: Path, command_line: CommandLines) -> None:
+    run = command_line(folder=tmp_path)
+    done = run("demo", "here and there")
+    assert (done.code, done.err) == (0, "")
+    chapters = [line for line in done.out.splitlines() if line and not line.startswith(" ")]
+    for begin in (
+        "A coding agent",
+        "The manager acts: cleared",
+        "The manager acts: condensed",
+        "Truncate",
+        "Rewind past the condensation",
+        "Undo",
+        "How full its window is now",
+        "The audit",
+        "Verify",
+        "Look around",
+    ):
+        assert sum(line.startswith(begin) for line in chapters) == 1, begin
+    commands = [line.strip() for line in done.out.splitlines() if line.startswith("  roocontext ")]
+    assert len(commands) == 3
+    for command in commands:
+        assert run(*shlex.split(command)[1:]).code == 0
+    project = tmp_path / "here and there" / "project"
+    assert "range(len(words))" in (project / "parser.py").read_text()
+    assert (project / "GUIDE.md").exists()
+
+
+def test_the_demo_in_numbers(tmp_path: Path, command_line: CommandLines) -> None:
+    done = command_line(folder=tmp_path)("demo", "a" * 60, "--json")
+    answer = done.document
+    happened = ["cleared", "condensed", "truncated", "rewound", "undone"]
+    assert [*dict.fromkeys(answer["did"])] == happened
+    assert answer["ok"]
+    assert answer["context"]["tokens"] < answer["context"]["limit"]
+    with Store.open(tmp_path / answer["database"]) as store:
+        chat = store.session(answer["session_id"])
+        assert chat.verify().ok
+        before = next(one.seq for one in chat.audit() if one.kind is Kind.SUMMARY) - 1
+        rewind = next(one for one in chat.audit() if one.kind is Kind.REWIND)
+        assert rewind.entry.details["to"] == before
+        assert chat.view(as_of=rewind.seq).messages == chat.view(as_of=before).messages
+        assert chat.view(as_of=rewind.seq - 1).messages == chat.view().messages
+        said = str([message.content for message in chat.view(as_of=before).messages])
+        assert "exit code 0" in said
+        system = answer["context"]["tokens"] - chat.tokens(counter_for(""))
+    told = command_line(folder=tmp_path)("demo", "again").out
+    last = f"~{answer['context']['tokens']:,}"
+    assert len(re.findall(rf"{last} of 2,400 tokens", told)) == 3
+    assert f"→ {last} tokens" in told  # what the truncation left
+    assert f"~{answer['context']['tokens'] - system:,} of them are the messages" in told
+    assert 0 < system < 100
+
+
+def test_the_demo_says_where_it_cannot_work(tmp_path: Path, command_line: CommandLines) -> None:
+    (tmp_path / "taken").write_text("")
+    done = command_line(folder=tmp_path)("demo", "taken")
+    assert (done.code, done.out) == (Code.NOT_FOUND, "")
+    assert done.err.startswith("roocontext: The folder 'taken' cannot be used")

@@ -1,0 +1,179 @@
+"""What the doctor finds.
+
+`python tests/acceptance/test_cli_doctor.py` writes its golden screens anew.
+"""
+
+import io
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import showcase
+from commands import CommandLine
+from roocontext import Store
+from roocontext.cli import (
+    doctor,
+    receipts,
+)
+from roocontext.cli.failing import Code
+from roocontext.cli.showing import Screen
+from roocontext.store.health import FileFacts, Health
+from roocontext.store.migrate import Standing
+
+CommandLines = Callable[..., CommandLine]
+GOLDEN = Path(__file__).with_name("golden_cli")
+
+
+FILE = FileFacts("/srv/agent.db", 0o600, True, 98_304, 0, (), "ext4", 0)
+SQLITE = Health(
+    "sqlite",
+    "3.51.3",
+    {"journal_mode": "wal", "synchronous": "2", "mmap_size": "0"},
+    Standing("0001", "0001"),
+    differences=0,
+    triggers=5,
+    sessions=2,
+    problems=(),
+    file=FILE,
+)
+POSTGRES = Health(
+    "postgresql",
+    "16.2",
+    {
+        "synchronous_commit": "on",
+        "fsync": "on",
+        "full_page_writes": "on",
+        "autovacuum": "on",
+        "server_encoding": "UTF8",
+        "in_recovery": "false",
+    },
+    Standing("0001", "0001"),
+    differences=0,
+    triggers=2,
+    sessions=2,
+    problems=(),
+    rights={"UPDATE": False, "DELETE": False},
+)
+
+
+def statuses(health: Health) -> dict[str, str]:
+    return {
+        finding["check"]: finding["status"]
+        for finding in doctor.judged(health)
+        if finding["status"] != "ok"
+    }
+
+
+def test_a_healthy_database_has_nothing_to_tell() -> None:
+    assert statuses(SQLITE) == statuses(POSTGRES) == {}
+
+
+@pytest.mark.parametrize(
+    ("ill", "found"),
+    [
+        (replace(SQLITE, version="3.51.2"), {"engine": "note"}),
+        (replace(SQLITE, version="3.9.0", file=replace(FILE, holders=1)), {"engine": "warn"}),
+        (replace(SQLITE, file=replace(FILE, mode=0o644)), {"rights": "warn"}),
+        (replace(SQLITE, file=replace(FILE, is_own=False)), {"rights": "note"}),
+        (replace(SQLITE, file=replace(FILE, filesystem="nfs4")), {"disk": "bad"}),
+        (replace(SQLITE, file=replace(FILE, filesystem=None)), {"disk": "note"}),
+        (replace(SQLITE, file=replace(FILE, log_size=4_096)), {"log": "note"}),
+        (replace(SQLITE, file=replace(FILE, log_size=65_000_000)), {"log": "warn"}),
+        (replace(SQLITE, settings={**SQLITE.settings, "mmap_size": "1024"}), {"mmap": "warn"}),
+        (
+            replace(SQLITE, settings={**SQLITE.settings, "journal_mode": "delete"}),
+            {"journal": "warn"},
+        ),
+        (
+            replace(SQLITE, settings={**SQLITE.settings, "synchronous": "1"}),
+            {"durability": "warn"},
+        ),
+        (replace(SQLITE, problems=("row 3 missing from index",)), {"integrity": "bad"}),
+        (replace(SQLITE, schema=Standing("0000", "0001")), {"schema": "bad"}),
+        (replace(SQLITE, differences=1), {"schema": "bad"}),
+        (replace(SQLITE, triggers=0), {"triggers": "warn"}),
+        (
+            replace(POSTGRES, settings={**POSTGRES.settings, "synchronous_commit": "off"}),
+            {"durability": "warn"},
+        ),
+        (replace(POSTGRES, settings={**POSTGRES.settings, "fsync": "off"}), {"fsync": "bad"}),
+        (
+            replace(POSTGRES, settings={**POSTGRES.settings, "autovacuum": "off"}),
+            {"autovacuum": "warn"},
+        ),
+        (
+            replace(POSTGRES, settings={**POSTGRES.settings, "server_encoding": "LATIN1"}),
+            {"encoding": "bad"},
+        ),
+        (
+            replace(POSTGRES, settings={**POSTGRES.settings, "in_recovery": "true"}),
+            {"role": "note"},
+        ),
+        (replace(POSTGRES, rights={"UPDATE": True, "DELETE": True}), {"role": "note"}),
+    ],
+)
+def test_a_danger_is_named(ill: Health, found: dict[str, str]) -> None:
+    assert statuses(ill) == found
+
+
+def diagnosed() -> str:
+    """Both databases, healthy and without a schema."""
+    file = io.StringIO()
+    screen = Screen(file)
+    for name, health in (("/srv/agent.db", SQLITE), ("postgresql://db/agents", POSTGRES)):
+        for one in (health, replace(health, schema=Standing(None, "0001"))):
+            findings = doctor.judged(one)
+            receipts.diagnosis(screen, {"database": name, "ok": True, "findings": findings})
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_doctors_screen_is_as_it_was(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert diagnosed() == (GOLDEN / f"doctor-{columns}.txt").read_text()
+
+
+def test_the_doctor_looks_at_a_real_database(database: str, command_line: CommandLines) -> None:
+    showcase.build(database)
+    run = command_line(database)
+    done = run("doctor", "--json")
+    findings = {one["check"]: one for one in done.document["findings"]}
+    bad = [one for one in findings.values() if one["status"] == "bad"]
+    if database.startswith("postgres"):  # the tests' server does not wait for its disk
+        assert {one["check"] for one in bad} <= {"fsync", "full_page_writes"}
+        assert findings["engine"]["says"].startswith("PostgreSQL ")
+    else:
+        assert {one["check"] for one in bad} <= {"disk"}
+        assert "3." in findings["engine"]["says"]
+        assert findings["rights"]["status"] == "ok"
+        Path(database).chmod(0o644)
+        again = {one["check"]: one for one in run("doctor", "--json").document["findings"]}
+        assert again["rights"]["status"] == "warn"
+    assert done.code == (Code.NO if bad else 0)
+    assert done.document["ok"] is not bool(bad)
+    assert findings["schema"]["says"] == "0001, 6 sessions"
+    shown = run("doctor").out.splitlines()
+    assert len([line for line in shown if line[:4] in {"ok  ", "note", "warn", "bad "}]) == len(
+        findings
+    )
+
+
+def test_the_doctor_sees_who_else_has_the_file_open(
+    tmp_path: Path, command_line: CommandLines
+) -> None:
+    path = str(tmp_path / "store.db")
+    with Store.open(path) as store:
+        store.create("open")
+        found = command_line(path)("doctor", "--json").document["findings"]
+        assert "1 other process" in found[0]["says"] or found[0]["status"] == "ok"
+        waiting = next(one for one in found if one["check"] == "log")
+        assert waiting["status"] == "note"
+
+
+if __name__ == "__main__":
+    for columns in (80, 120):
+        os.environ["COLUMNS"] = str(columns)
+        (GOLDEN / f"doctor-{columns}.txt").write_text(diagnosed())

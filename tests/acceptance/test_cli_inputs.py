@@ -1,0 +1,283 @@
+"""What people type for points of a session and for arguments, and what they are told about it."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from commands import CommandLine, Done
+from roocontext import Store
+from roocontext.cli import times
+from roocontext.cli.failing import Code
+from roocontext.cli.running import whole
+from roocontext.errors import MessageNotFound
+from sources import SetClock
+
+CommandLines = Callable[..., CommandLine]
+
+NOON = 1_767_268_800_000  # 2026-01-01 12:00 UTC
+MINUTE = 60_000
+
+
+def on(day: int, hour: int = 0, minute: int = 0, month: int = 1, year: int = 2026) -> datetime:
+    return datetime(year, month, day, hour, minute, tzinfo=UTC)
+
+
+def refused(done: Done, code: Code, *words: str) -> None:
+    """Nothing was answered, and one line says why, with these words in it."""
+    assert (done.code, done.out) == (code, ""), done
+    assert done.err.count("\n") == 1
+    for word in words:
+        assert word in done.err, done.err
+
+
+@pytest.fixture
+def run(database: str, command_line: CommandLines) -> CommandLine:
+    """Commands on a session whose agent's own times are an hour behind the recording."""
+    with Store.open(database, clock=SetClock(NOON, step=MINUTE)) as store:
+        chat = store.create("parser", title="mend it")
+        for number in range(1, 6):
+            ts = NOON + (number - 60) * MINUTE
+            chat.append("user", f"Message {number}", ts=ts, message_id=f"m{number}")
+        store.create("empty")
+        quiet = store.create("quiet")
+        quiet.append("user", "Without a time of the agent's")
+    return command_line(database)
+
+
+# Times
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("today", on(1)),
+        ("Yesterday", on(31, month=12, year=2025)),
+        ("yesterday 9:30", on(31, 9, 30, month=12, year=2025)),
+        ("09:30", on(1, 9, 30)),
+        ("9:30", on(1, 9, 30)),
+        ("09:30 UTC", on(1, 9, 30)),
+        ("2026-01-31 9:30", on(31, 9, 30)),
+        ("2026-01-31 09:30:00 UTC", on(31, 9, 30)),
+        ("2026-01-31T09:30z", on(31, 9, 30)),
+        ("2 hours ago", on(1, 10)),
+        ("90 minutes ago", on(1, 10, 30)),
+        ("1h30m ago", on(1, 10, 30)),
+        ("1 day 2h ago", on(31, 10, month=12, year=2025)),
+    ],
+)
+def test_times_as_people_write_them(text: str, meant: datetime) -> None:
+    assert times.seq_or_time("--as-of", text, NOON) == meant
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("2 months ago", "3 sheep ago", "2hago", "ago", "2h", "h ago", "today yesterday"),
+        *("25:00", "09:60", "9", "2026-02-30", "tomorrow", "last week", "", "\x1b[31m"),
+    ],
+)
+def test_what_could_mean_several_times_is_none(text: str) -> None:
+    found = times.target("--to", text, NOON)
+    assert found == (9 if text == "9" else text)
+
+
+def test_a_screens_times_can_be_typed_again(run: CommandLine) -> None:
+    at = datetime.fromtimestamp((NOON - 57 * MINUTE) / 1000, UTC)
+    for text in (f"{at:%Y-%m-%d %H:%M:%S}", f"{at:%Y-%m-%d %H:%M:%S} UTC", at.isoformat()):
+        answer = run("rewind", "parser", "--to", text, "--json").document
+        assert answer["target"] == 4
+
+
+def test_each_clock_counts_where_the_help_says_so(run: CommandLine) -> None:
+    """Entry 4 is of 11:03 by the agent, and was recorded at 12:03."""
+    assert run("show", "parser", "--as-of", "2026-01-01 11:03", "--json").document["seq"] == 0
+    assert run("show", "parser", "--as-of", "2026-01-01 12:03", "--json").document["seq"] == 4
+    found = run("diff", "parser", "2026-01-01 11:03", "2026-01-01 12:03", "--json").document
+    assert (found["old"], found["new"]) == (0, 4)
+    answer = run("rewind", "parser", "--to", "2026-01-01 11:03", "--json").document
+    assert (answer["to"], answer["target"]) == (4, 4)
+    assert answer["target_time"] == NOON - 57 * MINUTE
+    for words in ("show --help", "diff --help"):
+        assert "recorded up to" in " ".join(run(*words.split(), env={"COLUMNS": "50"}).out.split())
+    assert "the agent's own times" in run("rewind", "--help", env={"COLUMNS": "300"}).out
+
+
+def test_a_rewind_says_which_message_it_found(run: CommandLine) -> None:
+    for words, found in (
+        ("--to m3", "entry 4, of 2026-01-01 11:03:00 UTC"),
+        ("--to 2026-01-01T11:02:30", "entry 3, of 2026-01-01 11:02:00 UTC"),
+        (f"--ts {NOON - 59 * MINUTE}", "entry 2, of 2026-01-01 11:01:00 UTC"),
+    ):
+        done = run("rewind", "parser", *words.split())
+        assert (done.code, done.err) == (0, "")
+        assert found in done.out
+    answer = run("rewind", "parser", "--to", "6", "--json").document
+    assert (answer["target"], answer["target_time"]) == (None, None)
+    answer = run("rewind", "quiet", "--to", "now", "--json").document
+    assert (answer["changed"], answer["target"]) == (False, 1)
+    assert "of 2026-01-01" in run("rewind", "quiet", "--to", "now").out
+
+
+def test_errors_of_times_are_of_people(run: CommandLine) -> None:
+    early = run("rewind", "parser", "--to", "2026-01-01 10:00")
+    words = ("as early as 2026-01-01 10:00:00 UTC", "entry 2, of 2026-01-01 11:01:00 UTC")
+    refused(early, Code.NOT_FOUND, *words)
+    assert str(NOON)[:6] not in early.err
+    exactly = run("rewind", "parser", "--ts", str(NOON - 3_599_750))
+    near = f"entry 2, of {NOON - 59 * MINUTE} ms (2026-01-01 11:01:00 UTC)"
+    refused(exactly, Code.NOT_FOUND, "(2026-01-01 11:00:00.250 UTC)", near, " and entry 3, of ")
+    refused(run("rewind", "quiet", "--ts", "5"), Code.NOT_FOUND, "none has one")
+    refused(run("rewind", "parser", "--ts", str(2**62)), Code.NOT_FOUND, f"{2**62} ms")
+    refused(run("rewind", "empty", "--to", "now"), Code.NOT_FOUND, "no live message")
+
+
+def test_a_time_that_is_mistyped_is_no_message_either(run: CommandLine) -> None:
+    done = run("rewind", "parser", "--to", "yesterdy")
+    hint = "neither an entry's number nor a time, such as 2026-01-31"
+    refused(done, Code.NOT_FOUND, hint, "id 'yesterdy'; the nearest are '", " and '")
+    assert not {"[", "("} & {*done.err}
+    refused(run("rewind", "quiet", "--to", "x"), Code.NOT_FOUND, "id 'x'. `roocontext audit`")
+    asked = run("rewind", "parser", "--message-id", "yesterday")
+    refused(asked, Code.NOT_FOUND, "No live message has the id 'yesterday'")
+    assert "neither" not in asked.err
+    refused(run("show", "parser", "--as-of", "m3"), Code.USAGE, "neither", "'2h ago'")
+
+
+def test_the_near_ids_are_live(run: CommandLine) -> None:
+    assert run("rewind", "parser", "--to", "m2").code == 0
+    done = run("rewind", "parser", "--to", "m44")
+    refused(done, Code.NOT_FOUND, "the nearest are 'm2' and 'm1'.")
+    refused(run("rewind", "parser", "--to", "m4"), Code.NOT_FOUND, "entry 5, which is not live")
+
+
+# Numbers
+
+
+def test_numbers_that_no_entry_has(run: CommandLine) -> None:
+    for number in ("9" * 19, "9" * 30):
+        for words in (["show", "parser", "--as-of", number], ["redact", "parser", number]):
+            refused(run(*words), Code.USAGE, "too large for an entry's number")
+    refused(run("show", "parser", "--as-of", "-3"), Code.USAGE, "counted from 1")
+    for words in ("diff last -1", "redact last -1", "pin last -3", "diff last -2h"):
+        done = run(*words.split())
+        refused(done, Code.USAGE, "an entry's number", "counted from 1", "--help")
+        assert "option" not in done.err
+    refused(run("diff", "last", "-x"), Code.USAGE, "No such option: -x")
+    refused(run("rewind", "empty", "--to", "5"), Code.NOT_FOUND, "has no entry yet")
+    refused(run("rewind", "parser", "--to", "50"), Code.NOT_FOUND, "holds 1 to 6")
+    refused(run("fork", "parser", "--at", "50"), Code.NOT_FOUND, "holds 1 to 6")
+
+
+def test_a_wrong_name_is_told_the_known_ones(run: CommandLine) -> None:
+    for words, known in (
+        ("condense parser --policy x", "default, gemini"),
+        ("condense parser --summariser x", "anthropic, extractive"),
+        ("preview parser x", "manage, condense, truncate"),
+        ("append parser x --role x", "user, assistant"),
+        ("append parser x --format x", "anthropic, gemini, openai"),
+    ):
+        done = run(*words.split())
+        refused(done, Code.USAGE, known)
+        assert not {"(", "[", "{"} & {*done.err}
+
+
+def test_help_names_what_an_option_takes() -> None:
+    def of(group: Any) -> Any:
+        for command in group.commands.values():
+            yield from of(command) if hasattr(command, "commands") else [command]
+
+    for command in of(whole(panels=True)):
+        for parameter in command.params:
+            if parameter.param_type_name == "option" and not parameter.is_flag:
+                assert parameter.metavar, (command.name, parameter.name)
+            assert parameter.help, (command.name, parameter.name)
+
+
+def test_help_says_what_window_counts_without_a_model(run: CommandLine) -> None:
+    for command in ("condense", "truncate", "clear", "preview"):
+        assert "4,096 if no model is known" in run(command, "--help", env={"COLUMNS": "200"}).out
+        assert run(command, "quiet").out.count("no model is known") <= 1
+    assert "no model is known" in run("preview", "quiet").out
+
+
+# What changes nothing
+
+
+def test_what_is_so_already_is_not_written(run: CommandLine) -> None:
+    def last() -> int:
+        return int(run("head", "parser", "--json").document["seq"])
+
+    before = last()
+    assert "Nothing changed" in run("pin", "parser", "--remove", "3").out
+    assert "Nothing changed" in run("title", "parser", "mend it").out
+    assert last() == before
+    assert run("pin", "parser", "3", "4", "--json").document["changed"] is True
+    assert last() == before + 2
+    again = run("pin", "parser", "4", "3")
+    assert (again.code, again.err) == (0, "")
+    assert "Nothing changed" in again.out
+    assert run("pin", "parser", "3", "--json").document == {
+        "session_id": "parser",
+        "pins": [3, 4],
+        "changed": False,
+    }
+    assert last() == before + 2
+    assert run("pin", "parser", "--json").document["changed"] is None
+    assert "Nothing" not in run("pin", "parser").out
+    assert run("pin", "parser", "3", "5", "--json").document["changed"] is True
+    assert run("pin", "parser", "--remove", "3", "--json").document["pins"] == [4, 5]
+    assert run("pin", "parser", "3", "--json").document["changed"] is True
+    assert run("title", "parser", "another", "--json").document["changed"] is True
+    assert run("title", "parser", "mend it", "--json").document["changed"] is True
+    assert "Nothing changed" not in run("title", "parser").out
+    assert run("verify", "parser").code == 0
+
+
+def test_the_receipt_of_a_pin_that_stands(database: str) -> None:
+    with Store.open(database, clock=SetClock()) as store:
+        chat = store.create(title="t")
+        said = chat.append("user", "Hello").seq
+        nothing = chat.unpin(said)
+        assert (nothing.seq, nothing.hash, nothing.new) == (said, chat.head().hash, False)
+        first = chat.pin(said)
+        assert first.new
+        chat.append("user", "More")
+        again = chat.pin(said)
+        assert (again.seq, again.hash, again.new) == (first.seq, first.hash, False)
+        assert again.head_seq == chat.head_seq()
+        chat.describe({"n": 1})
+        assert [chat.describe(one).new for one in ({"n": 1}, {"n": True}, {"n": 1.0})] == [
+            False,
+            True,
+            True,
+        ]
+        assert chat.unpin(said).new
+        assert (chat.pins(as_of=first.seq), chat.pins()) == ({said}, frozenset())
+        branch = chat.fork(first.seq)
+        assert not branch.pin(said).new
+        with pytest.raises(MessageNotFound):
+            chat.unpin(first.seq)
+        assert chat.verify().ok
+
+
+def test_of_many_who_pin_at_once_one_writes(database: str) -> None:
+    with Store.open(database) as store:
+        chat = store.create("shared")
+        said = chat.append("user", "Hello").seq
+        with ThreadPoolExecutor(8) as pool:
+            receipts = list(pool.map(lambda _: store.session("shared").pin(said), range(16)))
+        assert [receipt.new for receipt in receipts].count(True) == 1
+        assert len({(receipt.seq, receipt.hash) for receipt in receipts}) == 1
+        assert chat.head().seq == said + 1
+
+
+def test_a_purge_that_was_done_before_asks_nothing(run: CommandLine) -> None:
+    refused(run("purge", "parser"), Code.USAGE, "--yes")
+    first = run("purge", "parser", "--yes", "--json").document
+    again = run("purge", "parser", "--json").document
+    assert (first["changed"], again["changed"]) == (True, False)
+    assert again["purged_at"] == first["purged_at"]
+    assert "was purged before" in run("purge", "parser").out

@@ -1,0 +1,172 @@
+"""Ctrl-C, wherever it comes, and the bar of long work: what a person at a terminal meets.
+
+Commands run as they do for a person: the console script, in a terminal that sends the signal to all
+that runs in it.
+"""
+
+import os
+import pty
+import re
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import termios
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from roocontext import Store
+from roocontext.cli.failing import Code
+
+SCRIPT = Path(sys.executable).with_name("roocontext")
+CTRL_C = b"\x03"
+
+PAGER = """\
+import os, signal, sys, termios
+signal.signal(signal.SIGINT, lambda *_: os.write(1, b"(interrupted)\\n"))
+keys = open("/dev/tty", "rb", buffering=0)
+before = termios.tcgetattr(keys)
+raw = termios.tcgetattr(keys)
+raw[3] &= ~(termios.ICANON | termios.ECHO)
+termios.tcsetattr(keys, termios.TCSANOW, raw)
+print(sys.stdin.readline(), end="")
+print("(more)", flush=True)
+while keys.read(1) != b"q":
+    pass
+termios.tcsetattr(keys, termios.TCSANOW, before)
+print("(left)", flush=True)
+"""
+"""Pages as `less` does: keys come from the terminal, and Ctrl-C does not end it."""
+
+
+class Sitting:
+    """A person at a terminal, in which a command runs."""
+
+    def __init__(self, words: Sequence[str], folder: Path, **env: str) -> None:
+        variables = {"PATH": os.environ["PATH"], "HOME": str(folder), "TERM": "xterm-256color"}
+        self._pid, self._terminal = pty.fork()
+        if self._pid == 0:
+            os.chdir(folder)
+            os.execve(SCRIPT, [str(SCRIPT), *words], variables | env)
+        self.before = termios.tcgetattr(self._terminal)
+        self.shown = ""
+
+    def until(self, text: str) -> str:
+        """What is shown up to a text."""
+        while text not in self.shown:
+            self.shown += os.read(self._terminal, 65_536).decode()
+        return self.shown
+
+    def press(self, keys: bytes) -> None:
+        os.write(self._terminal, keys)
+
+    def ended(self) -> int:
+        """Read all that comes until the command ends; its exit code."""
+        try:
+            while data := os.read(self._terminal, 65_536):
+                self.shown += data.decode()
+        except OSError:  # what Linux says when nobody is left in the terminal
+            pass
+        _, status = os.waitpid(self._pid, 0)
+        os.close(self._terminal)
+        return os.waitstatus_to_exitcode(status)
+
+
+@pytest.fixture
+def sit(tmp_path: Path) -> Iterator[Callable[..., Sitting]]:
+    """Sits down at a terminal, before a store with a long session."""
+    with Store.open(str(tmp_path / "store.db"), durability="normal") as store:
+        chat = store.create("long")
+        chat.append_many([{"role": "user", "content": f"Message {n}"} for n in range(5_000)])
+    (tmp_path / "pager.py").write_text(PAGER)
+
+    def begin(*words: str, **env: str) -> Sitting:
+        pager = {"PAGER": f"{sys.executable} pager.py", "ROOCONTEXT_DB": "store.db"}
+        return Sitting(words, tmp_path, **pager, **env)
+
+    return begin
+
+
+@pytest.mark.parametrize("words", ["audit long", "show long"])
+def test_an_interrupt_in_the_pager_is_the_pagers(words: str, sit: Callable[..., Sitting]) -> None:
+    """Rows still stream when it comes: there are more than a pipe holds."""
+    person = sit(*words.split())
+    person.until("(more)")
+    for _ in range(2):
+        person.press(CTRL_C)
+        person.until("(interrupted)")
+        person.shown = ""
+    person.press(b"q")
+    assert person.ended() == 0
+    assert person.shown.strip() == "(left)"
+
+
+def test_a_pager_that_an_interrupt_ends(sit: Callable[..., Sitting], tmp_path: Path) -> None:
+    (tmp_path / "pager.py").write_text(
+        "import signal, sys\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+        "print('(more)', flush=True)\nsignal.pause()\n"
+    )
+    person = sit("audit", "long")
+    person.until("(more)")
+    person.press(CTRL_C)
+    assert person.ended() == Code.INTERRUPTED
+    assert person.shown.endswith("roocontext: Interrupted.\r\n")
+
+
+def test_an_interrupt_is_no_answer(sit: Callable[..., Sitting], tmp_path: Path) -> None:
+    person = sit("purge", "long")
+    person.until("[y/N]: ")
+    person.press(CTRL_C)
+    assert person.ended() == Code.INTERRUPTED
+    assert person.shown.splitlines()[-1] == "roocontext: Interrupted."
+    with Store.open(str(tmp_path / "store.db"), read_only=True) as store:
+        assert store.session("long").stats().messages == 5_000
+
+
+@pytest.mark.parametrize("start", ["script", "module"])
+@pytest.mark.parametrize("loaded", ["rich.console", "typer", "sqlalchemy.sql", "psycopg"])
+def test_an_interrupt_while_it_starts(start: str, loaded: str, tmp_path: Path) -> None:
+    """The moment is told by what Python has loaded; the database never answers."""
+    began = [str(SCRIPT)] if start == "script" else ["-m", "roocontext"]
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql://127.0.0.1:{silent.getsockname()[1]}/none"
+        with subprocess.Popen(
+            [sys.executable, "-X", "importtime", *began, "sessions", "--db", url],
+            cwd=tmp_path,
+            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stderr
+            for line in process.stderr:
+                if line.split("|")[-1].strip() == loaded:
+                    break
+            process.send_signal(signal.SIGINT)
+            told = [line for line in process.stderr if not line.startswith("import time:")]
+    assert (process.returncode, told) == (Code.INTERRUPTED, ["roocontext: Interrupted.\n"])
+
+
+def test_an_interrupt_ends_long_work_and_its_bar(
+    sit: Callable[..., Sitting], tmp_path: Path
+) -> None:
+    with Store.open(str(tmp_path / "store.db")) as store:
+        store.create("huge").append("user", "".join(map(chr, range(97, 123))) * 400_000)
+    person = sit("show", "huge", "--model", "gpt-4o")
+    person.until("Counting tokens")
+    person.press(CTRL_C)
+    assert person.ended() == Code.INTERRUPTED
+    assert re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", person.shown).count("Interrupted.") == 1
+
+
+def test_whoever_waits_is_shown_a_bar(sit: Callable[..., Sitting], tmp_path: Path) -> None:
+    """A command that waits for a lock takes long, whatever it is."""
+    lock = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
+    lock.execute("begin immediate")
+    person = sit("title", "long", "mend it")
+    person.until("Working")
+    lock.close()
+    assert person.ended() == 0
+    assert "mend it" in person.shown

@@ -1,0 +1,476 @@
+"""What is drawn: nothing that matters is cut, and nothing leaves the screen."""
+
+import io
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import showcase
+from commands import CommandLine
+from roocontext import Plan, Session, Store
+from roocontext.cli import (
+    branches,
+    documents,
+    histories,
+    receipts,
+    tallies,
+    wording,
+)
+from roocontext.cli.showing import Screen
+from roocontext.log.entries import Control, Kind
+from roocontext.log.spans import live_ranges
+from sources import SetClock
+
+CommandLines = Callable[..., CommandLine]
+NOON = 1_767_268_800_000  # 2026-01-01 12:00 UTC
+
+
+# The tree
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(0, 60)), max_size=60))
+def test_the_stretches_are_the_fold(log: list[int | None]) -> None:
+    """A log of messages, and of rewinds to an earlier entry."""
+    rewinds = {seq: to % seq for seq, to in enumerate(log, 1) if to is not None}
+    controls = [Control(seq, Kind.REWIND, to=to) for seq, to in rewinds.items()]
+    shape = branches.Shape()
+    shape.last, shape._to = len(log), rewinds
+    stretches = shape.stretches()
+
+    covered = [seq for one in stretches for seq in range(one["lo"], one["hi"] + 1)]
+    assert covered == [seq for seq in range(1, len(log) + 1) if seq not in rewinds]
+    live = {s for lo, hi in live_ranges(controls, len(log)) for s in range(lo, hi + 1)} - {*rewinds}
+    assert {s for s in covered if stretch_of(stretches, s)["live"]} == live
+    for seq in range(len(log) + 1):
+        path: set[int] = set()
+        at = shape._tip(seq)
+        while at:
+            one = stretch_of(stretches, at)
+            path |= set(range(one["lo"], at + 1))
+            at = one["after"]
+        then = {s for lo, hi in live_ranges(controls, seq) for s in range(lo, hi + 1)}
+        assert path == then - {*rewinds}
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """The showcase, to look at."""
+    path = str(tmp_path_factory.mktemp("shown") / "store.db")
+    showcase.build(path)
+    with Store.open(path, read_only=True) as store:
+        yield store
+
+
+def drawn(columns: int, draw: Callable[[Screen], None], *, within: bool = True) -> str:
+    """What is drawn on a screen of so many columns, which it does not leave."""
+    from rich.cells import cell_len  # noqa: PLC0415
+
+    file = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", str(columns))
+        draw(Screen(file))
+    wide = [line for line in file.getvalue().splitlines() if cell_len(line) > columns]
+    assert not (wide and within)
+    return file.getvalue()
+
+
+def audited(chat: Session, columns: int, *, full: bool = False, after: int = 0) -> str:
+    log = histories.Log(chat.id, chat.info().title, chat.info().last_seq, after)
+    rows = map(documents.entry_row, chat.audit(after=after))
+    return drawn(
+        columns,
+        lambda screen: histories.audit(screen, rows, log=log, full=full),
+        within=not full,  # what is said goes out whole, for other programs too
+    )
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_no_fact_of_an_audit_is_cut(shown: Store, columns: int) -> None:
+    screen = audited(shown.session("parser"), columns)
+    words = " ".join(screen.split())
+    for fact in (
+        "parser mend the parser 27 entries",
+        "2026-01-01 UTC",
+        "clears 2 outputs of 5, 7; 2,362 → 998 bytes; manual",
+        "hides 4-10; 998 → 395 bytes; manual",
+        "hides 12-13; 395 → 261 bytes; manual",
+        "4 left the view, 7 came back",
+        "9 left the view, 4 came back; takes back rewind 18",
+        "no longer pinned: 14",
+    ):
+        assert fact in words, fact
+    assert re.search(r"^ *4 00:09:00 assistant +in summary 16", screen, re.MULTILINE)
+    assert screen.count("2026-01-01") == 1
+    assert ("entry time     what" in screen) is (columns > 40)
+
+
+def test_a_full_audit_says_everything_that_was_recorded(tmp_path: Path) -> None:
+    spent = {"input_tokens": 1_100, "output_tokens": 20}
+    with Store.open(tmp_path / "store.db") as store:
+        chat = store.create("told")
+        for number in range(40):
+            chat.append("user", f"word {number} " * 400, client_id=f"request-{number}")
+        chat.append("assistant", "so", message_id="m\n1", model="m-1", usage=spent, ts=7)
+        hidden = range(2, 41, 2)
+        chat.commit(Plan.condense(chat.view(), hidden, "A summary", record={"why": "ö" * 90}))
+        chat.note("remark", {"text": "long " * 90})
+        full = " ".join(audited(chat, 80, full=True, after=39).split())
+        short = " ".join(audited(chat, 80, after=39).split())
+    for fact in (
+        "client_id request-39",
+        "word 39 " * 400,
+        "message_id m\\n1",
+        "model m-1",
+        f"usage {json.dumps(spent)}",
+        "ts 7 (1970-01-01 00:00:00)",
+        "compaction_id",
+        f"hides {', '.join(map(str, hidden))};",
+        "long " * 90,
+    ):
+        assert fact.strip() in full, fact
+    assert "ö" * 90 in full.replace(" ", "")
+    assert "hides 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24 and 8 more;" in short
+
+
+def test_an_audit_of_nothing_says_why(shown: Store) -> None:
+    ends = {
+        99: "No entries behind 99; the last is 27.",
+        27: "No entries behind 27; the last is 27.",
+    }
+    for after, said in ends.items():
+        screen = audited(shown.session("parser"), 80, after=after)
+        assert screen == f"parser  mend the parser\n{said}\n"
+    assert audited(shown.session("empty"), 80) == "empty\nThe session has no entries.\n"
+
+
+def test_an_audit_names_each_day_once(tmp_path: Path) -> None:
+    clock = SetClock(NOON, step=43_200_000)
+    with Store.open(tmp_path / "store.db", clock=clock) as store:
+        chat = store.create("days")
+        for number in range(4):
+            chat.append("user", f"Message {number}")
+        screen = audited(chat, 80)
+    days = [line for line in screen.splitlines() if line.endswith(" UTC")]
+    assert days == sorted({*days})
+    assert len(days) >= 2
+
+
+def test_a_difference_is_summed_up(shown: Store) -> None:
+    def said(old: int, new: int | None = None) -> str:
+        found = documents.difference("parser", shown.session("parser").diff(old, new))
+        return drawn(80, lambda screen: histories.difference(screen, found)).splitlines()[1]
+
+    assert said(10) == "From entry 10 to entry 27: 7 messages left the view, 5 came into it."
+    assert said(14, 15) == "From entry 14 to entry 15: 2 outputs cleared, of 5, 7."
+    assert said(15, 14) == "From entry 15 to entry 14: 2 outputs restored, of 5, 7."
+    assert said(3, 4) == "From entry 3 to entry 4: 0 messages left the view, 1 came into it."
+    assert said(27) == "From entry 27 to entry 27: nothing differs."
+
+
+PICTURE = """\
+parser  mend the parser
+27 entries, 17 messages, 6 seen
+● live   ○ taken back   ↩ a rewind that went to here
+● 1-10  8 messages, 1 seen
+│ ↩ 18 rewind from 17 to here, taken back by 21
+├─○ 19-20  2 messages, taken back by 21
+● 11-17  6 messages, 4 seen
+│   15 clearing clears 2 outputs of 5, 7; 2,362 → 998 bytes; manual
+│   16 summary hides 4-10 (7 messages); 998 → 395 bytes; manual
+│   17 marker hides 12-13 (2 messages); 395 → 261 bytes; manual
+│ ↩ 21 takes back rewind 18: from 20 to here
+● 22-27  1 message, 1 seen
+"""
+
+
+def tree(shape: branches.Shape, title: str | None = None) -> Any:
+    return {
+        "session_id": "parser",
+        "title": title,
+        "entries": shape.last,
+        "messages": shape.messages,
+        "visible_messages": shape.visible,
+        "stretches": shape.stretches(),
+        "hidings": shape.hidings,
+        "rewinds": shape.rewinds(),
+    }
+
+
+def test_the_tree_is_a_picture(shown: Store) -> None:
+    shape = branches.Shape().take(shown.session("parser").audit())
+    answer = tree(shape, "mend the parser")
+    assert drawn(80, lambda screen: branches.draw(screen, answer, full=False)) == PICTURE
+    for columns in (20, 40):
+        small = drawn(columns, lambda screen: branches.draw(screen, answer, full=False))
+        assert "(7 messages); 998 → 395 bytes" in " ".join(small.replace("│", " ").split())
+    hiding = [(one["seq"], one["messages"]) for one in answer["hidings"]]
+    assert hiding == [(15, 0), (16, 7), (17, 2)]
+
+
+def test_branches_hang_on_branches() -> None:
+    shape = branches.Shape()
+    shape.last = 12
+    shape._to = {5: 2, 8: 6, 10: 1}  # 1-4; 6-7 on 2; 9 on 6; 11-12 on 1
+    answer = tree(shape)
+    picture = drawn(80, lambda screen: branches.draw(screen, answer, full=False))
+    assert [line.split("  ")[0] for line in picture.splitlines()[3:]] == [
+        "● 1",
+        "│ ↩ 10 rewind from 9 to here",
+        "├─○ 2",
+        "│ │ ↩ 5 rewind from 4 to here",
+        "│ ├─○ 3-4",
+        "│ ○ 6",
+        "│ │ ↩ 8 rewind from 7 to here",
+        "│ ├─○ 7",
+        "│ ○ 9",
+        "● 11-12",
+    ]
+
+
+def stretch_of(stretches: list[Any], seq: int) -> Any:
+    return next(one for one in stretches if one["lo"] <= seq <= one["hi"])
+
+
+def test_a_thousand_rewinds_ever_deeper_are_drawn() -> None:
+    shape = branches.Shape()
+    shape.last = 3_000
+    shape._to = {1_000 + 2 * n: 1_000 - n for n in range(1, 1_000)}
+    answer = tree(shape)
+    taken_back = sum(not one["live"] for one in answer["stretches"])
+    full = drawn(80, lambda screen: branches.draw(screen, answer, full=True))
+    assert full.count("not live") == taken_back
+    few = drawn(80, lambda screen: branches.draw(screen, answer, full=False)).splitlines()
+    assert len(few) == 3 + 40 + 1 + 160
+    lines = full.splitlines()
+    assert few[:43] == lines[:43]
+    assert few[43] == f"… {len(lines) - 203:,} more lines: --full draws them"
+    assert few[44:] == lines[-160:]
+
+
+def test_what_an_agent_records_with_a_plan_may_be_anything(
+    tmp_path: Path, command_line: CommandLines
+) -> None:
+    path = str(tmp_path / "store.db")
+    odd = {"before": "b", "after": [1], "counter": {}, "policy": 7, "left": "l", "summary": "s"}
+    with Store.open(path) as store:
+        chat = store.create("odd")
+        for number in range(4):
+            chat.append("user", f"Message {number}")
+        for record in (odd, {**odd, "summary": {"calls": "x", "cost": "free"}}):
+            seq = chat.view().messages[0].seq
+            plan = Plan.condense(chat.view(), [seq], "A summary", record=record, compat=True)
+            chat.commit(replace(plan, counts=None))
+    run = command_line(path)
+    for words in ("audit odd", "tree odd", "usage odd", "usage odd --json", "show odd"):
+        done = run(*words.split())
+        assert (done.code, done.err) == (0, ""), words
+
+
+# Receipts
+
+
+def outcome(**told: Any) -> Any:
+    return {
+        "session_id": "s",
+        "status": "condensed",
+        "detail": "",
+        "reason": "",
+        "policy": "default",
+        "trigger": "manual",
+        "counter": "bytes",
+        "exact": True,
+        "window": 900,
+        "window_source": "override",
+        "tokens_before": 500,
+        "tokens_after": 200,
+        "excess": {},
+        "hidden": 0,
+        "cleared": 0,
+        "seqs": [7],
+        "dry_run": False,
+        "view": None,
+        **told,
+    }
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"hidden": 1}, ["Entry 7 hides 1 message.", "500 → 200 tokens of 900"]),
+        ({"hidden": 2, "exact": False}, ["Entry 7 hides 2 messages.", "~500 → ~200 tokens of 900"]),
+        ({"cleared": 1, "dry_run": True}, ["Entry 7 would clear 1 output."]),
+        (
+            {"cleared": 3, "hidden": 1_000, "seqs": [7, 8]},
+            ["Entries 7, 8 clear 3 outputs and hide 1,000 messages."],
+        ),
+        (
+            {"cleared": 1, "hidden": 2, "seqs": [7, 8], "dry_run": True},
+            ["Entries 7, 8 would clear 1 output and would hide 2 messages."],
+        ),
+        (
+            {"seqs": [], "status": "noop", "reason": "Nothing is due.", "tokens_after": 500},
+            ["Nothing was done. Nothing is due.", "500 tokens of 900"],
+        ),
+        (
+            {"seqs": [], "status": "noop", "dry_run": True, "tokens_before": 1, "tokens_after": 1},
+            ["Nothing would be done.", "1 token of 900"],
+        ),
+        (
+            {"policy": "roo", "counter": "roo", "tokens_before": 100, "tokens_after": 131},
+            [
+                "Entry 7 hides no message that was seen.",
+                "100 → 131 tokens of 900",
+                "policy roo · counted by roo",
+                "The context grew by 31 tokens: policy roo does what the program does that it",
+                "imitates.",
+            ],
+        ),
+        (
+            {"policy": "roo", "tokens_before": 0, "tokens_after": 1, "dry_run": True},
+            [
+                "Entry 7 would hide no message that was seen.",
+                "0 → 1 token of 900",
+                "policy roo · counted by bytes",
+                "The context would grow by 1 token: policy roo does what the program does that it",
+                "imitates.",
+            ],
+        ),
+        (
+            {"hidden": 4, "excess": {"tokens": 1_200}, "window_source": "default"},
+            [
+                "Entry 7 hides 4 messages.",
+                "500 → 200 tokens of 900",
+                "policy default · counted by bytes · no model is known",
+                "That is 1,200 tokens too many.",
+            ],
+        ),
+    ],
+)
+def test_an_outcome_is_told_as_it_was(told: dict[str, Any], said: list[str]) -> None:
+    screen = drawn(80, lambda screen: receipts.outcome(screen, outcome(**told)))
+    assert screen.splitlines()[: len(said)] == said
+
+
+def test_policies_that_do_as_programs_do_say_so(tmp_path: Path, command_line: CommandLines) -> None:
+    path = str(tmp_path / "store.db")
+    showcase.build(path)
+    run = command_line(path)
+    assert run("condense", "build", "--limit", "900").code == 0
+    done = run("truncate", "build", "--policy", "roo", "--limit", "900")
+    assert "Entry 21 hides no message that was seen." in done.out
+    assert "The context grew by" in done.out
+
+
+def test_a_rewind_names_the_message_that_it_found() -> None:
+    told: Any = {"session_id": "s", "to": 4, "seq": 9, "hash": "ab", "head_seq": 9, "left": 1}
+    told |= {"returned": 2, "changed": True, "undone": None, "target": 5, "target_time": NOON}
+    screen = drawn(80, lambda screen: receipts.rewound(screen, told))
+    assert screen.splitlines() == [
+        "The message is entry 5, of 2026-01-01 12:00:00 UTC.",
+        "s is what it was after entry 4, by entry 9.",
+        "1 message left the view, 2 came back into it.",
+    ]
+    told |= {"target": None, "target_time": None}
+    assert drawn(80, lambda screen: receipts.rewound(screen, told)).startswith("s is what")
+
+
+def test_thousands_of_good_sessions_are_summed_up() -> None:
+    def checked(number: int, problem: str | None = None) -> Any:
+        head = {"session_id": f"s{number}", "seq": number, "hash": "ab" * 32}
+        told = {"ok": problem is None, "entries": number, "head": head, "seq": 3}
+        return {"session_id": f"s{number}", **told, "problem": problem, "rebuilt": None}
+
+    def verified(rows: list[Any]) -> list[str]:
+        answer: Any = {"ok": all(row["ok"] for row in rows), "sessions": rows}
+        return drawn(80, lambda screen: receipts.verified(screen, answer)).splitlines()
+
+    rows = [checked(number) for number in range(5_000)]
+    lines = verified(rows)
+    assert len(lines) == 22
+    assert lines[:2] == ["ok  s0  0 entries", "ok  s1  1 entry, head abababababababab"]
+    assert lines[-2:] == [
+        "… and 4,980 more that are ok",
+        "5,000 sessions, 12,497,500 entries: all ok",
+    ]
+    ill = verified([*rows, checked(5_000, "The hash is wrong."), checked(5_001, "It is cut.")])
+    assert ill[20:] == [
+        "BAD s5000  5,000 entries, entry 3: The hash is wrong.",
+        "BAD s5001  5,001 entries, entry 3: It is cut.",
+        "… and 4,980 more that are ok",
+        "5,002 sessions, 12,507,501 entries: 2 bad",
+    ]
+    assert verified([checked(1)]) == ["ok  s1  1 entry, head abababababababab"]
+
+
+def test_what_is_erased_is_said_before_and_after(
+    tmp_path: Path, command_line: CommandLines
+) -> None:
+    path = str(tmp_path / "store.db")
+    showcase.build(path)
+    run = command_line(path)
+    for number in range(5):
+        assert run("fork", "parser", "--id", f"fork-{number}").code == 0
+    with Store.open(path) as store:
+        planned: Any = documents.document(store.session("parser").redact(5, dry_run=True))
+    assert receipts.redaction(planned, "...") == (
+        "This erases the content of entry 5 of parser, and its copies in fork-0 5, fork-1 5,"
+        " fork-2 5 and 2 more. Summaries that may quote it stay: fork-0 16, fork-1 16, fork-2 16"
+        " and 3 more. Erase it for good?"
+    )
+    alone = {**planned, "copies": [["parser", 5]], "summaries": []}
+    assert receipts.redaction(alone, "...") == (
+        "This erases the content of entry 5 of parser. Erase it for good?"
+    )
+    assert "This would erase" in run("redact", "parser", "5", "--dry-run").out
+    assert "is erased." in run("redact", "parser", "5", "--yes").out
+    again = run("redact", "parser", "5", "--dry-run")
+    assert "was erased before; there is nothing to erase" in again.out
+    assert run("redact", "parser", "5").code == 0  # there is nothing to ask about
+
+
+def test_a_second_purge_tells_of_the_first(tmp_path: Path, command_line: CommandLines) -> None:
+    path = str(tmp_path / "store.db")
+    showcase.build(path)
+    run = command_line(path)
+    planned = run("purge", "foreign", "--dry-run", "--json").document
+    assert (planned["changed"], planned["dry_run"]) == (True, True)
+    first = run("purge", "foreign", "--yes", "--json").document
+    assert (first["changed"], first["dry_run"]) == (True, False)
+    for ends in (["--yes"], [], ["--dry-run"]):
+        done = run("purge", "foreign", *ends)
+        when = wording.moment(first["purged_at"])
+        assert done.out.startswith(f"foreign was purged before, {when} UTC. Its receipt: 5 mess")
+        assert first["last_hash"] in done.out
+    second = run("purge", "foreign", "--json").document
+    assert second == {**first, "changed": False}
+
+
+# Tables
+
+
+@pytest.mark.parametrize("columns", [20, 40, 80, 120])
+def test_long_names_leave_the_numbers_on_the_screen(columns: int) -> None:
+    found = {"tokens": 7, "exact": True, "counter": "c" * 300, "model": "m" * 300}
+    name = "mcp__a_server_with_a_name__and_a_tool" * 9
+    model = {"model": name, "calls": 1, "input": 1_234_567, "output": 2, "cached": 0, "cost": 0.5}
+    answer: Any = {
+        "session_id": "s" * 1_000,
+        "everything": False,
+        "context": {**found, "limit": 200_000, "limit_source": "table"},
+        "roles": [{"name": "user", "count": 3, "tokens": 7}],
+        "tools": [{"name": name, "count": 2, "tokens": 1_234}],
+        "models": [{**model, "estimated": None, "ratio": 1.06}],
+        "summaries": {"count": 1, "calls": 1, "input": 640, "output": 30, "cost": None},
+    }
+    screen = drawn(columns, lambda screen: tallies.usage(screen, answer))
+    assert "1,234,567" in screen
+    assert "mcp__a_server" in screen
+    if columns >= 80:
+        assert re.search(r"^mcp__\S+… +2 +1,234$", screen, re.MULTILINE)

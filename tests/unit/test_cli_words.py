@@ -1,0 +1,203 @@
+"""What people read and write, as the command line reads and writes it: texts, names, times."""
+
+import sys
+import unicodedata
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import showcase
+from roocontext.cli import (
+    content,
+    times,
+    wording,
+)
+from roocontext.errors import InvalidOption
+
+# Words
+
+SHAPED = "\u0600-\u0605 \u06dd \u0890 \u0891 \u08e2 \U000110bd \U000110cd"
+"""Signs around numbers: of the category of the invisible ones, but to be seen."""
+
+
+def shaped() -> set[str]:
+    words = [part.split("-") for part in SHAPED.split()]
+    return {chr(code) for ends in words for code in range(ord(ends[0]), ord(ends[-1]) + 1)}
+
+
+IGNORABLE = (
+    "ad 34f 61c 115f-1160 17b4-17b5 180b-180f 200b-200f 202a-202e 2060-206f 3164 fe00-fe0f feff"
+    " ffa0 fff0-fff8 1bca0-1bca3 1d173-1d17a e0000-e0fff"
+)
+BLANK = "2800 16fe4 1d159"
+"""What Unicode says may be drawn as nothing, and what is drawn as nothing all the same."""
+
+
+def unseen() -> set[str]:
+    words = [part.split("-") for part in f"{IGNORABLE} {BLANK}".split()]
+    codes = [[int(end, 16) for end in ends] for ends in words]
+    return {chr(code) for ends in codes for code in range(ends[0], ends[-1] + 1)}
+
+
+def test_every_character_that_acts_or_hides_becomes_its_escape() -> None:
+    acting = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    spared = {"\n", "\t"} | shaped()
+    hidden = unseen()
+    for code in range(sys.maxunicode + 1):
+        character = chr(code)
+        escaped = wording.plain(character) != character
+        acts = unicodedata.category(character) in acting and character not in spared
+        if acts or character in hidden:
+            assert escaped, hex(code)
+        elif escaped and character != "\t":
+            # Some that are not given yet are escaped with their neighbours.
+            unknown = "Cn" in unicodedata.category(character)
+            assert unknown or 0x13430 <= code <= 0x1345F or code >= 0xFFF0, hex(code)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "می\u200cخواهم",
+        "क्\u200dष",
+        "👩\u200d🚀 ❤\ufe0f\u200d🔥 1\ufe0f\u20e3",
+        "ᠠ\u180b",
+        "Vie\u0323\u0302t e\u0301",
+        "ཧྐྵྨླྺ",
+        "「…」！？—“”",
+    ],
+)
+def test_what_shapes_letters_stays(text: str) -> None:
+    assert wording.plain(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("pass\u200dword", "pass\\u200dword"),
+        ("a \u200d\u200c", "a \\u200d\\u200c"),
+        ("語\u200d\u200d", "語\u200d\\u200d"),
+        ("x\ufe0f", "x\\ufe0f"),
+        ("❤\ufe0f\ufe0e", "❤\ufe0f\\ufe0e"),
+        ("z" + "\u0301" * 8, "z" + "\u0301" * 6 + "\\u0301" * 2),
+        ("ส" + "\u0e47" * 7, "ส" + "\u0e47" * 6 + "\\u0e47"),
+    ],
+)
+def test_what_shapes_nothing_is_seen(text: str, shown: str) -> None:
+    assert wording.plain(text) == shown
+
+
+@given(
+    st.lists(
+        st.sampled_from("\u200d\ufe0f\u0301\u0e47\u0301\u0e47")
+        | st.sampled_from("aส語")
+        | st.sampled_from(sorted(unseen())),
+        max_size=60,
+    )
+)
+@example(["語", *"\u200d\ufe0f" * 5])
+@example(["z", *"\u0301\u200d" * 9])
+def test_no_heap_of_the_unseen_stays(characters: list[str]) -> None:
+    height = silent = 0
+    for one in wording.plain("".join(characters)):
+        height = height + 1 if unicodedata.category(one) in ("Mn", "Me", "Cf") else 0
+        silent = silent + 1 if one in unseen() else 0
+        # A joiner may follow a selector: emoji are made so.
+        assert height <= 6
+        assert silent <= 2
+
+
+@pytest.mark.parametrize("length", [36, 100])
+def test_an_id_that_may_have_to_be_copied_is_whole(length: int) -> None:
+    assert wording.named("i" * length, "...") == "i" * length
+
+
+def test_long_names_do_not_flood_the_screen() -> None:
+    (name, _), title = wording.headline("i" * 1_000, "t" * 1_000, "...")
+    assert name == "i" * 97 + "..."
+    assert title == "  " + "t" * 157 + "..."
+    assert wording.headline("a\nb", None, "...") == (("a\\nb", "title"), "")
+
+
+@given(st.text(), st.integers(0, 40))
+def test_a_shortened_line_fits(text: str, width: int) -> None:
+    from rich.cells import cell_len  # noqa: PLC0415
+
+    line = wording.one_line(text)
+    short = wording.shortened(line, width)
+    assert cell_len(short) <= width
+    assert "\n" not in short
+    if cell_len(line) <= width:
+        assert short == line
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1_000, "1 kB"),
+        (1_770, "1.77 kB"),
+        (99_960, "100 kB"),
+        (999_600, "1 MB"),
+        (2 * 10**12, "2000 GB"),
+    ],
+)
+def test_sizes_are_said_shortly(count: int, said: str) -> None:
+    assert wording.size(count) == said
+
+
+def test_any_integer_is_a_time() -> None:
+    assert wording.moment(0) == "1970-01-01 00:00:00"
+    assert wording.moment(2**62) == f"{2**62} ms"
+
+
+# What stands in a message
+
+
+def test_letters_in_arguments_are_letters() -> None:
+    call = showcase.call("t", "write", text="Größe 名 \ud800", count=2, path="ö.py")
+    said = content.preview("assistant", [call], "anthropic")
+    assert said == '→ write text="Größe 名 \\ud800", count=2, path=ö.py'
+    nested = showcase.call("t", "write", lines=["Größe"])
+    assert "Größe" in content.preview("assistant", [nested], "anthropic")
+
+
+# Times
+
+NOW = 1_767_268_800_000  # 2026-01-01 12:00 UTC
+
+
+def on(hour: int, minute: int = 0, day: int = 1) -> datetime:
+    return datetime(2026, 1, day, hour, minute, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("0", 0),
+        ("17", 17),
+        ("now", on(12)),
+        ("90m ago", on(10, 30)),
+        ("1 hour ago", on(11)),
+        ("2h ago", on(10)),
+        ("2026-01-02", on(0, day=2)),
+        ("2026-01-01 09:30", on(9, 30)),
+        ("2026-01-01T09:30:00Z", on(9, 30)),
+        ("2026-01-01T09:30+02:00", on(7, 30)),
+    ],
+)
+def test_points_of_a_session_are_read(text: str, meant: Any) -> None:
+    assert times.seq_or_time("--to", text, NOW) == meant
+    assert times.target("--to", text, NOW) == meant
+
+
+def test_what_is_no_point_may_be_a_messages_id() -> None:
+    assert times.target("--to", "m8", NOW) == "m8"
+    with pytest.raises(InvalidOption):
+        times.seq_or_time("--to", "m8", NOW)
+    with pytest.raises(InvalidOption):
+        times.target("--to", "-8", NOW)
