@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
-from roocontext.cli import reports, shapes
+from roocontext.cli.answers import reports, shapes
 from roocontext.cli.commands import described
 from roocontext.cli.failing import MEANINGS
 from roocontext.cli.running import whole

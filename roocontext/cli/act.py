@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import roocontext
-from roocontext.cli import completing, documents, gauge, receipts, reports, times
-from roocontext.cli.appending import Expected
-from roocontext.cli.commands import Desk, SessionName, command
+from roocontext.cli import completing, gauge, times
+from roocontext.cli.answers import documents, reports
+from roocontext.cli.commands import Desk, Expected, SessionName, command
 from roocontext.cli.failing import Code, Refusal
 from roocontext.cli.gauge import ModelName
-from roocontext.cli.showing import progress
+from roocontext.cli.screens import receipts
+from roocontext.cli.waiting import progress
 from roocontext.errors import MessageNotFound
 
 if TYPE_CHECKING:

@@ -8,25 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from roocontext.cli import completing, documents, receipts, reports
-from roocontext.cli.commands import Desk, command
+from roocontext.cli import completing
+from roocontext.cli.answers import documents, reports
+from roocontext.cli.commands import Desk, Expected, command
 from roocontext.cli.failing import Code, Refusal
 from roocontext.cli.opening import NEW
-from roocontext.cli.showing import is_terminal
+from roocontext.cli.screens import receipts
+from roocontext.cli.terminal import is_terminal
 from roocontext.errors import InvalidOption
 
 app = typer.Typer()
 _act = partial(command, app, panel="Act")
-
-Expected = Annotated[
-    int | None,
-    typer.Option(
-        "--expected-seq",
-        metavar="SEQ",
-        min=0,
-        help="Only if this is still the session's head: its last entry but for notes.",
-    ),
-]
 
 
 @_act(shape=reports.Appended)

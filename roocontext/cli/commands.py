@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from roocontext.cli import completing, opening, showing
+from roocontext.cli import completing, opening, terminal, waiting
 from roocontext.cli.failing import Code, Refusal, end
-from roocontext.cli.showing import Screen
+from roocontext.cli.screens.screen import Screen
 
 if TYPE_CHECKING:
     from roocontext import Session, Store
@@ -104,9 +104,9 @@ class Desk:
         """Print the answer, as a document or drawn."""
         with self._telling():
             if self.as_json:
-                showing.write_json(answer)
+                terminal.write_json(answer)
                 return
-            with showing.paged(wanted=pager) as screen:
+            with terminal.paged(wanted=pager) as screen:
                 draw(screen, answer)
 
     def stream(
@@ -120,17 +120,17 @@ class Desk:
         with self._telling():
             if self.as_json:
                 for row in rows:
-                    showing.write_json_line(row)
+                    terminal.write_json_line(row)
                 return
-            with showing.paged(wanted=pager) as screen:
+            with terminal.paged(wanted=pager) as screen:
                 draw(screen, rows)
 
     def confirm(self, question: str) -> None:
         """Go on only if that is wanted; nobody is asked where nobody sits."""
-        if not showing.is_terminal(sys.stdin):
+        if not terminal.is_terminal(sys.stdin):
             raise Refusal("Nobody is there to ask: give --yes, or look with --dry-run.", Code.USAGE)
-        with showing.quiet():
-            wanted = showing.asked(f"{question} [y/N]: ")
+        with waiting.quiet():
+            wanted = terminal.asked(f"{question} [y/N]: ")
         if not wanted:
             raise Refusal("Nothing was changed.", Code.NO)
 
@@ -138,17 +138,27 @@ class Desk:
     def _telling(self) -> Iterator[None]:
         """Tell apart what could not be done from what could only not be told."""
         try:
-            with showing.quiet():
+            with waiting.quiet():
                 yield
                 sys.stdout.flush()
         except OSError as error:
-            showing.drop_stdout()
+            terminal.drop_stdout()
             if not self.has_written:
                 raise
             raise Refusal(
                 f"It was done, but the answer could not be written: {error.strerror}.", Code.UNTOLD
             ) from None
 
+
+Expected = Annotated[
+    int | None,
+    typer.Option(
+        "--expected-seq",
+        metavar="SEQ",
+        min=0,
+        help="Only if this is still the session's head: its last entry but for notes.",
+    ),
+]
 
 SessionName = Annotated[
     str,
@@ -199,7 +209,7 @@ def _runnable(function: Callable[..., Any], *, database: bool) -> Callable[..., 
         if before["db"] is not None and not database:
             raise Refusal(f"`{ctx.info_name}` makes its own database: no --db.", Code.USAGE)
         try:
-            with showing.progress("Working", None) if database else nullcontext():
+            with waiting.progress("Working", None) if database else nullcontext():
                 answer = function(desk, **given)
         except Exception as error:  # noqa: BLE001 - each is told in one line, with its exit code
             raise typer.Exit(end(error, debug=debug or before["debug"])) from None

@@ -18,7 +18,7 @@ import typer
 
 import roocontext
 from roocontext.cli import opening
-from roocontext.cli.wording import plain
+from roocontext.cli.screens.wording import plain
 from roocontext.errors import RooContextError
 
 Offers: TypeAlias = list[tuple[str, str]]

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import roocontext
-from roocontext.cli import documents, gauge, histories, receipts, reports, shapes
+from roocontext.cli.answers import documents, reports, shapes
 from roocontext.cli.commands import Desk, command
 from roocontext.cli.demo_agent import SYSTEM, TASKS, Task, Workshop
 from roocontext.cli.failing import Code, Refusal
-from roocontext.cli.showing import Screen
-from roocontext.cli.wording import counted
+from roocontext.cli.screens import histories, meter, receipts
+from roocontext.cli.screens.screen import Screen
+from roocontext.cli.screens.wording import counted
 
 if TYPE_CHECKING:
     from roocontext import ContextManager, Session
@@ -202,8 +203,8 @@ class _Story:
         }
 
     def _filled(self, found: shapes.Gauge) -> None:
-        bar, style = gauge.bar(self._screen, found)
-        self._screen.line((f"{bar} ", style), gauge.words(found), indent=2)
+        bar, style = meter.bar(self._screen, found)
+        self._screen.line((f"{bar} ", style), meter.words(found), indent=2)
 
     def _chapter(self, title: str) -> None:
         self._screen.blank()

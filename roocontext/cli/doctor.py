@@ -7,8 +7,8 @@ somebody now.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from roocontext.cli.reports import Finding
-from roocontext.cli.wording import counted, size
+from roocontext.cli.answers.reports import Finding
+from roocontext.cli.screens.wording import counted, size
 from roocontext.errors import RooContextError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typer import Exit, TyperException
 
 from roocontext import errors
-from roocontext.cli.wording import plain
+from roocontext.cli.screens.wording import plain
 
 
 class Code(IntEnum):

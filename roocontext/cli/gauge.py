@@ -12,25 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roocontext.cli import completing
-from roocontext.cli.shapes import Gauge
-from roocontext.cli.showing import Progress, Screen, progress
-from roocontext.cli.wording import one_line
+from roocontext.cli.answers.shapes import Gauge
+from roocontext.cli.waiting import Progress, progress
 
 if TYPE_CHECKING:
     from roocontext import Session, Stats
     from roocontext.log.counting import Counter
 
 MODEL = "ROOCONTEXT_MODEL"
-DEFAULT = "default"
-"""Where the limit of a model comes from that is not known."""
-
 BYTES_A_TOKEN = 4
 """What the list of sessions takes for a token: it must not read what was said."""
 
 _RECENT = 200
-_CELLS = 10
-_FULL = 0.8
-_NAME = 40
 
 ModelName = Annotated[
     str | None,
@@ -96,29 +89,6 @@ def guessed(chat: "Session", stats: "Stats", given: str | None) -> Gauge:
     """What the view costs by its bytes, without reading it."""
     tokens = stats.visible_bytes // BYTES_A_TOKEN
     return _against(model_of(chat, given), tokens, f"bytes/{BYTES_A_TOKEN}", exact=False)
-
-
-def words(gauge: Gauge) -> str:
-    """The count, and the limit if there is one."""
-    count = f"{'' if gauge['exact'] else '~'}{gauge['tokens']:,}"
-    limit = gauge["limit"]
-    if limit is None:
-        return f"{count} tokens"
-    default = ""
-    if gauge["limit_source"] == DEFAULT:
-        default = f" (default; {one_line(gauge['model'] or '', longest=_NAME)} is not known)"
-    return f"{count} of {limit:,} tokens{default}, {100 * gauge['tokens'] / limit:.0f} %"
-
-
-def bar(screen: Screen, gauge: Gauge) -> tuple[str, str]:
-    """The window as a bar, in the colour of how full it is."""
-    limit = gauge["limit"]
-    if limit is None:
-        return "", ""
-    share = gauge["tokens"] / limit
-    cells = min(_CELLS, round(share * _CELLS))
-    style = "bad" if share > 1 else "warn" if share >= _FULL else "good"
-    return screen.signs.full * cells + screen.signs.empty * (_CELLS - cells), style
 
 
 def _against(model: str | None, tokens: int, counter: str, *, exact: bool) -> Gauge:

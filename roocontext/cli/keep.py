@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import roocontext
-from roocontext.cli import completing, documents, receipts, reports, times
+from roocontext.cli import completing, times
+from roocontext.cli.answers import documents, reports
 from roocontext.cli.commands import Desk, SessionName, command
 from roocontext.cli.doctor import hindered, judged
 from roocontext.cli.failing import Code, Refusal
 from roocontext.cli.opening import every_session, find, looked_for
-from roocontext.cli.showing import progress
-from roocontext.cli.wording import ASCII, counted, named
+from roocontext.cli.screens import receipts
+from roocontext.cli.screens.wording import ASCII, counted, named
+from roocontext.cli.waiting import progress
 from roocontext.errors import (
     ForeignDatabase,
     HistoryCorrupt,

@@ -6,21 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roocontext.cli import (
-    branches,
-    completing,
-    documents,
-    gauge,
-    histories,
-    shapes,
-    spending,
-    tallies,
-    times,
-)
+from roocontext.cli import completing, gauge, spending, times
+from roocontext.cli.answers import documents, shapes
 from roocontext.cli.commands import Desk, SessionName, command
 from roocontext.cli.gauge import ModelName
 from roocontext.cli.opening import every_session
-from roocontext.cli.showing import progress
+from roocontext.cli.screens import branches, histories, tallies
+from roocontext.cli.waiting import progress
 
 if TYPE_CHECKING:
     from roocontext import SessionInfo, Store

@@ -15,7 +15,7 @@ from roocontext.cli import act, appending, demo, gauge, helping, keep, look, ope
 from roocontext.cli.commands import DB_HELP, Debug, Json, Surroundings
 from roocontext.cli.completing import answering
 from roocontext.cli.failing import Code, PipeClosed, Refusal, end, tell_warnings
-from roocontext.cli.showing import drop_stdout, take_streams
+from roocontext.cli.terminal import drop_stdout, take_streams
 from roocontext.store.sources import system_clock
 
 if TYPE_CHECKING:

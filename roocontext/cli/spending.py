@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from roocontext.cli import shapes
-from roocontext.cli.showing import progress
+from roocontext.cli.answers import shapes
+from roocontext.cli.waiting import progress
 from roocontext.log.blocks import Block, reader
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 

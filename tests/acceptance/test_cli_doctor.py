@@ -14,12 +14,10 @@ import pytest
 import showcase
 from commands import CommandLine
 from roocontext import Store
-from roocontext.cli import (
-    doctor,
-    receipts,
-)
+from roocontext.cli import doctor
 from roocontext.cli.failing import Code
-from roocontext.cli.showing import Screen
+from roocontext.cli.screens import receipts
+from roocontext.cli.screens.screen import Screen
 from roocontext.store.health import FileFacts, Health
 from roocontext.store.migrate import Standing
 

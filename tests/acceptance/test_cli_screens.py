@@ -15,15 +15,9 @@ from hypothesis import strategies as st
 import showcase
 from commands import CommandLine
 from roocontext import Plan, Session, Store
-from roocontext.cli import (
-    branches,
-    documents,
-    histories,
-    receipts,
-    tallies,
-    wording,
-)
-from roocontext.cli.showing import Screen
+from roocontext.cli.answers import documents
+from roocontext.cli.screens import branches, histories, receipts, tallies, wording
+from roocontext.cli.screens.screen import Screen
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import live_ranges
 from sources import SetClock

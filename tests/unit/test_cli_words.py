@@ -10,11 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import showcase
-from roocontext.cli import (
-    content,
-    times,
-    wording,
-)
+from roocontext.cli import times
+from roocontext.cli.screens import content, wording
 from roocontext.errors import InvalidOption
 
 # Words

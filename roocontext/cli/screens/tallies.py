@@ -2,9 +2,18 @@
 
 from rich.cells import cell_len
 
-from roocontext.cli import gauge, shapes
-from roocontext.cli.showing import Screen
-from roocontext.cli.wording import counted, headline, moment, named, one_line, shortened, size
+from roocontext.cli.answers import shapes
+from roocontext.cli.screens import meter
+from roocontext.cli.screens.screen import Screen
+from roocontext.cli.screens.wording import (
+    counted,
+    headline,
+    moment,
+    named,
+    one_line,
+    shortened,
+    size,
+)
 
 _NAME = 16
 """How many columns the name of a tool or model has at least."""
@@ -58,11 +67,11 @@ def usage(screen: Screen, answer: shapes.UsageReport) -> None:
 
 def context(screen: Screen, found: shapes.Gauge) -> None:
     """The gauge of the context window, on a line, or on two where one is too short."""
-    bar, style = gauge.bar(screen, found)
+    bar, style = meter.bar(screen, found)
     model = found["model"]
     named_ = _short(screen, model) if model else "no model is known: --model names one"
     dot = screen.signs.dot
-    full = gauge.words(found)
+    full = meter.words(found)
     about = f"{named_} {dot} counted by {_short(screen, found['counter'])}"
     start = f"{bar} " if bar else ""
     if cell_len(f"{start}{full} {dot} {about}") <= screen.width:
@@ -74,11 +83,11 @@ def context(screen: Screen, found: shapes.Gauge) -> None:
 
 def _session(screen: Screen, row: shapes.SessionRow) -> None:
     screen.line(*headline(row["session_id"], row["title"], screen.signs.more))
-    bar, style = gauge.bar(screen, row["context"])
+    bar, style = meter.bar(screen, row["context"])
     dot = screen.signs.dot
     seen = f"{counted(row['messages'], 'message')}, {row['visible_messages']:,} seen"
     when, what = moment(row["updated_at"]), f" {dot} {seen} {dot} {size(row['bytes'])}"
-    start, full = f"{bar} " if bar else "", gauge.words(row["context"])
+    start, full = f"{bar} " if bar else "", meter.words(row["context"])
     indent = 0 if screen.narrow else 2
     if indent + cell_len(f"{when}{what} {dot} {start}{full}") <= screen.width:
         screen.line((when, "note"), f"{what} {dot} ", (start, style), full, indent=indent)

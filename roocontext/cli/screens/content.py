@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from roocontext.cli.wording import UNICODE, Signs, counted, one_line, plain
+from roocontext.cli.screens.wording import UNICODE, Signs, counted, one_line, plain
 from roocontext.log.blocks import Block, reader, text_of
 
 LINES = 12

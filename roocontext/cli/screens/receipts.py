@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from roocontext.cli import histories, reports
-from roocontext.cli.showing import Screen
-from roocontext.cli.wording import (
+from roocontext.cli.answers import reports
+from roocontext.cli.screens import histories
+from roocontext.cli.screens.screen import Screen
+from roocontext.cli.screens.wording import (
     counted,
     moment,
     named,

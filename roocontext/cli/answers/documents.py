@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from roocontext.cli.reports import Checked, OutcomeReport, PurgedReport
-from roocontext.cli.shapes import Difference, EntryRow, Gauge, MessageRow, SessionRow, StatsReport
+from roocontext.cli.answers.reports import Checked, OutcomeReport, PurgedReport
+from roocontext.cli.answers.shapes import (
+    Difference,
+    EntryRow,
+    Gauge,
+    MessageRow,
+    SessionRow,
+    StatsReport,
+)
 
 if TYPE_CHECKING:
     from roocontext import AuditEntry, Diff, Message, SessionInfo, Stats, Verification

@@ -9,10 +9,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from roocontext.cli import shapes
-from roocontext.cli.histories import did
-from roocontext.cli.showing import Screen
-from roocontext.cli.wording import Signs, counted, headline, ranges
+from roocontext.cli.answers import shapes
+from roocontext.cli.screens.histories import did
+from roocontext.cli.screens.screen import Screen
+from roocontext.cli.screens.wording import Signs, counted, headline, ranges
 from roocontext.log.entries import MESSAGE_KINDS, Control, Kind
 from roocontext.log.spans import live_ranges, within
 

@@ -4,9 +4,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from roocontext.cli import content, shapes, tallies
-from roocontext.cli.showing import Screen
-from roocontext.cli.wording import (
+from roocontext.cli.answers import shapes
+from roocontext.cli.screens import content, tallies
+from roocontext.cli.screens.screen import Screen
+from roocontext.cli.screens.wording import (
     counted,
     headline,
     moment,

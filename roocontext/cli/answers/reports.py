@@ -5,7 +5,7 @@ They are as stable as those of `shapes`.
 
 from typing import Any, TypedDict
 
-from roocontext.cli.shapes import Gauge, MessageRow
+from roocontext.cli.answers.shapes import Gauge, MessageRow
 
 
 class Appended(TypedDict):

@@ -1,0 +1,149 @@
+"""The screen: lines, rows and tables, as wide as it is, in colour or not.
+
+Text comes here through `wording`, which makes it harmless.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import IO, Literal
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from rich.theme import Theme
+
+from roocontext.cli.screens.wording import ASCII, UNICODE, Signs, shortened
+
+NARROW = 56
+"""Below this many columns, tables become lists."""
+
+_BELOW = 3
+"""How many lines a row may take below its start."""
+
+_BESIDE = 16
+"""How many columns there are at least for what is said beside a start."""
+
+_THEME = Theme(
+    {
+        "said.user": "cyan",
+        "said.assistant": "green",
+        "acts": "magenta",
+        "hidden": "dim",
+        "note": "dim",
+        "good": "green",
+        "warn": "yellow",
+        "bad": "bold red",
+        "title": "bold",
+    }
+)
+
+
+class Screen:
+    """Where a command shows what it found."""
+
+    def __init__(self, file: IO[str] | None = None, *, colours: bool | None = None) -> None:
+        self.console = Console(
+            file=file or sys.stdout,
+            force_terminal=colours,
+            color_system=None if os.environ.get("NO_COLOR") else "auto",
+            highlight=False,
+            markup=False,
+            emoji=False,
+            theme=_THEME,
+        )
+        self.signs: Signs = ASCII if self.console.options.ascii_only else UNICODE
+        self.width = self.console.width
+        """How many columns there are."""
+
+    @property
+    def narrow(self) -> bool:
+        """Whether rows of columns would be too narrow to read."""
+        return self.width < NARROW
+
+    def line(self, *parts: "str | tuple[str, str] | Text", indent: int = 0) -> None:
+        """A line of parts, each with or without a style; it wraps where it must."""
+        text = Text.assemble(*parts)
+        room = max(1, self.width - indent)
+        fits = "\n" not in text.plain and cell_len(text.plain) <= room
+        for line in [text] if fits else text.wrap(self.console, room, overflow="fold"):
+            whole = Text(" " * indent) + line
+            whole.rstrip()
+            self._put(whole)
+
+    def beside(self, start: str, said: str, style: str, said_style: str) -> None:
+        """A row: its start, and as much of what is said as fits beside it, or below if narrow."""
+        if not self.fits_beside(start):
+            self._above(start, style)
+            few = shortened(said, _BELOW * self.width, self.signs.more)
+            self.line((few, said_style), indent=1)
+            return
+        few = shortened(said, self.width - cell_len(start), self.signs.more)
+        self._put(Text.assemble((start, style), (few, said_style)))
+
+    def whole(self, start: str, said: str, style: str) -> None:
+        """A row of which nothing is cut: what is said goes on below itself."""
+        if not self.fits_beside(start):
+            self._above(start, style)
+            self.line((said, style), indent=1)
+            return
+        self.hanging((start, style), " " * cell_len(start), (said, style))
+
+    def hanging(self, start: tuple[str, str], below: str, said: tuple[str, str]) -> None:
+        """A start and what is said beside it, which goes on beside what stands below the start."""
+        text, style = said
+        room = max(1, self.width - max(cell_len(start[0]), cell_len(below)))
+        for number, line in enumerate(Text(text).wrap(self.console, room, overflow="fold")):
+            line.rstrip()
+            self._put(Text.assemble((below, start[1]) if number else start, (line.plain, style)))
+
+    def fits_beside(self, start: str) -> bool:
+        """Whether there is room to say something beside it."""
+        return not self.narrow and self.width - cell_len(start) >= _BESIDE
+
+    def _above(self, start: str, style: str) -> None:
+        if start.strip():
+            self.line((" ".join(start.split()), style))
+
+    def raw(self, text: str, *, indent: int = 0) -> None:
+        """Lines as they are, neither wrapped nor styled: for programs, and for much text."""
+        margin = " " * indent
+        for line in text.split("\n"):
+            self.console.file.write(f"{margin}{line}\n")
+
+    def facts(self, rows: Sequence[tuple[str, str]]) -> None:
+        """Names and values, one to a line."""
+        longest = max(len(name) for name, _ in rows)
+        for name, value in rows:
+            if self.narrow:
+                self.line((f"{name} ", "note"), value)
+            else:
+                self.line((f"{name:<{longest}}  ", "note"), value)
+
+    def table(self, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Rows of columns: the first holds words, the others numbers. A list where it is narrow."""
+        if self.narrow:
+            for row in rows:
+                self.line((row[0], "title"))
+                for heading, cell in zip(headings[1:], row[1:], strict=True):
+                    self.line((f"{heading} ", "note"), cell, indent=1)
+            return
+        table = Table(box=None, pad_edge=False, header_style="note", padding=(0, 2, 0, 0))
+        for index, heading in enumerate(headings):
+            side: Literal["left", "right"] = "right" if index else "left"
+            table.add_column(Text(heading), justify=side, overflow="fold", no_wrap=bool(index))
+        for row in rows:
+            table.add_row(*(Text(cell) for cell in row))
+        self.console.print(table)
+
+    def blank(self) -> None:
+        """An empty line."""
+        self._put(Text())
+
+    def _put(self, line: Text) -> None:
+        """Print a line that fits. Without colours there is nothing that rich has to do."""
+        if self.console.color_system is None:
+            self.raw(line.plain)
+        else:
+            self.console.print(line, no_wrap=True, overflow="ignore", crop=False)
