@@ -70,11 +70,14 @@ def _parser(chat: Session) -> None:
         receipt = chat.append(role, content, message_id=f"m{number}", model=model, usage=told)
         if usage:
             chat.keep_estimate(receipt.seq, counter_for(MODEL), usage[0] - 40)
-    chat.commit(Plan.clear(chat.view(), [(5, 0), (7, 0)]))
+    counter = counter_for(MODEL)
+    chat.commit(Plan.clear(chat.view(), [(5, 0), (7, 0)], counter=counter))
     summary = "The parser dropped the last token; the loop was mended and all 42 tests pass."
     facts = {"summary": {"calls": 1, "input_tokens": 640, "output_tokens": 30, "cost": 0.002}}
-    chat.commit(Plan.condense(chat.view(), range(4, 11), summary, record=facts))
-    chat.commit(Plan.truncate(chat.view(), [12, 13], "[A tool call was left out here]"))
+    plan = Plan.condense(chat.view(), range(4, 11), summary, counter=counter, record=facts)
+    chat.commit(plan)
+    marker = "[A tool call was left out here]"
+    chat.commit(Plan.truncate(chat.view(), [12, 13], marker, counter=counter))
     chat.rewind(to="m8")
     chat.append("user", "On second thoughts, show me the loop first.")
     chat.append("assistant", "Here it is: `for word in words`.")

@@ -27,7 +27,8 @@ This page is made from the commands themselves, by `python tools/cli_reference.p
 | `--json` | prints [documents](#documents) in place of a screen, escaped to ASCII |
 | `--debug` | shows where an error comes from |
 
-They may stand before the command as well; what stands behind it wins.
+They may stand before the command as well; what stands behind it wins. `-h` shows the help of a
+command, `--version` the version.
 
 **The database** is that of `--db`, as [opening](../guide/recording.md#opening) takes it. Without
 it, the one that `ROOCONTEXT_DB` names; without that, the file `roocontext/roocontext.db` in
@@ -45,7 +46,8 @@ entries were recorded. All times are shown in UTC.
 
 **Looking changes nothing.** The commands that look open the database to read only. They neither
 make nor upgrade it: that is done by `db upgrade`, and by `append new` where there is no database
-yet. Folder and file are made for their owner only.
+yet. Folder and file are made for their owner only. What waits in an SQLite file's log may be moved
+into the file when the last one who has it open leaves, also by one who only looked.
 
 **What was said never acts on the terminal.** Control characters, escapes, marks that turn the
 direction of text, and characters that cannot be seen are shown as their escapes, as `\\x1b`. Long
@@ -75,7 +77,9 @@ def page() -> str:
 def _exit_codes() -> str:
     rows = [f"| {code.value} | {meaning} |" for code, meaning in MEANINGS.items()]
     head = (
-        "## Exit codes\n\nAn error is one line on standard error, and nothing on standard output."
+        "## Exit codes\n\nAn error is one line on standard error, and nothing on standard output,"
+        " but for what a stream had printed before. With code 1 there is an answer where there is"
+        " one to give. `preview` ends with 0 whatever it foresees."
     )
     return "\n".join([head, "", "| code | meaning |", "|---|---|", *rows, ""])
 
@@ -133,7 +137,8 @@ def _documents() -> str:
         (
             "What `--json` prints. A name is never given another meaning, and none goes away"
             " within a major version; new ones may come. Times are milliseconds since the epoch,"
-            " a `seq` is an entry's place in its session."
+            " a `seq` is an entry's place in its session. Each is indented over several lines, but"
+            " for those of a stream, which are a line each."
         ),
         "",
     ]
@@ -154,6 +159,8 @@ def _type(kind: Any) -> str:
         return f"[{kind.__name__}](#{kind.__name__.lower()})"
     if get_origin(kind) is list:
         return f"list of {_type(get_args(kind)[0])}"
+    if get_origin(kind) is dict:
+        return f"object of {_type(get_args(kind)[1])}"
     if get_args(kind):
         return " or ".join(map(_type, get_args(kind)))
     names = {

@@ -18,8 +18,10 @@ def main(
 ) -> None:
     """Run one command and end the process with its exit code."""
     sys.unraisablehook = _heard
-    # An exception would come out of whatever module is being loaded. There is nothing to clear up.
-    before = signal.signal(signal.SIGINT, _leave)
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        # An exception would come out of whatever is being loaded. There is nothing to clear up.
+        signal.signal(signal.SIGINT, _leave)
     from roocontext.cli.running import run  # noqa: PLC0415 - `import roocontext.cli` stays cheap
 
     signal.signal(signal.SIGINT, before)

@@ -18,7 +18,7 @@ from roocontext.cli.waiting import progress
 from roocontext.errors import MessageNotFound
 
 if TYPE_CHECKING:
-    from roocontext import ContextManager, Session
+    from roocontext import ContextManager, Receipt, Session
     from roocontext.context import Outcome
 
 app = typer.Typer()
@@ -55,6 +55,13 @@ SummariserName = Annotated[
     ),
 ]
 
+Protected = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--protect", metavar="TOOL", help="A tool whose outputs stay; once for each such tool."
+    ),
+]
+
 
 @_act(shape=reports.OutcomeReport)
 def condense(
@@ -66,7 +73,10 @@ def condense(
     limit: Limit = None,
     summariser: SummariserName = "extractive",
 ) -> bool:
-    """Put a summary in the place of old messages, however full the context is."""
+    """Put a summary in the place of old messages, however full the context is.
+
+    Where no summary is had, the policy may truncate instead: the answer says what was done.
+    """
     with desk.session(session, write=True) as chat:
         manager = _manager(desk, chat, model, policy, limit, summariser=summariser)
         with progress("Asking for a summary", None):
@@ -97,10 +107,7 @@ def clear(
     model: ModelName = None,
     policy: PolicyName = "default",
     limit: Limit = None,
-    protect: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TOOL", help="A tool whose outputs stay; once for each such tool."),
-    ] = None,
+    protect: Protected = None,
 ) -> bool:
     """Show a placeholder for old outputs of tools, however full the context is."""
     with desk.session(session, write=True) as chat:
@@ -125,10 +132,17 @@ def preview(
     policy: PolicyName = "default",
     limit: Limit = None,
     summariser: SummariserName = "extractive",
+    protect: Protected = None,
 ) -> None:
-    """Say what would be done now, and show the view it would leave; nothing is written."""
+    """Say what would be done now, and show the view it would leave; nothing is written.
+
+    The summary is written for it, so that a summariser that asks a model asks it now.
+    """
     with desk.session(session) as chat:
-        manager = _manager(desk, chat, model, policy, limit, summariser=summariser)
+        protected = protect or ()
+        manager = _manager(
+            desk, chat, model, policy, limit, summariser=summariser, protect=protected
+        )
         with progress("Trying it on paper", None):
             outcome = manager.preview(chat, aim)
         desk.tell(documents.outcome_report(chat.id, outcome), receipts.outcome)
@@ -246,7 +260,10 @@ def pin(
     """Let no plan hide or clear these messages."""
     wanted = [times.whole("SEQ", seq) for seq in seqs or []]
     with desk.session(session, write=bool(wanted)) as chat:
-        done = [chat.unpin(seq) if remove else chat.pin(seq) for seq in wanted]
+        done: list[Receipt] = []
+        for seq in wanted:
+            with _half_done(wanted[: len(done)]):
+                done.append(chat.unpin(seq) if remove else chat.pin(seq))
         pinned = sorted(chat.pins())
     changed = any(receipt.new for receipt in done) if done else None
     answer: reports.Pins = {"session_id": chat.id, "pins": pinned, "changed": changed}
@@ -267,6 +284,18 @@ def title(
         known = chat.info().title
     answer: reports.Titled = {"session_id": chat.id, "title": known, "changed": changed}
     desk.tell(answer, receipts.titled)
+
+
+@contextmanager
+def _half_done(before: Sequence[int]) -> Iterator[None]:
+    """What was done before something went wrong is said."""
+    try:
+        yield
+    except MessageNotFound as error:
+        if not before:
+            raise
+        told = f"{error.fact} Done before it: {', '.join(map(str, before))}."
+        raise MessageNotFound(told, **error.facts) from None
 
 
 @contextmanager

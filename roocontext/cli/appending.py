@@ -74,7 +74,9 @@ def append(
     ] = None,
     client_id: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="The request's name: repeated, it is stored once."),
+        typer.Option(
+            metavar="ID", help="The request's name: repeated in a session, it is stored once."
+        ),
     ] = None,
     model: Annotated[
         str | None,
@@ -142,6 +144,14 @@ def _said(content: str | None, file: Path | None) -> str:
 
 def _parsed(name: str, text: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=partial(_object, name))
     except (ValueError, RecursionError):
         raise InvalidOption(f"{name} is not JSON.", name=name) from None
+
+
+def _object(name: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object as it was written; of two values of one name, one would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise Refusal(f"{name} has an object that names one thing twice.", Code.USAGE)
+    return found

@@ -18,6 +18,7 @@ import typer
 from roocontext.cli import completing, opening, terminal, waiting
 from roocontext.cli.failing import Code, Refusal, end
 from roocontext.cli.screens.screen import Screen
+from roocontext.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from roocontext import Session, Store
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
+_UNKNOWN = (
+    "The connection to the database broke, and nobody knows whether it was done: look before you"
+    " repeat it. An append that is repeated with its --client-id is stored once."
+)
 DB_HELP = (
     f"The database: a path or a URL. Default: {opening.VARIABLE}, else"
     " roocontext/roocontext.db in ~/.local/share."
@@ -68,7 +73,12 @@ class Desk:
             self.url, clock=given.clock, ids=given.ids, write=write, create=create
         ) as store:
             self.has_written = write
-            yield store
+            try:
+                yield store
+            except StoreUnavailable as error:
+                if write and error.outcome_unknown:
+                    raise Refusal(_UNKNOWN, Code.UNTOLD) from error
+                raise
 
     @contextmanager
     def session(self, name: str, *, write: bool = False) -> Iterator["Session"]:
@@ -156,7 +166,7 @@ Expected = Annotated[
         "--expected-seq",
         metavar="SEQ",
         min=0,
-        help="Only if this is still the session's head: its last entry but for notes.",
+        help="Only if this is still the session's `head_seq`, as `show --json` has it.",
     ),
 ]
 

@@ -153,11 +153,6 @@ def _postgres(health: "Health") -> Iterator[Finding]:
         worst: Status = "warn" if name == "autovacuum" else "bad"
         said = f"{name} = on" if on else f"{name} = {settings[name]}: {danger}"
         yield _finding(name, "ok" if on else worst, said)
-    encoding = settings["server_encoding"]
-    good = encoding == "UTF8"
-    yield _finding(
-        "encoding", "ok" if good else "bad", encoding if good else f"{encoding} is not UTF8"
-    )
     if settings["in_recovery"] == "true":
         yield _finding("role", "note", "a standby: it can be read but not written")
     if any(health.rights.values()):
@@ -182,10 +177,17 @@ def _schema(health: "Health") -> Iterator[Finding]:
         yield _finding("schema", "bad", told)
     else:
         yield _finding("schema", "ok", f"{current}, {counted(health.sessions, 'session')}")
-    if health.triggers:
+    if health.astray:
+        told = f"{counted(health.astray, 'session')} with entries missing or too many: `verify`"
+        yield _finding("entries", "bad", f"{told} names them")
+    else:
+        told = "every session has the entries that it counts; `verify` checks each of them"
+        yield _finding("entries", "ok", told)
+    if not health.unguarded:
         yield _finding("triggers", "ok", "the database refuses changes of the log")
     else:
-        yield _finding("triggers", "warn", "none: nothing but the hash chain guards the log")
+        told = f"{', '.join(health.unguarded)} missing: only the hash chain shows such changes"
+        yield _finding("triggers", "warn", told)
 
 
 def _finding(check: str, status: Status, says: str) -> Finding:

@@ -8,6 +8,7 @@ import logging
 import re
 import sys
 import traceback
+from contextlib import suppress
 from enum import IntEnum
 
 from typer import Exit, TyperException
@@ -36,12 +37,14 @@ MEANINGS = {
     " to hide, there was nothing to undo, or the question was answered with no.",
     Code.USAGE: "The command was written wrongly, or what it was given cannot be stored.",
     Code.NOT_FOUND: "There is no such session, entry, message or database, or more than one"
-    " session begins like that. Or a file or folder that was named as an argument cannot be used.",
+    " session begins like that, or it was purged. Or a file or folder that was named as an argument"
+    " cannot be used.",
     Code.REFUSED: "The session does not allow it as it is now: a conflict, a pin, a context that"
-    " would not shrink, a prompt that is too large.",
+    " would not shrink, a prompt that is too large. Or the demo's folder is not empty.",
     Code.DATABASE: "The database cannot be used: not a store, no permission, newer schema,"
     " damaged, full, no answer. Or the system refused something else.",
-    Code.UNTOLD: "It was done, but the answer could not be written: look before you repeat it.",
+    Code.UNTOLD: "It was done, but the answer could not be written; or the connection broke, and it"
+    " may have been done. The line says which: look before you repeat it.",
     Code.BUG: "A defect of roocontext; `--debug` shows where.",
     Code.INTERRUPTED: "Interrupted.",
 }
@@ -109,10 +112,11 @@ def end(error: BaseException, *, debug: bool) -> int:
         return error.exit_code
     if isinstance(error, PipeClosed):
         return Code.DONE
-    if debug:
-        traceback.print_exception(error)
-    else:
-        sys.stderr.write(f"roocontext: {plain(' '.join(_line(error).split()))}\n")
+    with suppress(OSError):  # the code says it too, if nothing can be written there
+        if debug:
+            traceback.print_exception(error)
+        else:
+            sys.stderr.write(f"roocontext: {plain(' '.join(_line(error).split()))}\n")
     return code_of(error)
 
 
@@ -165,7 +169,7 @@ def _mistake(error: TyperException) -> str:
             "Neither an entry's number nor a time begins with -: entries are counted from 1, and a"
             " time is written as 2026-01-31 or '2h ago'."
         )
-    return error.format_message()
+    return f"{error.format_message().rstrip('.')}."
 
 
 def _help_of(error: TyperException) -> str:

@@ -15,7 +15,7 @@ from roocontext.cli.doctor import hindered, judged
 from roocontext.cli.failing import Code, Refusal
 from roocontext.cli.opening import every_session, find, looked_for
 from roocontext.cli.screens import receipts
-from roocontext.cli.screens.wording import ASCII, counted, named
+from roocontext.cli.screens.wording import ASCII, one_line
 from roocontext.cli.waiting import progress
 from roocontext.errors import (
     ForeignDatabase,
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from roocontext.store.migrate import Standing
 
 app = typer.Typer()
+
+_LABEL = 40
 _keep = partial(command, app, panel="Keep honest")
 
 db = typer.Typer(help="Make, upgrade and look at the schema.")
@@ -124,10 +126,7 @@ def purge(desk: Desk, session: SessionName, *, yes: Yes = False, dry_run: DryRun
         except SessionPurged as before:  # again, to take what is left of it out of the file
             name, again = before.session_id, True
         if not (yes or dry_run or again):
-            messages = store.purge(name, dry_run=True).messages
-            desk.confirm(
-                f"Delete {counted(messages, 'message')} of {named(name, ASCII.more)!r} for good?"
-            )
+            desk.confirm(receipts.purging(store.purge(name, dry_run=True)))
         done = store.purge(name, dry_run=dry_run)
     desk.tell(documents.purged_report(done, changed=not again, dry_run=dry_run), receipts.purged)
 
@@ -206,7 +205,7 @@ def _saved(path: Path) -> "Head":
 
 
 def _checked(chat: "Session", saved: "Head | None", *, rebuild: bool) -> reports.Checked:
-    with progress(f"Verifying {chat.id!r}", chat.info().last_seq) as told:
+    with progress(f"Verifying {one_line(chat.id, longest=_LABEL)}", chat.info().last_seq) as told:
         found = chat.verify(saved, progress=told)
     if not rebuild:
         return documents.checked(found)

@@ -63,7 +63,7 @@ def sessions(
                 rows.append(_row(store, info, model, count=count))
                 told(number, len(found[:limit]))
     answer: shapes.Sessions = {"sessions": rows, "more": len(found) > limit}
-    desk.tell(answer, tallies.sessions)
+    desk.tell(answer, partial(tallies.sessions, text=text))
 
 
 @_look(shape=shapes.Shown)

@@ -7,7 +7,7 @@ beginning of its id if only one begins so, by `last`, or literally after `=`.
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,11 @@ _PAGE = 100
 
 def default_place() -> Path:
     """The file that is used when nothing else is said."""
-    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    try:
+        data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    except RuntimeError:
+        line = "There is no home folder to keep a database in: name one with --db."
+        raise Refusal(line, Code.USAGE) from None
     return Path(data) / "roocontext" / "roocontext.db"
 
 
@@ -65,10 +69,12 @@ def opened(
     url: str, *, clock: "Clock", ids: "Ids | None", write: bool, create: bool = False
 ) -> Iterator["Store"]:
     """The store, to look at or to write to."""
-    if url in ("", ":memory:") or (url.startswith("sqlite") and url.rstrip("/").endswith(":")):
+    if not url:
+        raise Refusal("The name of the database is empty: give a file or a URL.", Code.USAGE)
+    if url == ":memory:" or (url.startswith("sqlite") and url.rstrip("/").endswith(":")):
         raise Refusal("A database in memory ends with the command. Name a file.", Code.USAGE)
-    if create and url == str(default_place()):
-        default_place().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if create and "://" not in url:
+        _make_folder(Path(url))
     try:
         with looked_for(url):
             store = roocontext.Store.open(
@@ -89,6 +95,13 @@ def looked_for(url: str) -> Iterator[None]:
         if url != str(default_place()) or os.path.lexists(url):
             raise
         raise StoreNotFound(f"There is no file {url!r} yet.") from None
+
+
+def _make_folder(file: Path) -> None:
+    """Make the folder of the default database; others are their owners' to make."""
+    with suppress(Refusal):  # there is no default without a home
+        if file == default_place():
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def find(store: "Store", name: str) -> str:

@@ -1,6 +1,7 @@
 """One run of the command line: the commands put together, and the process around a command."""
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -15,6 +16,7 @@ from roocontext.cli import act, appending, demo, gauge, helping, keep, look, ope
 from roocontext.cli.commands import DB_HELP, Debug, Json, Surroundings
 from roocontext.cli.completing import answering
 from roocontext.cli.failing import Code, PipeClosed, Refusal, end, tell_warnings
+from roocontext.cli.interrupts import heard_anywhere
 from roocontext.cli.terminal import drop_stdout, take_streams
 from roocontext.store.sources import system_clock
 
@@ -81,9 +83,11 @@ def run(arguments: Sequence[str], *, clock: "Clock | None" = None, ids: "Ids | N
     take_streams()
     tell_warnings()
     try:
-        code = _run(arguments, Surroundings(clock or system_clock, ids))
-        sys.stdout.flush()
+        with heard_anywhere():
+            code = _run(arguments, Surroundings(clock or system_clock, ids))
+            sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - each is told in one line, with its exit code
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends already
         if isinstance(error, PipeClosed | OSError | KeyboardInterrupt):
             drop_stdout()
         code = end(error, debug=False)

@@ -124,4 +124,7 @@ def _pager() -> list[str] | None:
         command = shlex.split(os.environ.get("PAGER", "less"))
     except ValueError:  # an unbalanced quotation mark
         return None
-    return command if command and shutil.which(command[0]) else None
+    if not command or not shutil.which(command[0]):
+        return None
+    # Whatever LESS says: without it, colours are shown as their escapes.
+    return [*command, "-R"] if Path(command[0]).name == "less" else command

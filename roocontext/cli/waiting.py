@@ -7,6 +7,7 @@ from threading import Lock, Timer
 from typing import TypeAlias
 
 from rich.console import Console
+from rich.markup import escape
 
 from roocontext.cli.terminal import is_terminal
 
@@ -49,7 +50,7 @@ class _Bar:
             if self._timer is None or self._hide is not None:
                 return
             bar = Bar(console=Console(stderr=True), transient=True, redirect_stdout=False)
-            task = bar.add_task(self._label, total=None)
+            task = bar.add_task(escape(self._label), total=None)
             self._drawn = lambda: bar.update(task, completed=self._done, total=self._total)
             self._drawn()
             bar.start()

@@ -61,12 +61,20 @@ class Transaction:
 
     def rows(self, statement: ClauseElement, **params: Any) -> list[Row]:
         """All rows of a query."""
-        rows: list[Row] = self._execute(statement, params).fetchall()
+        cursor = self._execute(statement, params)
+        try:
+            rows: list[Row] = cursor.fetchall()
+        except driver_errors() as error:  # found only on the way: a damaged page
+            raise_ours(error)
         return rows
 
     def row(self, statement: ClauseElement, **params: Any) -> Row | None:
         """The first row of a query."""
-        row: Row | None = self._execute(statement, params).fetchone()
+        cursor = self._execute(statement, params)
+        try:
+            row: Row | None = cursor.fetchone()
+        except driver_errors() as error:
+            raise_ours(error)
         return row
 
     def run(self, statement: ClauseElement, **params: Any) -> int:

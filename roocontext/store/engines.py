@@ -6,6 +6,7 @@ lock on PostgreSQL.
 """
 
 import os
+import re
 import selectors
 import sqlite3
 import stat
@@ -32,6 +33,8 @@ Durability: TypeAlias = Literal["full", "normal"]
 Lock: TypeAlias = AbstractContextManager[Any]
 
 BUSY_TIMEOUT_S = 30
+
+_CONNINFO = re.compile(r"(?:^|\s)(?:host|password|dbname)\s*=")
 _CLOSING_S = 0.02
 _TRIES = 3
 
@@ -108,6 +111,10 @@ def _parse(url: str | Path | URL) -> URL:
     text = os.fspath(url) if isinstance(url, (str, Path)) else ""
     if not text or "\0" in text or text.startswith("file:"):
         raise InvalidOption("Give a path or a database URL.", name="url")
+    if _CONNINFO.search(text):  # it may hold a password, and no file is called so
+        raise InvalidOption(
+            "Write what names a server as a URL: postgresql://user@host/database.", name="url"
+        )
     if "://" not in text:
         return URL.create("sqlite", database=text)
     try:
@@ -325,6 +332,17 @@ _SYNCHRONOUS: Mapping[str, str] = {
     " WHERE current_setting('synchronous_commit') = 'off'",
     "normal": "SET synchronous_commit = off",
 }
+
+
+def _check_encoding(encoding: str | None) -> None:
+    """Refuse a database that cannot hold every character."""
+    if encoding != "UTF8":
+        raise StoreUnavailable(
+            f"The database's encoding is {encoding}, and it has to be UTF8.",
+            advice="Make one: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0.",
+        )
+
+
 _Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
 
 
@@ -359,6 +377,7 @@ def _postgres(url: URL, durability: Durability, *, read_only: bool) -> Engine:
             except psycopg.Error as refused:
                 raise unconnected(refused, options) from None
             try:
+                _check_encoding(connection.info.parameter_status("server_encoding"))
                 for setting in settings:
                     connection.execute(setting)
             except BaseException:

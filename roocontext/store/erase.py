@@ -39,7 +39,11 @@ class Redacted:
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """The receipt of a purge, kept in the place of the session."""
+    """The receipt of a purge, kept in the place of the session.
+
+    `copies` are the sessions that hold entries of it still: forks of it, and what it is a fork of.
+    They are told when it is purged, and not kept.
+    """
 
     session_id: str
     entries: int
@@ -47,9 +51,13 @@ class Purged:
     bytes: int
     last_hash: str
     purged_at: int
+    copies: tuple[str, ...] = ()
     dry_run: bool = False
     erased: bool = False
 
+
+_OF_THE_CALL = ("copies", "dry_run", "erased")
+"""What a purge tells, but its tombstone does not keep."""
 
 _ENTRY = select(
     entries.c.hash, entries.c.role, entries.c.format, entries.c.content, entries.c.salt
@@ -70,6 +78,18 @@ _COPIES = (
         _copy.c.seq == bindparam("seq"),
         _copy.c.hash == bindparam("hash"),
     )
+)
+_FAMILY = (
+    select(_first.c.session_id)
+    .where(
+        _first.c.hash
+        == select(entries.c.hash)
+        .where(entries.c.session_id == bindparam("session_id"), entries.c.seq == 1)
+        .scalar_subquery(),
+        text("first.seq = 1"),
+        _first.c.session_id != bindparam("session_id"),
+    )
+    .order_by(_first.c.session_id)
 )
 _REPLACE = (
     update(entries)
@@ -134,10 +154,11 @@ def purge(tx: Transaction, session_id: str, *, now: int, dry_run: bool) -> Purge
         head.bytes,
         head.last_hash.hex(),
         now,
+        copies=tuple(row[0] for row in tx.rows(_FAMILY, session_id=session_id)),
         dry_run=dry_run,
     )
     if not dry_run:
-        told = {k: v for k, v in asdict(receipt).items() if k not in ("dry_run", "erased")}
+        told = {k: v for k, v in asdict(receipt).items() if k not in _OF_THE_CALL}
         tx.run(_TOMBSTONE, of=session_id, at=now, told=encode(told))
         for statement in _DELETE:
             tx.run(statement, of=session_id)

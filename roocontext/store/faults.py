@@ -126,7 +126,9 @@ def raise_ours(
     kinds: Mapping[Any, type[RooContextError]] = _SQLITE if isinstance(code, int) else _POSTGRES
     kind = kinds.get(code, StoreUnavailable)
     facts: dict[str, Any] = {"code": code, "outcome_unknown": sent and _is_disconnect(error)}
-    says, advice = _SAYS.get(code or "", "The database did not do it"), _ADVICE.get(code or "")
+    broke = "The connection to the server broke"
+    other = broke if _is_disconnect(error) else "The database did not do it"
+    says, advice = _SAYS.get(code or "", other), _ADVICE.get(code or "")
     if why is not None and issubclass(kind, StoreUnavailable) and code not in RETRYABLE:
         says, advice = why.fact.rstrip("."), why.advice
     elif path is not None:
@@ -162,7 +164,7 @@ def unconnected(error: BaseException, options: Mapping[str, Any]) -> RooContextE
         )
     else:
         says = "The PostgreSQL server refused"
-        advice = "Look at the role, its password and its rights."
+        advice = "Look at the role, its password, its rights and limits."
     return StoreUnavailable(f"{says}: {said}", advice=advice, code=_code(error))
 
 

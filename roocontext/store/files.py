@@ -15,7 +15,12 @@ from typing import Literal, NamedTuple, TypeAlias
 Kind: TypeAlias = Literal["file", "folder", "neither", "nothing", "hidden"]
 
 SETTLED_NS = 50_000_000
-"""Longer than a tick of any file system's clock: two changes within one tick look like one."""
+"""Longer than a tick of a file system's clock: two changes within one tick look like one."""
+
+_COARSE_NS = 2_100_000_000
+"""The same where the clock may count whole seconds, or two of them."""
+
+_SECOND_NS = 1_000_000_000
 
 _LOGS = ("-wal", "-journal")
 _INDEX = "-shm"
@@ -120,6 +125,11 @@ def state_of(path: Path) -> State | None:
     return State(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
+def settling(state: State) -> int:
+    """How long a file has to be left alone until another change would show, in nanoseconds."""
+    return SETTLED_NS if state.changed % _SECOND_NS else _COARSE_NS
+
+
 def at_rest(path: Path) -> State | None:
     """What the file is like while all that was committed stands in it; None while a log waits.
 
@@ -131,14 +141,18 @@ def at_rest(path: Path) -> State | None:
         if state is None or any(_holds_something(beside(path, suffix)) for suffix in _LOGS):
             return None
         age = time.time_ns() - state.changed
-        if not 0 <= age < SETTLED_NS:
+        settled = settling(state)
+        if not 0 <= age < settled:
             return state
-        time.sleep((SETTLED_NS - age) / 1e9)
+        time.sleep((settled - age) / 1e9)
 
 
 def obstacle(path: Path, *, read_only: bool) -> Obstacle | None:
     """What keeps this user from reading or writing the file, as far as it shows from outside."""
     folder, file, *sides = surroundings(path)
+    if file.kind == "nothing":
+        gone = f"There is no file {_name(path)} any more."
+        return Obstacle(gone, "Somebody moved or deleted it.")
     if not file.readable:
         fact = f"You may not read {_name(path)}: {file.told}."
         return Obstacle(fact, "Ask its owner for the right to read it.")

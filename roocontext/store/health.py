@@ -64,7 +64,9 @@ class Hindrances:
 class Health:
     """What is known of a database: `settings` are the engine's, as a store uses it.
 
-    `foreign` says what is in it that is not ours, if there is no schema of ours.
+    `unguarded` are the triggers of the log that are missing. `astray` is how many sessions have
+    more or fewer entries than they say. `foreign` says what is in it that is not ours, if there is
+    no schema of ours.
     There is no `journal_mode` among them if the file is read as it lies, past its journal.
     """
 
@@ -73,9 +75,10 @@ class Health:
     settings: Mapping[str, str]
     schema: migrate.Standing
     differences: int
-    triggers: int
+    unguarded: tuple[str, ...]
     sessions: int
     problems: tuple[str, ...]
+    astray: int = 0
     foreign: str | None = None
     file: FileFacts | None = None
     rights: Mapping[str, bool] = field(default_factory=dict)
@@ -127,9 +130,14 @@ def _sqlite(connection: Connection) -> Health:
         settings={name: _one(connection, f"PRAGMA {name}") for name in names},
         schema=schema,
         differences=_differences(connection, schema),
-        triggers=_count(connection, "SELECT count(*) FROM sqlite_master WHERE type = 'trigger'"),
+        unguarded=_unguarded(
+            connection,
+            ("entries_update", "entries_delete", "entries_insert"),
+            "SELECT name FROM sqlite_master WHERE type = 'trigger'",
+        ),
         sessions=_sessions(connection, schema),
         problems=_integrity(connection),
+        astray=_astray(connection, schema),
         foreign=_foreign(connection, schema),
         file=_file(Path(path)) if path else None,
     )
@@ -139,7 +147,6 @@ _POSTGRES_SETTINGS = (
     "synchronous_commit",
     "fsync",
     "full_page_writes",
-    "server_encoding",
     "autovacuum",
 )
 
@@ -158,13 +165,15 @@ def _postgres(connection: Connection) -> Health:
         },
         schema=schema,
         differences=_differences(connection, schema),
-        triggers=_count(
+        unguarded=_unguarded(
             connection,
-            "SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal AND tgenabled <> 'D'"
+            ("entries_guard", "entries_truncate"),
+            "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled <> 'D'"
             " AND tgrelid = to_regclass('entries')",
         ),
         sessions=_sessions(connection, schema),
         problems=(),
+        astray=_astray(connection, schema),
         foreign=_foreign(connection, schema),
         rights={
             right: bool(connection.execute(asked, {"right": right}).scalar()) for right in rights
@@ -191,10 +200,29 @@ def _count(connection: Connection, query: str) -> int:
     return int(connection.exec_driver_sql(query).scalar_one())
 
 
+def _unguarded(connection: Connection, guards: tuple[str, ...], query: str) -> tuple[str, ...]:
+    """The triggers that keep the log append-only, and are not there or switched off."""
+    there = set(connection.exec_driver_sql(query).scalars())
+    return tuple(name for name in guards if name not in there)
+
+
 def _sessions(connection: Connection, schema: migrate.Standing) -> int:
     if schema.current != schema.wanted:
         return 0
     return _count(connection, "SELECT count(*) FROM sessions WHERE purged_at IS NULL")
+
+
+def _astray(connection: Connection, schema: migrate.Standing) -> int:
+    """How many sessions do not have the entries that they count; no content is read."""
+    if schema.current != schema.wanted:
+        return 0
+    return _count(
+        connection,
+        "SELECT count(*) FROM sessions LEFT JOIN (SELECT session_id AS id, count(*) AS many,"
+        " max(seq) AS newest FROM entries GROUP BY session_id) AS found ON id = session_id"
+        " WHERE purged_at IS NULL"
+        " AND (coalesce(many, 0) <> last_seq OR coalesce(newest, 0) <> last_seq)",
+    )
 
 
 def _differences(connection: Connection, schema: migrate.Standing) -> int:

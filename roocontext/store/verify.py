@@ -171,12 +171,11 @@ class Verifier:
         if seq != self._seq + 1:
             raise _Bad(self._seq + 1, f"entry {self._seq + 1} is missing")
         self._check_content(seq, salt, digest, content, own_size)
-        self._hash = link(self._hash, entry_digest(sealed, digest))
-        if self._hash != hash_:
+        following = link(self._hash, entry_digest(sealed, digest))
+        if following != hash_:
             raise _Bad(seq, "the hash does not follow from the entry and the one before")
         if self._saved and self._saved.seq == seq and self._saved.hash != hash_.hex():
             raise _Bad(seq, "the hash is not that of the saved head")
-        self._seq = seq
         if kind != _NOTE:
             self._head_seq = seq
         if kind in MESSAGE_KINDS:
@@ -185,6 +184,7 @@ class Verifier:
             raise _Bad(seq, "the running totals are wrong")
         if details is not None:
             _check_control(seq, kind, details)
+        self._seq, self._hash = seq, following
 
     def _check_content(
         self, seq: int, salt: bytes | None, digest: bytes | None, content: str | None, size: int

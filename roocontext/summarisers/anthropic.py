@@ -111,7 +111,14 @@ def over(client: Any, model: str | None = None) -> Anthropic | AsyncAnthropic:
 
     if isinstance(client, anthropic.AsyncAnthropic):
         return AsyncAnthropic(client, model=model)
-    return Anthropic(anthropic.Anthropic() if client is None else client, model=model)
+    if client is None:
+        client = anthropic.Anthropic()
+        if not (client.api_key or client.auth_token or client.credentials):
+            raise InvalidOption(
+                "The summariser anthropic needs a key: set ANTHROPIC_API_KEY, or give a client.",
+                name="summariser",
+            )
+    return Anthropic(client, model=model)
 
 
 @dataclass(slots=True)

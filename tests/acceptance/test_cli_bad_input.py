@@ -3,6 +3,8 @@
 import json
 import os
 import sqlite3
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -17,7 +19,8 @@ from sqlalchemy import make_url
 import showcase
 from commands import CommandLine, Done
 from roocontext import Store
-from roocontext.cli.failing import MEANINGS, Code
+from roocontext.cli import opening
+from roocontext.cli.failing import MEANINGS, Code, Refusal
 from sources import SetClock
 
 CommandLines = Callable[..., CommandLine]
@@ -138,6 +141,60 @@ def test_a_password_that_breaks_its_url_is_not_shown(command_line: CommandLines)
     assert "ter2" not in done.err
     asked = command_line("postgresql://127.0.0.1:9/x?password=hunter2")("doctor")
     assert "hunter2" not in asked.out + asked.err
+
+
+def test_what_names_a_server_is_no_file(command_line: CommandLines) -> None:
+    done = command_line()("sessions", "--db", "host=127.0.0.1 dbname=x password=hunter2")
+    refused(done, Code.USAGE, "as a URL")
+    assert "hunter2" not in done.err
+    refused(command_line()("sessions", "--db", ""), Code.USAGE, "empty")
+
+
+def test_a_database_that_cannot_hold_every_character(
+    command_line: CommandLines, postgres_url: str
+) -> None:
+    name = f"ascii_{uuid4().hex}"
+    kind = "ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+    sql(postgres_url, f"CREATE DATABASE {name} {kind}")
+    try:
+        url = make_url(postgres_url).set(database=name)
+        run = command_line(url.render_as_string(hide_password=False))
+        refused(run("append", "new", "hello"), Code.DATABASE, "SQL_ASCII", "has to be UTF8")
+        doctor = run("doctor")
+        assert (doctor.code, doctor.err) == (Code.NO, "")
+        assert "SQL_ASCII" in doctor.out
+    finally:
+        sql(postgres_url, f"DROP DATABASE {name}")
+
+
+def test_a_connection_that_breaks_leaves_it_open_what_was_done(
+    command_line: CommandLines, postgres_url: str, tmp_path: Path
+) -> None:
+    run = command_line(postgres_url)
+    run("append", "new", "one", "--id", "held")
+    files = [str(tmp_path / name) for name in ("in", "out", "err")]
+    for file in files:
+        Path(file).touch()
+    plain = make_url(postgres_url).set(drivername="postgresql")
+    url = plain.render_as_string(hide_password=False)
+    with (
+        psycopg.connect(url, autocommit=True) as other,
+        psycopg.connect(url, autocommit=True) as admin,
+    ):
+        with other.transaction():
+            other.execute("SELECT FROM sessions WHERE session_id = 'held' FOR UPDATE")
+            run.begin(["append", "held", "two"], files)
+            hung_up = 0
+            while not hung_up:
+                (hung_up,) = admin.execute(
+                    "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+                    " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+                ).fetchone() or (0,)
+        code = run.ended()
+    line = Path(files[2]).read_text()
+    assert (code, Path(files[1]).read_text()) == (Code.UNTOLD, "")
+    assert "nobody knows whether it was done" in line
+    assert line.count("\n") == 1
 
 
 @pytest.mark.parametrize("url", ["mysql://localhost/x", "sqlite://host/x", "a\nb://c", "file:x.db"])
@@ -354,6 +411,67 @@ def test_a_role_that_may_only_look(postgres_url: str, command_line: CommandLines
         refused(run("purge", "parser", "--yes"), Code.DATABASE)
     finally:
         sql(postgres_url, f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+
+
+@pytest.mark.parametrize("words", ["audit big", "show big", "verify big", "tree big"])
+def test_damaged_pages(words: str, command_line: CommandLines, tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with Store.open(str(path)) as store:
+        store.create("big").append_many([{"role": "user", "content": "x" * 3_000}] * 300)
+    whole = path.read_bytes()
+    third = len(whole) // 3 // 4_096 * 4_096
+    path.write_bytes(whole[:third] + b"\xff" * third + whole[2 * third :])
+    done = command_line(str(path))(*words.split())
+    assert (done.code, done.err.count("\n")) == (Code.DATABASE, 1)
+    assert "damaged" in done.err
+
+
+def test_a_line_that_cannot_be_written_leaves_its_code(shown_url: str) -> None:
+    command = [sys.executable, "-m", "roocontext", "show", "nope", "--db", shown_url]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stderr=full, stdout=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stdout) == (Code.NOT_FOUND, b"")
+
+
+def test_json_that_would_lose_something(command_line: CommandLines, database: str) -> None:
+    twice = '[{"type": "text", "text": "x", "text": "y"}]'
+    run = command_line(database)
+    refused(run("append", "new", twice, "--content-json"), Code.USAGE, "CONTENT", "twice")
+    assert run("sessions", "--json").document["sessions"] == []
+
+
+def test_what_was_done_before_a_mistake_is_said(command_line: CommandLines, database: str) -> None:
+    run = command_line(database)
+    run("append", "new", "one", "--id", "s")
+    refused(run("pin", "s", "1", "99"), Code.NOT_FOUND, "Entry 99", "Done before it: 1.")
+    assert run("pin", "s", "--json").document["pins"] == [1]
+
+
+def test_no_home_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> Path:
+        raise RuntimeError
+
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", missing)
+    with pytest.raises(Refusal, match="name one with --db"):
+        opening.place(None)
+    assert opening.place("x.db") == "x.db"
+
+
+def test_the_doctor_misses_entries(database: str, command_line: CommandLines) -> None:
+    showcase.build(database)
+    guard = (
+        "ALTER TABLE entries DISABLE TRIGGER USER"
+        if database.startswith("postgres")
+        else "DROP TRIGGER entries_delete"
+    )
+    sql(database, guard, "DELETE FROM entries WHERE session_id = 'foreign' AND seq = 2")
+    done = command_line(database)("doctor")
+    assert done.code == Code.NO
+    said = " ".join(done.out.split())
+    assert "entries: 1 session with entries missing or too many" in said
+    missing = "entries_guard, entries_truncate" if "DISABLE" in guard else "entries_delete"
+    assert f"triggers: {missing} missing" in said
 
 
 def test_a_damaged_log(database: str, command_line: CommandLines) -> None:

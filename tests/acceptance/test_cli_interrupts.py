@@ -85,7 +85,7 @@ def sit(tmp_path: Path) -> Iterator[Callable[..., Sitting]]:
 
     def begin(*words: str, **env: str) -> Sitting:
         pager = {"PAGER": f"{sys.executable} pager.py", "ROOCONTEXT_DB": "store.db"}
-        return Sitting(words, tmp_path, **pager, **env)
+        return Sitting(words, tmp_path, **(pager | env))
 
     return begin
 
@@ -170,3 +170,58 @@ def test_whoever_waits_is_shown_a_bar(sit: Callable[..., Sitting], tmp_path: Pat
     lock.close()
     assert person.ended() == 0
     assert "mend it" in person.shown
+
+
+BLOCKED = """
+import os, signal, sqlite3, sys, threading
+from roocontext.cli.interrupts import heard_anywhere
+threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
+with heard_anywhere():
+    sqlite3.connect(sys.argv[1], timeout=1_000_000).execute("begin immediate")
+"""
+
+
+def test_an_interrupt_is_heard_where_python_hears_none(tmp_path: Path) -> None:
+    lock = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
+    lock.execute("begin immediate")
+    command = [sys.executable, "-c", BLOCKED, str(tmp_path / "store.db")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    lock.close()
+    assert (done.returncode, done.stderr) == (Code.INTERRUPTED, "roocontext: Interrupted.\n")
+
+
+def test_an_interrupt_that_is_not_for_us_is_not_heard(tmp_path: Path) -> None:
+    """Whoever starts a command in the background has its interrupts ignored."""
+    with Store.open(str(tmp_path / "store.db")) as store:
+        store.create("s").append("user", "still here")
+    command = [str(SCRIPT), "show", "s", "--db", str(tmp_path / "store.db")]
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with process:
+        while process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        assert process.stdout
+        assert "still here" in process.stdout.read()
+    assert process.returncode == 0
+
+
+def test_a_name_is_no_markup_of_a_bar(sit: Callable[..., Sitting], tmp_path: Path) -> None:
+    with Store.open(str(tmp_path / "store.db"), durability="normal") as store:
+        store.create("[/x]").append_many([{"role": "user", "content": "x"}] * 2_000)
+    person = sit("verify", "=[/x]")
+    assert person.ended() == 0
+    assert "[/x]  2,000 entries" in person.shown
+
+
+def test_less_is_told_to_show_colours(sit: Callable[..., Sitting], tmp_path: Path) -> None:
+    with Store.open(str(tmp_path / "store.db")) as store:
+        store.create("s").append("user", "x")
+    pager = tmp_path / "less"
+    pager.write_text('#!/bin/sh\necho "options: $*"\ncat > /dev/null\n')
+    pager.chmod(0o755)
+    person = sit("audit", "s", PAGER=f"{pager} -i", LESS="-i")
+    assert person.ended() == 0
+    assert "options: -i -R" in person.shown

@@ -92,9 +92,9 @@ def test_no_fact_of_an_audit_is_cut(shown: Store, columns: int) -> None:
     for fact in (
         "parser mend the parser 27 entries",
         "2026-01-01 UTC",
-        "clears 2 outputs of 5, 7; 2,362 → 998 bytes; manual",
-        "hides 4-10; 998 → 395 bytes; manual",
-        "hides 12-13; 395 → 261 bytes; manual",
+        "clears 2 outputs of 5, 7; ~969 → ~280 tokens; manual",
+        "hides 4-10; ~280 → ~149 tokens; manual",
+        "hides 12-13; ~149 → ~126 tokens; manual",
         "4 left the view, 7 came back",
         "9 left the view, 4 came back; takes back rewind 18",
         "no longer pinned: 14",
@@ -176,9 +176,9 @@ parser  mend the parser
 │ ↩ 18 rewind from 17 to here, taken back by 21
 ├─○ 19-20  2 messages, taken back by 21
 ● 11-17  6 messages, 4 seen
-│   15 clearing clears 2 outputs of 5, 7; 2,362 → 998 bytes; manual
-│   16 summary hides 4-10 (7 messages); 998 → 395 bytes; manual
-│   17 marker hides 12-13 (2 messages); 395 → 261 bytes; manual
+│   15 clearing clears 2 outputs of 5, 7; ~969 → ~280 tokens; manual
+│   16 summary hides 4-10 (7 messages); ~280 → ~149 tokens; manual
+│   17 marker hides 12-13 (2 messages); ~149 → ~126 tokens; manual
 │ ↩ 21 takes back rewind 18: from 20 to here
 ● 22-27  1 message, 1 seen
 """
@@ -203,7 +203,7 @@ def test_the_tree_is_a_picture(shown: Store) -> None:
     assert drawn(80, lambda screen: branches.draw(screen, answer, full=False)) == PICTURE
     for columns in (20, 40):
         small = drawn(columns, lambda screen: branches.draw(screen, answer, full=False))
-        assert "(7 messages); 998 → 395 bytes" in " ".join(small.replace("│", " ").split())
+        assert "(7 messages); ~280 → ~149 tokens" in " ".join(small.replace("│", " ").split())
     hiding = [(one["seq"], one["messages"]) for one in answer["hidings"]]
     assert hiding == [(15, 0), (16, 7), (17, 2)]
 
@@ -297,16 +297,19 @@ def outcome(**told: Any) -> Any:
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        ({"hidden": 1}, ["Entry 7 hides 1 message.", "500 → 200 tokens of 900"]),
-        ({"hidden": 2, "exact": False}, ["Entry 7 hides 2 messages.", "~500 → ~200 tokens of 900"]),
-        ({"cleared": 1, "dry_run": True}, ["Entry 7 would clear 1 output."]),
+        ({"hidden": 1}, ["Entry 7 hides 1 message: condensed.", "500 → 200 tokens of 900"]),
+        (
+            {"hidden": 2, "exact": False},
+            ["Entry 7 hides 2 messages: condensed.", "~500 → ~200 tokens of 900"],
+        ),
+        ({"cleared": 1, "dry_run": True}, ["Entry 7 would clear 1 output: condensed."]),
         (
             {"cleared": 3, "hidden": 1_000, "seqs": [7, 8]},
-            ["Entries 7, 8 clear 3 outputs and hide 1,000 messages."],
+            ["Entries 7, 8 clear 3 outputs and hide 1,000 messages: condensed."],
         ),
         (
             {"cleared": 1, "hidden": 2, "seqs": [7, 8], "dry_run": True},
-            ["Entries 7, 8 would clear 1 output and would hide 2 messages."],
+            ["Entries 7, 8 would clear 1 output and would hide 2 messages: condensed."],
         ),
         (
             {"seqs": [], "status": "noop", "reason": "Nothing is due.", "tokens_after": 500},
@@ -319,7 +322,7 @@ def outcome(**told: Any) -> Any:
         (
             {"policy": "roo", "counter": "roo", "tokens_before": 100, "tokens_after": 131},
             [
-                "Entry 7 hides no message that was seen.",
+                "Entry 7 hides no message that was seen: condensed.",
                 "100 → 131 tokens of 900",
                 "policy roo · counted by roo",
                 "The context grew by 31 tokens: policy roo does what the program does that it",
@@ -329,7 +332,7 @@ def outcome(**told: Any) -> Any:
         (
             {"policy": "roo", "tokens_before": 0, "tokens_after": 1, "dry_run": True},
             [
-                "Entry 7 would hide no message that was seen.",
+                "Entry 7 would hide no message that was seen: condensed.",
                 "0 → 1 token of 900",
                 "policy roo · counted by bytes",
                 "The context would grow by 1 token: policy roo does what the program does that it",
@@ -339,7 +342,7 @@ def outcome(**told: Any) -> Any:
         (
             {"hidden": 4, "excess": {"tokens": 1_200}, "window_source": "default"},
             [
-                "Entry 7 hides 4 messages.",
+                "Entry 7 hides 4 messages: condensed.",
                 "500 → 200 tokens of 900",
                 "policy default · counted by bytes · no model is known",
                 "That is 1,200 tokens too many.",
@@ -358,7 +361,7 @@ def test_policies_that_do_as_programs_do_say_so(tmp_path: Path, command_line: Co
     run = command_line(path)
     assert run("condense", "build", "--limit", "900").code == 0
     done = run("truncate", "build", "--policy", "roo", "--limit", "900")
-    assert "Entry 21 hides no message that was seen." in done.out
+    assert "Entry 21 hides no message that was seen: truncated." in done.out
     assert "The context grew by" in done.out
 
 

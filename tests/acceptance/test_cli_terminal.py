@@ -110,7 +110,7 @@ def test_a_whole_session_by_commands_alone(
     assert "is erased" in plain(run("redact", "parser", "2", answer="y"))
     assert "ok  parser" in plain(run("verify"))
     purged = plain(run("purge", "parser", answer="y"))
-    assert "Delete 4 messages of 'parser' for good? [y/N]" in purged
+    assert "This deletes 4 messages of parser. Delete them for good? [y/N]" in purged
     assert "Deleted all that was said in parser" in purged
     assert "was purged" in plain(run("show", "parser"))
     assert run.code == Code.NOT_FOUND
@@ -143,7 +143,7 @@ def test_long_work_shows_a_bar_where_somebody_waits(
 ) -> None:
     long_session(str(tmp_path / "store.db"))
     run = terminal(ROOCONTEXT_DB="store.db")
-    assert "Verifying 'long'" in plain(run("verify"))
+    assert "Verifying long" in plain(run("verify"))
     assert run.code == 0
 
 

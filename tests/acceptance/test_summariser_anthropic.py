@@ -393,6 +393,13 @@ def test_a_client_of_its_own(monkeypatch):
     made.client.close()
 
 
+def test_a_missing_key_is_told_before_anything_is_asked(monkeypatch):
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(InvalidOption, match="ANTHROPIC_API_KEY"):
+        summariser_for("anthropic")
+
+
 def test_a_missing_sdk_is_told_with_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "anthropic", None)
     with pytest.raises(InvalidOption, match=r"roocontext\[anthropic\]"):

@@ -129,6 +129,17 @@ def test_to_a_datetime_cuts_before_the_first_later_message(chat, clock):
     assert chat.rewind(to=at(2_500), keep_target=False).to == 1
 
 
+def test_a_note_before_the_first_later_message_stays(chat, clock):
+    clock.now, clock.step = 5_000, 0
+    chat.append("user", "x", ts=1_000)
+    chat.note("remark", {"a": 1})
+    chat.append("user", "x", ts=3_000)
+    chat.append("user", "x", ts=4_000)
+    clock.step = 1
+    done = chat.rewind(to=at(2_000))
+    assert (done.to, done.target, shown(chat)) == (2, 1, [1])
+
+
 def test_only_live_messages_have_a_time(chat, clock):
     clock.now, clock.step = 5_000, 0
     for ts in (1_000, 9_000):

@@ -129,8 +129,12 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_changed_message_is_named(forger, damaged, change):
+    ((good,),) = forger.sql(f"SELECT hash FROM entries {where(4)}")
     forger.sql(f"UPDATE entries SET {CHANGES[change]} {where(5)}")
     assert found(damaged) == 5
+    verification = damaged.verify()
+    assert (verification.entries, verification.head.seq) == (4, 4)
+    assert verification.head.hash == bytes(good).hex()
 
 
 @pytest.mark.parametrize("kind", ["clearing", "summary", "marker", "rewind"])

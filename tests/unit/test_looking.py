@@ -152,3 +152,9 @@ def test_a_lock_that_is_held_for_long(path: Path, monkeypatch: pytest.MonkeyPatc
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnavailable, match=r"holds the write lock.*BUSY.* seconds"):
             store.session("one").append("user", "late")
+
+
+def test_where_the_clock_counts_seconds_a_change_is_waited_for_longer() -> None:
+    fine, coarse = (files.State(1, 2, 3, 4, at) for at in (1_500_000_001, 2_000_000_000))
+    assert files.settling(fine) == files.SETTLED_NS
+    assert files.settling(coarse) > 2_000_000_000

@@ -180,7 +180,7 @@ def refuse(*_args):
     raise AssertionError("a connection was opened")
 
 socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = refuse
-from roocontext.tokens import bpe, counter_for
+from roocontext.tokens import counter_for
 print(counter_for("gpt-4o").tokens("hello world"), counter_for("gpt-4").tokens("hello world"))
 """
     environ = {"TIKTOKEN_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}

@@ -147,7 +147,9 @@ class PurgedReport(TypedDict):
     """The receipt of a purge: what there was, and when it was deleted.
 
     `changed` is False where the session was purged before: then all the rest is the first receipt.
-    `erased` says that the bytes are out of the file and its log too, as for a redaction.
+    `copies` are the sessions that hold entries of it still, as its forks do; they are told when it
+    is purged. `erased` says that its own bytes are out of the file and its log too, as for a
+    redaction.
     """
 
     session_id: str
@@ -156,6 +158,7 @@ class PurgedReport(TypedDict):
     bytes: int
     last_hash: str
     purged_at: int
+    copies: list[str]
     changed: bool
     dry_run: bool
     erased: bool

@@ -11,8 +11,8 @@ class Gauge(TypedDict):
     """How much of a model's context window the view takes.
 
     `limit` is None where no model is known. `limit_source` says where it comes from: `table:` and a
-    line of the table, the name of an environment variable, or `default` for a model that the table
-    does not know.
+    line of the table, the name of an environment variable, `override` where it was given, or
+    `default` for a model that the table does not know.
     """
 
     tokens: int
@@ -78,7 +78,10 @@ class Shown(TypedDict):
 
 
 class HiderRow(TypedDict):
-    """An entry that hides, takes back or clears another."""
+    """An entry that hides, takes back or clears another.
+
+    `trigger` is manual, auto, or what an agent calls it.
+    """
 
     seq: int
     kind: str
@@ -89,7 +92,10 @@ class HiderRow(TypedDict):
 class EntryRow(TypedDict):
     """An entry of the log as it was written, and what became of it.
 
-    `cleared` are pairs of a block and the entry that cleared it.
+    `kind` is message, summary, marker, companion, clearing, rewind or note; of a note, `note` says
+    what it is about: title, metadata, pin, origin, redaction, or what an agent or the manager
+    calls it. `details` are what an entry that acts does. `cleared` are pairs of a block and the
+    entry that cleared it.
     """
 
     seq: int

@@ -1,12 +1,13 @@
 """What was done, drawn: one or two lines for each act, and what the proofs found."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roocontext.cli.answers import reports
 from roocontext.cli.screens import histories
 from roocontext.cli.screens.screen import Screen
 from roocontext.cli.screens.wording import (
+    ASCII,
     counted,
     moment,
     named,
@@ -15,6 +16,9 @@ from roocontext.cli.screens.wording import (
     ranges,
     size,
 )
+
+if TYPE_CHECKING:
+    from roocontext.store.erase import Purged
 
 _GOOD = 20
 """How many sessions without a problem are listed."""
@@ -158,6 +162,13 @@ def redaction(answer: reports.RedactedReport, more: str) -> str:
     return f"This erases the content of {what}{also}.{stay} Erase it for good?"
 
 
+def purging(receipt: "Purged") -> str:
+    """What is asked before a session is purged."""
+    stay = f" Copies stay in {_names(receipt.copies, ASCII.more)}." if receipt.copies else ""
+    what = f"{counted(receipt.messages, 'message')} of {named(receipt.session_id, ASCII.more)}"
+    return f"This deletes {what}.{stay} Delete them for good?"
+
+
 def purged(screen: Screen, answer: reports.PurgedReport) -> None:
     """The receipt."""
     what = f"{counted(answer['messages'], 'message')}, {size(answer['bytes'])}"
@@ -167,11 +178,26 @@ def purged(screen: Screen, answer: reports.PurgedReport) -> None:
         screen.line(f"{name} was purged before, {when} UTC. Its receipt: {what}.")
     elif answer["dry_run"]:
         screen.line(f"This would delete all that was said in {name}: {what}.")
+        _copies(screen, answer)
         return
     else:
         screen.line(f"Deleted all that was said in {name}: {what}, {when} UTC.")
     screen.line(f"Last hash: {answer['last_hash']}")
+    _copies(screen, answer)
     _bytes(screen, dry_run=answer["dry_run"], erased=answer["erased"])
+
+
+def _copies(screen: Screen, answer: reports.PurgedReport) -> None:
+    if answer["copies"]:
+        names = _names(answer["copies"], screen.signs.more)
+        screen.line((f"Copies stay in {names}: those are sessions of their own.", "warn"))
+
+
+def _names(sessions: Sequence[str], more: str) -> str:
+    """Some of these sessions, and how many more there are."""
+    said = ", ".join(named(one, more) for one in sessions[:_ASKED])
+    left = len(sessions) - _ASKED
+    return f"{said} and {left:,} more" if left > 0 else said
 
 
 def diagnosis(screen: Screen, answer: reports.Diagnosis) -> None:
@@ -225,7 +251,8 @@ def _done(answer: reports.OutcomeReport) -> str:
         )
         if count
     ]
-    return f"{name} {' and '.join(what) or f'{would}hide{ends} no message that was seen'}."
+    done = " and ".join(what) or f"{would}hide{ends} no message that was seen"
+    return f"{name} {done}: {one_line(answer['status'])}."
 
 
 def _places(pairs: Sequence[Sequence[Any]], most: int | None, more: str) -> str:

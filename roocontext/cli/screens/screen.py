@@ -19,6 +19,7 @@ from roocontext.cli.screens.wording import ASCII, UNICODE, Signs, shortened
 NARROW = 56
 """Below this many columns, tables become lists."""
 
+_USUAL = 80
 _BELOW = 3
 """How many lines a row may take below its start."""
 
@@ -54,7 +55,7 @@ class Screen:
             theme=_THEME,
         )
         self.signs: Signs = ASCII if self.console.options.ascii_only else UNICODE
-        self.width = self.console.width
+        self.width = self.console.width if self.console.width > 1 else _USUAL
         """How many columns there are."""
 
     @property

@@ -19,10 +19,11 @@ _NAME = 16
 """How many columns the name of a tool or model has at least."""
 
 
-def sessions(screen: Screen, answer: shapes.Sessions) -> None:
-    """Two lines for each session."""
+def sessions(screen: Screen, answer: shapes.Sessions, *, text: str = "") -> None:
+    """Two lines for each session that was found by the text."""
     if not answer["sessions"]:
-        screen.line("No sessions.")
+        found = f"No session has {one_line(text)!r} in its id or title." if text else "No sessions."
+        screen.line(found)
     for row in answer["sessions"]:
         _session(screen, row)
     if answer["more"]:
