@@ -1,17 +1,43 @@
-"""The demo as a whole: what it tells has happened."""
+"""The demo as a whole: what it tells has happened, and its screens are as they were.
+
+`python tests/acceptance/test_cli_demo.py` writes its golden screens anew.
+"""
 
 import re
 import shlex
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from commands import CommandLine
+import pytest
+
+from commands import CommandLine, preloaded
 from roocontext import Store
 from roocontext.cli.failing import Code
 from roocontext.log.entries import Kind
 from roocontext.tokens import counter_for
 
 CommandLines = Callable[..., CommandLine]
+GOLDEN = Path(__file__).with_name("golden_cli")
+MODES = ("80", "120", "json")
+
+
+def played(run: CommandLine, mode: str) -> str:
+    """The demo's screen or document, without what is another number at each run."""
+    done = run("demo", f"demo-{mode}", *(["--json"] if mode == "json" else []), env=WIDTHS[mode])
+    assert (done.code, done.err) == (0, "")
+    return re.sub("[0-9]", "#", re.sub("[0-9a-f]{16,}", "#", done.out))
+
+
+WIDTHS = {"80": {"COLUMNS": "80"}, "120": {"COLUMNS": "120"}, "json": {}}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_demos_screen_is_as_it_was(
+    mode: str, tmp_path: Path, command_line: CommandLines
+) -> None:
+    golden = (GOLDEN / f"demo-{mode}.txt").read_text()
+    assert played(command_line(folder=tmp_path), mode) == golden
 
 
 def test_the_demo_does_all_that_it_tells(tmp_path: Path, command_line: CommandLines) -> None:
@@ -72,3 +98,10 @@ def test_the_demo_says_where_it_cannot_work(tmp_path: Path, command_line: Comman
     done = command_line(folder=tmp_path)("demo", "taken")
     assert (done.code, done.out) == (Code.NOT_FOUND, "")
     assert done.err.startswith("roocontext: The folder 'taken' cannot be used")
+
+
+if __name__ == "__main__":
+    for mode in MODES:
+        with preloaded() as process, tempfile.TemporaryDirectory() as folder:
+            run = CommandLine(process, Path(folder), None)
+            (GOLDEN / f"demo-{mode}.txt").write_text(played(run, mode))

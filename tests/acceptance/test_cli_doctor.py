@@ -4,6 +4,7 @@
 """
 
 import io
+import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -130,6 +131,16 @@ def test_the_doctors_screen_is_as_it_was(columns: int, monkeypatch: pytest.Monke
     assert diagnosed() == (GOLDEN / f"doctor-{columns}.txt").read_text()
 
 
+def documented() -> str:
+    """What `--json` prints of the same databases."""
+    healths = (SQLITE, POSTGRES, replace(SQLITE, schema=Standing(None, "0001")))
+    return json.dumps([doctor.judged(health) for health in healths], indent=2) + "\n"
+
+
+def test_the_doctors_document_is_as_it_was() -> None:
+    assert documented() == (GOLDEN / "doctor-json.txt").read_text()
+
+
 def test_the_doctor_looks_at_a_real_database(database: str, command_line: CommandLines) -> None:
     showcase.build(database)
     run = command_line(database)
@@ -171,3 +182,4 @@ if __name__ == "__main__":
     for columns in (80, 120):
         os.environ["COLUMNS"] = str(columns)
         (GOLDEN / f"doctor-{columns}.txt").write_text(diagnosed())
+    (GOLDEN / "doctor-json.txt").write_text(documented())
