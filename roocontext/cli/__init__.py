@@ -4,7 +4,9 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from roocontext.cli.interrupts import leave
 
 if TYPE_CHECKING:
     from roocontext.store.sources import Clock, Ids
@@ -20,8 +22,8 @@ def main(
     sys.unraisablehook = _heard
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.SIG_IGN:
-        # An exception would come out of whatever is being loaded. There is nothing to clear up.
-        signal.signal(signal.SIGINT, _leave)
+        # An exception would come out of whatever is being loaded.
+        signal.signal(signal.SIGINT, leave)
     from roocontext.cli.running import run  # noqa: PLC0415 - `import roocontext.cli` stays cheap
 
     signal.signal(signal.SIGINT, before)
@@ -38,8 +40,3 @@ def _heard(lost: "sys.UnraisableHookArgs") -> None:
         Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
     else:
         sys.__unraisablehook__(lost)
-
-
-def _leave(*_: Any) -> None:
-    os.write(2, b"roocontext: Interrupted.\n")
-    os._exit(130)

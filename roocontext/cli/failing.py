@@ -14,6 +14,7 @@ from enum import IntEnum
 from typer import Exit, TyperException
 
 from roocontext import errors
+from roocontext.cli import interrupts
 from roocontext.cli.screens.wording import plain
 
 
@@ -28,7 +29,7 @@ class Code(IntEnum):
     DATABASE = 5
     UNTOLD = 6
     BUG = 70
-    INTERRUPTED = 130
+    INTERRUPTED = interrupts.CODE
 
 
 MEANINGS = {

@@ -20,6 +20,12 @@ CODE = 130
 _SHOW_CURSOR = b"\r\x1b[K\x1b[?25h"
 
 
+def leave(*_: Any) -> None:
+    """End the process where it stands: there is nothing to clear up."""
+    os.write(2, LINE)
+    os._exit(CODE)
+
+
 @contextmanager
 def heard_anywhere() -> Iterator[None]:
     """Hear interrupts meanwhile, unless whoever started the process has them ignored."""
@@ -51,7 +57,7 @@ def _watch(reader: int, interrupt: Any, noticed: Event) -> None:
     while number := os.read(reader, 1):
         is_ours = number[0] == signal.SIGINT and signal.getsignal(signal.SIGINT) is interrupt
         if is_ours and not noticed.wait(PATIENCE):
-            shown = _SHOW_CURSOR if sys.stderr.isatty() else b""
-            os.write(2, shown + LINE)
-            os._exit(CODE)
+            if sys.stderr.isatty():
+                os.write(2, _SHOW_CURSOR)
+            leave()
     os.close(reader)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import bindparam, delete, null, select, text, update
+from sqlalchemy import and_, bindparam, delete, null, select, text, update
 
 from roocontext.errors import MessageNotFound, SessionPurged
 from roocontext.log.blocks import reader
@@ -66,29 +66,25 @@ _ENTRY = select(
 )
 _first = entries.alias("first")
 _copy = entries.alias("copy")
+_same_beginning = and_(
+    _first.c.hash
+    == select(entries.c.hash)
+    .where(entries.c.session_id == bindparam("session_id"), entries.c.seq == 1)
+    .scalar_subquery(),
+    text("first.seq = 1"),  # the literal that the partial index is made with
+)
 _COPIES = (
     select(_copy.c.session_id)
     .select_from(_first.join(_copy, _copy.c.session_id == _first.c.session_id))
     .where(
-        _first.c.hash
-        == select(entries.c.hash)
-        .where(entries.c.session_id == bindparam("session_id"), entries.c.seq == 1)
-        .scalar_subquery(),
-        text("first.seq = 1"),  # the literal that the partial index is made with
+        _same_beginning,
         _copy.c.seq == bindparam("seq"),
         _copy.c.hash == bindparam("hash"),
     )
 )
 _FAMILY = (
     select(_first.c.session_id)
-    .where(
-        _first.c.hash
-        == select(entries.c.hash)
-        .where(entries.c.session_id == bindparam("session_id"), entries.c.seq == 1)
-        .scalar_subquery(),
-        text("first.seq = 1"),
-        _first.c.session_id != bindparam("session_id"),
-    )
+    .where(_same_beginning, _first.c.session_id != bindparam("session_id"))
     .order_by(_first.c.session_id)
 )
 _REPLACE = (

@@ -196,7 +196,14 @@ def test_a_purge_hurts_no_fork(store):
     fill(chat, 4)
     fork = chat.fork(3)
     view = fork.view()
-    store.purge(chat.id)
+    second, stranger = fork.fork(2), store.create()
+    fill(stranger, 4)
+    still = tuple(sorted((fork.id, second.id)))
+    assert store.purge(chat.id, dry_run=True).copies == still
+    assert store.purge(chat.id).copies == still
+    assert store.purge(chat.id).copies == ()
+    assert store.purge(second.id).copies == (fork.id,)
+    assert store.purge(stranger.id).copies == ()
     assert fork.view() == view
     assert fork.verify().ok
     assert fork.redact(2).copies == ((fork.id, 2),)
