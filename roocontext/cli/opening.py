@@ -73,8 +73,8 @@ def opened(
         raise Refusal("The name of the database is empty: give a file or a URL.", Code.USAGE)
     if url == ":memory:" or (url.startswith("sqlite") and url.rstrip("/").endswith(":")):
         raise Refusal("A database in memory ends with the command. Name a file.", Code.USAGE)
-    if create and "://" not in url:
-        _make_folder(Path(url))
+    if create and _is_default(url):
+        Path(url).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         with looked_for(url):
             store = roocontext.Store.open(
@@ -92,16 +92,16 @@ def looked_for(url: str) -> Iterator[None]:
     try:
         yield
     except StoreNotFound:
-        if url != str(default_place()) or os.path.lexists(url):
+        if not _is_default(url) or os.path.lexists(url):
             raise
         raise StoreNotFound(f"There is no file {url!r} yet.") from None
 
 
-def _make_folder(file: Path) -> None:
-    """Make the folder of the default database; others are their owners' to make."""
-    with suppress(Refusal):  # there is no default without a home
-        if file == default_place():
-            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+def _is_default(url: str) -> bool:
+    """Whether it is the default place, whose folder is made; there is none without a home."""
+    with suppress(Refusal):
+        return url == str(default_place())
+    return False
 
 
 def find(store: "Store", name: str) -> str:

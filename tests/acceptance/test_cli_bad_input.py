@@ -21,6 +21,7 @@ from commands import CommandLine, Done
 from roocontext import Store
 from roocontext.cli import opening
 from roocontext.cli.failing import MEANINGS, Code, Refusal
+from roocontext.errors import StoreNotFound
 from sources import SetClock
 
 CommandLines = Callable[..., CommandLine]
@@ -456,6 +457,10 @@ def test_no_home_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Refusal, match="name one with --db"):
         opening.place(None)
     assert opening.place("x.db") == "x.db"
+    missing_file = StoreNotFound("There is no file 'x.db'.")
+    with pytest.raises(StoreNotFound) as told, opening.looked_for("x.db"):
+        raise missing_file
+    assert told.value is missing_file
 
 
 def test_the_doctor_misses_entries(database: str, command_line: CommandLines) -> None:
