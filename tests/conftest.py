@@ -62,7 +62,7 @@ class Lab:
     @property
     def database(self) -> Any:
         """What the store runs its statements on."""
-        store = self.store.target._store if self.interface == "async" else self.store
+        store = self.store.target._plain if self.interface == "async" else self.store
         return store._database
 
     def sql(self, *statements: str) -> list[Any]:

@@ -1,44 +1,34 @@
 """The same store for asyncio: one synchronous core, run in threads.
 
-A cancelled call is joined before CancelledError goes on: whatever it did is done by then, and
-nothing moves after the caller was told. Names and types are those of Store and Session.
+A cancelled call is joined before CancelledError is raised: by then it is done, and nothing changes
+afterwards. Names, parameters and documentation are those of Store and Session.
 """
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from sqlalchemy import URL
 
 from roocontext.errors import StoreClosed
-from roocontext.log.counting import Counter
-from roocontext.log.entries import Message, NewMessage, View
-from roocontext.log.plan import Plan
-from roocontext.log.sendable import Repair
-from roocontext.store.append import Receipt
-from roocontext.store.audit import AuditEntry, Diff
-from roocontext.store.commit import Committed
-from roocontext.store.count import Call
+from roocontext.log.entries import View
+from roocontext.store.audit import AuditEntry
 from roocontext.store.engines import Durability
-from roocontext.store.erase import Purged, Redacted
-from roocontext.store.live import LiveMessage
-from roocontext.store.notes import Note
-from roocontext.store.rewind import Rewound
 from roocontext.store.session import AUDIT_PAGE, Session
-from roocontext.store.sessions import SessionInfo, Stats
 from roocontext.store.sources import Clock, Ids, system_clock
 from roocontext.store.store import Store
-from roocontext.store.verify import Head, Progress, Verification
 
 THREADS = 16
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
+Plain = TypeVar("Plain")
 
 
 class _Threads:
@@ -82,12 +72,30 @@ class _Threads:
         self._executor.shutdown(wait=False)
 
 
-class AsyncStore:
-    """A Store for asyncio. Close it, or use it in an `async with`."""
+class _Threaded(Generic[Plain]):
+    """A synchronous object, and the threads that its methods run in."""
 
-    def __init__(self, store: Store, threads: _Threads) -> None:
-        self._store = store
+    def __init__(self, plain: Plain, threads: _Threads) -> None:
+        self._plain = plain
         self._threads = threads
+
+
+def _threaded(
+    method: Callable[Concatenate[Plain, Params], Result],
+) -> Callable[Concatenate[_Threaded[Plain], Params], Coroutine[Any, Any, Result]]:
+    """The method as a coroutine function, with its own parameters, result and docstring."""
+
+    @wraps(method)
+    async def call(
+        threaded: _Threaded[Plain], /, *args: Params.args, **kwargs: Params.kwargs
+    ) -> Result:
+        return await threaded._threads.run(method, threaded._plain, *args, **kwargs)  # noqa: SLF001
+
+    return call
+
+
+class AsyncStore(_Threaded[Store]):
+    """A Store for asyncio. Close it, or use it in an `async with`."""
 
     @classmethod
     async def open(
@@ -128,7 +136,7 @@ class AsyncStore:
     async def close(self) -> None:
         """See Store.close."""
         try:
-            await self._threads.run(self._store.close)
+            await self._threads.run(self._plain.close)
         finally:
             self._threads.shut_down()
 
@@ -152,182 +160,78 @@ class AsyncStore:
     ) -> "AsyncSession":
         """See Store.create."""
         made = await self._threads.run(
-            self._store.create, session_id, title=title, metadata=metadata
+            self._plain.create, session_id, title=title, metadata=metadata
         )
         return AsyncSession(made, self._threads)
 
     async def session(self, session_id: str) -> "AsyncSession":
         """See Store.session."""
-        return AsyncSession(await self._threads.run(self._store.session, session_id), self._threads)
+        return AsyncSession(await self._threads.run(self._plain.session, session_id), self._threads)
 
-    async def sessions(
-        self, *, limit: int = 100, before: SessionInfo | None = None
-    ) -> list[SessionInfo]:
-        """See Store.sessions."""
-        return await self._threads.run(self._store.sessions, limit=limit, before=before)
-
-    async def find(self, beginning: str, *, limit: int = 100) -> list[SessionInfo]:
-        """See Store.find."""
-        return await self._threads.run(self._store.find, beginning, limit=limit)
-
-    async def purge(self, session_id: str, *, dry_run: bool = False) -> Purged:
-        """See Store.purge."""
-        return await self._threads.run(self._store.purge, session_id, dry_run=dry_run)
+    sessions = _threaded(Store.sessions)
+    find = _threaded(Store.find)
+    purge = _threaded(Store.purge)
 
 
-class AsyncSession:
+class AsyncSession(_Threaded[Session]):
     """A Session for asyncio."""
 
     def __init__(self, session: Session, threads: _Threads) -> None:
-        self._session = session
-        self._run = threads.run
-        self._threads = threads
+        super().__init__(session, threads)
         self.id = session.id
 
     def __repr__(self) -> str:
         return f"AsyncSession({self.id!r})"
 
-    async def append(
-        self,
-        role: str,
-        content: Any,
-        *,
-        format: str = "anthropic",  # noqa: A002 - the log's word
-        ts: int | None = None,
-        message_id: str | None = None,
-        client_id: str | None = None,
-        model: str | None = None,
-        usage: Any = None,
-        expected_seq: int | None = None,
-    ) -> Receipt:
-        """See Session.append."""
-        return await self._run(
-            self._session.append,
-            role,
-            content,
-            format=format,
-            ts=ts,
-            message_id=message_id,
-            client_id=client_id,
-            model=model,
-            usage=usage,
-            expected_seq=expected_seq,
-        )
-
-    async def append_many(
-        self,
-        messages: Iterable[NewMessage | Mapping[str, Any]],
-        *,
-        expected_seq: int | None = None,
-    ) -> list[Receipt]:
-        """See Session.append_many."""
-        return await self._run(self._session.append_many, messages, expected_seq=expected_seq)
-
-    async def commit(self, plan: Plan, *, dry_run: bool = False) -> Committed:
-        """See Session.commit."""
-        return await self._run(self._session.commit, plan, dry_run=dry_run)
-
-    async def rewind(
-        self,
-        to: int | str | datetime | None = None,
-        *,
-        ts: int | None = None,
-        keep_target: bool = True,
-        expected_seq: int | None = None,
-        trigger: str = "manual",
-    ) -> Rewound:
-        """See Session.rewind."""
-        return await self._run(
-            self._session.rewind,
-            to,
-            ts=ts,
-            keep_target=keep_target,
-            expected_seq=expected_seq,
-            trigger=trigger,
-        )
-
-    async def undo(
-        self,
-        *,
-        of: int | None = None,
-        force: bool = False,
-        expected_seq: int | None = None,
-        trigger: str = "manual",
-    ) -> Rewound:
-        """See Session.undo."""
-        return await self._run(
-            self._session.undo, of=of, force=force, expected_seq=expected_seq, trigger=trigger
-        )
-
-    async def pin(self, seq: int) -> Receipt:
-        """See Session.pin."""
-        return await self._run(self._session.pin, seq)
-
-    async def unpin(self, seq: int) -> Receipt:
-        """See Session.unpin."""
-        return await self._run(self._session.unpin, seq)
-
-    async def rename(self, title: str) -> Receipt:
-        """See Session.rename."""
-        return await self._run(self._session.rename, title)
-
-    async def describe(self, metadata: Mapping[str, Any]) -> Receipt:
-        """See Session.describe."""
-        return await self._run(self._session.describe, metadata)
-
-    async def note(
-        self, note: str, content: Mapping[str, Any], *, target: int | None = None
-    ) -> Receipt:
-        """See Session.note."""
-        return await self._run(self._session.note, note, content, target=target)
+    append = _threaded(Session.append)
+    append_many = _threaded(Session.append_many)
+    commit = _threaded(Session.commit)
+    rewind = _threaded(Session.rewind)
+    undo = _threaded(Session.undo)
+    pin = _threaded(Session.pin)
+    unpin = _threaded(Session.unpin)
+    rename = _threaded(Session.rename)
+    describe = _threaded(Session.describe)
+    note = _threaded(Session.note)
+    redact = _threaded(Session.redact)
+    info = _threaded(Session.info)
+    head_seq = _threaded(Session.head_seq)
+    view = _threaded(Session.view)
+    messages = _threaded(Session.messages)
+    validate = _threaded(Session.validate)
+    diff = _threaded(Session.diff)
+    message = _threaded(Session.message)
+    notes = _threaded(Session.notes)
+    pins = _threaded(Session.pins)
+    stats = _threaded(Session.stats)
+    live = _threaded(Session.live)
+    tokens = _threaded(Session.tokens)
+    counts = _threaded(Session.counts)
+    calls = _threaded(Session.calls)
+    keep_estimate = _threaded(Session.keep_estimate)
+    head = _threaded(Session.head)
+    verify = _threaded(Session.verify)  # progress is reported from a thread
+    rebuild = _threaded(Session.rebuild)
 
     async def fork(self, at: int | None = None, *, session_id: str | None = None) -> "AsyncSession":
         """See Session.fork."""
-        made = await self._run(self._session.fork, at, session_id=session_id)
+        made = await self._threads.run(self._plain.fork, at, session_id=session_id)
         return AsyncSession(made, self._threads)
 
-    async def redact(self, seq: int, *, dry_run: bool = False) -> Redacted:
-        """See Session.redact."""
-        return await self._run(self._session.redact, seq, dry_run=dry_run)
-
-    async def info(self) -> SessionInfo:
-        """See Session.info."""
-        return await self._run(self._session.info)
-
-    async def head_seq(self) -> int:
-        """See Session.head_seq."""
-        return await self._run(self._session.head_seq)
-
-    async def view(
-        self,
-        *,
-        as_of: int | datetime | None = None,
-        after: int | None = None,
-        limit: int | None = None,
-    ) -> View:
-        """See Session.view."""
-        return await self._run(self._session.view, as_of=as_of, after=after, limit=limit)
+    # Generators are advanced in a thread, one page for each call.
 
     async def pages(
         self, size: int = 200, *, as_of: int | datetime | None = None
     ) -> AsyncIterator[View]:
         """See Session.pages."""
-        pages = self._session.pages(size, as_of=as_of)
-        while (page := await self._run(next, pages, None)) is not None:
+        pages = self._plain.pages(size, as_of=as_of)
+        while (page := await self._threads.run(next, pages, None)) is not None:
             yield page
-
-    async def messages(self, *, as_of: int | datetime | None = None) -> list[dict[str, Any]]:
-        """See Session.messages."""
-        return await self._run(self._session.messages, as_of=as_of)
-
-    async def validate(self, *, as_of: int | datetime | None = None) -> tuple[Repair, ...]:
-        """See Session.validate."""
-        return await self._run(self._session.validate, as_of=as_of)
 
     async def audit_pages(self, size: int, *, after: int = 0) -> AsyncIterator[list[AuditEntry]]:
         """See Session.audit_pages."""
-        pages = self._session.audit_pages(size, after=after)
-        while (page := await self._run(next, pages, None)) is not None:
+        pages = self._plain.audit_pages(size, after=after)
+        while (page := await self._threads.run(next, pages, None)) is not None:
             yield page
 
     async def audit(self, *, after: int = 0) -> AsyncIterator[AuditEntry]:
@@ -335,57 +239,3 @@ class AsyncSession:
         async for page in self.audit_pages(AUDIT_PAGE, after=after):
             for entry in page:
                 yield entry
-
-    async def diff(self, old: int | datetime, new: int | datetime | None = None) -> Diff:
-        """See Session.diff."""
-        return await self._run(self._session.diff, old, new)
-
-    async def message(self, seq: int) -> Message:
-        """See Session.message."""
-        return await self._run(self._session.message, seq)
-
-    async def notes(self, note: str, *, as_of: int | datetime | None = None) -> list[Note]:
-        """See Session.notes."""
-        return await self._run(self._session.notes, note, as_of=as_of)
-
-    async def pins(self, *, as_of: int | datetime | None = None) -> frozenset[int]:
-        """See Session.pins."""
-        return await self._run(self._session.pins, as_of=as_of)
-
-    async def stats(self) -> Stats:
-        """See Session.stats."""
-        return await self._run(self._session.stats)
-
-    async def live(self) -> list[LiveMessage]:
-        """See Session.live."""
-        return await self._run(self._session.live)
-
-    async def tokens(self, counter: Counter, *, as_of: int | datetime | None = None) -> int:
-        """See Session.tokens."""
-        return await self._run(self._session.tokens, counter, as_of=as_of)
-
-    async def counts(self, counter: Counter, *, hidden: bool = False) -> dict[int, int]:
-        """See Session.counts."""
-        return await self._run(self._session.counts, counter, hidden=hidden)
-
-    async def calls(self, *, last: int | None = None) -> list[Call]:
-        """See Session.calls."""
-        return await self._run(self._session.calls, last=last)
-
-    async def keep_estimate(self, seq: int, counter: Counter, estimate: int) -> bool:
-        """See Session.keep_estimate."""
-        return await self._run(self._session.keep_estimate, seq, counter, estimate)
-
-    async def head(self) -> Head:
-        """See Session.head."""
-        return await self._run(self._session.head)
-
-    async def verify(
-        self, saved: Head | None = None, *, progress: Progress | None = None
-    ) -> Verification:
-        """See Session.verify. The progress is told from a thread."""
-        return await self._run(self._session.verify, saved, progress=progress)
-
-    async def rebuild(self) -> int:
-        """See Session.rebuild."""
-        return await self._run(self._session.rebuild)

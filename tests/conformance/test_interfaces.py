@@ -35,14 +35,24 @@ def renamed(annotation):
 
 @pytest.mark.parametrize(("plain", "coroutine"), BOTH)
 def test_both_take_and_give_the_same(plain, coroutine):
+    """A wrapped method is the other's own; only those written by hand can differ."""
     for name, method in public(plain).items():
-        one = inspect.signature(method)
-        other = inspect.signature(public(coroutine)[name])
+        twin_method = public(coroutine)[name]
+        if hasattr(twin_method, "__wrapped__"):
+            assert twin_method.__wrapped__ is method, name
+            assert twin_method.__doc__ == method.__doc__, name
+            continue
+        one, other = inspect.signature(method), inspect.signature(twin_method)
         assert list(one.parameters) == list(other.parameters), name
         for parameter, twin in zip(one.parameters.values(), other.parameters.values(), strict=True):
             assert (parameter.kind, parameter.default) == (twin.kind, twin.default), name
             assert renamed(parameter.annotation) == renamed(twin.annotation), name
         assert renamed(one.return_annotation) == renamed(other.return_annotation), name
+
+
+def test_a_wrapped_method_shows_the_signature_of_the_other():
+    assert inspect.signature(AsyncSession.append) == inspect.signature(Session.append)
+    assert str(inspect.signature(AsyncSession.stats)) == "(self) -> roocontext.store.sessions.Stats"
 
 
 @pytest.mark.parametrize(("plain", "coroutine"), BOTH)

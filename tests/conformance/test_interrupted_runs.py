@@ -198,7 +198,7 @@ def test_a_summariser_that_manages_the_session_itself_is_overtaken(memory: Any) 
 
 def test_a_session_that_is_condensed_by_hand_meanwhile_is_left_alone(chat: Any) -> None:
     said = long(chat)
-    mine = chat.target._session if hasattr(chat, "target") else chat
+    mine = chat.target._plain if hasattr(chat, "target") else chat
 
     def meanwhile(_request: Any) -> str:
         mine.commit(Plan.condense(mine.view(), said[:30], "by hand"))

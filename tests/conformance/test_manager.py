@@ -219,7 +219,7 @@ def test_anything_else_meanwhile_cancels_the_run(chat):
 
 def other(chat):
     """The same session, for one who is called from within a run."""
-    return chat.target._session if hasattr(chat, "target") else chat
+    return chat.target._plain if hasattr(chat, "target") else chat
 
 
 def test_hooks_are_told_and_one_may_say_no(chat):

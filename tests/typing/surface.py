@@ -1,20 +1,25 @@
 """The public types, as a type checker sees them. Never run; `make check` reads it."""
 
-from typing import Any, assert_type
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, assert_type
 
 from roocontext import (
     AsyncContextManager,
+    AsyncSession,
     AsyncStore,
     ContextManager,
     Head,
     LiveMessage,
     Message,
+    NewMessage,
     Outcome,
     Plan,
+    SessionInfo,
     Store,
     View,
 )
 from roocontext.context import Status
+from roocontext.log.counting import BYTES
 from roocontext.store.append import Receipt
 from roocontext.store.commit import Committed
 from roocontext.store.rewind import Rewound
@@ -34,11 +39,44 @@ def sync() -> None:
 
 async def with_asyncio() -> None:
     async with await AsyncStore.open(":memory:") as store:
+        assert_type(await store.sessions(limit=3), list[SessionInfo])
         chat = await store.create()
-        assert_type(await chat.append("user", "hello"), Receipt)
-        assert_type(await chat.view(), View)
+        assert_type(chat, AsyncSession)
+        assert_type(await chat.fork(), AsyncSession)
+        assert_type(await chat.append("user", "hello", client_id="one"), Receipt)
+        assert_type(await chat.view(as_of=1), View)
+        assert_type(await chat.rewind(to=1), Rewound)
+        assert_type(await chat.counts(BYTES, hidden=True), dict[int, int])
+        assert_type(await chat.rebuild(), int)
         async for page in chat.pages():
             assert_type(page, View)
+
+
+class AsAnnounced(Protocol):
+    """Some of AsyncSession, written out: the wrapper must keep parameters and results."""
+
+    async def append_many(
+        self,
+        messages: Iterable[NewMessage | Mapping[str, Any]],
+        *,
+        expected_seq: int | None = None,
+    ) -> list[Receipt]: ...
+
+    async def commit(self, plan: Plan, *, dry_run: bool = False) -> Committed: ...
+
+    async def head_seq(self) -> int: ...
+
+
+async def wrong_calls_are_refused(chat: AsyncSession) -> None:
+    """Each `type: ignore` is an error of its own if the checker finds nothing to ignore."""
+    announced: AsAnnounced = chat
+    await announced.head_seq()
+    await chat.append("user")  # type: ignore[call-arg] # no content
+    await chat.append("user", "hello", clientid="one")  # type: ignore[call-arg] # unknown name
+    await chat.append(1, "hello")  # type: ignore[arg-type] # a role is a string
+    await chat.commit("plan")  # type: ignore[arg-type] # no plan
+    await chat.view(5)  # type: ignore[call-arg] # by name only
+    _ = chat.view().messages  # type: ignore[attr-defined] # not awaited
 
 
 def managed() -> None:
