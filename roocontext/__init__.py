@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from roocontext.store.aio import AsyncSession, AsyncStore
     from roocontext.store.append import Receipt
     from roocontext.store.audit import AuditEntry, Diff
+    from roocontext.store.batch import Written
     from roocontext.store.commit import Committed
     from roocontext.store.count import Call
     from roocontext.store.erase import Purged, Redacted
+    from roocontext.store.items import Describe, NewNote, Pin, Rename, Rewind, Unpin
     from roocontext.store.live import LiveMessage
     from roocontext.store.notes import Note
     from roocontext.store.rewind import Rewound
@@ -35,6 +37,7 @@ __all__ = [
     "Committed",
     "ContextManager",
     "Counts",
+    "Describe",
     "Diff",
     "Head",
     "Hooks",
@@ -42,21 +45,27 @@ __all__ = [
     "LiveMessage",
     "Message",
     "NewMessage",
+    "NewNote",
     "Note",
     "Outcome",
+    "Pin",
     "Plan",
     "Purged",
     "Receipt",
     "Redacted",
+    "Rename",
     "Repair",
+    "Rewind",
     "Rewound",
     "RooContextError",
     "Session",
     "SessionInfo",
     "Stats",
     "Store",
+    "Unpin",
     "Verification",
     "View",
+    "Written",
 ]
 
 _HOMES = {
@@ -69,6 +78,7 @@ _HOMES = {
     "Committed": "roocontext.store.commit",
     "ContextManager": "roocontext.context.manager",
     "Counts": "roocontext.log.plan",
+    "Describe": "roocontext.store.items",
     "Diff": "roocontext.store.audit",
     "Head": "roocontext.store.verify",
     "Hooks": "roocontext.context.hooks",
@@ -76,21 +86,27 @@ _HOMES = {
     "LiveMessage": "roocontext.store.live",
     "Message": "roocontext.log.entries",
     "NewMessage": "roocontext.log.entries",
+    "NewNote": "roocontext.store.items",
     "Note": "roocontext.store.notes",
     "Outcome": "roocontext.context.outcome",
+    "Pin": "roocontext.store.items",
     "Plan": "roocontext.log.plan",
     "Purged": "roocontext.store.erase",
     "Receipt": "roocontext.store.append",
     "Redacted": "roocontext.store.erase",
+    "Rename": "roocontext.store.items",
     "Repair": "roocontext.log.sendable",
+    "Rewind": "roocontext.store.items",
     "Rewound": "roocontext.store.rewind",
     "RooContextError": "roocontext.errors",
     "Session": "roocontext.store.session",
     "SessionInfo": "roocontext.store.sessions",
     "Stats": "roocontext.store.sessions",
     "Store": "roocontext.store.store",
+    "Unpin": "roocontext.store.items",
     "Verification": "roocontext.store.verify",
     "View": "roocontext.log.entries",
+    "Written": "roocontext.store.batch",
 }
 
 

@@ -71,16 +71,26 @@ def message_draft(
 
 
 def note_draft(
-    note: str, content: Mapping[str, Any], *, now: int, salts: Salts, target: int | None = None
+    note: str,
+    content: Mapping[str, Any],
+    *,
+    now: int,
+    salts: Salts,
+    target: int | None = None,
+    ts: int | None = None,
+    client_id: str | None = None,
 ) -> Draft:
     """A note, which changes neither view nor head."""
+    _check_request(ts, client_id)
     text = encode(dict(content), note)
-    return _draft(_bare(Kind.NOTE, now, note=note, target=target, size=len(text)), text, salts)
+    sealed = _bare(Kind.NOTE, now, note=note, target=target, size=len(text))
+    return _draft(sealed._replace(ts=ts, client_id=client_id), text, salts)
 
 
-def control_draft(kind: Kind, details: str, *, now: int, compaction_id: str | None = None) -> Draft:
+def control_draft(kind: Kind, details: str, *, now: int, client_id: str | None = None) -> Draft:
     """A clearing or a rewind: it has details and no content."""
-    sealed = _bare(kind, now, details=details, compaction_id=compaction_id)
+    _check_request(None, client_id)
+    sealed = _bare(kind, now, details=details)._replace(client_id=client_id)
     return Draft(sealed, None, None, None, entry_digest(sealed, None))
 
 
@@ -115,12 +125,16 @@ def _check(message: NewMessage, content: Any) -> None:
     reader(message.format).check(message.role, content)
     if message.message_id is not None:
         check_id("message_id", message.message_id)
-    if message.client_id is not None:
-        check_id("client_id", message.client_id)
     if message.model is not None:
         check_id("model", message.model)
-    if message.ts is not None:
-        check_integer("ts", message.ts)
+    _check_request(message.ts, message.client_id)
+
+
+def _check_request(ts: int | None, client_id: str | None) -> None:
+    if client_id is not None:
+        check_id("client_id", client_id)
+    if ts is not None:
+        check_integer("ts", ts)
 
 
 def _bare(
@@ -130,7 +144,6 @@ def _bare(
     note: str | None = None,
     target: int | None = None,
     details: str | None = None,
-    compaction_id: str | None = None,
     size: int = 0,
 ) -> Sealed:
     return Sealed(
@@ -143,7 +156,7 @@ def _bare(
         client_id=None,
         model=None,
         usage=None,
-        compaction_id=compaction_id,
+        compaction_id=None,
         note=note,
         target=target,
         details=details,

@@ -6,14 +6,16 @@ is given to them; they decide, and know no database.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
+
+from msgspec import structs
 
 from roocontext.errors import InvalidPlan
 from roocontext.log.blocks import reader, text_of
 from roocontext.log.counting import BYTES, Counter, count_message
-from roocontext.log.encoding import MAX_INTEGER, encode
+from roocontext.log.encoding import MAX_INTEGER, check_id, encode, plain
 from roocontext.log.entries import (
     POSITION_BITS,
     BlockRef,
@@ -57,7 +59,9 @@ class Plan:
     `hides` are ascending ranges of seq, each standing for the live messages in it. Of the `rows`
     one is the summary or marker: the first, but for `lead` companions before it. `record` is kept
     with the entry as it is. `seen` is the last entry, notes included, that the planner knew of. A
-    `compat` plan imitates a real program, its defects included, and is checked less.
+    `compat` plan imitates a real program, its defects included, and is checked less. A
+    `compaction_id` of its own is kept instead of a new one: no other plan of the session may have
+    it. `client_id` names the request: it is stored with the summary, marker or clearing.
     """
 
     head_seq: int
@@ -74,6 +78,8 @@ class Plan:
     trigger: str = "manual"
     session_id: str | None = None
     seen: int | None = None
+    compaction_id: str | None = None
+    client_id: str | None = None
     record: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -179,12 +185,23 @@ class Plan:
         return kinds.get(self.action, Kind.CLEARING)
 
 
-def check_rows(plan: Plan) -> None:
-    """Refuse rows that are no messages at all."""
+def checked(plan: Plan) -> Plan:
+    """The plan with its rows as plain data and its client id in place, if it is one at all."""
     if not isinstance(plan.rows, tuple | list):
         raise InvalidPlan("rows are a tuple of messages.")
     if not all(isinstance(row, NewMessage) for row in plan.rows):
         raise InvalidPlan("rows are messages: NewMessage.")
+    rows = [structs.replace(row, content=plain(row.content)) for row in plan.rows]
+    plan = replace(plan, rows=tuple(rows))
+    check_shape(plan)
+    if plan.action is Action.CLEAR:
+        return plan
+    lead = rows[plan.lead]
+    if None not in (plan.client_id, lead.client_id) and plan.client_id != lead.client_id:
+        raise InvalidPlan("The plan and its summary or marker have different client ids.")
+    client_id = plan.client_id or lead.client_id
+    rows[plan.lead] = structs.replace(lead, client_id=client_id)
+    return replace(plan, rows=tuple(rows), client_id=client_id)
 
 
 def check_shape(plan: Plan) -> None:
@@ -197,6 +214,7 @@ def check_shape(plan: Plan) -> None:
         raise InvalidPlan("policy and trigger are strings.")
     if not isinstance(plan.record, Mapping):
         raise InvalidPlan("record is a mapping.")
+    _check_ids(plan)
     if plan.action is Action.CLEAR:
         if not plan.clears or plan.hides or plan.rows:
             raise InvalidPlan("A clearing names blocks and neither hides nor inserts rows.")
@@ -209,6 +227,15 @@ def check_shape(plan: Plan) -> None:
         _check_new_rows(plan)
     if not plan.compat:
         _check_smaller(plan)
+
+
+def _check_ids(plan: Plan) -> None:
+    if plan.client_id is not None:
+        check_id("client_id", plan.client_id)
+    if plan.compaction_id is not None:
+        check_id("compaction_id", plan.compaction_id)
+        if plan.action is Action.CLEAR:
+            raise InvalidPlan("A clearing has no compaction id.")
 
 
 def check_hides(

@@ -185,6 +185,7 @@ class AsyncSession(_Threaded[Session]):
 
     append = _threaded(Session.append)
     append_many = _threaded(Session.append_many)
+    write_batch = _threaded(Session.write_batch)
     commit = _threaded(Session.commit)
     rewind = _threaded(Session.rewind)
     undo = _threaded(Session.undo)
@@ -202,6 +203,7 @@ class AsyncSession(_Threaded[Session]):
     diff = _threaded(Session.diff)
     message = _threaded(Session.message)
     notes = _threaded(Session.notes)
+    newest_note = _threaded(Session.newest_note)
     pins = _threaded(Session.pins)
     stats = _threaded(Session.stats)
     live = _threaded(Session.live)

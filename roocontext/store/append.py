@@ -6,7 +6,7 @@ single message is one statement, which takes the next seq and chains the hash on
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from sqlalchemy import BigInteger, LargeBinary, and_, bindparam, func, insert, select, update
@@ -42,6 +42,9 @@ class Receipt(msgspec.Struct, frozen=True):
     rewound_by: int | None = None
 
 
+AReceipt = TypeVar("AReceipt", bound=Receipt)
+
+
 class Standing(NamedTuple):
     """Where a session stands."""
 
@@ -50,6 +53,33 @@ class Standing(NamedTuple):
     head_seq: int
     messages: int
     bytes: int
+
+
+class Stored(NamedTuple):
+    """What a stored entry is compared by, when its client id is given again."""
+
+    seq: int
+    hash: bytes
+    kind: str
+    role: str | None
+    format: str | None
+    note: str | None
+    target: int | None
+    compaction_id: str | None
+    salt: bytes | None
+    details: str | None
+    content: str | None
+
+    def answers(self, draft: Draft) -> bool:
+        """Whether it is what the draft would store."""
+        new = draft.sealed
+        same = (self.note, self.target) == (new.note, new.target)
+        return same and self.holds(new.role, new.format, draft.content)
+
+    def holds(self, role: str | None, format_: str | None, text: str | None) -> bool:
+        """Whether it has this content; a redacted row has none left to compare."""
+        redacted = self.salt is None and self.content is not None
+        return redacted or (self.role, self.format, self.content) == (role, format_, text)
 
 
 _session_id = sessions.c.session_id == bindparam("session_id")
@@ -75,14 +105,7 @@ _MOVE_HEAD = (
     )
 )
 _INSERT = insert(entries)
-_BY_CLIENT_ID = select(
-    entries.c.seq,
-    entries.c.hash,
-    entries.c.role,
-    entries.c.format,
-    entries.c.salt,
-    entries.c.content,
-).where(
+_BY_CLIENT_ID = select(*(entries.c[name] for name in Stored._fields)).where(
     entries.c.session_id == bindparam("session_id"),
     entries.c.client_id == bindparam("client_id"),
 )
@@ -233,15 +256,14 @@ def _append_in_one_statement(
 
 def refuse_taken(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> None:
     """Refuse drafts that are new although their client id was given before."""
-    _refuse_twice([draft.sealed.client_id for draft in drafts if draft.sealed.client_id])
-    for draft in drafts:
-        client_id = draft.sealed.client_id
-        row = client_id and tx.row(_BY_CLIENT_ID, session_id=session_id, client_id=client_id)
-        if row:
+    ids = [draft.sealed.client_id for draft in drafts if draft.sealed.client_id]
+    refuse_twice(ids)
+    for client_id in ids:
+        if stored := stored_by(tx, session_id, client_id):
             raise DuplicateMessage(
-                f"Client id {client_id!r} is taken by entry {row[0]}.",
+                f"Client id {client_id!r} is taken by entry {stored.seq}.",
                 client_id=client_id,
-                seq=row[0],
+                seq=stored.seq,
             )
 
 
@@ -264,45 +286,77 @@ def _head(session_id: str, row: tuple[Any, ...] | None) -> Standing:
     return Standing(*head)
 
 
-def _repeated(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> list[Receipt] | None:
-    """The first receipts of requests that were all stored before; None when none was."""
-    ids = [d.sealed.client_id for d in drafts if d.sealed.client_id is not None]
-    if not ids:
-        return None
-    _refuse_twice(ids)
-    found = [_first_receipt(tx, session_id, draft) for draft in drafts if draft.sealed.client_id]
-    first = [receipt for receipt in found if receipt is not None]
-    if first and len(first) < len(drafts):
-        raise DuplicateMessage(
-            f"Of {len(drafts)} messages {len(first)} stood there before: nothing was written.",
-            client_id=ids[0],
-            seq=first[0].seq,
-        )
-    return first or None
-
-
-def _refuse_twice(ids: Sequence[str]) -> None:
-    if len(set(ids)) < len(ids):
-        twice = next(client_id for client_id in ids if ids.count(client_id) > 1)
-        raise DuplicateMessage(
-            f"Two messages of one request have the client id {twice!r}.", client_id=twice
-        )
-
-
-def _first_receipt(tx: Transaction, session_id: str, draft: Draft) -> Receipt | None:
-    client_id = draft.sealed.client_id
+def stored_by(tx: Transaction, session_id: str, client_id: str) -> Stored | None:
+    """The entry that was stored with a client id."""
     row = tx.row(_BY_CLIENT_ID, session_id=session_id, client_id=client_id)
-    if row is None:
+    return None if row is None else Stored(*row)
+
+
+def first_receipt(tx: Transaction, session_id: str, draft: Draft) -> Receipt | None:
+    """The receipt of the entry that was stored with the draft's client id, if any was."""
+    client_id = draft.sealed.client_id
+    stored = stored_by(tx, session_id, client_id) if client_id else None
+    if client_id is None or stored is None:
         return None
-    seq, hash_, role, format_, salt, content = row
-    same = (role, format_, content) == (draft.sealed.role, draft.sealed.format, draft.content)
-    if not same and salt is not None:  # without a salt it was redacted, and its id alone answers
-        raise DuplicateMessage(
-            f"Client id {client_id!r} is taken by entry {seq}, which has other content.",
-            client_id=client_id,
-            seq=seq,
-        )
-    rewound = tx.row(_REWOUND_BY, session_id=session_id, seq=seq)
+    if not stored.answers(draft):
+        raise taken(client_id, stored)
+    return repeated_receipt(tx, session_id, stored)
+
+
+def repeated_receipt(tx: Transaction, session_id: str, stored: Stored) -> Receipt:
+    """The receipt of a stored message or control row."""
+    rewound = tx.row(_REWOUND_BY, session_id=session_id, seq=stored.seq)
     return Receipt(
-        session_id, seq, hash_.hex(), seq, new=False, rewound_by=rewound[0] if rewound else None
+        session_id,
+        stored.seq,
+        stored.hash.hex(),
+        stored.seq,
+        new=False,
+        rewound_by=rewound[0] if rewound else None,
     )
+
+
+def taken(client_id: str, stored: Stored) -> DuplicateMessage:
+    """The error for a client id that another request was stored with."""
+    return DuplicateMessage(
+        f"Client id {client_id!r} is taken by entry {stored.seq}, which has other content.",
+        client_id=client_id,
+        seq=stored.seq,
+    )
+
+
+def refuse_twice(ids: Sequence[str | None]) -> None:
+    """Refuse a request in which two entries have the same client id."""
+    given = [client_id for client_id in ids if client_id is not None]
+    if len(set(given)) < len(given):
+        twice = next(client_id for client_id in given if given.count(client_id) > 1)
+        raise DuplicateMessage(
+            f"Two entries of one request have the client id {twice!r}.", client_id=twice
+        )
+
+
+def all_or_none(
+    ids: Sequence[str | None], found: Sequence[AReceipt | None]
+) -> list[AReceipt] | None:
+    """The first receipts of a request that was stored before as a whole; None if none of it was."""
+    first = [
+        (client_id, receipt)
+        for client_id, receipt in zip(ids, found, strict=True)
+        if receipt is not None
+    ]
+    if first and len(first) < len(found):
+        raise DuplicateMessage(
+            f"Of {len(found)} items {len(first)} were stored before: nothing was written.",
+            client_id=first[0][0],
+            seq=first[0][1].seq,
+        )
+    return [receipt for _, receipt in first] or None
+
+
+def _repeated(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> list[Receipt] | None:
+    """The first receipts of messages that were all stored before; None when none was."""
+    ids = [draft.sealed.client_id for draft in drafts]
+    if not any(ids):
+        return None
+    refuse_twice(ids)
+    return all_or_none(ids, [first_receipt(tx, session_id, draft) for draft in drafts])

@@ -7,6 +7,7 @@ from typing import Any
 from roocontext.errors import InvalidMessage, InvalidOption
 from roocontext.log.encoding import MAX_INTEGER, check_id
 from roocontext.log.entries import NewMessage
+from roocontext.log.plan import Plan, checked
 
 
 def check_whole(name: str, value: object, *, least: int = 0) -> None:
@@ -55,3 +56,10 @@ def to_message(message: NewMessage | Mapping[str, Any]) -> NewMessage:
     except TypeError:
         known = ", ".join(NewMessage.__struct_fields__)
         raise InvalidMessage(f"A message has the fields {known}.", path="message") from None
+
+
+def to_plan(plan: object) -> Plan:
+    """A plan, its content as plain data."""
+    if not isinstance(plan, Plan):
+        raise InvalidOption("What is committed is a Plan.", name="plan")
+    return checked(plan)

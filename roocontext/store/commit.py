@@ -21,9 +21,9 @@ from roocontext.log.entries import (
     subtract,
 )
 from roocontext.log.pairs import loose_ends, pairs, partners, split
-from roocontext.log.plan import Action, Plan, check_hides, check_shape, place
+from roocontext.log.plan import Action, Plan, check_hides, place
 from roocontext.log.spans import OPEN_END, Span, clearings_of, live_ranges, spans_of, within
-from roocontext.store.append import Standing, lock, read_head, refuse_taken
+from roocontext.store.append import Receipt, Standing, lock, read_head, refuse_taken
 from roocontext.store.caches import read_present_and, write_controls
 from roocontext.store.database import Transaction
 from roocontext.store.notes import pins_query, redactions_query, to_pins, to_redacted
@@ -70,6 +70,16 @@ _MESSAGE_ENDS = select(
 _CONTENT = select(entries.c.format, entries.c.content).where(
     _in_session, entries.c.seq == bindparam("seq"), IS_MESSAGE
 )
+# Among the control rows, which are few: an index would be paid for by every summary.
+_COMPACTION = (
+    select(entries.c.seq)
+    .where(
+        _in_session,
+        entries.c.details.is_not(None),
+        entries.c.compaction_id == bindparam("compaction_id"),
+    )
+    .limit(1)
+)
 _CONTROL_AFTER = (
     select(entries.c.seq)
     .where(_in_session, entries.c.details.is_not(None), entries.c.seq > bindparam("seq"))
@@ -90,11 +100,32 @@ def commit(
     """Write what a plan says, if the session is still what it was planned on."""
     if plan.session_id not in (None, session_id):
         raise InvalidPlan(f"The plan was made for session {plan.session_id!r}.")
-    check_shape(plan)
     head = (read_head if dry_run else lock)(tx, session_id)
     _check_still(tx, session_id, plan, head)
+    done, _ = commit_on(
+        tx, session_id, plan, head, now=now, salts=salts, new_id=new_id, dry_run=dry_run
+    )
+    return done
+
+
+def commit_on(
+    tx: Transaction,
+    session_id: str,
+    plan: Plan,
+    head: Standing,
+    *,
+    now: int,
+    salts: Salts,
+    new_id: Callable[[], str],
+    dry_run: bool = False,
+) -> tuple[Committed, list[Receipt]]:
+    """Write what a plan says to a session that is at this head; the receipts of its entries too."""
     state = _State(tx, session_id, head)
-    compaction_id = None if dry_run or plan.action is Action.CLEAR else new_id()
+    compaction_id = plan.compaction_id
+    if compaction_id is not None:
+        _check_id_is_new(tx, session_id, compaction_id)
+    elif not dry_run and plan.action is not Action.CLEAR:
+        compaction_id = new_id()
     if plan.action is Action.CLEAR:
         _check_clears(state, plan)
         hidden = 0
@@ -117,10 +148,10 @@ def commit(
     )
     refuse_taken(tx, session_id, drafts)
     if dry_run:
-        return committed
+        return committed, []
     controls = [*state.controls, *placed]
     receipts = write_controls(tx, session_id, head, drafts, cached=state.cached, controls=controls)
-    return replace(committed, hash=receipts[-1].hash)
+    return replace(committed, hash=receipts[-1].hash), receipts
 
 
 class _State:
@@ -187,6 +218,17 @@ def _check_still(tx: Transaction, session_id: str, plan: Plan, head: Standing) -
             f"The plan was made on head {plan.head_seq}, but it is {head.head_seq}.",
             expected=plan.head_seq,
             actual=head.head_seq,
+        )
+
+
+def _check_id_is_new(tx: Transaction, session_id: str, compaction_id: str) -> None:
+    """Refuse an id that another plan has: what it hides could not be told from the other's."""
+    row = tx.row(_COMPACTION, session_id=session_id, compaction_id=compaction_id)
+    if row:
+        raise InvalidPlan(
+            f"Compaction id {compaction_id!r} is that of entry {row[0]}.",
+            seq=row[0],
+            compaction_id=compaction_id,
         )
 
 
@@ -282,7 +324,8 @@ def _clears(plan: Plan, head: Standing) -> Control:
 
 
 def _clearing(plan: Plan, head: Standing, now: int) -> Draft:
-    return control_draft(Kind.CLEARING, details_of(_clears(plan, head), _record(plan)), now=now)
+    details = details_of(_clears(plan, head), _record(plan))
+    return control_draft(Kind.CLEARING, details, now=now, client_id=plan.client_id)
 
 
 def _placed(state: _State, plan: Plan) -> list[Control]:

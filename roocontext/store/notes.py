@@ -4,18 +4,22 @@ A note is chained like any entry, but no model sees it, no rewind takes it back,
 conflicts with nobody. Of notes of the same kind and target the newest counts.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from msgspec.structs import replace
 from sqlalchemy import bindparam, literal_column, select, update
 
-from roocontext.errors import MessageNotFound
-from roocontext.log.draft import Draft
-from roocontext.log.encoding import decode, encode
-from roocontext.store.append import Receipt, Standing, lock, write
+from roocontext.errors import InvalidOption, MessageNotFound
+from roocontext.log.draft import Draft, Salts, note_draft
+from roocontext.log.encoding import check_id, decode, encode, plain
+from roocontext.store.append import Receipt, Standing, first_receipt, lock, write
+from roocontext.store.arguments import check_mapping, check_maybe, check_whole
 from roocontext.store.database import Query, Row, Transaction
+from roocontext.store.items import AnyNote, Describe, NewNote, Pin, Rename, Unpin
 from roocontext.store.schema import entries, sessions
+from roocontext.store.view import head_at
 
 PIN = "pin"
 TITLE = "title"
@@ -39,6 +43,47 @@ class Note:
     recorded_at: int
 
 
+class Drafted(NamedTuple):
+    """An entry to be written, and what the list of sessions shows of a title or metadata."""
+
+    draft: Draft
+    shown: Any = None
+
+
+def drafted(item: AnyNote, *, now: int, salts: Salts) -> Drafted:
+    """A note on its way into the log, or the error that says why it cannot be stored."""
+    target: int | None = None
+    ts, shown = None, None
+    match item:
+        case NewNote():
+            kind, content, target, ts = item.note, item.content, item.target, item.ts
+            check_id("note", kind)
+            if kind in OWN:
+                raise InvalidOption(f"A note of the kind {kind!r} is the store's own.", name="note")
+            check_mapping("content", content)
+            check_maybe("target", target, least=1)
+        case Rename(title):
+            check_id("title", title)
+            kind, content, shown = TITLE, {"title": title}, title
+        case Describe(metadata):
+            check_mapping("metadata", metadata)
+            shown = plain(dict(metadata))
+            kind, content = METADATA, {METADATA: shown}
+        case Pin(seq) | Unpin(seq):
+            check_whole("seq", seq, least=1)
+            kind, content, target = PIN, {"pinned": isinstance(item, Pin)}, seq
+    draft = note_draft(
+        kind,
+        plain(dict(content)),
+        now=now,
+        salts=salts,
+        target=target,
+        ts=ts,
+        client_id=item.client_id,
+    )
+    return Drafted(draft, shown)
+
+
 _NOTES = (
     select(
         entries.c.seq, entries.c.note, entries.c.target, entries.c.content, entries.c.recorded_at
@@ -52,11 +97,30 @@ _NOTES = (
     )
     .order_by(entries.c.target, entries.c.seq)
 )
+_of_note = (
+    select(
+        entries.c.seq,
+        entries.c.note,
+        entries.c.target,
+        entries.c.content,
+        entries.c.recorded_at,
+        entries.c.hash,
+    )
+    .where(
+        entries.c.session_id == bindparam("session_id"),
+        entries.c.note.is_not(None),
+        entries.c.note == bindparam("note"),
+        entries.c.seq <= bindparam("seq"),
+    )
+    # By the target too, although it is one: PostgreSQL does not take IS NULL for a constant, and
+    # would sort all notes of the kind.
+    .order_by(entries.c.target.desc(), entries.c.seq.desc())
+    .limit(1)
+)
+_NEWEST = _of_note.where(entries.c.target.is_(None))
+_NEWEST_OF_TARGET = _of_note.where(entries.c.target == bindparam("target"))
 _MESSAGE = select(entries.c.kind).where(
     entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("target")
-)
-_WRITTEN = select(entries.c.hash, entries.c.content).where(
-    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("at")
 )
 _SET_TITLE = (
     update(sessions)
@@ -75,24 +139,44 @@ _SHOWN = select(sessions.c.title, sessions.c.metadata).where(
 )
 
 
-def write_note(tx: Transaction, session_id: str, draft: Draft, value: Any = None) -> Receipt:
-    """Write a note; `value` is what the list of sessions shows of a title or metadata.
+def write_note(tx: Transaction, session_id: str, new: Drafted) -> Receipt:
+    """Write a note; repeated with the same client id, it gives the first receipt.
 
     A pin, title or metadata that changes nothing is not written. Its receipt is that of the note
     that counts already, or, if there is none, that of the last entry.
     """
     head = lock(tx, session_id)
+    if first := first_note(tx, session_id, new.draft):
+        return first
+    check_target_exists(tx, session_id, new.draft, head.last_seq)
+    if known := _known(tx, session_id, head, new.draft):
+        return known
+    (receipt,) = write(tx, session_id, head, [new.draft])
+    cache(tx, session_id, new.draft.sealed.note, new.shown)
+    return receipt
+
+
+def first_note(tx: Transaction, session_id: str, draft: Draft) -> Receipt | None:
+    """The receipt of the note that was stored with the draft's client id, if any was."""
+    first = first_receipt(tx, session_id, draft)
+    if first is None:
+        return None
+    # A note moves no head, and no rewind takes it back, whatever happened to the rows around it.
+    return replace(first, head_seq=head_at(tx, session_id, first.seq), rewound_by=None)
+
+
+def check_target_exists(tx: Transaction, session_id: str, draft: Draft, last: int) -> None:
+    """Refuse a note about an entry that is not a message."""
     target = draft.sealed.target
     if target is not None and not _is_message(tx, session_id, target):
-        raise MessageNotFound(
-            f"Entry {target} is not a message of the log, which ends at {head.last_seq}.",
-            candidates=(1, head.last_seq),
-        )
-    if known := _known(tx, session_id, head, draft):
-        return known
-    (receipt,) = write(tx, session_id, head, [draft])
-    cache(tx, session_id, draft.sealed.note, value)
-    return receipt
+        raise no_message(target, last)
+
+
+def no_message(seq: int, last: int) -> MessageNotFound:
+    """The error for a note about an entry that is not a message."""
+    return MessageNotFound(
+        f"Entry {seq} is not a message of the log, which ends at {last}.", candidates=(1, last)
+    )
 
 
 def cache(tx: Transaction, session_id: str, note: str | None, value: Any) -> None:
@@ -118,7 +202,7 @@ def told_rightly(tx: Transaction, session_id: str, seq: int) -> bool:
 
 
 def _told(tx: Transaction, session_id: str, seq: int) -> dict[str, Any]:
-    found = {note: newest(tx, session_id, note, seq).get(None) for note in (TITLE, METADATA)}
+    found = {note: newest_note(tx, session_id, note, None, seq) for note in (TITLE, METADATA)}
     return {note: told and told.content.get(note) for note, told in found.items()}
 
 
@@ -134,9 +218,21 @@ def _notes(rows: Sequence[Row]) -> list[Note]:
     ]
 
 
-def newest(tx: Transaction, session_id: str, note: str, seq: int) -> Mapping[int | None, Note]:
-    """By target: the note of a kind that counts at a seq."""
-    return {found.target: found for found in read_notes(tx, session_id, note, seq)}
+def newest_note(
+    tx: Transaction, session_id: str, note: str, target: int | None, seq: int
+) -> Note | None:
+    """The note of a kind and target that counts at a seq."""
+    row = _newest_row(tx, session_id, note, target, seq)
+    return None if row is None else _notes([row[:-1]])[0]
+
+
+def _newest_row(
+    tx: Transaction, session_id: str, note: str, target: int | None, seq: int
+) -> Row | None:
+    of = {"session_id": session_id, "note": note, "seq": seq}
+    if target is None:
+        return tx.row(_NEWEST, **of)
+    return tx.row(_NEWEST_OF_TARGET, **of, target=target)
 
 
 def pinned(tx: Transaction, session_id: str, seq: int) -> set[int]:
@@ -176,11 +272,11 @@ def _known(tx: Transaction, session_id: str, head: Standing, draft: Draft) -> Re
     kind, said = draft.sealed.note, draft.content
     if kind not in _STATES or said is None:
         return None
-    counting = newest(tx, session_id, kind, head.last_seq).get(draft.sealed.target)
+    counting = _newest_row(tx, session_id, kind, draft.sealed.target, head.last_seq)
     if counting is None:
         unpins = kind == PIN and not decode(said)["pinned"]
         place = (head.last_seq, head.last_hash) if unpins else None
     else:
-        hash_, content = tx.row(_WRITTEN, session_id=session_id, at=counting.seq) or (b"", "")
-        place = (counting.seq, hash_) if content == said else None
+        seq, _, _, content, _, hash_ = counting
+        place = (seq, hash_) if content == said else None
     return place and Receipt(session_id, place[0], place[1].hex(), head.head_seq, new=False)

@@ -119,6 +119,24 @@ def rewind(
     return replace(going.to(after), target=place.target, target_time=place.target_time)
 
 
+def rewind_on(
+    tx: Transaction,
+    session_id: str,
+    head: Standing,
+    *,
+    to: int,
+    now: int,
+    trigger: str,
+    client_id: str | None,
+) -> Receipt:
+    """Write a rewind to a session that is at this head, whether it changes anything or not."""
+    if not 0 <= to <= head.last_seq:
+        raise no_entry(to, head.last_seq)
+    controls, cached = read_present(tx, session_id, head.last_seq)
+    going = _Going(tx, session_id, head, controls, cached, now, trigger, client_id)
+    return going.write(to)
+
+
 def undo(
     tx: Transaction,
     session_id: str,
@@ -156,6 +174,7 @@ class _Going:
     cached: Caches
     now: int
     trigger: str
+    client_id: str | None = None
 
     def to(self, to: int, undone: int | None = None) -> Rewound:
         """Make the session what it was right after entry `to`, if it is not."""
@@ -177,6 +196,11 @@ class _Going:
             undone=undone,
         )
 
+    def write(self, to: int) -> Receipt:
+        """Write the rewind."""
+        left, returned = self._moved(to)
+        return self._write(to, {"trigger": self.trigger, "left": left, "returned": returned})
+
     def _moved(self, to: int) -> tuple[int, int]:
         """How many messages leave the view, and how many return into it."""
         old, new = _visible(self.controls, self.head.last_seq), _visible(self.controls, to)
@@ -191,7 +215,9 @@ class _Going:
 
     def _write(self, to: int, record: Mapping[str, Any]) -> Receipt:
         rewind = Control(self.head.last_seq + 1, Kind.REWIND, to=to)
-        draft = control_draft(Kind.REWIND, details_of(rewind, record), now=self.now)
+        draft = control_draft(
+            Kind.REWIND, details_of(rewind, record), now=self.now, client_id=self.client_id
+        )
         controls = [*self.controls, rewind]
         (receipt,) = write_controls(
             self.tx, self.session_id, self.head, [draft], cached=self.cached, controls=controls

@@ -5,18 +5,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from msgspec import structs
-
 from roocontext.errors import InvalidOption, MessageNotFound, StoreReadOnly
 from roocontext.log.counting import Counter
-from roocontext.log.draft import message_draft, note_draft
-from roocontext.log.encoding import MAX_INTEGER, check_id, check_integer, plain
+from roocontext.log.draft import message_draft
+from roocontext.log.encoding import MAX_INTEGER, check_id, check_integer
 from roocontext.log.entries import Message, NewMessage, View
-from roocontext.log.plan import Plan, check_rows
+from roocontext.log.plan import Plan
 from roocontext.log.sendable import Repair, sendable
 from roocontext.store import (
     append,
     audit,
+    batch,
     commit,
     count,
     erase,
@@ -30,18 +29,20 @@ from roocontext.store import (
 )
 from roocontext.store.append import Receipt
 from roocontext.store.arguments import (
-    check_mapping,
     check_maybe,
     check_moment,
     check_target,
     check_whole,
     to_message,
+    to_plan,
 )
 from roocontext.store.audit import AuditEntry, Diff
+from roocontext.store.batch import Written
 from roocontext.store.commit import Committed
 from roocontext.store.count import Call
 from roocontext.store.database import Database
 from roocontext.store.erase import Redacted
+from roocontext.store.items import AnyNote, Describe, Item, NewNote, Pin, Rename, Unpin
 from roocontext.store.live import LiveMessage
 from roocontext.store.notes import Note
 from roocontext.store.rewind import Rewound
@@ -111,19 +112,31 @@ class Session:
 
     def commit(self, plan: Plan, *, dry_run: bool = False) -> Committed:
         """Do what a plan says, if only appends came since it was made; or only say what it does."""
-        if not isinstance(plan, Plan):
-            raise InvalidOption("What is committed is a Plan.", name="plan")
-        check_rows(plan)
-        rows = tuple(structs.replace(row, content=plain(row.content)) for row in plan.rows)
         run = self._database.snapshot if dry_run else self._database.write
         return run(
             commit.commit,
             self.id,
-            dataclasses.replace(plan, rows=rows),
+            to_plan(plan),
             now=self._clock(),
             salts=self._ids.salt,
             new_id=self._ids.new_id,
             dry_run=dry_run,
+        )
+
+    def write_batch(
+        self, items: Iterable[Item], *, expected_seq: int | None = None
+    ) -> list[Written]:
+        """Write messages, notes, plans and rewinds in one transaction, all or none.
+
+        Plans and rewinds name the seqs that the batch's own entries will have; with any of them
+        `expected_seq` is required. If all items were stored before, their first receipts are
+        returned; if some were, nothing is written.
+        """
+        now, salts, new_id = self._clock(), self._ids.salt, self._ids.new_id
+        ready = batch.prepared(items, expected_seq, now=now, salts=salts)
+        write = batch.write_batch
+        return self._database.write(
+            write, self.id, ready, expected_seq, now=now, salts=salts, new_id=new_id
         )
 
     def rewind(
@@ -183,31 +196,36 @@ class Session:
             trigger=trigger,
         )
 
-    def pin(self, seq: int) -> Receipt:
+    def pin(self, seq: int, *, client_id: str | None = None) -> Receipt:
         """Let no later plan hide or clear this message."""
-        return self._note(notes.PIN, {"pinned": True}, target=seq)
+        return self._note(Pin(seq, client_id))
 
-    def unpin(self, seq: int) -> Receipt:
+    def unpin(self, seq: int, *, client_id: str | None = None) -> Receipt:
         """Take back a pin."""
-        return self._note(notes.PIN, {"pinned": False}, target=seq)
+        return self._note(Unpin(seq, client_id))
 
-    def rename(self, title: str) -> Receipt:
+    def rename(self, title: str, *, client_id: str | None = None) -> Receipt:
         """Give the session another title."""
-        check_id("title", title)
-        return self._note(notes.TITLE, {"title": title}, value=title)
+        return self._note(Rename(title, client_id))
 
-    def describe(self, metadata: Mapping[str, Any]) -> Receipt:
+    def describe(self, metadata: Mapping[str, Any], *, client_id: str | None = None) -> Receipt:
         """Give the session other metadata."""
-        check_mapping("metadata", metadata)
-        kept = plain(dict(metadata))
-        return self._note(notes.METADATA, {"metadata": kept}, value=kept)
+        return self._note(Describe(metadata, client_id))
 
-    def note(self, note: str, content: Mapping[str, Any], *, target: int | None = None) -> Receipt:
-        """Log something that no model sees. Neither view nor head change."""
-        check_id("note", note)
-        if note in notes.OWN:
-            raise InvalidOption(f"A note of the kind {note!r} is the store's own.", name="note")
-        return self._note(note, content, target=target)
+    def note(
+        self,
+        note: str,
+        content: Mapping[str, Any],
+        *,
+        target: int | None = None,
+        ts: int | None = None,
+        client_id: str | None = None,
+    ) -> Receipt:
+        """Log something that no model sees. Neither view nor head change.
+
+        With a `client_id` repeating the call is safe: the note is written once.
+        """
+        return self._note(NewNote(note, content, target, ts, client_id))
 
     def fork(self, at: int | None = None, *, session_id: str | None = None) -> "Session":
         """A new session that begins as a copy of this one up to entry `at`."""
@@ -239,13 +257,11 @@ class Session:
 
     def info(self) -> SessionInfo:
         """Title, metadata, times and sizes."""
-        with self._database.read() as tx:
-            return sessions.info(tx, self.id)
+        return self._database.snapshot(sessions.info, self.id)
 
     def head_seq(self) -> int:
         """The last fold entry: what `expected_seq` and plans are compared with."""
-        with self._database.read() as tx:
-            return append.read_head(tx, self.id).head_seq
+        return self._database.snapshot(append.read_head, self.id).head_seq
 
     def view(
         self,
@@ -258,8 +274,9 @@ class Session:
         check_moment("as_of", as_of)
         check_maybe("after", after, least=1)
         check_maybe("limit", limit, least=1)
-        with self._database.read() as tx:
-            return view.read_view(tx, self.id, as_of=as_of, after=after, limit=limit)
+        return self._database.snapshot(
+            view.read_view, self.id, as_of=as_of, after=after, limit=limit
+        )
 
     def pages(self, size: int = 200, *, as_of: int | datetime | None = None) -> Iterator[View]:
         """The view page by page, all of one moment whatever is written meanwhile."""
@@ -322,6 +339,17 @@ class Session:
         with self._database.read() as tx:
             return notes.read_notes(tx, self.id, note, view.moment(tx, self.id, as_of))
 
+    def newest_note(
+        self, note: str, *, target: int | None = None, as_of: int | datetime | None = None
+    ) -> Note | None:
+        """The note of a kind and target that counts; None if there is none. Reads one row."""
+        check_id("note", note)
+        check_maybe("target", target, least=1)
+        check_moment("as_of", as_of)
+        with self._database.read() as tx:
+            seq = view.moment(tx, self.id, as_of)
+            return notes.newest_note(tx, self.id, note, target, seq)
+
     def pins(self, *, as_of: int | datetime | None = None) -> frozenset[int]:
         """The messages that are pinned."""
         check_moment("as_of", as_of)
@@ -330,13 +358,11 @@ class Session:
 
     def stats(self) -> Stats:
         """How many messages and bytes are visible, hidden and taken back."""
-        with self._database.read() as tx:
-            return sessions.stats(tx, self.id)
+        return self._database.snapshot(sessions.stats, self.id)
 
     def live(self) -> list[LiveMessage]:
         """Every live message in view order, those hidden by a summary or marker too."""
-        with self._database.read() as tx:
-            return live.read_live(tx, self.id)
+        return self._database.snapshot(live.read_live, self.id)
 
     def tokens(self, counter: Counter, *, as_of: int | datetime | None = None) -> int:
         """What the view costs by a counter. Each message is counted once and remembered."""
@@ -350,8 +376,7 @@ class Session:
     def calls(self, *, last: int | None = None) -> list[Call]:
         """The calls of models whose usage was given, oldest first, among the `last` entries."""
         check_maybe("last", last)
-        with self._database.read() as tx:
-            return count.calls(tx, self.id, last=last)
+        return self._database.snapshot(count.calls, self.id, last=last)
 
     def keep_estimate(self, seq: int, counter: Counter, estimate: int) -> bool:
         """Keep what the request that message `seq` answers was estimated at; whether it is new.
@@ -369,8 +394,7 @@ class Session:
 
     def head(self) -> Head:
         """The last entry and its hash: kept elsewhere, it makes a cut tail show."""
-        with self._database.read() as tx:
-            return verify.head_of(tx, self.id)
+        return self._database.snapshot(verify.head_of, self.id)
 
     def verify(
         self, saved: Head | None = None, *, progress: Progress | None = None
@@ -384,17 +408,6 @@ class Session:
         """Compute the caches anew from the log; how many of their rows were wrong."""
         return self._database.write(verify.rebuild, self.id)
 
-    def _note(
-        self,
-        note: str,
-        content: Mapping[str, Any],
-        *,
-        target: int | None = None,
-        value: Any = None,
-    ) -> Receipt:
-        check_maybe("target", target, least=1)
-        check_mapping("content", content)
-        draft = note_draft(
-            note, plain(dict(content)), now=self._clock(), salts=self._ids.salt, target=target
-        )
-        return self._database.write(notes.write_note, self.id, draft, value)
+    def _note(self, new: AnyNote) -> Receipt:
+        drafted = notes.drafted(new, now=self._clock(), salts=self._ids.salt)
+        return self._database.write(notes.write_note, self.id, drafted)

@@ -1,5 +1,6 @@
 """Sessions: create, find, list, count. Nothing here reads content."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,7 +8,6 @@ from sqlalchemy import and_, bindparam, insert, or_, select
 
 from roocontext.errors import SessionExists
 from roocontext.log.chain import GENESIS
-from roocontext.log.draft import Draft
 from roocontext.log.encoding import decode
 from roocontext.log.entries import Range
 from roocontext.log.spans import Span
@@ -15,7 +15,7 @@ from roocontext.store.append import Standing, read_head, write
 from roocontext.store.caches import Caches, read_spans, renew
 from roocontext.store.database import Row, Transaction
 from roocontext.store.faults import UniqueViolation
-from roocontext.store.notes import cache
+from roocontext.store.notes import Drafted, cache
 from roocontext.store.schema import sessions
 from roocontext.store.view import counted
 
@@ -87,14 +87,14 @@ _FROM = (
 )
 
 
-def create(tx: Transaction, session_id: str, notes: list[tuple[Draft, Any]], now: int) -> None:
+def create(tx: Transaction, session_id: str, notes: Sequence[Drafted], now: int) -> None:
     """A new session, with the notes that title it."""
     head = Standing(0, GENESIS, 0, 0, 0)
     add(tx, session_id, head, now=now)
     renew(tx, session_id, Caches([], set()), [], 0)
     write(tx, session_id, head, [draft for draft, _ in notes])
-    for draft, value in notes:
-        cache(tx, session_id, draft.sealed.note, value)
+    for draft, shown in notes:
+        cache(tx, session_id, draft.sealed.note, shown)
 
 
 def add(tx: Transaction, session_id: str, head: Standing, *, now: int) -> None:

@@ -9,19 +9,14 @@ from typing import Any, Self
 from sqlalchemy import URL
 
 from roocontext.errors import InvalidOption, SessionPurged
-from roocontext.log.draft import Draft, note_draft
-from roocontext.log.encoding import check_id, plain
-from roocontext.store import (
-    append,
-    erase,
-    migrate,
-    notes,
-    sessions,
-)
-from roocontext.store.arguments import check_mapping, check_whole
+from roocontext.log.encoding import check_id
+from roocontext.store import append, erase, migrate, sessions
+from roocontext.store.arguments import check_whole
 from roocontext.store.database import Database
 from roocontext.store.engines import Durability, engine_of
 from roocontext.store.erase import Purged
+from roocontext.store.items import Describe, Rename
+from roocontext.store.notes import drafted
 from roocontext.store.session import Session
 from roocontext.store.sessions import SessionInfo
 from roocontext.store.sources import Clock, Ids, RandomIds, system_clock
@@ -86,17 +81,12 @@ class Store:
         name = self._ids.new_id() if session_id is None else session_id
         check_id("session_id", name)
         now = self._clock()
-        drafts: list[tuple[Draft, Any]] = []
+        begins: list[Rename | Describe] = []
         if title is not None:
-            check_id("title", title)
-            told = note_draft(notes.TITLE, {"title": title}, now=now, salts=self._ids.salt)
-            drafts.append((told, title))
+            begins.append(Rename(title))
         if metadata is not None:
-            check_mapping("metadata", metadata)
-            kept = {"metadata": plain(dict(metadata))}
-            drafts.append(
-                (note_draft(notes.METADATA, kept, now=now, salts=self._ids.salt), kept["metadata"])
-            )
+            begins.append(Describe(metadata))
+        drafts = [drafted(note, now=now, salts=self._ids.salt) for note in begins]
         self._database.write(sessions.create, name, drafts, now)
         return self._session(name)
 

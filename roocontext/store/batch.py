@@ -1,0 +1,292 @@
+"""A batch: messages, notes, plans and rewinds written in one transaction, all or none.
+
+Nothing of a batch is left out, not even a pin or a rewind that changes nothing. So the seqs that
+its entries will have are known beforehand, and a repeated batch finds every entry again (0024).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from msgspec.structs import asdict, replace
+from sqlalchemy import bindparam, select
+
+from roocontext.errors import InvalidOption, VersionConflict
+from roocontext.log.draft import Salts, control_of, message_draft
+from roocontext.log.encoding import check_id, decode, encode
+from roocontext.log.entries import NewMessage
+from roocontext.log.plan import Action, Plan
+from roocontext.store.append import (
+    Receipt,
+    Standing,
+    Stored,
+    all_or_none,
+    check_version,
+    first_receipt,
+    lock,
+    read_head,
+    refuse_twice,
+    repeated_receipt,
+    stored_by,
+    taken,
+    write,
+)
+from roocontext.store.arguments import check_maybe, check_whole, to_plan
+from roocontext.store.commit import commit_on
+from roocontext.store.database import Transaction
+from roocontext.store.items import AnyNote, Item, Rewind
+from roocontext.store.notes import Drafted, cache, check_target_exists, drafted, first_note
+from roocontext.store.rewind import rewind_on
+from roocontext.store.schema import entries
+
+
+class Written(Receipt, frozen=True):
+    """The receipt of one item of a batch.
+
+    `seq` and `hash` are those of the message, note, summary, marker, clearing or rewind; `seqs` are
+    all entries of the item, companions too; `head_seq` is the head right after it.
+    """
+
+    seqs: tuple[int, ...] = ()
+
+
+Prepared: TypeAlias = Drafted | Plan | Rewind
+"""An item that was checked as far as it can be without the session."""
+
+_BETWEEN = (
+    select(*(entries.c[name] for name in Stored._fields))
+    .where(
+        entries.c.session_id == bindparam("session_id"),
+        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
+    )
+    .order_by(entries.c.seq)
+)
+
+
+def prepared(
+    items: Iterable[Item], expected_seq: int | None, *, now: int, salts: Salts
+) -> list[Prepared]:
+    """The items on their way into the log, or the error that says why one cannot be written."""
+    if not isinstance(items, Iterable):
+        raise InvalidOption("A batch is a list of items.", name="items")
+    check_maybe("expected_seq", expected_seq)
+    ready = [_prepared(item, now=now, salts=salts) for item in items]
+    # They name seqs, which mean nothing without the version that these were counted from.
+    if expected_seq is None and any(isinstance(item, Plan | Rewind) for item in ready):
+        raise InvalidOption(
+            "A batch with a plan or a rewind in it needs expected_seq.", name="expected_seq"
+        )
+    return ready
+
+
+def _prepared(item: object, *, now: int, salts: Salts) -> Prepared:
+    if isinstance(item, NewMessage):
+        return Drafted(message_draft(item, now=now, salts=salts))
+    if isinstance(item, AnyNote):
+        return drafted(item, now=now, salts=salts)
+    if isinstance(item, Plan):
+        return to_plan(item)
+    if not isinstance(item, Rewind):
+        known = "NewMessage, NewNote, Rename, Describe, Pin, Unpin, Plan and Rewind"
+        raise InvalidOption(f"A batch holds {known}, not {type(item).__name__}.", name="items")
+    check_whole("to", item.to)
+    check_maybe("head_seq", item.head_seq)
+    check_id("trigger", item.trigger)
+    if item.client_id is not None:
+        check_id("client_id", item.client_id)
+    return item
+
+
+def write_batch(
+    tx: Transaction,
+    session_id: str,
+    items: Sequence[Prepared],
+    expected_seq: int | None,
+    *,
+    now: int,
+    salts: Salts,
+    new_id: Callable[[], str],
+) -> list[Written]:
+    """Write all items, or none; when all were stored before, give their first receipts."""
+    head = lock(tx, session_id)
+    ids = [_client_id(item) for item in items]
+    if any(ids):
+        refuse_twice([*ids, *_ids_of_companions(items)])
+        found = [_first(tx, session_id, item) for item in items]
+        if first := all_or_none(ids, found):
+            return first
+    check_version(expected_seq, head)
+    batch = _Batch(tx, session_id, head, now, salts, new_id)
+    for item in items:
+        batch.add(item)
+    return batch.finish()
+
+
+@dataclass(slots=True)
+class _Batch:
+    """A batch on its way into a locked session.
+
+    Messages and notes wait until a plan or a rewind needs them in the log, or until the end: so
+    a stretch of them costs one statement, as in `append_many`.
+    """
+
+    tx: Transaction
+    session_id: str
+    head: Standing
+    now: int
+    salts: Salts
+    new_id: Callable[[], str]
+    waiting: list[Drafted] = field(default_factory=list)
+    shown: dict[str, Any] = field(default_factory=dict)
+    written: list[Written] = field(default_factory=list)
+
+    def add(self, item: Prepared) -> None:
+        """Write an item, or let it wait for more of its sort."""
+        if isinstance(item, Drafted):
+            self._check_target(item)
+            self.waiting.append(item)
+            return
+        self._flush()
+        if isinstance(item, Plan):
+            self._commit(item)
+        else:
+            self._rewind(item)
+        self.head = read_head(self.tx, self.session_id)
+
+    def finish(self) -> list[Written]:
+        """Write what still waits; the receipts of all items."""
+        self._flush()
+        for note, shown in self.shown.items():
+            cache(self.tx, self.session_id, note, shown)
+        return self.written
+
+    def _flush(self) -> None:
+        if not self.waiting:
+            return
+        drafts = [new.draft for new in self.waiting]
+        head_seq = self.head.head_seq
+        receipts = write(self.tx, self.session_id, self.head, drafts)
+        for new, receipt in zip(self.waiting, receipts, strict=True):
+            note, seq = new.draft.sealed.note, receipt.seq
+            if note is None:
+                head_seq = seq
+            else:
+                self.shown[note] = new.shown
+            self.written.append(Written(self.session_id, seq, receipt.hash, head_seq, seqs=(seq,)))
+        self.waiting = []
+        self.head = read_head(self.tx, self.session_id)
+
+    def _check_target(self, new: Drafted) -> None:
+        """A note may be about a message of the log, or one that the batch brings before it."""
+        target = new.draft.sealed.target
+        waiting = 0 if target is None else target - self.head.last_seq
+        if not (0 < waiting <= len(self.waiting) and self.waiting[waiting - 1].draft.is_message):
+            last = self.head.last_seq + len(self.waiting)
+            check_target_exists(self.tx, self.session_id, new.draft, last)
+
+    def _commit(self, plan: Plan) -> None:
+        self._check_head(plan.head_seq)
+        done, receipts = commit_on(
+            self.tx,
+            self.session_id,
+            plan,
+            self.head,
+            now=self.now,
+            salts=self.salts,
+            new_id=self.new_id,
+        )
+        seqs = tuple(receipt.seq for receipt in receipts)
+        self.written.append(_written(receipts[plan.lead], done.head_seq, seqs))
+
+    def _rewind(self, item: Rewind) -> None:
+        if item.head_seq is not None:
+            self._check_head(item.head_seq)
+        receipt = rewind_on(
+            self.tx,
+            self.session_id,
+            self.head,
+            to=item.to,
+            now=self.now,
+            trigger=item.trigger,
+            client_id=item.client_id,
+        )
+        self.written.append(_written(receipt, receipt.head_seq, (receipt.seq,)))
+
+    def _check_head(self, head_seq: int) -> None:
+        """Seqs are literal: a note that somebody wrote meanwhile would have moved them all."""
+        if head_seq != self.head.head_seq:
+            raise VersionConflict(
+                f"An item of the batch was made for head {head_seq},"
+                f" but the head before it is {self.head.head_seq}.",
+                expected=head_seq,
+                actual=self.head.head_seq,
+            )
+
+
+def _client_id(item: Prepared) -> str | None:
+    return item.draft.sealed.client_id if isinstance(item, Drafted) else item.client_id
+
+
+def _ids_of_companions(items: Sequence[Prepared]) -> list[str | None]:
+    return [
+        row.client_id
+        for item in items
+        if isinstance(item, Plan)
+        for index, row in enumerate(item.rows)
+        if index != item.lead
+    ]
+
+
+def _first(tx: Transaction, session_id: str, item: Prepared) -> Written | None:
+    """The receipt of the item that was stored with this client id, if any was."""
+    if isinstance(item, Drafted):
+        first = (first_note if item.draft.is_note else first_receipt)(tx, session_id, item.draft)
+        return None if first is None else _written(first, first.head_seq, (first.seq,))
+    stored = stored_by(tx, session_id, item.client_id) if item.client_id else None
+    if item.client_id is None or stored is None:
+        return None
+    seqs = _seqs_of(tx, session_id, stored, item)
+    if seqs is None:
+        raise taken(item.client_id, stored)
+    first = repeated_receipt(tx, session_id, stored)
+    if isinstance(item, Rewind):  # a later one takes back what it did, not the entry
+        first = replace(first, rewound_by=None)
+    return _written(first, seqs[-1], seqs)
+
+
+def _written(receipt: Receipt, head_seq: int, seqs: tuple[int, ...]) -> Written:
+    return Written(**{**asdict(receipt), "head_seq": head_seq, "seqs": seqs})
+
+
+def _seqs_of(
+    tx: Transaction, session_id: str, stored: Stored, item: Plan | Rewind
+) -> tuple[int, ...] | None:
+    """The entries of a stored plan or rewind; None if it is not the one that is asked for."""
+    if stored.details is None:
+        return None
+    control = control_of(stored.seq, stored.kind, decode(stored.details))
+    if isinstance(item, Rewind):
+        return (stored.seq,) if control.to == item.to else None
+    if control.kind is not item.hider:
+        return None
+    if item.action is Action.CLEAR:
+        same = control.clears == tuple(sorted(item.clears))
+        return (stored.seq,) if same and control.placeholder == item.placeholder else None
+    rows = _rows_of(tx, session_id, stored, len(item.rows))
+    same = (
+        control.hides == tuple(item.hides)
+        and len(rows) == len(item.rows)
+        and rows[item.lead].seq == stored.seq
+        and all(
+            row.holds(new.role, new.format, encode(new.content))
+            for row, new in zip(rows, item.rows, strict=True)
+        )
+    )
+    return tuple(row.seq for row in rows) if same else None
+
+
+def _rows_of(tx: Transaction, session_id: str, stored: Stored, count: int) -> list[Stored]:
+    """The summary or marker and its companions, and one more if there were more than `count`."""
+    lo, hi = stored.seq - count, stored.seq + count
+    rows = [Stored(*row) for row in tx.rows(_BETWEEN, session_id=session_id, lo=lo, hi=hi)]
+    return [row for row in rows if row.compaction_id == stored.compaction_id]

@@ -1,0 +1,71 @@
+"""What can be written in one batch, as values: each is what a method of Session takes.
+
+A `client_id` names the request, so that repeating it is safe.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from roocontext.log.entries import NewMessage
+from roocontext.log.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class NewNote:
+    """A note to be written: any kind but the store's own, about the message `target` if given."""
+
+    note: str
+    content: Mapping[str, Any]
+    target: int | None = None
+    ts: int | None = None
+    client_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """Another title of the session."""
+
+    title: str
+    client_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """Other metadata of the session."""
+
+    metadata: Mapping[str, Any]
+    client_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A pin: no later plan hides or clears this message."""
+
+    seq: int
+    client_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unpin:
+    """The end of a pin."""
+
+    seq: int
+    client_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rewind:
+    """A rewind to right after entry `to`, which may be an entry of the same batch.
+
+    With `head_seq` it is only written if that is the last fold entry before it.
+    """
+
+    to: int
+    head_seq: int | None = None
+    trigger: str = "manual"
+    client_id: str | None = None
+
+
+AnyNote: TypeAlias = NewNote | Rename | Describe | Pin | Unpin
+Item: TypeAlias = NewMessage | AnyNote | Plan | Rewind

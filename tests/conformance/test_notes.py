@@ -1,0 +1,130 @@
+"""Notes: what repeats them safely, and which of them counts."""
+
+import pytest
+
+from roocontext.errors import (
+    DuplicateMessage,
+    InvalidIdentifier,
+    InvalidMessage,
+    InvalidOption,
+    MessageNotFound,
+)
+
+CALLS = {
+    "note": lambda chat, **given: chat.note("remark", {"a": 1}, target=1, **given),
+    "rename": lambda chat, **given: chat.rename("a title", **given),
+    "describe": lambda chat, **given: chat.describe({"a": 1}, **given),
+    "pin": lambda chat, **given: chat.pin(1, **given),
+    "unpin": lambda chat, **given: chat.unpin(1, **given),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_repeated_note_is_one_entry(chat, name):
+    call = CALLS[name]
+    chat.append("user", "hello")
+    chat.pin(1)
+    first = (
+        call(chat, client_id="c") if name != "pin" else chat.unpin(1) and call(chat, client_id="c")
+    )
+    assert first.new
+    chat.append("user", "since")
+    chat.rename("another")
+    chat.describe({"b": 2})
+    (chat.unpin if name == "pin" else chat.pin)(1)
+    head = chat.head()
+    again = call(chat, client_id="c")
+    assert (again.seq, again.hash, again.head_seq) == (first.seq, first.hash, first.head_seq)
+    assert not again.new
+    assert chat.head() == head
+    assert chat.info().title == "another"
+
+
+def test_a_note_is_compared_by_kind_target_and_content(chat):
+    chat.append("user", "hello")
+    chat.append("user", "there")
+    first = chat.note("remark", {"a": 1}, target=1, ts=5, client_id="c")
+    assert not chat.note(
+        "remark", {"a": 1}, target=1, ts=6, client_id="c"
+    ).new  # ts is not compared
+    head = chat.head()
+    for other in (
+        lambda: chat.note("remark", {"a": 1.0}, target=1, client_id="c"),
+        lambda: chat.note("remark", {"a": 1}, target=2, client_id="c"),
+        lambda: chat.note("remark", {"a": 1}, client_id="c"),
+        lambda: chat.note("other", {"a": 1}, target=1, client_id="c"),
+        lambda: chat.rename("c", client_id="c"),
+        lambda: chat.append("user", {"a": 1}, client_id="c"),
+        lambda: chat.append("user", "x", client_id="c"),
+    ):
+        with pytest.raises((DuplicateMessage, InvalidMessage)) as caught:
+            other()
+        if isinstance(caught.value, DuplicateMessage):
+            assert (caught.value.client_id, caught.value.seq) == ("c", first.seq)
+    assert chat.head() == head
+
+
+def test_messages_and_notes_share_their_client_ids(chat):
+    chat.append("user", "hello", client_id="c")
+    chat.redact(1)
+    for taken in (lambda: chat.pin(1, client_id="c"), lambda: chat.rename("x", client_id="c")):
+        with pytest.raises(DuplicateMessage):
+            taken()
+    chat.rename("x", client_id="t")
+    with pytest.raises(DuplicateMessage):
+        chat.append_many([{"role": "user", "content": "x", "client_id": "t"}])
+
+
+def test_a_note_is_never_rewound(chat):
+    chat.append("user", "hello")
+    chat.append("user", "there")
+    chat.note("remark", {}, client_id="c")
+    chat.rewind(1)
+    again = chat.note("remark", {}, client_id="c")
+    assert (again.seq, again.new, again.rewound_by, again.head_seq) == (3, False, None, 2)
+
+
+def test_what_is_so_already_is_not_written_whatever_its_id(chat):
+    chat.append("user", "hello")
+    first = chat.pin(1)
+    known = chat.pin(1, client_id="c")
+    assert (known.seq, known.new) == (first.seq, False)
+    chat.unpin(1)
+    assert chat.pin(1, client_id="c").new  # the id was not used before
+
+
+def test_the_time_of_a_note_is_kept(chat):
+    chat.note("remark", {"a": 1}, ts=-7, client_id="c")
+    (entry,) = chat.audit()
+    assert (entry.entry.ts, entry.entry.client_id) == (-7, "c")
+    assert chat.verify().ok
+
+
+def test_bad_arguments_write_nothing(chat):
+    for call, error in (
+        (lambda: chat.note("remark", {}, client_id=""), InvalidIdentifier),
+        (lambda: chat.note("remark", {}, ts="now"), InvalidMessage),
+        (lambda: chat.rename("x", client_id=5), InvalidIdentifier),
+        (lambda: chat.pin(None), InvalidOption),
+        (lambda: chat.newest_note("remark", target=0), InvalidOption),
+        (lambda: chat.newest_note(""), InvalidIdentifier),
+        (lambda: chat.newest_note("remark", as_of=1), MessageNotFound),
+    ):
+        with pytest.raises(error):
+            call()
+    assert chat.head().seq == 0
+
+
+def test_the_newest_note_counts(chat):
+    chat.append("user", "hello")
+    assert chat.newest_note("remark") is None
+    for number in range(3):
+        chat.note("remark", {"n": number})
+        chat.note("remark", {"n": number + 10}, target=1)
+        chat.note("other", {})
+    assert chat.newest_note("remark").content == {"n": 2}
+    assert chat.newest_note("remark", target=1).content == {"n": 12}
+    assert chat.newest_note("remark", as_of=4).content == {"n": 0}
+    assert chat.newest_note("remark", target=1, as_of=2) is None
+    assert chat.newest_note("remark", target=1) == chat.notes("remark")[-1]
+    assert chat.newest_note("pin", target=1) is None
