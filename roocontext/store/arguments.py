@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from roocontext.errors import InvalidMessage, InvalidOption
-from roocontext.log.encoding import MAX_INTEGER, check_id
+from roocontext.log.encoding import MAX_INTEGER, check_id, check_integer
 from roocontext.log.entries import NewMessage
 from roocontext.log.plan import Plan, checked
 
@@ -31,6 +31,32 @@ def check_moment(name: str, value: object) -> None:
             raise InvalidOption(f"{name} needs a time zone.", name=name)
     else:
         check_maybe(name, value)
+
+
+def check_page(
+    after: object = None, limit: object = None, before: object = None, last: object = None
+) -> None:
+    """Refuse what names no page of a view: from the start, or from the newest end."""
+    check_maybe("after", after, least=1)
+    check_maybe("limit", limit, least=1)
+    check_maybe("before", before, least=1)
+    check_maybe("last", last, least=1)
+    if before is not None and last is None:
+        raise InvalidOption("`before` needs `last`: how many messages to read.", name="last")
+    if last is not None and (after is not None or limit is not None):
+        raise InvalidOption(
+            "A page is read from the start (after, limit) or from the newest end (before, last).",
+            name="last",
+        )
+
+
+def check_rewind(to: object, ts: object) -> None:
+    """Refuse a rewind that has no target, or two."""
+    if (to is None) is (ts is None):
+        raise InvalidOption("A rewind needs one target: `to` or `ts`.", name="to")
+    check_target("to", to)
+    if ts is not None:
+        check_integer("ts", ts)
 
 
 def check_mapping(name: str, value: object) -> None:

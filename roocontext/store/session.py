@@ -1,14 +1,14 @@
 """One session's log. Each method is one transaction around one function."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
-from roocontext.errors import InvalidOption, MessageNotFound, StoreReadOnly
+from roocontext.errors import InvalidOption, StoreReadOnly
 from roocontext.log.counting import Counter
 from roocontext.log.draft import message_draft
-from roocontext.log.encoding import MAX_INTEGER, check_id, check_integer
+from roocontext.log.encoding import MAX_INTEGER, check_id
 from roocontext.log.entries import Message, NewMessage, View
 from roocontext.log.plan import Plan
 from roocontext.log.sendable import Repair, sendable
@@ -31,7 +31,8 @@ from roocontext.store.append import Receipt
 from roocontext.store.arguments import (
     check_maybe,
     check_moment,
-    check_target,
+    check_page,
+    check_rewind,
     check_whole,
     to_message,
     to_plan,
@@ -51,6 +52,8 @@ from roocontext.store.sources import Clock, Ids
 from roocontext.store.verify import Head, Progress, Verification
 
 AUDIT_PAGE = 500
+
+Result = TypeVar("Result")
 
 
 class Session:
@@ -132,12 +135,10 @@ class Session:
         `expected_seq` is required. If all items were stored before, their first receipts are
         returned; if some were, nothing is written.
         """
-        now, salts, new_id = self._clock(), self._ids.salt, self._ids.new_id
+        run, now, salts = self._database.write, self._clock(), self._ids.salt
         ready = batch.prepared(items, expected_seq, now=now, salts=salts)
-        write = batch.write_batch
-        return self._database.write(
-            write, self.id, ready, expected_seq, now=now, salts=salts, new_id=new_id
-        )
+        sources = {"now": now, "salts": salts, "new_id": self._ids.new_id}
+        return run(batch.write_batch, self.id, ready, expected_seq, **sources)
 
     def rewind(
         self,
@@ -153,12 +154,8 @@ class Session:
         Without the target (`keep_target=False`): right before it. A seq is any entry, also one
         that was taken back. Nothing is deleted, and `undo` takes the rewind back.
         """
-        if (to is None) is (ts is None):
-            raise InvalidOption("A rewind needs one target: `to` or `ts`.", name="to")
-        check_target("to", to)
+        check_rewind(to, ts)
         check_id("trigger", trigger)
-        if ts is not None:
-            check_integer("ts", ts)
         check_maybe("expected_seq", expected_seq)
         return self._database.write(
             rewind.rewind,
@@ -221,10 +218,7 @@ class Session:
         ts: int | None = None,
         client_id: str | None = None,
     ) -> Receipt:
-        """Log something that no model sees. Neither view nor head change.
-
-        With a `client_id` repeating the call is safe: the note is written once.
-        """
+        """Log something that no model sees. With a `client_id` repeating the call is safe."""
         return self._note(NewNote(note, content, target, ts, client_id))
 
     def fork(self, at: int | None = None, *, session_id: str | None = None) -> "Session":
@@ -242,12 +236,7 @@ class Session:
         check_whole("seq", seq, least=1)
         run = self._database.snapshot if dry_run else self._database.write
         done = run(
-            erase.redact,
-            self.id,
-            seq,
-            now=self._clock(),
-            salts=self._ids.salt,
-            dry_run=dry_run,
+            erase.redact, self.id, seq, now=self._clock(), salts=self._ids.salt, dry_run=dry_run
         )
         if dry_run:
             return done
@@ -269,14 +258,20 @@ class Session:
         as_of: int | datetime | None = None,
         after: int | None = None,
         limit: int | None = None,
+        before: int | None = None,
+        last: int | None = None,
     ) -> View:
-        """What the model sees, or saw; or the page of it that follows the message `after`."""
+        """What the model sees, or saw; or a page of it.
+
+        `limit` messages from the start or behind the message `after`; or the `last` messages, or
+        the last ones ahead of the message `before`, which costs the same however long the view is.
+        """
         check_moment("as_of", as_of)
-        check_maybe("after", after, least=1)
-        check_maybe("limit", limit, least=1)
-        return self._database.snapshot(
-            view.read_view, self.id, as_of=as_of, after=after, limit=limit
-        )
+        check_page(after, limit, before, last)
+        read = self._database.snapshot
+        if last is not None:
+            return read(view.read_newest, self.id, as_of=as_of, before=before, last=last)
+        return read(view.read_view, self.id, as_of=as_of, after=after, limit=limit)
 
     def pages(self, size: int = 200, *, as_of: int | datetime | None = None) -> Iterator[View]:
         """The view page by page, all of one moment whatever is written meanwhile."""
@@ -325,19 +320,12 @@ class Session:
     def message(self, seq: int) -> Message:
         """One message, visible or not, as it was written."""
         check_whole("seq", seq, least=1)
-        with self._database.read() as tx:
-            found = view.read_messages(tx, self.id, [(seq, seq)], {})
-            if found:
-                return found[0]
-            last = append.read_head(tx, self.id).last_seq
-        raise MessageNotFound(f"Entry {seq} is not a message.", candidates=(1, last))
+        return self._database.snapshot(view.read_message, self.id, seq)
 
     def notes(self, note: str, *, as_of: int | datetime | None = None) -> list[Note]:
         """All notes of a kind, oldest first; the newest of each target counts."""
         check_id("note", note)
-        check_moment("as_of", as_of)
-        with self._database.read() as tx:
-            return notes.read_notes(tx, self.id, note, view.moment(tx, self.id, as_of))
+        return self._read_at(as_of, notes.read_notes, note)
 
     def newest_note(
         self, note: str, *, target: int | None = None, as_of: int | datetime | None = None
@@ -345,16 +333,11 @@ class Session:
         """The note of a kind and target that counts; None if there is none. Reads one row."""
         check_id("note", note)
         check_maybe("target", target, least=1)
-        check_moment("as_of", as_of)
-        with self._database.read() as tx:
-            seq = view.moment(tx, self.id, as_of)
-            return notes.newest_note(tx, self.id, note, target, seq)
+        return self._read_at(as_of, notes.newest_note, note, target)
 
     def pins(self, *, as_of: int | datetime | None = None) -> frozenset[int]:
         """The messages that are pinned."""
-        check_moment("as_of", as_of)
-        with self._database.read() as tx:
-            return frozenset(notes.pinned(tx, self.id, view.moment(tx, self.id, as_of)))
+        return frozenset(self._read_at(as_of, notes.pinned))
 
     def stats(self) -> Stats:
         """How many messages and bytes are visible, hidden and taken back."""
@@ -411,3 +394,11 @@ class Session:
     def _note(self, new: AnyNote) -> Receipt:
         drafted = notes.drafted(new, now=self._clock(), salts=self._ids.salt)
         return self._database.write(notes.write_note, self.id, drafted)
+
+    def _read_at(
+        self, as_of: int | datetime | None, operation: Callable[..., Result], *args: Any
+    ) -> Result:
+        """Run a read whose last argument is the seq that a moment names."""
+        check_moment("as_of", as_of)
+        with self._database.read() as tx:
+            return operation(tx, self.id, *args, view.moment(tx, self.id, as_of))

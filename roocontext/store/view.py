@@ -5,7 +5,7 @@ of the present are in a table; those of the past are computed from the control r
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +15,7 @@ from sqlalchemy import and_, bindparam, select, text
 from roocontext.errors import HistoryCorrupt, MessageNotFound
 from roocontext.log.blocks import reader
 from roocontext.log.draft import control_of
-from roocontext.log.encoding import decode, decode_all
+from roocontext.log.encoding import MAX_INTEGER, decode, decode_all
 from roocontext.log.entries import Control, Kind, Message, Range, View
 from roocontext.log.spans import clearings_of, spans_of, visible_ranges
 from roocontext.store.append import read_head
@@ -54,6 +54,33 @@ _SHOWN = (
     .order_by(entries.c.seq)
 )
 _SHOWN_PAGE = _SHOWN.limit(bindparam("page"))
+_SHOWN_LAST = _SHOWN.order_by(None).order_by(entries.c.seq.desc()).limit(bindparam("page"))
+_SPANS_BACK = (
+    select(spans.c.lo, spans.c.hi, spans.c.position)
+    .where(
+        spans.c.session_id == bindparam("session_id"),
+        text(VISIBLE),
+        spans.c.position < bindparam("position"),
+    )
+    .order_by(spans.c.position.desc())
+    .limit(bindparam("page"))
+)
+_SPAN_OF = (
+    select(
+        spans.c.position,
+        spans.c.lo,
+        spans.c.condense_parent,
+        spans.c.truncation_parent,
+        spans.c.rewound_by,
+    )
+    .where(spans.c.session_id == bindparam("session_id"), spans.c.lo <= bindparam("seq"))
+    .order_by(spans.c.lo.desc())
+    .limit(1)
+)
+_CLEARED_IN = select(clearings.c.seq, clearings.c.block, clearings.c.placeholder).where(
+    clearings.c.session_id == bindparam("session_id"),
+    clearings.c.seq.between(bindparam("lo"), bindparam("hi")),
+)
 _CLEARED = (
     select(clearings.c.seq, clearings.c.block, clearings.c.placeholder)
     .select_from(
@@ -88,6 +115,7 @@ _TOTALS = select(entries.c.seq, entries.c.messages_total, entries.c.bytes_total)
     _in_session, entries.c.seq == bindparam("seq")
 )
 
+SPANS_PAGE = 32
 _KINDS = {kind.value: kind for kind in Kind}
 
 
@@ -117,13 +145,66 @@ def read_view(
     return View(session_id, seq, head_seq, tuple(messages), whole)
 
 
+def read_newest(
+    tx: Transaction,
+    session_id: str,
+    *,
+    as_of: int | datetime | None = None,
+    before: int | None = None,
+    last: int,
+) -> View:
+    """The `last` messages of the view, or of what precedes the message `before`."""
+    cleared: Cleared | None = None
+    if as_of is None:
+        head = read_head(tx, session_id)
+        seq, head_seq = head.last_seq, head.head_seq
+        ranges = _backwards(tx, session_id, seq, before)
+    else:
+        seq = moment(tx, session_id, as_of)
+        head_seq = head_at(tx, session_id, seq)
+        controls = read_controls(tx, session_id, seq)
+        whole = visible_ranges(spans_of(controls, seq), seq)
+        ranges = iter(reversed(whole if before is None else _preceding(whole, before)))
+        cleared = cleared_at(controls, seq)
+    rows: list[Row] = []
+    used: list[Range] = []
+    while len(rows) < last and (stretch := next(ranges, None)):
+        lo, hi = stretch
+        found = tx.rows(_SHOWN_LAST, session_id=session_id, lo=lo, hi=hi, page=last - len(rows))
+        rows += found
+        used += [(found[-1][0], found[0][0])] if found else []
+    if cleared is None:
+        cleared = _by_row(tx.each(_CLEARED_IN, bounds(session_id, used)))
+    return View(session_id, seq, head_seq, tuple(_to_messages(rows[::-1], cleared)), whole=False)
+
+
+def _backwards(tx: Transaction, session_id: str, last: int, before: int | None) -> Iterator[Range]:
+    """The ranges of the present view from its end, read as far as they are asked for."""
+    position = MAX_INTEGER
+    if before is not None:
+        span = tx.row(_SPAN_OF, session_id=session_id, seq=before)
+        if span is None or before > last or any(span[2:]):
+            raise _not_in_view(before)
+        position, lo = span[:2]
+        if lo < before:
+            yield lo, before - 1
+    while rows := tx.rows(_SPANS_BACK, session_id=session_id, position=position, page=SPANS_PAGE):
+        yield from ((lo, min(hi, last)) for lo, hi, _ in rows if lo <= last)
+        position = rows[-1][2]
+
+
 def visible_now(tx: Transaction, session_id: str, last: int) -> tuple[list[Range], Cleared]:
     """The ranges of the present view in view order, and what is cleared in them."""
     shown = tx.rows(_VISIBLE_SPANS, session_id=session_id)
-    cleared: dict[int, dict[int, str]] = defaultdict(dict)
-    for seq, block, placeholder in tx.rows(_CLEARED, session_id=session_id):
-        cleared[seq][block] = placeholder
+    cleared = _by_row(tx.rows(_CLEARED, session_id=session_id))
     return [(lo, min(hi, last)) for lo, hi in shown if lo <= last], cleared
+
+
+def _by_row(rows: Sequence[Row]) -> Cleared:
+    cleared: dict[int, dict[int, str]] = defaultdict(dict)
+    for seq, block, placeholder in rows:
+        cleared[seq][block] = placeholder
+    return cleared
 
 
 def read_messages(
@@ -144,6 +225,10 @@ def read_messages(
             if page <= 0:
                 break
             rows += tx.rows(_SHOWN_PAGE, session_id=session_id, lo=lo, hi=hi, page=page)
+    return _to_messages(rows, cleared)
+
+
+def _to_messages(rows: Sequence[Row], cleared: Cleared) -> list[Message]:
     contents = decode_all([row[3] for row in rows])
     messages = [
         Message(seq, _KINDS[kind], role, content, form, ts, at, message_id, compaction_id)
@@ -152,6 +237,15 @@ def read_messages(
         )
     ]
     return [_with_cleared(message, cleared) for message in messages] if cleared else messages
+
+
+def read_message(tx: Transaction, session_id: str, seq: int) -> Message:
+    """One message, visible or not, as it was written."""
+    found = read_messages(tx, session_id, [(seq, seq)], {})
+    if not found:
+        last = read_head(tx, session_id).last_seq
+        raise MessageNotFound(f"Entry {seq} is not a message.", candidates=(1, last))
+    return found[0]
 
 
 def read_controls(tx: Transaction, session_id: str, seq: int) -> list[Control]:
@@ -240,11 +334,26 @@ def bounds(session_id: str, ranges: Iterable[Range]) -> list[dict[str, Any]]:
 
 
 def _following(ranges: Sequence[Range], after: int) -> list[Range]:
+    index, (_, hi) = _holding(ranges, after)
+    rest = [(after + 1, hi)] if after < hi else []
+    return [*rest, *ranges[index + 1 :]]
+
+
+def _preceding(ranges: Sequence[Range], before: int) -> list[Range]:
+    index, (lo, _) = _holding(ranges, before)
+    rest = [(lo, before - 1)] if lo < before else []
+    return [*ranges[:index], *rest]
+
+
+def _holding(ranges: Sequence[Range], seq: int) -> tuple[int, Range]:
     for index, (lo, hi) in enumerate(ranges):
-        if lo <= after <= hi:
-            rest = [(after + 1, hi)] if after < hi else []
-            return [*rest, *ranges[index + 1 :]]
-    raise MessageNotFound(f"Entry {after} is not in this view.", candidates=())
+        if lo <= seq <= hi:
+            return index, (lo, hi)
+    raise _not_in_view(seq)
+
+
+def _not_in_view(seq: int) -> MessageNotFound:
+    return MessageNotFound(f"Entry {seq} is not in this view.", candidates=())
 
 
 def _with_cleared(message: Message, cleared: Cleared) -> Message:

@@ -6,7 +6,7 @@ import pytest
 
 from dialogue import fill, seqs, shown, work
 from roocontext import NewMessage, Plan
-from roocontext.errors import InvalidMessage, InvalidOption, MessageNotFound
+from roocontext.errors import InvalidMessage, InvalidOption, InvalidPlan, MessageNotFound
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -187,3 +187,58 @@ def test_the_message_of_a_seq(chat):
     for seq in (3, 4, 5):
         with pytest.raises(MessageNotFound):
             chat.message(seq)
+
+
+def test_a_view_is_read_from_its_newest_end(chat):
+    """The same pages backwards, over notes, inserted rows and cleared blocks; past and now."""
+    for number in range(40):
+        call = {"type": "tool_use", "id": f"t{number}", "name": "run", "input": {}}
+        result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "output " * 9}
+        chat.append_many([NewMessage("assistant", [call]), NewMessage("user", [result])])
+        if number % 3 == 0:
+            chat.note("remark", {})
+    order = seqs(chat.view())
+    for start in range(2, 60, 12):
+        chat.commit(Plan.condense(chat.view(), order[start : start + 4], f"summary {start}"))
+    results = [m.seq for m in chat.view().messages if isinstance(m.content, list)][-9::2]
+    chat.commit(Plan.clear(chat.view(), [(seq, 0) for seq in results if is_result(chat, seq)]))
+    chat.rename("and notes at the end")
+    for as_of in (None, chat.info().last_seq - 3, 90, 0):
+        whole = chat.view(as_of=as_of)
+        for size in (1, 3, 7, 1_000):
+            found, before = [], None
+            while page := chat.view(as_of=as_of, last=size, before=before).messages:
+                assert len(page) == min(size, len(whole.messages) - len(found))
+                found = [*page, *found]
+                before = page[0].seq
+            assert found == list(whole.messages)
+    newest = chat.view(last=5)
+    assert (newest.seq, newest.head_seq, newest.whole) == (chat.head().seq, chat.head_seq(), False)
+    assert any(message.cleared for message in chat.view(last=20).messages)
+
+
+def is_result(chat, seq):
+    return chat.message(seq).content[0]["type"] == "tool_result"
+
+
+def test_pages_from_the_newest_end_that_cannot_be(chat):
+    chat.append_many([NewMessage("user", str(number)) for number in range(6)])
+    chat.commit(Plan.condense(chat.view(), [2, 3], "S"))
+    assert chat.view(last=3, before=1).messages == ()
+    for before in (2, 9):
+        for as_of in (None, 7):
+            with pytest.raises(MessageNotFound):
+                chat.view(last=3, before=before, as_of=as_of)
+    for wrong in (
+        {"last": 0},
+        {"last": "3"},
+        {"before": 3},
+        {"before": 0, "last": 1},
+        {"last": 2, "limit": 2},
+        {"last": 2, "after": 1},
+        {"last": 2, "before": 5, "limit": 2},
+    ):
+        with pytest.raises(InvalidOption):
+            chat.view(**wrong)
+    with pytest.raises(InvalidPlan):
+        Plan.condense(chat.view(last=6), [1], "S")

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 import psycopg
 import pytest
 
-from roocontext import Plan, Session, Store
+from roocontext import Counts, NewMessage, Pin, Plan, Rewind, Session, Store
 from roocontext.log.counting import BYTES
+from roocontext.log.plan import Action
 
 LONG = 6_000
 SESSIONS = 1_500
@@ -56,6 +57,8 @@ class Catcher:
 OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "view": lambda _, chat: chat.view(),
     "page": lambda _, chat: chat.view(limit=10),
+    "newest page": lambda _, chat: chat.view(last=10),
+    "page before": lambda _, chat: chat.view(last=10, before=LONG - 5),
     "view of the past": lambda _, chat: chat.view(as_of=LONG - 100),
     "append": lambda _, chat: chat.append("user", "hello"),
     "append with a client id": lambda _, chat: chat.append("user", "hello", client_id="one"),
@@ -86,6 +89,14 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "pin": lambda _, chat: chat.pin(LONG - 40),
     "pins": lambda _, chat: chat.pins(),
     "rename": lambda _, chat: chat.rename("long"),
+    "note": lambda _, chat: [chat.note("remark", {"n": n}) for n in range(20)],
+    "note about a message": lambda _, chat: chat.note("remark", {}, target=LONG - 40),
+    "newest note": lambda _, chat: chat.newest_note("remark"),
+    "newest note about a message": lambda _, chat: chat.newest_note("remark", target=LONG - 40),
+    "batch": lambda _, chat: chat.write_batch(batch_of(chat), expected_seq=chat.head_seq()),
+    "batch again": lambda _, chat: chat.write_batch(
+        [NewMessage("user", "one", client_id="batch-1")]
+    ),
     "diff": lambda _, chat: chat.diff(LONG - 30, LONG - 10),
     "fork": lambda _, chat: chat.fork(5, session_id="fork"),
     "redact": lambda _, chat: chat.redact(LONG - 50),
@@ -93,6 +104,25 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "verify": lambda _, chat: chat.verify(),
     "rebuild": lambda _, chat: chat.rebuild(),
 }
+
+
+def batch_of(chat: Session) -> list[Any]:
+    """A batch of each sort of item, on the head as it is."""
+    last = chat.info().last_seq
+    return [
+        NewMessage("user", "one", client_id="batch-1"),
+        NewMessage("user", "two"),
+        Plan(
+            head_seq=last + 2,
+            action=Action.CONDENSE,
+            hides=((last + 1, last + 2),),
+            rows=(NewMessage("user", "short", client_id="batch-2"),),
+            counts=Counts("given", 2, 1),
+            compaction_id="condense-1",
+        ),
+        Pin(last + 3, client_id="batch-3"),
+        Rewind(last + 2, client_id="batch-4"),
+    ]
 
 
 def work(store: Store, catcher: Catcher) -> None:
@@ -320,6 +350,21 @@ def test_a_list_of_sessions_is_one_query_of_one_table(catcher: Catcher) -> None:
     (listed,) = catcher.of("list")
     assert re.findall(r"(?:FROM|JOIN) (\w+)", listed.text) == ["sessions"]
     assert all("entries" not in caught.text for caught in catcher.of("next list"))
+
+
+@pytest.mark.parametrize("operation", ["newest note", "newest note about a message"])
+def test_the_newest_note_is_one_row_by_its_index(catcher: Catcher, operation: str) -> None:
+    (read,) = [caught for caught in catcher.of(operation) if "entries.note =" in caught.text]
+    assert "LIMIT" in read.text
+
+
+@pytest.mark.parametrize("operation", ["newest page", "page before"])
+def test_a_page_from_the_newest_end_reads_few_spans(catcher: Catcher, operation: str) -> None:
+    caught = catcher.of(operation)
+    assert all("LIMIT" in one.text for one in caught if "FROM spans" in one.text)
+    cleared = [one.text for one in caught if "FROM clearings" in one.text]
+    assert all("clearings.seq BETWEEN" in text for text in cleared)
+    assert sum("entries.content" in one.text for one in caught) <= 3
 
 
 def test_what_is_not_shown_is_not_read(catcher: Catcher) -> None:
