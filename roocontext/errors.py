@@ -91,9 +91,9 @@ class VersionConflict(RooContextError):
 
 
 class DuplicateMessage(VersionConflict):
-    """The client id is taken by a message with another content."""
+    """The client id is taken by an entry with other content."""
 
-    advice = "Use a new client id for a new message."
+    advice = "Use a new client id for a new message or note."
     client_id: str | None = None
     seq: int | None = None
 

@@ -36,6 +36,12 @@ class Model:
         """The seq of each redaction's note, and its target."""
         self._folded: tuple[int, Any] | None = None
 
+    def copy(self) -> "Model":
+        """The same session, on which something may be tried."""
+        made = Model()
+        vars(made).update({name: copy(value) for name, value in vars(self).items()})
+        return made
+
     @property
     def last_seq(self) -> int:
         """The last entry."""
@@ -100,6 +106,10 @@ class Model:
         for _, target in [told for told in self.redactions if told[0] > at >= told[1]]:
             made.redactions.append((made.add(Kind.NOTE), target))
         return made
+
+    def pin_anyway(self, target: int, *, pinned: bool) -> None:
+        """A pin of a batch, which is written whether it changes anything or not."""
+        self.pins.append((self.add(Kind.NOTE), target, pinned))
 
     def pin(self, target: int, *, pinned: bool) -> None:
         """A pin, or its end; what is so already is not written."""

@@ -11,7 +11,7 @@ twentieth. Nothing is tried again until the context has grown by a twentieth of 
 it, is over the window, or a run is asked for.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -32,11 +32,11 @@ class Guard:
     stalled: int | None = None
 
     @classmethod
-    def of(cls, notes: Sequence[Note]) -> "Guard":
-        """Read it from the notes of its kind, oldest first."""
-        if not notes:
+    def of(cls, newest: Note | None) -> "Guard":
+        """Read it from the newest note of its kind."""
+        if newest is None:
             return cls()
-        told: Mapping[str, Any] = notes[-1].content
+        told: Mapping[str, Any] = newest.content
         failures, stalled = (_number(told.get(name)) for name in ("failures", "stalled"))
         return cls(failures or 0, stalled)
 

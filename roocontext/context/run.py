@@ -107,7 +107,7 @@ class Run:
 
     def _load(self, calls: list[Call]) -> Steps:
         """The totals, and what the notes say of earlier runs."""
-        self.guard = Guard.of((yield self.desk.chat.notes(NOTE)))
+        self.guard = Guard.of((yield self.desk.chat.newest_note(NOTE)))
         load: Load = yield from self.desk.load(calls[-1] if calls else None)
         return replace(load, failures=self.guard.failures)
 
@@ -338,9 +338,9 @@ class Run:
         """Raise the error, and leave one note of it."""
         error = refusal_of(large)
         facts = {"part": large.part, "needed": large.needed, "limit": large.limit}
-        notes = yield self.desk.chat.notes(NOTE)
-        content = {"event": "refused", **facts, "unit": large.unit, **Guard.of(notes).facts()}
-        if not (notes and notes[-1].content == content):
+        newest = yield self.desk.chat.newest_note(NOTE)
+        content = {"event": "refused", **facts, "unit": large.unit, **Guard.of(newest).facts()}
+        if newest is None or newest.content != content:
             with suppress(StoreReadOnly):  # what is to be told is told by the error
                 yield from self.desk.note(content)
         yield from self._fire(BudgetPassed(self.desk.chat.id, error))

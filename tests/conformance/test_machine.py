@@ -21,8 +21,8 @@ from hypothesis.stateful import (
 
 from oracle import Model
 from provider_rules import violations
-from roocontext import Counts, NewMessage, Plan
-from roocontext.errors import MessageNotFound, NothingToUndo, UndoRefused
+from roocontext import Counts, NewMessage, Pin, Plan, Rename, Rewind
+from roocontext.errors import DuplicateMessage, MessageNotFound, NothingToUndo, UndoRefused
 from roocontext.log.entries import Kind
 from roocontext.log.fold import Tags
 from roocontext.log.pairs import pairs, partners
@@ -57,6 +57,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.compared = (0, 0)
         self.kept: Plan | None = None
         self.before: dict[int, list[Any]] = {}
+        self.noted: list[tuple[str, Any, str, Any]] = []
         self.append([(role, self._text(3)) for role in roles])
 
     # Appending
@@ -199,6 +200,105 @@ class SessionMachine(RuleBasedStateMachine):
         else:
             self.chat.note("remark", {"text": self._text(1)})
         self.model.add(Kind.NOTE)
+
+    @rule(pick=picks, about=flags)
+    def note_with_a_client_id(self, pick: int, about: bool) -> None:
+        """Repeated at once and at any time later, it is one entry."""
+        known = sorted(self.model.said)
+        target = known[pick % len(known)] if about else None
+        asked = ("remark", {"text": self._text(1)}, target)
+        client_id = f"note-{self.said}"
+        first = self.chat.note(asked[0], asked[1], target=target, client_id=client_id)
+        assert (first.seq, first.new) == (self.model.add(Kind.NOTE), True)
+        self.noted.append((self.chat.id, asked, client_id, first))
+
+    @precondition(lambda self: self.noted)
+    @rule(pick=picks, other=seldom)
+    def repeat_a_note(self, pick: int, other: bool) -> None:
+        mine = [noted for noted in self.noted if noted[0] == self.chat.id]
+        if not mine:
+            return
+        _, (kind, content, target), client_id, first = mine[pick % len(mine)]
+        if other:
+            with pytest.raises(DuplicateMessage):
+                self.chat.append("user", "another", client_id=client_id)
+            return
+        again = self.chat.note(kind, content, target=target, client_id=client_id)
+        assert (again.seq, again.hash, again.head_seq) == (first.seq, first.hash, first.head_seq)
+        assert not again.new
+
+    # Batches
+
+    @rule(
+        before=st.integers(0, 2),
+        hidden=picks,
+        pinned=flags,
+        back=picks,
+        after=st.integers(0, 2),
+        broken=seldom,
+    )
+    def batch(
+        self, before: int, hidden: int, pinned: bool, back: int, after: int, broken: bool
+    ) -> None:
+        """Items of every sort at once, and again; a plan may hide what the batch brings."""
+        start, items = self.model.head_seq, []
+        shadow = self.model.copy()
+        for _ in range(before):
+            items.append(self._batched_message(shadow))
+        items.append(Rename(self._text(1), client_id=f"title-{self.said}"))
+        shadow.add(Kind.NOTE)
+        items += self._batched_plan(shadow, hidden)
+        if pinned:
+            target = sorted(shadow.said)[hidden % len(shadow.said)]
+            items.append(Pin(target, client_id=f"pin-{self._text(0)}"))
+            shadow.pin_anyway(target, pinned=True)
+        if back % 3 == 0:
+            to = shadow.last_seq - back % min(shadow.last_seq + 1, 8)
+            items.append(Rewind(to, head_seq=shadow.head_seq, client_id=f"back-{self._text(0)}"))
+            shadow.rewind(to)
+        for _ in range(after):
+            items.append(self._batched_message(shadow))
+        if broken:
+            head = self.chat.head()
+            with pytest.raises(MessageNotFound):
+                self.chat.write_batch([*items, Pin(shadow.last_seq + 1)], expected_seq=start)
+            assert self.chat.head() == head
+            return
+        first = self.chat.write_batch(items, expected_seq=start)
+        written = [seq for receipt in first for seq in receipt.seqs]
+        assert written == list(range(self.model.last_seq + 1, shadow.last_seq + 1))
+        assert first[-1].head_seq == shadow.head_seq
+        vars(self.model).update(vars(shadow))
+        again = self.chat.write_batch(items, expected_seq=start)
+        assert [(r.seqs, r.hash, r.head_seq) for r in again] == [
+            (r.seqs, r.hash, r.head_seq) for r in first
+        ]
+        assert not any(receipt.new for receipt in again)
+
+    def _batched_message(self, shadow: Model) -> NewMessage:
+        role_and_text = ("user", self._text(3))
+        shadow.add(Kind.MESSAGE, None, role_and_text)
+        return NewMessage(*role_and_text, client_id=f"message-{self.said}")
+
+    def _batched_plan(self, shadow: Model, pick: int) -> list[Plan]:
+        """A plan that hides one visible row, perhaps one that the batch brings, if it may."""
+        seen = shadow.effective()
+        if not seen:
+            return []
+        seq = seen[-1 - pick % min(len(seen), 4)]
+        plan = Plan(
+            head_seq=shadow.head_seq,
+            action=Action.CONDENSE,
+            hides=((seq, seq),),
+            rows=(NewMessage("user", self._text(1)), NewMessage("assistant", "ok")),
+            counts=Counts("given", 10, 9),
+            client_id=f"plan-{self.said}",
+            compaction_id=f"condense-{self.said}",
+        )
+        if shadow.judge(plan) is not None:
+            return []
+        shadow.commit(plan)
+        return [plan]
 
     # Rewinding
 

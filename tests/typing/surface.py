@@ -12,11 +12,15 @@ from roocontext import (
     LiveMessage,
     Message,
     NewMessage,
+    Note,
     Outcome,
     Plan,
+    Rename,
+    Rewind,
     SessionInfo,
     Store,
     View,
+    Written,
 )
 from roocontext.context import Status
 from roocontext.log.counting import BYTES
@@ -35,6 +39,8 @@ def sync() -> None:
         assert_type(chat.commit(Plan.condense(chat.view(), [1], "summary")), Committed)
         assert_type(chat.rewind(to=1), Rewound)
         assert_type(chat.head(), Head)
+        assert_type(chat.write_batch([Rename("typed"), Rewind(1)], expected_seq=1), list[Written])
+        assert_type(chat.newest_note("remark"), Note | None)
 
 
 async def with_asyncio() -> None:
