@@ -1,6 +1,6 @@
 """What an argument may be. Checked where it comes in, so that no driver has to say it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -73,8 +73,14 @@ def check_target(name: str, value: object) -> None:
         check_moment(name, value)
 
 
-def to_message(message: NewMessage | Mapping[str, Any]) -> NewMessage:
-    """A message that may be given as a mapping of its fields."""
+def to_messages(messages: Iterable[NewMessage | Mapping[str, Any]]) -> Iterator[NewMessage]:
+    """Messages, each of which may be given as a mapping of its fields."""
+    if not isinstance(messages, Iterable):
+        raise InvalidOption("What is appended is a list of messages.", name="messages")
+    return map(_to_message, messages)
+
+
+def _to_message(message: NewMessage | Mapping[str, Any]) -> NewMessage:
     if isinstance(message, NewMessage):
         return message
     try:

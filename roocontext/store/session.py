@@ -34,7 +34,7 @@ from roocontext.store.arguments import (
     check_page,
     check_rewind,
     check_whole,
-    to_message,
+    to_messages,
     to_plan,
 )
 from roocontext.store.audit import AuditEntry, Diff
@@ -103,14 +103,9 @@ class Session:
         expected_seq: int | None = None,
     ) -> list[Receipt]:
         """Append messages in one transaction, all or none."""
-        if not isinstance(messages, Iterable):
-            raise InvalidOption("What is appended is a list of messages.", name="messages")
         check_maybe("expected_seq", expected_seq)
-        now = self._clock()
-        drafts = [
-            message_draft(to_message(message), now=now, salts=self._ids.salt)
-            for message in messages
-        ]
+        now, salts = self._clock(), self._ids.salt
+        drafts = [message_draft(one, now=now, salts=salts) for one in to_messages(messages)]
         return self._database.write(append.append_many, self.id, drafts, expected_seq)
 
     def commit(self, plan: Plan, *, dry_run: bool = False) -> Committed:
