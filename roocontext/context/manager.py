@@ -88,14 +88,14 @@ class _Manager:
             output=positive("output", output),
             limits=limits,
             protected_tools=frozenset(protected_tools),
-            hooks=hooks or Hooks(),
+            hooks=hooks or Hooks(allow_async=self._awaits),
             drift_ratio=drift_ratio,
             clock=clock,
             environ=environ,
         )
         self._refused: dict[str, tuple[int, int]] = {}
         if not self._awaits:
-            _refuse_waiting(self.settings)
+            _refuse_async(self.settings)
 
     @property
     def hooks(self) -> Hooks:
@@ -117,6 +117,8 @@ class _Manager:
         on_paper: bool = False,
     ) -> Run:
         settings = self.settings
+        if not (self._awaits or on_paper):  # others may have registered hooks since
+            settings.hooks.refuse_async()
         desk = (Paper if on_paper else Desk)(
             _session(chat), settings, frame_of(settings, system, tools), settings.window()
         )
@@ -377,13 +379,13 @@ async def _drive_async(steps: Steps) -> Any:
             given, go = error, steps.throw
 
 
-def _refuse_waiting(settings: Settings) -> None:
+def _refuse_async(settings: Settings) -> None:
     """Nothing that must be awaited can be used without a loop."""
     if is_async(settings.summariser):
         raise InvalidOption(
             "An asynchronous summariser needs AsyncContextManager.", name="summariser"
         )
-    settings.hooks.refuse_waiting()
+    settings.hooks.refuse_async()
 
 
 def _session(chat: Any) -> Any:

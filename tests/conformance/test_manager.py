@@ -554,6 +554,31 @@ def test_a_waiting_hook_needs_a_loop():
         ContextManager("gpt-4o", hooks=hooks)
 
 
+def test_a_synchronous_and_an_asynchronous_manager_share_their_hooks(chat):
+    """Neither changes them for the other, whichever was made first."""
+    fill(chat, 120)
+    told = []
+
+    async def waiting(event):
+        told.append(type(event))
+
+    hooks = Hooks()
+    blocking = ContextManager("gpt-4o", limit=WINDOW, summariser=Scripted(), hooks=hooks)
+    shared = manager(chat, summariser=Scripted(), hooks=hooks)
+    session = other(chat)
+    hooks.on(AfterCompact, waiting)
+    before = state(chat)
+    for run in (blocking.manage, blocking.condense, blocking.truncate, blocking.prune):
+        with pytest.raises(InvalidOption):
+            run(session)
+    with pytest.raises(InvalidOption):
+        blocking.recover(session, RuntimeError("prompt is too long"))
+    assert state(chat) == before
+    if hasattr(chat, "target"):
+        assert shared.manage(chat).status == "condensed"
+        assert told == [AfterCompact]
+
+
 @pytest.mark.parametrize("limit", [0, -5, "many", 2.5, True])
 def test_a_limit_that_is_none_warns_and_the_next_source_is_asked(chat, caplog, limit):
     fill(chat, 2)
