@@ -50,7 +50,8 @@ def _tagged(row: Seen, plan: Plan, name: str) -> Seen:
 
 def _place(rows: Sequence[Seen], plan: Plan) -> int:
     """Before the first visible row that follows the last hidden one; else at the end."""
-    last = max(i for i, row in enumerate(rows) if within(plan.hides, row.seq))
+    hidden = (i for i, row in enumerate(rows) if within(plan.hides, row.seq))
+    last = max(hidden, default=len(rows))
     return next((i for i in range(last + 1, len(rows)) if rows[i].visible), len(rows))
 
 

@@ -9,7 +9,7 @@ outputs that are hidden already.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from roocontext.log.entries import Kind, NewMessage
@@ -46,7 +46,8 @@ EMPTY: Final = "empty_summary"
 INFLATED: Final = "inflated_summary"
 
 NOTHING_OLD: Final = Nothing("There is nothing that a summary could take the place of.")
-SWITCHED_OFF: Final = Nothing("Compaction is switched off.", final=True)
+SWITCHED_OFF: Final = Nothing("Compaction is switched off.")
+UNWANTED: Final = replace(SWITCHED_OFF, final=True)
 NOTHING_DUE: Final = Nothing("No compaction is due or allowed, and too little could be cleared.")
 
 
@@ -190,8 +191,8 @@ class OpenCode(_Program):
         return self._pruned(situation) or cut(situation, "No summary can be asked for.")
 
     def _unhelped(self) -> Nothing:
-        """Whoever switches compaction off wants none at the window either."""
-        return NOTHING_DUE if self.autocompact else SWITCHED_OFF
+        """Without `autocompact` nothing is to be cut at the window either."""
+        return NOTHING_DUE if self.autocompact else UNWANTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

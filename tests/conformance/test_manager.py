@@ -318,6 +318,38 @@ def test_a_refused_request_is_cut_three_times_at_most(chat):
         context.recover(chat, KeyError("something else"))
 
 
+def test_recoveries_are_counted_across_managers_until_the_model_replies(chat):
+    fill(chat, 300)
+    error = RuntimeError("prompt is too long")
+
+    def recover():
+        return manager(chat, limit=1_000_000, summariser=Scripted()).recover(chat, error)
+
+    for _ in range(3):
+        assert recover().changed
+        chat.append("user", f"Are you there? {WORDS}")  # no reply: the count goes on
+    head = chat.head()
+    with pytest.raises(RecoveryExhausted) as caught:
+        recover()
+    assert (caught.value.attempts, chat.head()) == (3, head)
+    reply = chat.append("assistant", "Here I am.").seq
+    for _ in range(2):
+        fill(chat, 20)
+    assert recover().changed
+    assert [note.content["attempt"] for note in chat.notes("recovery")] == [1, 2, 3, 1]
+    chat.rewind(to=reply - 1)
+    with pytest.raises(RecoveryExhausted):
+        recover()
+
+
+def test_a_manager_keeps_nothing_of_the_sessions_that_it_recovers(chat):
+    context = manager(chat, limit=1_000_000, summariser=Scripted())
+    settings = vars(getattr(context, "target", context)).copy()
+    fill(chat, 100)
+    assert context.recover(chat, RuntimeError("prompt is too long")).changed
+    assert vars(getattr(context, "target", context)) == settings
+
+
 def test_estimates_are_kept_and_drift_is_told(chat):
     told = []
     hooks = Hooks()
