@@ -2,9 +2,9 @@
 
 All that was said before is hidden behind a question of the user and the assistant's answer, which
 is the summary. `opencode` does what the documents say and keeps every law: it hides whole groups of
-visible rows, no pins, no waiting call, and not the question that nobody has answered yet.
-`opencode-upstream` does what the program does; it hides the pending question too, and clears
-outputs that are hidden already.
+visible rows, no pins, no waiting call, and not what the user said since the assistant last did
+anything. `opencode-upstream` does what the program does; it hides that too, and clears outputs that
+are hidden already.
 """
 
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.policies.building import clearing, hiding, outgoing, say
 from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused
 from roocontext.policies.following import cut, is_over, summary_request
-from roocontext.policies.groups import bound, groups, turns, waiting
+from roocontext.policies.groups import SYSTEM, bound, groups, turns, waiting
 from roocontext.policies.opencode_overflow import OUTPUT_MAX, passes, reserve
 from roocontext.policies.opencode_prune import (
     MINIMUM,
@@ -168,7 +168,7 @@ class OpenCode(_Program):
         return Ready(plan, PRUNED) if plan and _shrinks(plan) else None
 
     def _compaction(self, situation: Situation) -> Ask | None:
-        """Pins stay, calls that wait for a result, and what was not answered yet."""
+        """Pins stay, calls that wait for a result, and what the assistant has not begun on."""
         parts = groups(situation)
         stays = bound(parts, situation.pins | waiting(situation) | _unanswered(situation))
         old = [row for row in situation.visible if row.seq not in stays]
@@ -263,13 +263,18 @@ def _shrinks(plan: Plan) -> bool:
 
 
 def _unanswered(situation: Situation) -> frozenset[int]:
-    """What the user said last, if nothing came after it; all of it, if he spoke more than once."""
+    """What the user said since the assistant last said or called anything, or a tool answered."""
     said: set[int] = set()
     for turn in reversed(turns(situation)):
-        if turn.question is None or len(turn.rows) > 1:
+        if turn.question is None or any(map(_answers, turn.rows[1:])):
             break
         said.add(turn.question.seq)
     return frozenset(said)
+
+
+def _answers(row: Seen) -> bool:
+    """Whether a row of a turn is the assistant's or a tool's: no marker, no word of the system."""
+    return row.message.kind is Kind.MESSAGE and row.message.role not in SYSTEM
 
 
 def _has_answered(situation: Situation) -> bool:
