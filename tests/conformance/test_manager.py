@@ -1,12 +1,14 @@
 """The manager: what it does to a session, what it leaves alone, and what it says of both."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
 from dialogue import WORDS, fill, seqs, shown, state, work
 from managing import WINDOW, Scripted, grow, manager, talk
-from roocontext import ContextManager, Hooks
+from roocontext import ContextManager, Hooks, Store
 from roocontext.context import (
     AfterCompact,
     BeforeCheck,
@@ -340,6 +342,28 @@ def test_recoveries_are_counted_across_managers_until_the_model_replies(chat):
     chat.rewind(to=reply - 1)
     with pytest.raises(RecoveryExhausted):
         recover()
+
+
+def test_recoveries_are_counted_across_processes(tmp_path):
+    script = """
+import sys
+from roocontext import ContextManager, Store
+from roocontext.errors import RecoveryExhausted
+with Store.open(sys.argv[1]) as store:
+    chat = store.session(sys.argv[2])
+    context = ContextManager("gpt-4o", limit=1_000_000)
+    try:
+        print(context.recover(chat, RuntimeError("prompt is too long")).changed)
+    except RecoveryExhausted as error:
+        print(error.attempts)
+"""
+    path = str(tmp_path / "agent.db")
+    with Store.open(path) as store:
+        chat = store.create()
+        fill(chat, 300)
+        order = [sys.executable, "-c", script, path, chat.id]
+        runs = [subprocess.run(order, capture_output=True, text=True, check=True) for _ in range(4)]
+    assert [run.stdout.strip() for run in runs] == ["True", "True", "True", "3"]
 
 
 def test_a_manager_keeps_nothing_of_the_sessions_that_it_recovers(chat):
