@@ -96,11 +96,14 @@ Hook: TypeAlias = Callable[[Any], Any]
 
 
 class Hooks:
-    """The hooks of a manager, by the type of the event they want."""
+    """The hooks of one or more managers, by the type of the event they want.
 
-    def __init__(self) -> None:
+    Without `allow_async` a coroutine function is refused when it is registered.
+    """
+
+    def __init__(self, *, allow_async: bool = True) -> None:
         self._hooks: dict[type, list[tuple[Hook, bool]]] = defaultdict(list)
-        self._awaited = True
+        self._allow_async = allow_async
 
     def on(self, event: type, hook: Hook, *, veto: bool = False) -> Hook:
         """Call the hook with every event of this type. With `veto`, False from it stops the run."""
@@ -111,17 +114,16 @@ class Hooks:
             raise InvalidOption("Only BeforeCompact can be vetoed.", name="veto")
         if not callable(hook):
             raise InvalidOption("A hook is a function of one event.", name="hook")
-        if not self._awaited:
-            _refuse_waiting(hook)
+        if not self._allow_async:
+            _refuse_async(hook)
         self._hooks[event].append((hook, veto))
         return hook
 
-    def refuse_waiting(self) -> None:
-        """Take no hook from now on that must be awaited; InvalidOption if there is one already."""
-        self._awaited = False
+    def refuse_async(self) -> None:
+        """Raise InvalidOption if a hook is a coroutine function. The hooks stay as they are."""
         for hooks in self._hooks.values():
             for hook, _ in hooks:
-                _refuse_waiting(hook)
+                _refuse_async(hook)
 
     def fire(self, event: Event) -> Generator[Any, Any, "Heard"]:
         """Call the hooks of an event one after the other, and say what came of it."""
@@ -149,7 +151,7 @@ class Heard:
     told: list[dict[str, str]]
 
 
-def _refuse_waiting(hook: Hook) -> None:
+def _refuse_async(hook: Hook) -> None:
     if iscoroutinefunction(hook) or iscoroutinefunction(type(hook).__call__):
         raise InvalidOption("An asynchronous hook needs AsyncContextManager.", name="hooks")
 

@@ -1,7 +1,7 @@
 """Keeps the context of sessions within what a model holds: for Session, and for AsyncSession.
 
-Both managers drive the same runs. A manager holds no session and no lock, so one serves any number
-of sessions; only how often a provider refused in a row is remembered, for `recover`.
+Both managers drive the same runs. A manager holds no session, no lock and no state of a session, so
+one serves any number of sessions, and another process goes on where this one ended.
 """
 
 import os
@@ -14,6 +14,7 @@ from roocontext.context.desk import Desk, Paper, Steps
 from roocontext.context.drift import drifted
 from roocontext.context.hooks import Hooks
 from roocontext.context.outcome import Outcome, Status
+from roocontext.context.recovery import RECOVERIES, recovered, recoveries
 from roocontext.context.refusals import too_long
 from roocontext.context.run import Run
 from roocontext.context.settings import (
@@ -36,9 +37,6 @@ from roocontext.store.session import Session
 from roocontext.store.sources import Clock, system_clock
 from roocontext.summarisers import is_async, summarised
 from roocontext.tokens import Drift
-
-RECOVERIES: Final = 3
-"""How often in a row a refused request is cut."""
 
 
 class _Manager:
@@ -88,14 +86,13 @@ class _Manager:
             output=positive("output", output),
             limits=limits,
             protected_tools=frozenset(protected_tools),
-            hooks=hooks or Hooks(),
+            hooks=hooks or Hooks(allow_async=self._awaits),
             drift_ratio=drift_ratio,
             clock=clock,
             environ=environ,
         )
-        self._refused: dict[str, tuple[int, int]] = {}
         if not self._awaits:
-            _refuse_waiting(self.settings)
+            _refuse_async(self.settings)
 
     @property
     def hooks(self) -> Hooks:
@@ -117,6 +114,8 @@ class _Manager:
         on_paper: bool = False,
     ) -> Run:
         settings = self.settings
+        if not (self._awaits or on_paper):  # others may have registered hooks since
+            settings.hooks.refuse_async()
         desk = (Paper if on_paper else Desk)(
             _session(chat), settings, frame_of(settings, system, tools), settings.window()
         )
@@ -146,16 +145,14 @@ class _Manager:
         refusal = too_long(error)
         if refusal is None:
             raise error
-        head_seq = yield _session(chat).head_seq()
-        before, times = self._refused.get(chat.id, (0, 0))
-        times = times + 1 if before == head_seq else 1
+        before = yield from recoveries(_session(chat))
         frame = frame_of(self.settings, system, tools)
         counted = (yield chat.tokens(self.settings.counter)) + frame.overhead.tokens
         limit = self.settings.window().context
-        if times > RECOVERIES:
+        if before.done >= RECOVERIES:
             raise RecoveryExhausted(
-                f"It was cut {RECOVERIES} times, to {counted:,} tokens, and refused again.",
-                attempts=RECOVERIES,
+                f"It was cut {before.done} times, to {counted:,} tokens, and refused again.",
+                attempts=before.done,
                 needed=counted,
                 limit=limit,
             ) from error
@@ -167,11 +164,11 @@ class _Manager:
         if not outcome.changed:
             raise RecoveryExhausted(
                 f"Nothing of the {counted:,} tokens may be left out. {outcome.reason}".strip(),
-                attempts=times,
+                attempts=before.done + 1,
                 needed=counted,
                 limit=limit,
             ) from error
-        self._refused[chat.id] = ((yield chat.head_seq()), times)
+        yield from recovered(chat, before)
         return outcome
 
     def _drifted(self, chat: Any) -> Steps:
@@ -243,7 +240,8 @@ class ContextManager(_Manager):
     ) -> Outcome:
         """After a provider refused the request as too long: cut it to three quarters or less.
 
-        Another error is raised again. After three cuts in a row RecoveryExhausted is raised.
+        Another error is raised again. After three cuts without a reply of the model, by whichever
+        manager or process, RecoveryExhausted is raised.
         """
         outcome: Outcome = _drive(self._recovered(chat, error, system=system, tools=tools))
         return outcome
@@ -377,13 +375,13 @@ async def _drive_async(steps: Steps) -> Any:
             given, go = error, steps.throw
 
 
-def _refuse_waiting(settings: Settings) -> None:
+def _refuse_async(settings: Settings) -> None:
     """Nothing that must be awaited can be used without a loop."""
     if is_async(settings.summariser):
         raise InvalidOption(
             "An asynchronous summariser needs AsyncContextManager.", name="summariser"
         )
-    settings.hooks.refuse_waiting()
+    settings.hooks.refuse_async()
 
 
 def _session(chat: Any) -> Any:

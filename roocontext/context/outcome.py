@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from roocontext.log.budget import Size
 from roocontext.log.entries import Message
 from roocontext.log.plan import Plan
 from roocontext.log.summary import Summary
@@ -27,12 +28,15 @@ class Status(StrEnum):
 class Step:
     """One plan that was committed, and what it cost to make.
 
-    `detail` is the policy's own name for what happened.
+    `detail` is the policy's own name for what happened. `before` and `after` are the sizes of the
+    whole request.
     """
 
     plan: Plan
     committed: Committed
     detail: str
+    before: Size
+    after: Size
     summary: Summary | None = None
 
     @property
@@ -119,12 +123,12 @@ class Outcome:
     @property
     def bytes_before(self) -> int | None:
         """The bytes of the request before, if anything was done."""
-        return self._bytes(0, "before")
+        return self.steps[0].before.bytes if self.steps else None
 
     @property
     def bytes_after(self) -> int | None:
         """The bytes of the request after."""
-        return self._bytes(-1, "after")
+        return self.steps[-1].after.bytes if self.steps else None
 
     def to_dict(self) -> dict[str, Any]:
         """All of it but the plans, as JSON can hold it."""
@@ -151,9 +155,3 @@ class Outcome:
             "calls": self.calls,
             "dry_run": self.dry_run,
         }
-
-    def _bytes(self, step: int, side: str) -> int | None:
-        if not self.steps:
-            return None
-        sizes: Mapping[str, int] = self.steps[step].plan.record["bytes"]
-        return sizes[side]

@@ -1,6 +1,6 @@
 """A plan tried on paper: what the situation would be once it were committed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from msgspec import structs
@@ -9,13 +9,15 @@ from roocontext.log.blocks import reader
 from roocontext.log.entries import Kind, Message, NewMessage
 from roocontext.log.plan import Action, Plan
 from roocontext.log.spans import within
+from roocontext.policies.building import blocks_by_row
 from roocontext.policies.situation import Seen, Situation
 
 
 def after(situation: Situation, plan: Plan, *, last_seq: int) -> Situation:
     """The situation that a plan leaves behind, the log having ended at `last_seq`."""
     if plan.action is Action.CLEAR:
-        rows = tuple(_cleared(situation, plan, row) for row in situation.rows)
+        by_row = blocks_by_row(plan.clears)
+        rows = tuple(_cleared(situation, plan, by_row, row) for row in situation.rows)
         return replace(situation, rows=rows, head_seq=last_seq + 1)
     name = f"plan-{last_seq + 1 + plan.lead}"
     new = list(_new_rows(situation, plan, name, last_seq))
@@ -26,8 +28,10 @@ def after(situation: Situation, plan: Plan, *, last_seq: int) -> Situation:
     )
 
 
-def _cleared(situation: Situation, plan: Plan, row: Seen) -> Seen:
-    blocks = [block for seq, block in plan.clears if seq == row.seq]
+def _cleared(
+    situation: Situation, plan: Plan, by_row: Mapping[int, Sequence[int]], row: Seen
+) -> Seen:
+    blocks = by_row.get(row.seq)
     if not blocks:
         return row
     message = row.message
@@ -50,7 +54,8 @@ def _tagged(row: Seen, plan: Plan, name: str) -> Seen:
 
 def _place(rows: Sequence[Seen], plan: Plan) -> int:
     """Before the first visible row that follows the last hidden one; else at the end."""
-    last = max(i for i, row in enumerate(rows) if within(plan.hides, row.seq))
+    hidden = (i for i, row in enumerate(rows) if within(plan.hides, row.seq))
+    last = max(hidden, default=len(rows))
     return next((i for i in range(last + 1, len(rows)) if rows[i].visible), len(rows))
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from roocontext.context import paper
+from roocontext.context.choice import UNUSABLE, Choice, Prepared, prepared
 from roocontext.context.desk import Desk, Steps
 from roocontext.context.drift import watched
 from roocontext.context.guard import NOTE, Guard
@@ -29,7 +29,6 @@ from roocontext.context.outcome import Ended, Outcome, Status, Step
 from roocontext.context.record import facts_of, reason_of, refusal_of, told
 from roocontext.context.settings import Settings
 from roocontext.errors import (
-    InvalidPlan,
     RooContextError,
     StoreReadOnly,
     VersionConflict,
@@ -39,9 +38,7 @@ from roocontext.log.encoding import encode
 from roocontext.log.plan import Action, Plan
 from roocontext.log.spans import within
 from roocontext.log.summary import Summary, SummaryRequest
-from roocontext.policies.decision import Ask, Decision, Nothing, Ready, TooLarge
-from roocontext.policies.default import Default, irreducible
-from roocontext.policies.groups import size_of, turns
+from roocontext.policies.decision import Ask, Nothing, Ready, TooLarge
 from roocontext.policies.situation import Aim, Load, Situation
 from roocontext.policies.window import too_large
 from roocontext.store.count import Call
@@ -50,10 +47,6 @@ _log = logging.getLogger(__name__)
 
 ATTEMPTS: Final = 3
 """How many plans one run may commit, and how many summaries it may ask for."""
-
-
-FALLBACK: Final = Default()
-"""Cuts where a policy has no way to: on request, or when a provider refused the request."""
 
 
 class _Composed(NamedTuple):
@@ -119,8 +112,7 @@ class Run:
         """Decide and act until nothing more is due, at most a few times."""
         ended = Ended(Status.NOOP)
         situation = yield from self._situation(load)
-        refusal = self._hopeless_from_the_start(situation)
-        if refusal is not None:
+        if refusal := self._choice.hopeless(situation):
             yield from self._refuse(refusal)
         for _ in range(ATTEMPTS):
             ended = yield from self._attempt(situation)
@@ -129,8 +121,9 @@ class Run:
             situation = yield from self._situation(load)
             if not self._more(situation, ended):
                 break
-        if ended.status not in (Status.VETOED, Status.CONFLICT):
-            yield from self._refuse_rest(situation)
+        is_done = ended.status not in (Status.VETOED, Status.CONFLICT)
+        if is_done and (refusal := self._choice.hopeless_after(situation)):
+            yield from self._refuse(refusal)
         return self._outcome(load, situation.size, ended)
 
     def _situation(self, load: Load) -> Steps:
@@ -140,14 +133,13 @@ class Run:
         situation: Situation = yield from self.desk.situation(
             now, aim=self.aim, trigger=self.trigger, cap=self.cap
         )
-        if self.failed or (self.steps and self._must_fit and situation.load.is_over):
+        if self.failed or (self.steps and self._choice.must_fit and situation.load.is_over):
             return replace(situation, aim=Aim.TRUNCATE)  # what is left is to cut
         return situation
 
     @property
-    def _must_fit(self) -> bool:
-        """Whether the run may not end over the limits; a real program's imitation may."""
-        return self.aim is Aim.MANAGE and not self.settings.policy.compat
+    def _choice(self) -> Choice:
+        return Choice(self.settings.policy, self.aim)
 
     def _more(self, situation: Situation, ended: Ended) -> bool:
         """Whether another attempt is wanted after one that changed something, or failed."""
@@ -155,15 +147,16 @@ class Run:
             failed = ended.status is Status.FAILED
             return (ended.changed or failed) and situation.size.tokens > self.cap
         if self.failed:
-            return (ended.changed or self._must_fit) and situation.load.is_over
-        return self._must_fit and self.settings.policy.due(situation.load)
+            return (ended.changed or self._choice.must_fit) and situation.load.is_over
+        return self._choice.must_fit and self.settings.policy.due(situation.load)
 
     def _attempt(self, situation: Situation) -> Steps:
-        decision = self._decide(situation)
+        recut = self.cap is not None and bool(self.steps)
+        decision = self._choice.decide(situation, recut=recut)
         match decision:
             case Nothing():
                 return Ended(Status.NOOP, decision.status, decision.reason)
-            case TooLarge() if self.cap is not None:  # it may still be within the window
+            case TooLarge() if not self._may_refuse:
                 reason = f"{decision.needed:,} {decision.unit} have to stay."
                 return Ended(Status.NOOP, reason=reason)
             case TooLarge():
@@ -173,62 +166,40 @@ class Run:
             case Ask():
                 return (yield from self._condense(situation, decision))
 
-    def _decide(self, situation: Situation) -> Decision:
-        recovered = self.cap is not None and bool(self.steps)
-        decision = (FALLBACK if recovered else self.settings.policy).decide(situation)
-        no_way = isinstance(decision, Nothing) and situation.aim is Aim.TRUNCATE
-        if no_way or (isinstance(decision, Nothing | TooLarge) and situation.aim is Aim.RECOVER):
-            return FALLBACK.decide(situation)
-        return decision
+    @property
+    def _may_refuse(self) -> bool:
+        """Whether an attempt may end in an error.
 
-    def _refusal(self, situation: Situation, plan: Plan) -> TooLarge | None:
-        """Why this plan would only lead to where nothing helps; None if it does not."""
-        if not (self._must_fit and situation.load.is_over):
-            return None
-        after = paper.after(situation, plan, last_seq=situation.head_seq)
-        return self._hopeless(after) if after.load.is_over else None
-
-    def _hopeless_from_the_start(self, situation: Situation) -> TooLarge | None:
-        """Why no plan of any kind would help, before anything is asked or hidden."""
-        if self.aim is not Aim.MANAGE or not situation.load.is_over:
-            return None
-        refusal = irreducible(situation)
-        if refusal is None:
-            return None
-        decision = self.settings.policy.decide(situation)
-        return decision if isinstance(decision, TooLarge) else refusal
-
-    def _hopeless(self, situation: Situation) -> TooLarge | None:
-        """Why no more cutting would get the request within its limits; None if it would."""
-        decision = self._decide(replace(situation, aim=Aim.TRUNCATE))
-        return decision if isinstance(decision, TooLarge) else None
+        A recovery may still be within the window, and nothing was refused that was cut already.
+        """
+        return self.cap is None and (self._choice.must_fit or not self.steps)
 
     def _cut(self, situation: Situation, ready: Ready) -> Steps:
         """Carry out a plan that needs no summary."""
-        plan = ready.plan
-        if refusal := self._refusal(situation, plan):
-            yield from self._refuse(refusal)
-        hides = tuple(row.seq for row in situation.visible if within(plan.hides, row.seq))
-        heard = yield from self._announce(situation, plan.action, hides, plan)
-        if heard.stopped:
-            return Ended(Status.VETOED, ready.status, "A hook said no.")
         try:
-            return (yield from self._commit(ready, heard))
-        except InvalidPlan as error:
+            plan = prepared(situation, ready)
+            if refusal := self._choice.hopeless_after(plan.after):
+                yield from self._refuse(refusal)
+            heard = yield from self._announce(situation, plan.ready.plan)
+            if heard.stopped:
+                return Ended(Status.VETOED, ready.status, "A hook said no.")
+            return (yield from self._commit(plan, heard))
+        except UNUSABLE as error:
             return (yield from self._fail(error.fact, ready.status, latch=True))
 
     def _condense(self, situation: Situation, ask: Ask) -> Steps:
         """Ask for a summary, and carry out what is made of it."""
-        heard = yield from self._announce(situation, Action.CONDENSE, ask.hides, None)
+        heard = yield from self._announce(situation, None, ask.hides)
         if heard.stopped:
             return Ended(Status.VETOED, reason="A hook said no.")
         answer = yield from self._answer(ask)
-        if isinstance(answer, _Composed) and self._refusal(situation, answer.ready.plan):
-            answer = yield from self._fail("It leaves no room for what must stay.", latch=True)
         if isinstance(answer, _Composed):
             try:
-                return (yield from self._commit(answer.ready, heard, answer.summary))
-            except InvalidPlan as error:
+                plan = prepared(situation, answer.ready)
+                if not self._choice.hopeless_after(plan.after):
+                    return (yield from self._commit(plan, heard, answer.summary))
+                answer = yield from self._fail("It leaves no room for what must stay.", latch=True)
+            except UNUSABLE as error:
                 answer = yield from self._fail(error.fact, latch=True)
         if ask.otherwise is None:
             return answer
@@ -261,28 +232,26 @@ class Run:
             )
         )
 
-    def _commit(self, ready: Ready, heard: Heard, summary: Summary | None = None) -> Steps:
+    def _commit(self, prepared: Prepared, heard: Heard, summary: Summary | None = None) -> Steps:
         """Commit against the version that was planned on; appends alone in between do no harm."""
+        ready, before, left = prepared
         record = {**ready.plan.record, "status": ready.status, **told(summary, heard)}
         plan = replace(ready.plan, record=record)
         try:
             committed = yield from self.desk.commit(plan)
         except VersionConflict as error:
             return Ended(Status.CONFLICT, ready.status, error.fact)
-        step = Step(plan, committed, ready.status, summary)
+        step = Step(plan, committed, ready.status, before, left.size, summary)
         self.steps.append(step)
-        yield from self._remember(plan)
+        yield from self._remember(step)
         policy, now = self.settings.policy.name, self.settings.clock()
         yield from self._fire(AfterCompact(self.desk.chat.id, self.trigger, policy, step, now))
         return Ended(step.status, ready.status, changed=True)
 
-    def _remember(self, plan: Plan) -> Steps:
+    def _remember(self, step: Step) -> Steps:
         """Keep in a note what a commit changed of the guard, if anything."""
-        counts = plan.counts
-        assert counts is not None
-        guard = self.guard.committed(
-            counts.before, counts.after, condensed=plan.action is Action.CONDENSE
-        )
+        is_condensed = step.status is Status.CONDENSED
+        guard = self.guard.committed(step.before.tokens, step.after.tokens, condensed=is_condensed)
         if guard != self.guard:
             self.guard = guard
             yield from self.desk.note({"event": "committed", **guard.facts()})
@@ -322,18 +291,6 @@ class Run:
         if refusal is not None:
             yield from self._refuse(refusal)
 
-    def _refuse_rest(self, situation: Situation) -> Steps:
-        """Say in numbers what the policy could not help: all that is left, or the newest turn."""
-        if self.aim is not Aim.MANAGE or not situation.load.is_over:
-            return
-        if self._must_fit:
-            if refusal := self._hopeless(situation):
-                yield from self._refuse(refusal)
-        else:
-            newest = size_of(turns(situation)[-1].rows).plus(situation.overhead)
-            if newest.tokens > situation.window:
-                yield from self._refuse(TooLarge("turn", newest.tokens, situation.window))
-
     def _refuse(self, large: TooLarge) -> Steps:
         """Raise the error, and leave one note of it."""
         error = refusal_of(large)
@@ -354,13 +311,16 @@ class Run:
         return (yield from self.settings.hooks.fire(event))
 
     def _announce(
-        self, situation: Situation, action: Action, hides: tuple[int, ...], plan: Plan | None
+        self, situation: Situation, plan: Plan | None, hides: tuple[int, ...] = ()
     ) -> Steps:
+        """Tell of a plan, or of a summary that is to be asked for."""
+        if plan is not None:
+            hides = tuple(row.seq for row in situation.visible if within(plan.hides, row.seq))
         event = BeforeCompact(
             session_id=self.desk.chat.id,
             trigger=self.trigger,
             policy=self.settings.policy.name,
-            action=action.value,
+            action=(plan.action if plan else Action.CONDENSE).value,
             tokens=situation.size.tokens,
             window=situation.window,
             hides=hides,
@@ -370,7 +330,6 @@ class Run:
         return self._fire(event)
 
     def _outcome(self, load: Load, size: Size, ended: Ended) -> Outcome:
-        counts = [step.plan.counts for step in self.steps if step.plan.counts]
         last = self.steps[-1] if self.steps else None
         return Outcome(
             status=last.status if last else ended.status,
@@ -382,8 +341,8 @@ class Run:
             exact=self.settings.counter.exact,
             window=load.window,
             window_source=self.desk.window.source,
-            tokens_before=counts[0].before if counts else load.size.tokens,
-            tokens_after=counts[-1].after if counts else load.size.tokens,
+            tokens_before=self.steps[0].before.tokens if self.steps else load.size.tokens,
+            tokens_after=last.after.tokens if last else load.size.tokens,
             excess=load.most.exceeded_by(size),
             steps=tuple(self.steps),
             cost=self.cost,

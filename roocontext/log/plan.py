@@ -205,7 +205,14 @@ def checked(plan: Plan) -> Plan:
 
 
 def check_shape(plan: Plan) -> None:
-    """Refuse a plan that contradicts itself, whatever the session."""
+    """Refuse a plan that contradicts itself, or makes the context no smaller by its own counts."""
+    check_form(plan)
+    if not plan.compat:
+        _check_smaller(plan)
+
+
+def check_form(plan: Plan) -> None:
+    """Refuse a plan that contradicts itself, whatever the session and the counts."""
     pairs = (*_pairs(plan.hides), *_pairs(plan.clears))
     numbers = (plan.head_seq, plan.seen or 0, *(number for pair in pairs for number in pair))
     if any(type(number) is not int or not 0 <= number <= MAX_INTEGER for number in numbers):
@@ -225,8 +232,6 @@ def check_shape(plan: Plan) -> None:
     else:
         _check_ranges(plan)
         _check_new_rows(plan)
-    if not plan.compat:
-        _check_smaller(plan)
 
 
 def _check_ids(plan: Plan) -> None:

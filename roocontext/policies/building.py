@@ -88,7 +88,7 @@ def hiding(
         trigger=situation.trigger,
         session_id=situation.session_id,
         seen=situation.seen,
-        record={**_sizes(situation, after), **(record or {})},
+        record=record or {},
     )
 
 
@@ -102,11 +102,7 @@ def clearing(
     record: Mapping[str, Any] | None = None,
 ) -> Plan:
     """A plan that shows a placeholder in the place of these tool outputs."""
-    after = situation.size
-    by_row = blocks_by_row(blocks)
-    for row in situation.visible:
-        if indices := by_row.get(row.seq):
-            after = after.minus(row.size).plus(cleared_size(situation, row, indices, placeholder))
+    after = size_without(situation, blocks, placeholder)
     return Plan(
         head_seq=situation.head_seq,
         action=Action.CLEAR,
@@ -118,8 +114,18 @@ def clearing(
         trigger=situation.trigger,
         session_id=situation.session_id,
         seen=situation.seen,
-        record={**_sizes(situation, after), **(record or {})},
+        record=record or {},
     )
+
+
+def size_without(situation: Situation, blocks: Collection[BlockRef], placeholder: str) -> Size:
+    """What the request costs with a placeholder in the place of these tool outputs."""
+    after = situation.size
+    by_row = blocks_by_row(blocks)
+    for row in situation.visible:
+        if indices := by_row.get(row.seq):
+            after = after.minus(row.size).plus(cleared_size(situation, row, indices, placeholder))
+    return after
 
 
 def blocks_by_row(blocks: Iterable[BlockRef]) -> dict[int, list[int]]:
@@ -141,12 +147,3 @@ def cleared_size(
 
 def _counts(situation: Situation, after: Size) -> Counts:
     return Counts(situation.counter, situation.size.tokens, after.tokens, situation.exact)
-
-
-def _sizes(situation: Situation, after: Size) -> dict[str, Any]:
-    """What is kept of the two other budgets."""
-    before = situation.size
-    return {
-        "bytes": {"before": before.bytes, "after": after.bytes},
-        "images": {"before": before.images, "after": after.images},
-    }

@@ -23,6 +23,7 @@ from roocontext.policies.building import (
     measured,
     outgoing,
     say,
+    size_without,
     summarised_before,
     summary_row,
 )
@@ -149,7 +150,7 @@ class _Work:
         if not self._goal(share).exceeded_by(self.situation.size):
             return Nothing("The context is within its limits.")
         cleared = self._clear()
-        if cleared and not self._goal(self.policy.relief).exceeded_by(_after(cleared.plan)):
+        if cleared and not self._goal(self.policy.relief).exceeded_by(self._after(cleared.plan)):
             return cleared
         return (
             self._condense()
@@ -170,6 +171,9 @@ class _Work:
         return self._load.most
 
     # Clearing
+
+    def _after(self, plan: Plan) -> Size:
+        return size_without(self.situation, plan.clears, plan.placeholder)
 
     def _clear(self) -> Ready | None:
         """All old outputs at once: one change of the prefix, not one for each."""
@@ -317,13 +321,6 @@ class _Work:
             return least
         gone = size_of(row for row in self.situation.visible if row.seq not in stays)
         return least.plus(min(self._marker_size, gone))
-
-
-def _after(plan: Plan) -> Size:
-    """What the request costs after a plan."""
-    assert plan.counts is not None
-    sizes = plan.record
-    return Size(plan.counts.after, sizes["bytes"]["after"], sizes["images"]["after"])
 
 
 def _shrinks(plan: Plan) -> bool:

@@ -17,7 +17,9 @@ from roocontext.log.entries import Kind
 from roocontext.log.pairs import Pair, Reading, pairs
 from roocontext.policies.situation import Seen, Situation
 
-_SYSTEM: Final = ("system", "developer")
+SYSTEM: Final = ("system", "developer")
+"""The roles that speak for neither side of the conversation."""
+
 _THINKING: Final = ("thinking", "redacted_thinking")
 
 
@@ -100,7 +102,7 @@ class Layout:
         """
         cores = {*self.situation.pins, *self.waiting}
         cores |= {turn.question.seq for turn in self.turns[-1:] if turn.question}
-        cores |= {row.seq for row in self.situation.visible if row.message.role in _SYSTEM}
+        cores |= {row.seq for row in self.situation.visible if row.message.role in SYSTEM}
         if summaries:
             cores |= {row.seq for row in self.summaries}
         return bound(self.groups, cores)
@@ -117,7 +119,7 @@ class Layout:
     def _asks(self, index: int, row: Seen) -> bool:
         """Whether the user says something of his own here."""
         role, blocks = self._readings[index]
-        own = row.message.kind is Kind.MESSAGE and row.message.role not in _SYSTEM
+        own = row.message.kind is Kind.MESSAGE and row.message.role not in SYSTEM
         return own and role == "user" and not _only_results(blocks)
 
     def _bonds(self) -> Iterator[tuple[int, int]]:

@@ -2,14 +2,14 @@
 
 All that was said before is hidden behind a question of the user and the assistant's answer, which
 is the summary. `opencode` does what the documents say and keeps every law: it hides whole groups of
-visible rows, no pins, no waiting call, and not the question that nobody has answered yet.
-`opencode-upstream` does what the program does; it hides the pending question too, and clears
-outputs that are hidden already.
+visible rows, no pins, no waiting call, and not what the user said since the assistant last did
+anything. `opencode-upstream` does what the program does; it hides that too, and clears outputs that
+are hidden already.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from roocontext.log.entries import Kind, NewMessage
@@ -19,7 +19,7 @@ from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.policies.building import clearing, hiding, outgoing, say
 from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused
 from roocontext.policies.following import cut, is_over, summary_request
-from roocontext.policies.groups import bound, groups, turns, waiting
+from roocontext.policies.groups import SYSTEM, bound, groups, turns, waiting
 from roocontext.policies.opencode_overflow import OUTPUT_MAX, passes, reserve
 from roocontext.policies.opencode_prune import (
     MINIMUM,
@@ -46,7 +46,8 @@ EMPTY: Final = "empty_summary"
 INFLATED: Final = "inflated_summary"
 
 NOTHING_OLD: Final = Nothing("There is nothing that a summary could take the place of.")
-SWITCHED_OFF: Final = Nothing("Compaction is switched off.", final=True)
+SWITCHED_OFF: Final = Nothing("Compaction is switched off.")
+UNWANTED: Final = replace(SWITCHED_OFF, final=True)
 NOTHING_DUE: Final = Nothing("No compaction is due or allowed, and too little could be cleared.")
 
 
@@ -167,7 +168,7 @@ class OpenCode(_Program):
         return Ready(plan, PRUNED) if plan and _shrinks(plan) else None
 
     def _compaction(self, situation: Situation) -> Ask | None:
-        """Pins stay, calls that wait for a result, and what was not answered yet."""
+        """Pins stay, calls that wait for a result, and what the assistant has not begun on."""
         parts = groups(situation)
         stays = bound(parts, situation.pins | waiting(situation) | _unanswered(situation))
         old = [row for row in situation.visible if row.seq not in stays]
@@ -190,8 +191,8 @@ class OpenCode(_Program):
         return self._pruned(situation) or cut(situation, "No summary can be asked for.")
 
     def _unhelped(self) -> Nothing:
-        """Whoever switches compaction off wants none at the window either."""
-        return NOTHING_DUE if self.autocompact else SWITCHED_OFF
+        """Without `autocompact` nothing is to be cut at the window either."""
+        return NOTHING_DUE if self.autocompact else UNWANTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,13 +263,18 @@ def _shrinks(plan: Plan) -> bool:
 
 
 def _unanswered(situation: Situation) -> frozenset[int]:
-    """What the user said last, if nothing came after it; all of it, if he spoke more than once."""
+    """What the user said since the assistant last said or called anything, or a tool answered."""
     said: set[int] = set()
     for turn in reversed(turns(situation)):
-        if turn.question is None or len(turn.rows) > 1:
+        if turn.question is None or any(map(_answers, turn.rows[1:])):
             break
         said.add(turn.question.seq)
     return frozenset(said)
+
+
+def _answers(row: Seen) -> bool:
+    """Whether a row of a turn is the assistant's or a tool's: no marker, no word of the system."""
+    return row.message.kind is Kind.MESSAGE and row.message.role not in SYSTEM
 
 
 def _has_answered(situation: Situation) -> bool:

@@ -14,9 +14,13 @@ from roocontext.tokens.reading import read
 
 
 class CountTokens:
-    """Counts with a client of the Anthropic SDK; what the client raises is passed on."""
+    """Counts with a client of the Anthropic SDK; what the client raises is passed on.
 
-    exact = True
+    `request` is the provider's count. A sum of `count` is an estimate, and a little too high: each
+    message is counted as a request of its own, with its tool calls and results as text.
+    """
+
+    exact = False
 
     def __init__(self, client: Any, model: str) -> None:
         self.name = f"anthropic:{model}"

@@ -1,12 +1,14 @@
 """The manager: what it does to a session, what it leaves alone, and what it says of both."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
 from dialogue import WORDS, fill, seqs, shown, state, work
 from managing import WINDOW, Scripted, grow, manager, talk
-from roocontext import ContextManager, Hooks
+from roocontext import ContextManager, Hooks, Store
 from roocontext.context import (
     AfterCompact,
     BeforeCheck,
@@ -318,6 +320,60 @@ def test_a_refused_request_is_cut_three_times_at_most(chat):
         context.recover(chat, KeyError("something else"))
 
 
+def test_recoveries_are_counted_across_managers_until_the_model_replies(chat):
+    fill(chat, 300)
+    error = RuntimeError("prompt is too long")
+
+    def recover():
+        return manager(chat, limit=1_000_000, summariser=Scripted()).recover(chat, error)
+
+    for _ in range(3):
+        assert recover().changed
+        chat.append("user", f"Are you there? {WORDS}")  # no reply: the count goes on
+    head = chat.head()
+    with pytest.raises(RecoveryExhausted) as caught:
+        recover()
+    assert (caught.value.attempts, chat.head()) == (3, head)
+    reply = chat.append("assistant", "Here I am.").seq
+    for _ in range(2):
+        fill(chat, 20)
+    assert recover().changed
+    assert [note.content["attempt"] for note in chat.notes("recovery")] == [1, 2, 3, 1]
+    chat.rewind(to=reply - 1)
+    with pytest.raises(RecoveryExhausted):
+        recover()
+
+
+def test_recoveries_are_counted_across_processes(tmp_path):
+    script = """
+import sys
+from roocontext import ContextManager, Store
+from roocontext.errors import RecoveryExhausted
+with Store.open(sys.argv[1]) as store:
+    chat = store.session(sys.argv[2])
+    context = ContextManager("gpt-4o", limit=1_000_000)
+    try:
+        print(context.recover(chat, RuntimeError("prompt is too long")).changed)
+    except RecoveryExhausted as error:
+        print(error.attempts)
+"""
+    path = str(tmp_path / "agent.db")
+    with Store.open(path) as store:
+        chat = store.create()
+        fill(chat, 300)
+        order = [sys.executable, "-c", script, path, chat.id]
+        runs = [subprocess.run(order, capture_output=True, text=True, check=True) for _ in range(4)]
+    assert [run.stdout.strip() for run in runs] == ["True", "True", "True", "3"]
+
+
+def test_a_manager_keeps_nothing_of_the_sessions_that_it_recovers(chat):
+    context = manager(chat, limit=1_000_000, summariser=Scripted())
+    settings = vars(getattr(context, "target", context)).copy()
+    fill(chat, 100)
+    assert context.recover(chat, RuntimeError("prompt is too long")).changed
+    assert vars(getattr(context, "target", context)) == settings
+
+
 def test_estimates_are_kept_and_drift_is_told(chat):
     told = []
     hooks = Hooks()
@@ -552,6 +608,31 @@ def test_a_waiting_hook_needs_a_loop():
     hooks.on(BeforeCompact, waiting, veto=True)
     with pytest.raises(InvalidOption):
         ContextManager("gpt-4o", hooks=hooks)
+
+
+def test_a_synchronous_and_an_asynchronous_manager_share_their_hooks(chat):
+    """Neither changes them for the other, whichever was made first."""
+    fill(chat, 120)
+    told = []
+
+    async def waiting(event):
+        told.append(type(event))
+
+    hooks = Hooks()
+    blocking = ContextManager("gpt-4o", limit=WINDOW, summariser=Scripted(), hooks=hooks)
+    shared = manager(chat, summariser=Scripted(), hooks=hooks)
+    session = other(chat)
+    hooks.on(AfterCompact, waiting)
+    before = state(chat)
+    for run in (blocking.manage, blocking.condense, blocking.truncate, blocking.prune):
+        with pytest.raises(InvalidOption):
+            run(session)
+    with pytest.raises(InvalidOption):
+        blocking.recover(session, RuntimeError("prompt is too long"))
+    assert state(chat) == before
+    if hasattr(chat, "target"):
+        assert shared.manage(chat).status == "condensed"
+        assert told == [AfterCompact]
 
 
 @pytest.mark.parametrize("limit", [0, -5, "many", 2.5, True])

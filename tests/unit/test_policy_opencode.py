@@ -610,6 +610,28 @@ def test_a_question_that_is_worked_on_goes_with_the_work(chat):
     assert asked_for(chat).hides == tuple(said)
 
 
+def test_what_stands_between_does_not_answer(chat):
+    """A marker, a summary's rows and words of the system are nobody's answer."""
+    said = talk(chat, 4)
+    first = ask(chat, "and this?")
+    system = {"role": "system", "content": "be brief"}
+    told = chat.append("system", system, format="openai").seq
+    worked = tool(chat, 100)
+    chat.commit(Plan.truncate(chat.view(), worked, "left out"))
+    second = ask(chat, "and that?")
+    asked = asked_for(chat)
+    assert not {first, second} & set(asked.hides)
+    assert {*said, told} <= set(asked.hides)
+
+
+def test_a_call_that_waits_stays_without_its_question(chat):
+    said = [*talk(chat, 4), ask(chat, "and this?")]
+    called = chat.append("assistant", [call("a")]).seq
+    asked = compact(chat)
+    assert asked.hides == tuple(said)
+    assert shown(chat)[2:] == [called]
+
+
 def test_a_question_beside_results_stays_with_their_call(chat):
     said = talk(chat, 4)
     called = chat.append("assistant", [call("a")]).seq

@@ -9,6 +9,7 @@ from typing import Any
 import anthropic
 import pytest
 
+from roocontext import ContextManager, NewMessage, Store
 from roocontext.tokens import counter_for
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
@@ -66,12 +67,25 @@ def client(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> Iterator[anth
 
 def test_a_message_is_counted_by_the_endpoint(endpoint, client):
     counter = counter_for("claude-opus-5", client=client)
-    assert (counter.name, counter.exact) == ("anthropic:claude-opus-5", True)
+    assert counter.name == "anthropic:claude-opus-5"
     assert counter.count("assistant", "hello", "anthropic") == 12
     path, body = endpoint.asked[0]
     assert path == "/v1/messages/count_tokens"
     assert body["model"] == "claude-opus-5"
     assert [message["role"] for message in body["messages"]] == ["user"]
+
+
+def test_a_sum_of_messages_is_an_estimate(endpoint, client):
+    counter = counter_for("claude-opus-5", client=client)
+    messages = [{"role": "user", "content": [{"type": "text", "text": "hello"}]}] * 2
+    apart = sum(counter.count(one["role"], one["content"], "anthropic") for one in messages)
+    assert apart > counter.request(messages)
+    assert not counter.exact
+    with Store.open(":memory:") as store:
+        chat = store.create()
+        chat.append_many([NewMessage(one["role"], one["content"]) for one in messages])
+        outcome = ContextManager("claude-opus-5", counter=counter).manage(chat)
+    assert (outcome.tokens_before, outcome.exact) == (apart, False)
 
 
 def test_half_a_tool_call_is_sent_as_text(endpoint, client):

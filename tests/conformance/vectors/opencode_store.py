@@ -1,8 +1,10 @@
 """OpenCode's functions as operations of a real store, and which recordings a store can hold.
 
 A history is told to a session message by message. A tool's part is a call in the assistant's
-message and a result in the user's next one, which is no turn. Where the program has a request and
-its finished summary, the policy is asked to compact, and its plan is committed.
+message and a result in the user's next one, which is no turn. Where a part is in a message of the
+user's own, an assistant's message with the call comes before it, and the result is in the user's.
+Where the program has a request and its finished summary, the policy is asked to compact, and its
+plan is committed.
 """
 
 from collections.abc import Sequence
@@ -109,27 +111,33 @@ class Told:
 
     def _append(self, message: Any) -> None:
         info = message["info"]
+        tools = [part for part in message["parts"] if part["type"] == "tool"]
+        calls = [
+            {"type": "tool_use", "id": part["id"], "name": part["tool"], "input": {}}
+            for part in tools
+        ]
+        ended = [part for part in tools if part["state"]["status"] in ("completed", "error")]
         if info["role"] == "user":
+            if calls:
+                self.chat.append("assistant", calls)
             said = QUESTION if asks(message) else text_of(message)
-            self.ids[self.chat.append("user", said).seq] = info["id"]
+            self._answer(ended, {"type": "text", "text": said}, info["id"])
             return
-        blocks: list[Any] = [
+        texts = [
             {"type": "text", "text": part["text"]}
             for part in message["parts"]
             if part["type"] == "text"
         ]
-        tools = [part for part in message["parts"] if part["type"] == "tool"]
-        blocks += [
-            {"type": "tool_use", "id": part["id"], "name": part["tool"], "input": {}}
-            for part in tools
-        ]
-        self.ids[self.chat.append("assistant", blocks).seq] = info["id"]
-        self._answer([part for part in tools if part["state"]["status"] in ("completed", "error")])
+        self.ids[self.chat.append("assistant", [*texts, *calls]).seq] = info["id"]
+        if ended:
+            self._answer(ended)
 
-    def _answer(self, tools: Sequence[Any]) -> None:
-        if not tools:
-            return
-        receipt = self.chat.append("user", [result_of(part) for part in tools])
+    def _answer(self, tools: Sequence[Any], said: Any = None, name: str | None = None) -> None:
+        """Results, and behind them what the user says in a message of his own, of this name."""
+        blocks = [result_of(part) for part in tools]
+        receipt = self.chat.append("user", blocks if said is None else [*blocks, said])
+        if name is not None:
+            self.ids[receipt.seq] = name
         places = {(receipt.seq, block): part for block, part in enumerate(tools)}
         self.parts |= {place: part["id"] for place, part in places.items()}
         gone = [place for place, part in places.items() if is_cleared(part)]

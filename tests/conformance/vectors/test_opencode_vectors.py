@@ -210,3 +210,39 @@ def test_every_recording_is_reproduced(name: str, store: Store, capsys: Any) -> 
         told.append(f"  {column}: {done} of {count} through the store; reasons: {left}")
     with capsys.disabled():
         sys.stdout.write("\n" + "\n".join(told) + " ")
+
+
+def asked_with_tools(messages: Any) -> Any:
+    """A history in which the tools of each answer stand in the user's message before it."""
+    moved = []
+    for message in messages:
+        tools = [part for part in message["parts"] if part["type"] == "tool"]
+        before = moved[-1] if moved else None
+        if (
+            tools
+            and before
+            and before["info"]["role"] == "user"
+            and not message["info"].get("summary")
+        ):
+            rest = [part for part in message["parts"] if part["type"] != "tool"]
+            moved[-1] = {**before, "parts": [*before["parts"], *tools]}
+            moved.append({**message, "parts": rest or [{"type": "text", "text": "so"}]})
+        else:
+            moved.append(message)
+    return moved
+
+
+@pytest.mark.parametrize("column", THROUGH["opencode/prune"])
+def test_tools_in_a_message_of_the_user_are_pruned_as_the_program_does(
+    store: Store, column: str
+) -> None:
+    told = held = 0
+    for case in load("opencode/prune"):
+        given = case["input"] | {"messages": asked_with_tools(case["input"]["messages"])}
+        wanted = prune(given)[column]
+        held += THROUGH["opencode/prune"][column](store, given, wanted) is None
+        users = (one for one in given["messages"] if one["info"]["role"] == "user")
+        parts = {part["id"] for one in users for part in one["parts"] if part["type"] == "tool"}
+        told += not parts.isdisjoint(wanted["prunedPartIds"])
+    assert held > 40
+    assert told > 10

@@ -1,0 +1,153 @@
+"""What a run does next: the policy's answer, or the fallback's where that answer is not enough.
+
+A run of `manage` with a law-keeping policy ends within the limits or in a refusal, whatever the
+policy answers, unless the answer is final. A compat policy does what its program does, and may end
+over the limits.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from roocontext.context import paper
+from roocontext.errors import InvalidMessage, InvalidPlan
+from roocontext.log.budget import Size
+from roocontext.log.plan import Counts, check_form, check_rows
+from roocontext.policies.decision import Ask, Decision, Nothing, Policy, Ready, TooLarge
+from roocontext.policies.default import Default, irreducible
+from roocontext.policies.groups import size_of, turns
+from roocontext.policies.situation import Aim, Seen, Situation
+from roocontext.policies.window import too_large
+
+FALLBACK: Final = Default()
+"""Cuts where a policy has no way to: on request, or when a provider refused the request."""
+
+UNUSABLE: Final = (InvalidPlan, InvalidMessage)
+"""What a plan raises that could never be committed."""
+
+
+class Prepared(NamedTuple):
+    """A plan with the counts of the manager's own counter, and the situation that it leaves."""
+
+    ready: Ready
+    before: Size
+    after: Situation
+
+
+def prepared(situation: Situation, ready: Ready) -> Prepared:
+    """Measure a plan, which anyone's policy may have made, or raise one of UNUSABLE."""
+    check_rows(ready.plan)
+    check_form(ready.plan)
+    left = paper.after(situation, ready.plan, last_seq=situation.head_seq)
+    before = situation.size
+    counts = Counts(situation.counter, before.tokens, left.size.tokens, situation.exact)
+    sizes = {
+        "bytes": {"before": before.bytes, "after": left.size.bytes},
+        "images": {"before": before.images, "after": left.size.images},
+    }
+    plan = replace(ready.plan, counts=counts, record={**ready.plan.record, **sizes})
+    return Prepared(replace(ready, plan=plan), before, left)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The choices of one run. `aim` is what was asked for; that of a situation may be another."""
+
+    policy: Policy
+    aim: Aim
+
+    @property
+    def must_fit(self) -> bool:
+        """Whether the run may not end over the limits."""
+        return self.aim is Aim.MANAGE and not self.policy.compat
+
+    def decide(self, situation: Situation, *, recut: bool) -> Decision:
+        """The next thing to do; `recut` says that a recovery has cut once already."""
+        if recut:
+            return FALLBACK.decide(situation)
+        if self.must_fit and situation.aim is Aim.TRUNCATE:
+            return self._last_resort(situation)
+        decision = self.policy.decide(situation)
+        match decision:
+            case TooLarge() if situation.aim is Aim.RECOVER:
+                return FALLBACK.decide(situation)
+            case Nothing(final=False) if self.must_fit and situation.load.is_over:
+                return self._last_resort(situation)
+            case Nothing(final=False) if self.aim in (Aim.TRUNCATE, Aim.RECOVER):
+                return self._instead(situation, decision)
+        return decision
+
+    def hopeless(self, situation: Situation) -> TooLarge | None:
+        """Why no plan would get the request within its limits; None if one might."""
+        if self.aim is not Aim.MANAGE or not situation.load.is_over:
+            return None
+        if self.policy.compat:
+            return self._stuck(situation)
+        refusal = irreducible(situation)
+        if refusal is None:
+            return None
+        decision = self.policy.decide(situation)
+        return decision if isinstance(decision, TooLarge) else refusal
+
+    def hopeless_after(self, situation: Situation) -> TooLarge | None:
+        """Why no more cutting would help once a plan has left this behind; None if it would."""
+        if not (self.must_fit and situation.load.is_over):
+            return None
+        decision = self._last_resort(situation)
+        return decision if isinstance(decision, TooLarge) else None
+
+    def _last_resort(self, situation: Situation) -> Decision:
+        """The policy's own cut, if it is enough; else the fallback's."""
+        wanted = replace(situation, aim=Aim.TRUNCATE)
+        decision = self.policy.decide(wanted)
+        match decision:
+            case TooLarge() | Nothing(final=True):
+                return decision
+            case Ready() if _fits_after(wanted, decision):
+                return decision
+        return FALLBACK.decide(wanted)
+
+    def _instead(self, situation: Situation, nothing: Nothing) -> Decision:
+        """The fallback's answer to what the policy has no answer to."""
+        decision = FALLBACK.decide(situation)
+        # What the fallback would never hide, a program may: it has no say in what is too large.
+        is_refusal = isinstance(decision, TooLarge)
+        return nothing if is_refusal and self.policy.compat else decision
+
+    def _stuck(self, situation: Situation) -> TooLarge | None:
+        """The numbers of a newest turn over the limits, if the program would send more than them.
+
+        A program counts by the provider's report if it has one; what fits by that is sent.
+        """
+        reported = situation.reported
+        if reported is not None and reported.total <= situation.window:
+            return None
+        newest = (row for turn in turns(situation)[-1:] for row in turn.rows)
+        refusal = _refusal(situation, newest)
+        if refusal is None or _may_fit(situation, self.policy.decide(situation)):
+            return None
+        return refusal
+
+
+def _may_fit(situation: Situation, decision: Decision | None) -> bool:
+    """Whether the request may be within its limits after this, however short a summary is."""
+    match decision:
+        case Ready():
+            return _fits_after(situation, decision)
+        case Ask():
+            hidden = frozenset(decision.hides)
+            stays = (row for row in situation.visible if row.seq not in hidden)
+            return not _refusal(situation, stays) or _may_fit(situation, decision.otherwise)
+    return False
+
+
+def _refusal(situation: Situation, rows: Iterable[Seen]) -> TooLarge | None:
+    size = situation.overhead.plus(size_of(rows))
+    return too_large("turn", size, situation.load.most)
+
+
+def _fits_after(situation: Situation, ready: Ready) -> bool:
+    try:
+        return not prepared(situation, ready).after.load.is_over
+    except UNUSABLE:
+        return False
