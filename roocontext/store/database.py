@@ -21,6 +21,7 @@ from sqlalchemy.sql import ClauseElement
 from roocontext.errors import StoreClosed, StoreUnavailable
 from roocontext.store.engines import BUSY_TIMEOUT_S, Engine, Lock
 from roocontext.store.faults import RETRYABLE, driver_errors, raise_ours, translated
+from roocontext.store.shapes import checked
 
 Row: TypeAlias = tuple[Any, ...]
 Query: TypeAlias = tuple[ClauseElement, Mapping[str, Any]]
@@ -66,7 +67,7 @@ class Transaction:
             rows: list[Row] = cursor.fetchall()
         except driver_errors() as error:  # found only on the way: a damaged page
             raise_ours(error)
-        return rows
+        return checked(statement, rows)
 
     def row(self, statement: ClauseElement, **params: Any) -> Row | None:
         """The first row of a query."""
@@ -75,7 +76,7 @@ class Transaction:
             row: Row | None = cursor.fetchone()
         except driver_errors() as error:
             raise_ours(error)
-        return row
+        return row and checked(statement, [row])[0]
 
     def run(self, statement: ClauseElement, **params: Any) -> int:
         """How many rows a change changed."""
@@ -92,7 +93,8 @@ class Transaction:
             return [self.rows(statement, **params) for statement, params in queries]
         with self.together():
             cursors = [self._execute(statement, params) for statement, params in queries]
-            return [cursor.fetchall() for cursor in cursors]
+            rows = [cursor.fetchall() for cursor in cursors]
+        return [checked(query[0], found) for query, found in zip(queries, rows, strict=True)]
 
     @contextmanager
     def together(self) -> Iterator[None]:

@@ -10,12 +10,12 @@ from typing import Any
 
 from sqlalchemy import bindparam, literal_column, select, update
 
-from roocontext.errors import MessageNotFound
+from roocontext.errors import HistoryCorrupt, MessageNotFound
 from roocontext.log.draft import Draft
 from roocontext.log.encoding import decode, encode
 from roocontext.store.append import Receipt, Standing, lock, write
 from roocontext.store.database import Query, Row, Transaction
-from roocontext.store.schema import entries, sessions
+from roocontext.store.schema import IN_LOG, entries, sessions
 
 PIN = "pin"
 TITLE = "title"
@@ -26,6 +26,13 @@ OWN = frozenset({PIN, TITLE, METADATA, ORIGIN, REDACTION})
 """The kinds that mean something to the store, and that only it writes."""
 _STATES = frozenset({PIN, TITLE, METADATA})
 """The kinds that say what is so: to say it again tells nothing."""
+_SAYS: Mapping[str, tuple[str, type]] = {
+    PIN: ("pinned", bool),
+    TITLE: ("title", str),
+    METADATA: ("metadata", dict),
+    REDACTION: ("digest", str),
+}
+"""What the store itself reads in the notes of a kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +55,12 @@ _NOTES = (
         entries.c.note.is_not(None),
         entries.c.note == bindparam("note"),
         # Not by seq, and in the index's own order: SQLite would walk the whole session instead.
-        entries.c.seq + literal_column("0") <= bindparam("seq"),
+        (entries.c.seq + literal_column("0")).between(literal_column("1"), bindparam("seq")),
     )
     .order_by(entries.c.target, entries.c.seq)
 )
 _MESSAGE = select(entries.c.kind).where(
-    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("target")
+    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("target"), IN_LOG
 )
 _WRITTEN = select(entries.c.hash, entries.c.content).where(
     entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("at")
@@ -128,10 +135,18 @@ def read_notes(tx: Transaction, session_id: str, note: str, seq: int) -> list[No
 
 
 def _notes(rows: Sequence[Row]) -> list[Note]:
-    return [
-        Note(at, kind, target, decode(content), recorded_at)
-        for at, kind, target, content, recorded_at in sorted(rows)
-    ]
+    return [_note(*row) for row in sorted(rows)]
+
+
+def _note(seq: int, note: str, target: int | None, content: str, recorded_at: int) -> Note:
+    try:
+        said = decode(content)
+    except HistoryCorrupt:
+        said = None
+    name, type_ = _SAYS.get(note, ("", object))
+    if not isinstance(said, dict) or not isinstance(said.get(name), type_):
+        raise HistoryCorrupt(f"Entry {seq} does not say what a note of its kind says.", seq=seq)
+    return Note(seq, note, target, said, recorded_at)
 
 
 def newest(tx: Transaction, session_id: str, note: str, seq: int) -> Mapping[int | None, Note]:

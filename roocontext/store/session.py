@@ -23,6 +23,7 @@ from roocontext.store import (
     fork,
     live,
     notes,
+    rebuild,
     rewind,
     sessions,
     verify,
@@ -309,10 +310,10 @@ class Session:
         """One message, visible or not, as it was written."""
         check_whole("seq", seq, least=1)
         with self._database.read() as tx:
-            found = view.read_messages(tx, self.id, [(seq, seq)], {})
+            last = append.read_head(tx, self.id).last_seq
+            found = view.read_messages(tx, self.id, [(seq, seq)] if seq <= last else [], {})
             if found:
                 return found[0]
-            last = append.read_head(tx, self.id).last_seq
         raise MessageNotFound(f"Entry {seq} is not a message.", candidates=(1, last))
 
     def notes(self, note: str, *, as_of: int | datetime | None = None) -> list[Note]:
@@ -382,7 +383,7 @@ class Session:
 
     def rebuild(self) -> int:
         """Compute the caches anew from the log; how many of their rows were wrong."""
-        return self._database.write(verify.rebuild, self.id)
+        return self._database.write(rebuild.rebuild, self.id)
 
     def _note(
         self,

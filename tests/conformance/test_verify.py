@@ -23,7 +23,7 @@ COLUMNS = (
 def defenceless(leg, opened):
     """A store without triggers."""
     with opened(*leg) as lab:
-        lab.drop_triggers()
+        lab.drop_guards()
         yield lab
 
 
