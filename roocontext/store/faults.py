@@ -40,6 +40,7 @@ _POSTGRES: Mapping[str, type[RooContextError]] = {
     "25006": StoreReadOnly,
     "42501": StoreReadOnly,
     "53100": StoreFull,
+    "22003": HistoryCorrupt,
     "23502": HistoryCorrupt,
     "23514": HistoryCorrupt,
     "XX001": HistoryCorrupt,
@@ -59,6 +60,7 @@ _SAYS: Mapping[int | str, str] = {
     sqlite3.SQLITE_CONSTRAINT: "A check of the schema refused a row made of what is stored",
     sqlite3.SQLITE_PROTOCOL: "The locks on the database file do not work as they should",
     sqlite3.SQLITE_NOMEM: "No memory is left for the database",
+    "22003": "A stored number is too large to be added to",
     "23502": "A check of the schema refused a row made of what is stored",
     "23514": "A check of the schema refused a row made of what is stored",
     "25006": "The server lets this connection read but not write",
@@ -97,14 +99,18 @@ _TAKEN = frozenset(
 )
 
 
-class UniqueViolation(Exception):
-    """A row with this key exists. Raised to callers that can say which."""
+class UniqueViolation(HistoryCorrupt):
+    """A row with this key exists, which is none that the session knows of.
+
+    Callers that can say more catch it.
+    """
 
 
 def driver_errors() -> tuple[type[BaseException], ...]:
     """What the drivers raise, those that are loaded."""
     psycopg = sys.modules.get("psycopg")
-    return (sqlite3.Error,) if psycopg is None else (sqlite3.Error, psycopg.Error)
+    ours = (sqlite3.Error, OverflowError)  # what SQLite's driver says of more than 64 bits
+    return ours if psycopg is None else (*ours, psycopg.Error)
 
 
 @contextmanager
@@ -129,6 +135,8 @@ def raise_ours(
     code = _code(error)
     if getattr(error, "sqlite_errorcode", code) in _TAKEN:
         raise UniqueViolation from None
+    if isinstance(error, OverflowError):
+        raise HistoryCorrupt("A stored number is too large to be added to.") from None
     if _is_undecodable(error):
         raise HistoryCorrupt("A stored text is not UTF-8.") from None
     kinds: Mapping[Any, type[RooContextError]] = _SQLITE if isinstance(code, int) else _POSTGRES

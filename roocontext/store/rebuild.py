@@ -4,6 +4,7 @@ Spans, clearings, title and metadata are functions of the log, and are compared 
 numbers that only their counter knows: of these, the messages that they belong to are checked.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import and_, bindparam, delete, or_, select, tuple_
@@ -49,13 +50,14 @@ _DROP_STRAY_COUNTS = _DROP_COUNTS.where(
 )
 
 
-def problem_of(tx: Transaction, session_id: str, last: int, is_message: bytearray) -> str | None:
-    """What is wrong with what is kept beside a log that ends at entry `last`, if anything is.
-
-    `is_message` says of each entry, by seq, whether it is a message, as far as that was checked.
-    """
+def problem_of(
+    tx: Transaction, session_id: str, last: int, is_message: Callable[[int], bool]
+) -> str | None:
+    """What is wrong with what is kept beside a log that ends at entry `last`, if anything is."""
     try:
-        tx.row(_SESSION, session_id=session_id)
+        row = tx.row(_SESSION, session_id=session_id)
+        if row and row[-1] is not None:
+            return "the session has the receipt of a purge"
         controls, cached = read_present(tx, session_id, last)
         if not told_rightly(tx, session_id, last):
             return "title or metadata are not those of the log"
@@ -95,12 +97,10 @@ def _rebuild_shown(tx: Transaction, session_id: str, seq: int) -> int:
 
 def _rebuild_counts(tx: Transaction, session_id: str, seq: int) -> int:
     """Counts of what is no message go, or all if one cannot be read; how many went."""
-    is_message = bytearray(seq + 1)
-    for (message,) in tx.rows(_MESSAGES, session_id=session_id, seq=seq):
-        is_message[message] = 1
+    messages = {row[0] for row in tx.rows(_MESSAGES, session_id=session_id, seq=seq)}
     wrong = 0
     for statement in (_DROP_STRAY_COUNTS, _DROP_COUNTS):
-        if _stray_count(tx, session_id, seq, is_message):
+        if _stray_count(tx, session_id, seq, messages.__contains__):
             wrong += tx.run(statement, session_id=session_id)
     return wrong
 
@@ -112,7 +112,9 @@ def _clearings(controls: list[Control], last: int) -> set[Any]:
     }
 
 
-def _stray_count(tx: Transaction, session_id: str, last: int, is_message: bytearray) -> str | None:
+def _stray_count(
+    tx: Transaction, session_id: str, last: int, is_message: Callable[[int], bool]
+) -> str | None:
     """The first count that belongs to no message, or cannot be read."""
     counter, seq = "", 0
     while True:
@@ -122,8 +124,7 @@ def _stray_count(tx: Transaction, session_id: str, last: int, is_message: bytear
             return damage.fact.rstrip(".")
         for row in rows:
             counter, seq, tokens = row[1:4]
-            known = seq <= last if seq >= len(is_message) else is_message[seq]
-            if seq < 1 or tokens < 0 or not known:
+            if not 1 <= seq <= last or tokens < 0 or not is_message(seq):
                 return f"counts holds a row of {seq}, which is no message, or one below zero"
         if len(rows) < _PAGE:
             return None

@@ -17,7 +17,7 @@ from roocontext.errors import HistoryCorrupt
 _TYPES: dict[type[Any], Any] = {
     BigInteger: int,
     Integer: int,
-    Boolean: bool,
+    Boolean: bool | int,  # SQLite has no other
     Text: str,
     LargeBinary: bytes,
 }

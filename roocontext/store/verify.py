@@ -6,7 +6,7 @@ The first bad entry is named. The caches can be rebuilt; the log is never change
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from sqlalchemy import bindparam, literal_column, select
 
@@ -137,7 +137,7 @@ class Verifier:
         self.session_id = session_id
         self._standing = read_head(tx, session_id)
         self._saved = saved
-        self._redacted: dict[int | None, Any] = {}
+        self._redacted: dict[int | None, str] = {}
         self._seq, self._hash = 0, GENESIS
         self._head_seq = self._messages = self._bytes = 0
         self._is_message = bytearray(1)
@@ -152,9 +152,7 @@ class Verifier:
         """Check the next entries; how many were found good. 0 when there are no more."""
         start = self._seq
         try:
-            now = read_head(tx, self.session_id)
-            notes = read_notes(tx, self.session_id, REDACTION, now.last_seq)
-            self._redacted = {note.target: note.content.get("digest") for note in notes}
+            self._redacted = self._redactions(tx)
             for row in self._rows(tx):
                 self._check(row)
         except HistoryCorrupt as damage:
@@ -162,6 +160,14 @@ class Verifier:
         except _Bad as bad:
             self._bad = bad
         return 0 if self._bad else self._seq - start
+
+    def _redactions(self, tx: Transaction) -> dict[int | None, str]:
+        last = read_head(tx, self.session_id).last_seq
+        try:
+            notes = read_notes(tx, self.session_id, REDACTION, last)
+        except HistoryCorrupt:  # it is named when its turn comes, or what it vouches for
+            return {}
+        return {note.target: note.content["digest"] for note in notes}
 
     def _rows(self, tx: Transaction) -> Iterable[Row]:
         session = {"session_id": self.session_id}
@@ -253,8 +259,12 @@ class Verifier:
         if self._saved and self._saved.seq > self._seq:
             raise _Bad(self._seq + 1, f"the log ends before the saved head, {self._saved.seq}")
 
+    def _may_be_counted(self, seq: int) -> bool:
+        """Whether it is a message; what was appended since the checks began may be one."""
+        return seq >= len(self._is_message) or bool(self._is_message[seq])
+
     def _check_beside(self, tx: Transaction, last: int) -> None:
-        problem = problem_of(tx, self.session_id, last, self._is_message)
+        problem = problem_of(tx, self.session_id, last, self._may_be_counted)
         if problem:
             raise _Bad(None, f"{problem}: rebuild() renews what is kept beside the log")
 
