@@ -311,8 +311,10 @@ def _views() -> None:
             s.position + (e.seq - s.lo) * 4294967296 AS position,
             e.size, e.content
         FROM spans AS s
+        JOIN sessions AS log ON log.session_id = s.session_id
         JOIN entries AS e
             ON e.session_id = s.session_id AND e.seq BETWEEN s.lo AND s.hi
+            AND e.seq <= log.last_seq
         LEFT JOIN entries AS condensed
             ON condensed.session_id = s.session_id AND condensed.seq = s.condense_parent
         LEFT JOIN entries AS truncated
@@ -331,8 +333,10 @@ def _views() -> None:
                 WHERE c.session_id = e.session_id AND c.seq = e.seq ORDER BY c.block
             ) AS c) AS cleared_blocks
         FROM spans AS s
+        JOIN sessions AS log ON log.session_id = s.session_id
         JOIN entries AS e
             ON e.session_id = s.session_id AND e.seq BETWEEN s.lo AND s.hi
+            AND e.seq <= log.last_seq
         WHERE s.condense_parent IS NULL AND s.truncation_parent IS NULL AND s.rewound_by IS NULL
             AND e.kind IN ('message', 'summary', 'marker', 'companion')
         ORDER BY e.session_id, position, e.seq"""

@@ -18,9 +18,15 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 from sqlalchemy.sql import ClauseElement
 
-from roocontext.errors import StoreClosed, StoreUnavailable
+from roocontext.errors import HistoryCorrupt, StoreClosed, StoreUnavailable
 from roocontext.store.engines import BUSY_TIMEOUT_S, Engine, Lock
-from roocontext.store.faults import RETRYABLE, driver_errors, raise_ours, translated
+from roocontext.store.faults import (
+    RETRYABLE,
+    UniqueViolation,
+    driver_errors,
+    raise_ours,
+    translated,
+)
 from roocontext.store.shapes import checked
 
 Row: TypeAlias = tuple[Any, ...]
@@ -257,6 +263,8 @@ class Database:
             number += 1
             try:
                 return self._once(begin, operation, args, kwargs)
+            except UniqueViolation:  # which no operation expects: it belongs to no session
+                raise HistoryCorrupt("A row is in the way that belongs to no session.") from None
             except StoreUnavailable as error:
                 if error.facts.get("code") not in RETRYABLE:
                     raise self._engine.explained(error) from None

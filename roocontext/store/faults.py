@@ -99,11 +99,8 @@ _TAKEN = frozenset(
 )
 
 
-class UniqueViolation(HistoryCorrupt):
-    """A row with this key exists, which is none that the session knows of.
-
-    Callers that can say more catch it.
-    """
+class UniqueViolation(Exception):
+    """A row with this key exists. Raised to callers that can say which."""
 
 
 def driver_errors() -> tuple[type[BaseException], ...]:

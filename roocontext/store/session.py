@@ -311,8 +311,7 @@ class Session:
         check_whole("seq", seq, least=1)
         with self._database.read() as tx:
             last = append.read_head(tx, self.id).last_seq
-            found = view.read_messages(tx, self.id, [(seq, seq)] if seq <= last else [], {})
-            if found:
+            if found := view.read_messages(tx, self.id, [(seq, min(seq, last))], {}):
                 return found[0]
         raise MessageNotFound(f"Entry {seq} is not a message.", candidates=(1, last))
 

@@ -164,3 +164,14 @@ def test_texts_compare_by_code_point(raw: Raw) -> None:
     }
     assert ours <= {name for name, _ in columns}
     assert {collation for _, collation in columns} == {"C"}, columns
+
+
+def test_the_views_end_where_the_log_does(log: Raw) -> None:
+    log.run(_insert("entries", {"session_id": "session_id", "seq": "3"}))
+    for view in ("messages", "effective_history"):
+        assert log.run(f"SELECT seq FROM {view}") == [(2,)]
+    if log.engine == "file":
+        log.run("DROP TRIGGER entries_delete")
+    else:
+        log.run("ALTER TABLE entries DISABLE TRIGGER USER")
+    log.run("DELETE FROM entries WHERE seq = 3")
