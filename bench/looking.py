@@ -16,7 +16,6 @@ from bench.sizes import Sizes
 from bench.timing import Samples, Step, alternate
 from roocontext import Session
 from roocontext.log.draft import control_of
-from roocontext.log.encoding import decode
 from roocontext.log.spans import spans_of
 
 
@@ -106,7 +105,7 @@ def _controls(site: Site, chat: Session) -> list:
         " AND details IS NOT NULL ORDER BY seq",
         (chat.id,),
     )
-    return [control_of(seq, kind, decode(details)) for seq, kind, details in rows]
+    return [control_of(seq, kind, details) for seq, kind, details in rows]
 
 
 def folding(sizes: Sizes) -> Iterator[Line]:

@@ -34,9 +34,9 @@ class Postgres:
         self._migrated = self._create()
         Store.open(self._named(self._migrated)).close()
 
-    def empty(self) -> str:
+    def empty(self, options: str = "") -> str:
         """The URL of a new database without any table."""
-        return self._named(self._create())
+        return self._named(self._create(options))
 
     def fresh(self) -> str:
         """The URL of a new database that holds an empty store."""
@@ -81,6 +81,13 @@ def running() -> Iterator[Postgres]:
         with _closing(given) as server:
             yield server
         return
+    with own() as server:
+        yield server
+
+
+@contextmanager
+def own() -> Iterator[Postgres]:
+    """A throw-away server of our own, which inherits the environment."""
     with warnings.catch_warnings():
         # It tells that XDG_RUNTIME_DIR is unset, which is so on any plain server or container.
         warnings.simplefilter("ignore")

@@ -1,6 +1,8 @@
-"""The log, the caches of its fold, the triggers that keep it append-only, and the views."""
+"""The log, the caches of its fold, the checks and triggers that guard it, and the views."""
 
 import logging
+from collections.abc import Mapping
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
@@ -13,7 +15,7 @@ depends_on = None
 
 logger = logging.getLogger("roocontext.migrations")
 
-SESSION_ID = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 IMMUTABLE = (
     "session_id",
@@ -39,6 +41,43 @@ IMMUTABLE = (
 )
 
 
+STORAGE = {
+    sa.BigInteger: "integer",
+    sa.Integer: "integer",
+    sa.Boolean: "integer",
+    sa.Text: "text",
+    sa.LargeBinary: "blob",
+}
+
+# NULL passes every check: each rule is about columns that are NOT NULL, or tests for NULL itself.
+SESSIONS_RULES = {
+    "head": "last_seq >= 0 AND head_seq BETWEEN 0 AND last_seq AND length(last_hash) = 32",
+    "totals": "messages >= 0 AND bytes >= 0",
+    "purged": "(purged_at IS NULL) = (receipt IS NULL)",
+}
+ENTRIES_RULES = {
+    # Before 1 is no entry, and nothing would prove it: the chain begins with entry 1.
+    "seq": "seq >= 1",
+    # A CASE, so that a message, which most rows are, is compared with one word.
+    "kind": """CASE kind
+        WHEN 'message' THEN role IS NOT NULL AND note IS NULL AND details IS NULL
+        WHEN 'note' THEN role IS NULL AND note IS NOT NULL AND details IS NULL
+        ELSE details IS NOT NULL AND note IS NULL AND CASE
+            WHEN kind IN ('summary', 'marker', 'companion') THEN role IS NOT NULL
+            ELSE kind IN ('clearing', 'rewind', 'uncovering') AND role IS NULL
+        END
+    END""",
+    "format": "(format IS NULL) = (role IS NULL)",
+    "digests": """length(hash) = 32
+        AND (content_digest IS NULL) = (content IS NULL)
+        AND (content_digest IS NULL OR length(content_digest) = 32)""",
+    "totals": "size >= 0 AND messages_total >= 0 AND bytes_total >= 0",
+}
+SPANS_RULES = {"range": "lo >= 1 AND hi >= lo AND position >= 0"}
+CLEARINGS_RULES = {"block": "seq >= 1 AND block >= 0 AND cleared_by > seq"}
+COUNTS_RULES = {"tokens": "seq >= 1 AND tokens >= 0"}
+
+
 def upgrade() -> None:
     """Create everything."""
     _tables()
@@ -51,9 +90,9 @@ def upgrade() -> None:
 
 
 def _tables() -> None:
-    op.create_table(
+    _table(
         "sessions",
-        sa.Column("session_id", SESSION_ID, nullable=False),
+        sa.Column("session_id", TEXT, nullable=False),
         sa.Column("created_at", sa.BigInteger, nullable=False),
         sa.Column("updated_at", sa.BigInteger, nullable=False),
         sa.Column("last_seq", sa.BigInteger, nullable=False),
@@ -61,27 +100,28 @@ def _tables() -> None:
         sa.Column("head_seq", sa.BigInteger, nullable=False),
         sa.Column("messages", sa.BigInteger, nullable=False),
         sa.Column("bytes", sa.BigInteger, nullable=False),
-        sa.Column("title", sa.Text),
-        sa.Column("metadata", sa.Text),
+        sa.Column("title", TEXT),
+        sa.Column("metadata", TEXT),
         sa.Column("purged_at", sa.BigInteger),
-        sa.Column("receipt", sa.Text),
+        sa.Column("receipt", TEXT),
         sa.PrimaryKeyConstraint("session_id", name="sessions_pkey"),
+        rules=SESSIONS_RULES,
     )
-    op.create_table(
+    _table(
         "entries",
-        sa.Column("session_id", SESSION_ID, nullable=False),
+        sa.Column("session_id", TEXT, nullable=False),
         sa.Column("seq", sa.BigInteger, nullable=False),
-        sa.Column("kind", sa.Text, nullable=False),
-        sa.Column("format", sa.Text),
-        sa.Column("role", sa.Text),
+        sa.Column("kind", TEXT, nullable=False),
+        sa.Column("format", TEXT),
+        sa.Column("role", TEXT),
         sa.Column("ts", sa.BigInteger),
         sa.Column("recorded_at", sa.BigInteger, nullable=False),
-        sa.Column("message_id", sa.Text),
-        sa.Column("client_id", sa.Text),
-        sa.Column("model", sa.Text),
-        sa.Column("usage", sa.Text),
-        sa.Column("compaction_id", sa.Text),
-        sa.Column("note", sa.Text),
+        sa.Column("message_id", TEXT),
+        sa.Column("client_id", TEXT),
+        sa.Column("model", TEXT),
+        sa.Column("usage", TEXT),
+        sa.Column("compaction_id", TEXT),
+        sa.Column("note", TEXT),
         sa.Column("target", sa.BigInteger),
         sa.Column("size", sa.BigInteger, nullable=False),
         sa.Column("messages_total", sa.BigInteger, nullable=False),
@@ -89,13 +129,14 @@ def _tables() -> None:
         sa.Column("salt", sa.LargeBinary),
         sa.Column("content_digest", sa.LargeBinary),
         sa.Column("hash", sa.LargeBinary, nullable=False),
-        sa.Column("details", sa.Text),
-        sa.Column("content", sa.Text),
+        sa.Column("details", TEXT),
+        sa.Column("content", TEXT),
         sa.PrimaryKeyConstraint("session_id", "seq", name="entries_pkey"),
+        rules=ENTRIES_RULES,
     )
-    op.create_table(
+    _table(
         "spans",
-        sa.Column("session_id", SESSION_ID, nullable=False),
+        sa.Column("session_id", TEXT, nullable=False),
         sa.Column("lo", sa.BigInteger, nullable=False),
         sa.Column("hi", sa.BigInteger, nullable=False),
         sa.Column("position", sa.BigInteger, nullable=False),
@@ -103,25 +144,46 @@ def _tables() -> None:
         sa.Column("truncation_parent", sa.BigInteger),
         sa.Column("rewound_by", sa.BigInteger),
         sa.PrimaryKeyConstraint("session_id", "lo", name="spans_pkey"),
+        rules=SPANS_RULES,
     )
-    op.create_table(
+    _table(
         "clearings",
-        sa.Column("session_id", SESSION_ID, nullable=False),
+        sa.Column("session_id", TEXT, nullable=False),
         sa.Column("seq", sa.BigInteger, nullable=False),
         sa.Column("block", sa.Integer, nullable=False),
         sa.Column("cleared_by", sa.BigInteger, nullable=False),
-        sa.Column("placeholder", sa.Text, nullable=False),
+        sa.Column("placeholder", TEXT, nullable=False),
         sa.PrimaryKeyConstraint("session_id", "seq", "block", name="clearings_pkey"),
+        rules=CLEARINGS_RULES,
     )
-    op.create_table(
+    _table(
         "counts",
-        sa.Column("session_id", SESSION_ID, nullable=False),
-        sa.Column("counter", sa.Text, nullable=False),
+        sa.Column("session_id", TEXT, nullable=False),
+        sa.Column("counter", TEXT, nullable=False),
         sa.Column("seq", sa.BigInteger, nullable=False),
         sa.Column("tokens", sa.BigInteger, nullable=False),
         sa.Column("exact", sa.Boolean, nullable=False),
         sa.PrimaryKeyConstraint("session_id", "counter", "seq", name="counts_pkey"),
+        rules=COUNTS_RULES,
     )
+
+
+def _table(name: str, *parts: sa.schema.SchemaItem, rules: Mapping[str, str]) -> None:
+    """A table with its checks. What SQLite's own types do not refuse is a check there."""
+    rules = dict(rules)
+    if op.get_bind().dialect.name == "sqlite":
+        columns = [part for part in parts if isinstance(part, sa.Column)]
+        rules["types"] = " AND ".join(map(_typed, columns))
+    checks = (sa.CheckConstraint(rule, name=f"{name}_{which}") for which, rule in rules.items())
+    op.create_table(name, *parts, *checks)
+
+
+def _typed(column: "sa.Column[Any]") -> str:
+    """What a check sees is what will be stored: '5' is an integer in an integer column by then."""
+    kind = STORAGE[type(column.type)]
+    if column.nullable:
+        return f"typeof({column.name}) IN ('{kind}', 'null')"
+    return f"typeof({column.name}) = '{kind}'"
 
 
 def _indexes() -> None:
@@ -249,8 +311,10 @@ def _views() -> None:
             s.position + (e.seq - s.lo) * 4294967296 AS position,
             e.size, e.content
         FROM spans AS s
+        JOIN sessions AS log ON log.session_id = s.session_id
         JOIN entries AS e
             ON e.session_id = s.session_id AND e.seq BETWEEN s.lo AND s.hi
+            AND e.seq <= log.last_seq
         LEFT JOIN entries AS condensed
             ON condensed.session_id = s.session_id AND condensed.seq = s.condense_parent
         LEFT JOIN entries AS truncated
@@ -269,8 +333,10 @@ def _views() -> None:
                 WHERE c.session_id = e.session_id AND c.seq = e.seq ORDER BY c.block
             ) AS c) AS cleared_blocks
         FROM spans AS s
+        JOIN sessions AS log ON log.session_id = s.session_id
         JOIN entries AS e
             ON e.session_id = s.session_id AND e.seq BETWEEN s.lo AND s.hi
+            AND e.seq <= log.last_seq
         WHERE s.condense_parent IS NULL AND s.truncation_parent IS NULL AND s.rewound_by IS NULL
             AND e.kind IN ('message', 'summary', 'marker', 'companion')
         ORDER BY e.session_id, position, e.seq"""

@@ -55,6 +55,11 @@ def reader(name: str, /) -> Reader:
     return READERS[name]
 
 
+def is_known(name: str | None, role: str | None) -> bool:
+    """Tell whether there is such a format, and such a role in it."""
+    return name in READERS and role in READERS[name].roles
+
+
 def calls(blocks: Sequence[Block]) -> list[tuple[int, str]]:
     """List the index and id of each tool call that waits for a result in the next message."""
     return _tools(blocks, "tool_use", "id")

@@ -3,15 +3,23 @@
 What is left to do under the lock is to take the next seq and to chain the hash.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from roocontext.errors import HistoryCorrupt
 from roocontext.log.blocks import reader
 from roocontext.log.chain import Sealed, content_digest, entry_digest
-from roocontext.log.encoding import check_id, check_integer, encode, encode_plain
-from roocontext.log.entries import MESSAGE_KINDS, Control, Kind, NewMessage
+from roocontext.log.encoding import (
+    MAX_INTEGER,
+    check_id,
+    check_integer,
+    decode,
+    encode,
+    encode_plain,
+)
+from roocontext.log.entries import MESSAGE_KINDS, BlockRef, Control, Kind, NewMessage, Range
 
 Salts = Callable[[], bytes]
 
@@ -107,17 +115,109 @@ def details_of(control: Control, record: Mapping[str, Any]) -> str:
     return encode({**kept, "record": dict(record)}, "record")
 
 
-def control_of(seq: int, kind: str, details: Mapping[str, Any]) -> Control:
-    """The control row that these stored details make."""
+def control_of(seq: int, kind: str, details: str) -> Control:
+    """The control row that these stored details make, or HistoryCorrupt if they contradict it.
+
+    Everything that follows control rows relies on this: a rewind to a later entry would make the
+    walk through the live entries endless.
+    """
+    try:
+        decided = _read_details(details)
+    except msgspec.ValidationError:
+        raise _contradiction(seq, "its details are not those of a control row") from None
+    except HistoryCorrupt:
+        raise _contradiction(seq, "its details are not JSON") from None
+    if kind not in _DECIDES:
+        raise _contradiction(seq, "it has details, and its kind is not that of a control row")
+    if decided.decides != _DECIDES[Kind(kind)]:
+        raise _contradiction(seq, f"its details are not those of a {kind}")
+    if (decided.to or 0) >= seq:
+        raise _contradiction(seq, "it rewinds to an entry that is not earlier")
+    if not _ascend(decided.hides, seq):
+        raise _contradiction(seq, "the ranges it hides overlap, or are not earlier entries")
+    if any(row >= seq for row, _ in decided.clears) or not _distinct(decided.clears):
+        raise _contradiction(seq, "it clears a block twice, or one of a later entry")
     return Control(
         seq,
         Kind(kind),
-        hides=tuple((lo, hi) for lo, hi in details.get("hides", ())),
-        position=details.get("position"),
-        clears=tuple((row, block) for row, block in details.get("clears", ())),
-        placeholder=details.get("placeholder", ""),
-        to=details.get("to"),
+        hides=decided.hides,
+        position=decided.position,
+        clears=decided.clears,
+        placeholder=decided.placeholder,
+        to=decided.to,
     )
+
+
+_Seq: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=MAX_INTEGER)]
+_Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MAX_INTEGER)]
+
+
+class _Details(msgspec.Struct, frozen=True):
+    """What the details of any control row may hold; the record of why is not read."""
+
+    hides: tuple[tuple[_Seq, _Seq], ...] = ()
+    position: _Number | None = None
+    clears: tuple[tuple[_Seq, _Number], ...] = ()
+    placeholder: str = ""
+    to: _Number | None = None
+
+    @property
+    def decides(self) -> tuple[bool, ...]:
+        """Which of them there are; a placeholder may be empty, and is not stored then."""
+        return (
+            bool(self.hides),
+            self.position is not None,
+            bool(self.clears),
+            bool(self.placeholder and not self.clears),
+            self.to is not None,
+        )
+
+
+class _Decides(NamedTuple):
+    hides: bool = False
+    position: bool = False
+    clears: bool = False
+    placeholder_of_nothing: bool = False
+    to: bool = False
+
+
+_DECIDES = {
+    Kind.SUMMARY: _Decides(hides=True, position=True),
+    Kind.MARKER: _Decides(hides=True, position=True),
+    Kind.COMPANION: _Decides(position=True),
+    Kind.CLEARING: _Decides(clears=True),
+    Kind.REWIND: _Decides(to=True),
+}
+"""What the control rows of each kind decide; `uncovering` is known to the schema only."""
+
+_decode_details = msgspec.json.Decoder(_Details).decode
+
+
+def _read_details(details: str) -> _Details:
+    try:
+        return _decode_details(details)
+    except msgspec.ValidationError:
+        raise
+    except (msgspec.DecodeError, UnicodeError):  # a lone surrogate in the record, or damage
+        return msgspec.convert(decode(details), _Details)
+
+
+def _ascend(ranges: Sequence[Range], end: int) -> bool:
+    """Whether the ranges are ascending, disjoint and before the end."""
+    last = 0
+    for lo, hi in ranges:
+        if not last < lo <= hi:
+            return False
+        last = hi
+    return last < end
+
+
+def _distinct(clears: Sequence[BlockRef]) -> bool:
+    return len(set(clears)) == len(clears)
+
+
+def _contradiction(seq: int, why: str) -> HistoryCorrupt:
+    return HistoryCorrupt(f"Entry {seq} contradicts itself: {why}.", seq=seq)
 
 
 def _check(message: NewMessage, content: Any) -> None:

@@ -50,10 +50,10 @@ def decode(text: str) -> Any:
     """The value of a text made by `encode`."""
     try:
         return _decode(text)
-    except (msgspec.DecodeError, UnicodeError):  # lone surrogates, or damage
+    except (msgspec.DecodeError, UnicodeError, TypeError):  # lone surrogates, or damage
         try:
             return json.loads(text)
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError, TypeError):
             raise HistoryCorrupt("What is stored is not JSON.") from None
 
 
@@ -61,7 +61,7 @@ def decode_all(texts: Sequence[str]) -> list[Any]:
     """The values of many texts; one at a time only where one of them needs it."""
     try:
         return list(map(_decode, texts))
-    except (msgspec.DecodeError, UnicodeError):
+    except (msgspec.DecodeError, UnicodeError, TypeError):
         return [decode(text) for text in texts]
 
 

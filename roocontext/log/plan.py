@@ -187,10 +187,7 @@ class Plan:
 
 def checked(plan: Plan) -> Plan:
     """The plan with its rows as plain data and its client id in place, if it is one at all."""
-    if not isinstance(plan.rows, tuple | list):
-        raise InvalidPlan("rows are a tuple of messages.")
-    if not all(isinstance(row, NewMessage) for row in plan.rows):
-        raise InvalidPlan("rows are messages: NewMessage.")
+    check_rows(plan)
     rows = [structs.replace(row, content=plain(row.content)) for row in plan.rows]
     plan = replace(plan, rows=tuple(rows))
     check_shape(plan)
@@ -202,6 +199,14 @@ def checked(plan: Plan) -> Plan:
     client_id = plan.client_id or lead.client_id
     rows[plan.lead] = structs.replace(lead, client_id=client_id)
     return replace(plan, rows=tuple(rows), client_id=client_id)
+
+
+def check_rows(plan: Plan) -> None:
+    """Refuse rows that are no messages at all."""
+    if not isinstance(plan.rows, tuple | list):
+        raise InvalidPlan("rows are a tuple of messages.")
+    if not all(isinstance(row, NewMessage) for row in plan.rows):
+        raise InvalidPlan("rows are messages: NewMessage.")
 
 
 def check_shape(plan: Plan) -> None:

@@ -24,7 +24,7 @@ from roocontext.log.draft import Draft
 from roocontext.log.encoding import decode
 from roocontext.store.database import Database, Transaction
 from roocontext.store.faults import UniqueViolation
-from roocontext.store.schema import entries, sessions, spans
+from roocontext.store.schema import IN_LOG, entries, sessions, spans
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -108,6 +108,7 @@ _INSERT = insert(entries)
 _BY_CLIENT_ID = select(*(entries.c[name] for name in Stored._fields)).where(
     entries.c.session_id == bindparam("session_id"),
     entries.c.client_id == bindparam("client_id"),
+    IN_LOG,
 )
 _REWOUND_BY = (
     select(spans.c.rewound_by)

@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, select
 
+from roocontext.errors import HistoryCorrupt
 from roocontext.log.encoding import decode
 from roocontext.log.entries import MESSAGE_KINDS, Control, Entry, Kind, Message, Range, subtract
 from roocontext.log.spans import Span, clearings_of, spans_of, visible_ranges
 from roocontext.store.append import read_head
 from roocontext.store.database import Row, Transaction
-from roocontext.store.schema import entries
+from roocontext.store.schema import UP_TO_SEQ, entries
 from roocontext.store.view import (
     cleared_at,
     read_controls,
@@ -97,7 +98,7 @@ _PAGE = (
 _HIDERS = select(entries.c.seq, entries.c.kind, entries.c.recorded_at, entries.c.details).where(
     entries.c.session_id == bindparam("session_id"),
     entries.c.details.is_not(None),
-    entries.c.seq <= bindparam("seq"),
+    UP_TO_SEQ,
 )
 
 
@@ -186,29 +187,38 @@ def to_entry(fields: Sequence[Any]) -> Entry:
     seq, kind, format_, role, content, ts, at, mid, cid, model, usage, comp, note, target, d = (
         fields
     )
-    return Entry(
-        seq,
-        Kind(kind),
-        format_,
-        role,
-        None if content is None else decode(content),
-        ts,
-        at,
-        mid,
-        cid,
-        model,
-        None if usage is None else decode(usage),
-        comp,
-        note,
-        target,
-        None if d is None else decode(d),
-    )
+    try:
+        return Entry(
+            seq,
+            Kind(kind),
+            format_,
+            role,
+            None if content is None else decode(content),
+            ts,
+            at,
+            mid,
+            cid,
+            model,
+            None if usage is None else decode(usage),
+            comp,
+            note,
+            target,
+            None if d is None else decode(d),
+        )
+    except (HistoryCorrupt, ValueError):
+        raise HistoryCorrupt(
+            f"Entry {seq} cannot be read: its kind is unknown, or its content, usage or details"
+            " are not JSON.",
+            seq=seq,
+        ) from None
 
 
 def _hider(row: Row) -> Hider:
     seq, kind, recorded_at, details = row
-    trigger = decode(details).get("record", {}).get("trigger")
-    return Hider(seq, Kind(kind), recorded_at, trigger)
+    match decode(details):
+        case {"record": {"trigger": str(trigger)}}:
+            return Hider(seq, Kind(kind), recorded_at, trigger)
+    return Hider(seq, Kind(kind), recorded_at, None)
 
 
 def _by_row(controls: Sequence[Control], seq: int) -> Mapping[int, tuple[tuple[int, int], ...]]:

@@ -37,7 +37,7 @@ from roocontext.store.database import Transaction
 from roocontext.store.items import AnyNote, Item, Rewind
 from roocontext.store.notes import Drafted, cache, check_target_exists, drafted, first_note
 from roocontext.store.rewind import rewind_on
-from roocontext.store.schema import entries
+from roocontext.store.schema import IN_LOG, entries
 
 
 class Written(Receipt, frozen=True):
@@ -58,6 +58,7 @@ _BETWEEN = (
     .where(
         entries.c.session_id == bindparam("session_id"),
         entries.c.seq.between(bindparam("lo"), bindparam("hi")),
+        IN_LOG,
     )
     .order_by(entries.c.seq)
 )

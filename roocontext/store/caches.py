@@ -74,7 +74,7 @@ def read_present_and(
     controls, cached, cleared, *rows = tx.all(
         [(CONTROLS, {**session, "seq": seq}), (_SPANS, session), (_CLEARINGS, session), *others]
     )
-    return to_controls(session_id, controls), Caches(_spans(cached), _cleared(cleared)), rows
+    return to_controls(controls), Caches(_spans(cached), _cleared(cleared)), rows
 
 
 def write_controls(

@@ -24,7 +24,7 @@ from roocontext.store.append import lock, read_head
 from roocontext.store.arguments import check_whole
 from roocontext.store.database import Database, Transaction
 from roocontext.store.live import live_ranges_now
-from roocontext.store.schema import counts, entries
+from roocontext.store.schema import IN_LOG, counts, entries
 from roocontext.store.view import (
     IS_MESSAGE,
     Cleared,
@@ -69,13 +69,14 @@ _CALLS = (
     .where(
         entries.c.session_id == bindparam("session_id"),
         entries.c.seq > bindparam("seq"),
+        IN_LOG,
         entries.c.usage.is_not(None),
     )
     .order_by(entries.c.seq)
 )
 _NEWEST_CONTROL = (
     select(entries.c.seq)
-    .where(entries.c.session_id == bindparam("session_id"), entries.c.details.is_not(None))
+    .where(entries.c.session_id == bindparam("session_id"), entries.c.details.is_not(None), IN_LOG)
     .order_by(entries.c.seq.desc())
     .limit(1)
 )
@@ -89,6 +90,7 @@ _LASTING = select(entries.c.seq).where(
     entries.c.session_id == bindparam("session_id"),
     entries.c.seq == bindparam("seq"),
     entries.c.salt.is_not(None),
+    IN_LOG,
 )
 _KNOWN = select(counts.c.counter, counts.c.seq).where(
     counts.c.session_id == bindparam("session_id"),

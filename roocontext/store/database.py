@@ -18,9 +18,16 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 from sqlalchemy.sql import ClauseElement
 
-from roocontext.errors import StoreClosed, StoreUnavailable
+from roocontext.errors import HistoryCorrupt, StoreClosed, StoreUnavailable
 from roocontext.store.engines import BUSY_TIMEOUT_S, Engine, Lock
-from roocontext.store.faults import RETRYABLE, driver_errors, raise_ours, translated
+from roocontext.store.faults import (
+    RETRYABLE,
+    UniqueViolation,
+    driver_errors,
+    raise_ours,
+    translated,
+)
+from roocontext.store.shapes import checked
 
 Row: TypeAlias = tuple[Any, ...]
 Query: TypeAlias = tuple[ClauseElement, Mapping[str, Any]]
@@ -66,7 +73,7 @@ class Transaction:
             rows: list[Row] = cursor.fetchall()
         except driver_errors() as error:  # found only on the way: a damaged page
             raise_ours(error)
-        return rows
+        return checked(statement, rows)
 
     def row(self, statement: ClauseElement, **params: Any) -> Row | None:
         """The first row of a query."""
@@ -75,7 +82,7 @@ class Transaction:
             row: Row | None = cursor.fetchone()
         except driver_errors() as error:
             raise_ours(error)
-        return row
+        return row and checked(statement, [row])[0]
 
     def run(self, statement: ClauseElement, **params: Any) -> int:
         """How many rows a change changed."""
@@ -92,7 +99,8 @@ class Transaction:
             return [self.rows(statement, **params) for statement, params in queries]
         with self.together():
             cursors = [self._execute(statement, params) for statement, params in queries]
-            return [cursor.fetchall() for cursor in cursors]
+            rows = [cursor.fetchall() for cursor in cursors]
+        return [checked(query[0], found) for query, found in zip(queries, rows, strict=True)]
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -255,6 +263,8 @@ class Database:
             number += 1
             try:
                 return self._once(begin, operation, args, kwargs)
+            except UniqueViolation:  # which no operation expects: it belongs to no session
+                raise HistoryCorrupt("A row is in the way that belongs to no session.") from None
             except StoreUnavailable as error:
                 if error.facts.get("code") not in RETRYABLE:
                     raise self._engine.explained(error) from None

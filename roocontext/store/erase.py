@@ -16,7 +16,7 @@ from roocontext.log.spans import live_ranges, within
 from roocontext.store.append import Standing, lock, read_head, write
 from roocontext.store.database import Transaction
 from roocontext.store.notes import REDACTION
-from roocontext.store.schema import clearings, counts, entries, sessions, spans
+from roocontext.store.schema import ERASURES, IN_LOG, entries, sessions
 from roocontext.store.view import IS_MESSAGE, read_controls
 
 
@@ -62,7 +62,10 @@ _OF_THE_CALL = ("copies", "dry_run", "erased")
 _ENTRY = select(
     entries.c.hash, entries.c.role, entries.c.format, entries.c.content, entries.c.salt
 ).where(
-    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq"), IS_MESSAGE
+    entries.c.session_id == bindparam("session_id"),
+    entries.c.seq == bindparam("seq"),
+    IS_MESSAGE,
+    IN_LOG,
 )
 _first = entries.alias("first")
 _copy = entries.alias("copy")
@@ -92,17 +95,21 @@ _REPLACE = (
     .where(entries.c.session_id == bindparam("of"), entries.c.seq == bindparam("at"))
     .values(content=bindparam("skeleton"), salt=null())
 )
-_FORGET_COUNTS = delete(counts).where(
-    counts.c.session_id == bindparam("of"), counts.c.seq == bindparam("at")
-)
+_FORGET = [
+    delete(erasure.table).where(
+        erasure.table.c.session_id == bindparam("of"), erasure.table.c.seq == bindparam("at")
+    )
+    for erasure in ERASURES
+    if erasure.redaction and erasure.table is not entries
+]
 _TOMBSTONE = (
     update(sessions)
     .where(sessions.c.session_id == bindparam("of"))
     .values(purged_at=bindparam("at"), receipt=bindparam("told"), title=null(), metadata=null())
 )
 _DELETE = [
-    delete(table).where(table.c.session_id == bindparam("of"))
-    for table in (entries, spans, clearings, counts)
+    delete(erasure.table).where(erasure.table.c.session_id == bindparam("of"))
+    for erasure in ERASURES
 ]
 
 
@@ -129,7 +136,8 @@ def redact(
             draft = note_draft(REDACTION, note, now=now, salts=salts, target=seq)
             write(tx, copy, head, [draft])
             tx.run(_REPLACE, of=copy, at=seq, skeleton=skeleton)
-            tx.run(_FORGET_COUNTS, of=copy, at=seq)
+            for forget in _FORGET:
+                tx.run(forget, of=copy, at=seq)
     return Redacted(
         session_id,
         seq,

@@ -34,11 +34,15 @@ _SQLITE: Mapping[int, type[RooContextError]] = {
     sqlite3.SQLITE_FULL: StoreFull,
     sqlite3.SQLITE_NOTADB: ForeignDatabase,
     sqlite3.SQLITE_CORRUPT: HistoryCorrupt,
+    sqlite3.SQLITE_CONSTRAINT: HistoryCorrupt,
 }
 _POSTGRES: Mapping[str, type[RooContextError]] = {
     "25006": StoreReadOnly,
     "42501": StoreReadOnly,
     "53100": StoreFull,
+    "22003": HistoryCorrupt,
+    "23502": HistoryCorrupt,
+    "23514": HistoryCorrupt,
     "XX001": HistoryCorrupt,
     "XX002": HistoryCorrupt,
 }
@@ -53,8 +57,12 @@ _SAYS: Mapping[int | str, str] = {
     sqlite3.SQLITE_IOERR: "The disk under the database failed",
     sqlite3.SQLITE_NOTADB: "The database file is no SQLite database",
     sqlite3.SQLITE_CORRUPT: "The database file is damaged",
+    sqlite3.SQLITE_CONSTRAINT: "A check of the schema refused a row made of what is stored",
     sqlite3.SQLITE_PROTOCOL: "The locks on the database file do not work as they should",
     sqlite3.SQLITE_NOMEM: "No memory is left for the database",
+    "22003": "A stored number is too large to be added to",
+    "23502": "A check of the schema refused a row made of what is stored",
+    "23514": "A check of the schema refused a row made of what is stored",
     "25006": "The server lets this connection read but not write",
     "40001": "Another writer was in the way",
     "40P01": "Two writers waited for each other",
@@ -98,7 +106,8 @@ class UniqueViolation(Exception):
 def driver_errors() -> tuple[type[BaseException], ...]:
     """What the drivers raise, those that are loaded."""
     psycopg = sys.modules.get("psycopg")
-    return (sqlite3.Error,) if psycopg is None else (sqlite3.Error, psycopg.Error)
+    ours = (sqlite3.Error, OverflowError)  # what SQLite's driver says of more than 64 bits
+    return ours if psycopg is None else (*ours, psycopg.Error)
 
 
 @contextmanager
@@ -123,6 +132,10 @@ def raise_ours(
     code = _code(error)
     if getattr(error, "sqlite_errorcode", code) in _TAKEN:
         raise UniqueViolation from None
+    if isinstance(error, OverflowError):
+        raise HistoryCorrupt("A stored number is too large to be added to.") from None
+    if _is_undecodable(error):
+        raise HistoryCorrupt("A stored text is not UTF-8.") from None
     kinds: Mapping[Any, type[RooContextError]] = _SQLITE if isinstance(code, int) else _POSTGRES
     kind = kinds.get(code, StoreUnavailable)
     facts: dict[str, Any] = {"code": code, "outcome_unknown": sent and _is_disconnect(error)}
@@ -200,6 +213,12 @@ def _code(error: BaseException) -> int | str | None:
     if extended is not None:
         return int(extended) & 0xFF
     return getattr(error, "sqlstate", None)
+
+
+def _is_undecodable(error: BaseException) -> bool:
+    """Whether SQLite gave a text that is none; Python's driver has no code for that."""
+    undecoded = "Could not decode to UTF-8"
+    return isinstance(error, sqlite3.OperationalError) and str(error).startswith(undecoded)
 
 
 def _is_disconnect(error: BaseException) -> bool:

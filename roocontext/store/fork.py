@@ -12,7 +12,7 @@ from roocontext.store.append import Standing, lock, write
 from roocontext.store.caches import Caches, renew
 from roocontext.store.database import Transaction
 from roocontext.store.notes import ORIGIN, REDACTION, read_notes, retell
-from roocontext.store.schema import entries
+from roocontext.store.schema import UP_TO_SEQ, entries
 from roocontext.store.sessions import add
 from roocontext.store.view import head_at, no_entry, read_controls
 
@@ -20,7 +20,7 @@ _COLUMNS = [column for column in entries.columns if column.name != "session_id"]
 _COPY = insert(entries).from_select(
     ["session_id", *(column.name for column in _COLUMNS)],
     select(bindparam("fork_id", type_=entries.c.session_id.type), *_COLUMNS).where(
-        entries.c.session_id == bindparam("session_id"), entries.c.seq <= bindparam("seq")
+        entries.c.session_id == bindparam("session_id"), UP_TO_SEQ
     ),
 )
 _AT = select(entries.c.hash, entries.c.messages_total, entries.c.bytes_total).where(

@@ -4,21 +4,21 @@ A note is chained like any entry, but no model sees it, no rewind takes it back,
 conflicts with nobody. Of notes of the same kind and target the newest counts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 from sqlalchemy import bindparam, literal_column, select, update
 
-from roocontext.errors import InvalidOption, MessageNotFound
+from roocontext.errors import HistoryCorrupt, InvalidOption, MessageNotFound
 from roocontext.log.draft import Draft, Salts, note_draft
 from roocontext.log.encoding import check_id, decode, encode, plain
 from roocontext.store.append import Receipt, Standing, first_receipt, lock, write
 from roocontext.store.arguments import check_mapping, check_maybe, check_whole
 from roocontext.store.database import Query, Row, Transaction
 from roocontext.store.items import AnyNote, Describe, NewNote, Pin, Rename, Unpin
-from roocontext.store.schema import entries, sessions
+from roocontext.store.schema import IN_LOG, UP_TO_SEQ, entries, sessions
 from roocontext.store.view import head_at
 
 PIN = "pin"
@@ -30,6 +30,13 @@ OWN = frozenset({PIN, TITLE, METADATA, ORIGIN, REDACTION})
 """The kinds that mean something to the store, and that only it writes."""
 _STATES = frozenset({PIN, TITLE, METADATA})
 """The kinds that say what is so: to say it again tells nothing."""
+_SAYS: Mapping[str, tuple[str, type]] = {
+    PIN: ("pinned", bool),
+    TITLE: ("title", str),
+    METADATA: ("metadata", dict),
+    REDACTION: ("digest", str),
+}
+"""What the store itself reads in the notes of a kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +100,7 @@ _NOTES = (
         entries.c.note.is_not(None),
         entries.c.note == bindparam("note"),
         # Not by seq, and in the index's own order: SQLite would walk the whole session instead.
-        entries.c.seq + literal_column("0") <= bindparam("seq"),
+        (entries.c.seq + literal_column("0")).between(literal_column("1"), bindparam("seq")),
     )
     .order_by(entries.c.target, entries.c.seq)
 )
@@ -110,7 +117,7 @@ _of_note = (
         entries.c.session_id == bindparam("session_id"),
         entries.c.note.is_not(None),
         entries.c.note == bindparam("note"),
-        entries.c.seq <= bindparam("seq"),
+        UP_TO_SEQ,
     )
     # By the target too, although it is one: PostgreSQL does not take IS NULL for a constant, and
     # would sort all notes of the kind.
@@ -120,7 +127,7 @@ _of_note = (
 _NEWEST = _of_note.where(entries.c.target.is_(None))
 _NEWEST_OF_TARGET = _of_note.where(entries.c.target == bindparam("target"))
 _MESSAGE = select(entries.c.kind).where(
-    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("target")
+    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("target"), IN_LOG
 )
 _SET_TITLE = (
     update(sessions)
@@ -212,10 +219,18 @@ def read_notes(tx: Transaction, session_id: str, note: str, seq: int) -> list[No
 
 
 def _notes(rows: Sequence[Row]) -> list[Note]:
-    return [
-        Note(at, kind, target, decode(content), recorded_at)
-        for at, kind, target, content, recorded_at in sorted(rows)
-    ]
+    return [_note(*row) for row in sorted(rows)]
+
+
+def _note(seq: int, note: str, target: int | None, content: str, recorded_at: int) -> Note:
+    try:
+        said = decode(content)
+    except HistoryCorrupt:
+        said = None
+    name, type_ = _SAYS.get(note, ("", object))
+    if not isinstance(said, dict) or not isinstance(said.get(name), type_):
+        raise HistoryCorrupt(f"Entry {seq} does not say what a note of its kind says.", seq=seq)
+    return Note(seq, note, target, said, recorded_at)
 
 
 def newest_note(

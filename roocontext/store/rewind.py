@@ -19,7 +19,7 @@ from roocontext.log.spans import Path, live_ranges, spans_of, within
 from roocontext.store.append import Receipt, Standing, check_version, lock
 from roocontext.store.caches import Caches, read_present, write_controls
 from roocontext.store.database import Transaction
-from roocontext.store.schema import entries
+from roocontext.store.schema import IN_LOG, entries
 from roocontext.store.view import (
     IS_FOLDED,
     IS_MESSAGE,
@@ -74,12 +74,13 @@ _BY_MESSAGE_ID = (
         entries.c.message_id == bindparam("message_id"),
         IS_FOLDED,
         IS_MESSAGE,
+        IN_LOG,
     )
     .order_by(entries.c.seq.desc())
 )
 _MESSAGE_IDS = (
     select(entries.c.message_id, entries.c.seq)
-    .where(_in_session, entries.c.message_id.is_not(None))
+    .where(_in_session, entries.c.message_id.is_not(None), IN_LOG)
     .order_by(entries.c.seq.desc())
     .limit(100)
 )
@@ -93,7 +94,9 @@ _FOLDED = (
     .where(_in_session, _between, text("kind NOT IN ('note', 'rewind')"))
     .limit(1)
 )
-_FOLDED_SINCE = select(func.count()).where(_in_session, entries.c.seq > bindparam("seq"), IS_FOLDED)
+_FOLDED_SINCE = select(func.count()).where(
+    _in_session, entries.c.seq > bindparam("seq"), IN_LOG, IS_FOLDED
+)
 
 
 def rewind(

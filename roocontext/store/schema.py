@@ -1,10 +1,11 @@
 """The tables. Every key begins with the session's id; nothing crosses sessions.
 
-Triggers and views belong to the migrations, which own the schema; this is what statements are
-built from. `content` stands last, so that what does not want it does not read it.
+Checks, triggers and views belong to the migrations, which own the schema; this is what statements
+are built from. `content` is the last column, so that reading the others does not read it.
 """
 
 from functools import cache
+from typing import NamedTuple
 
 from sqlalchemy import (
     BigInteger,
@@ -17,6 +18,9 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
+    bindparam,
+    literal_column,
+    select,
     text,
 )
 
@@ -25,15 +29,16 @@ REVISION = "0001"
 
 VERSION_TABLE = "roocontext_version"
 
-# Compared by code point on both engines: the same order everywhere, whatever the locale.
-SESSION_ID = Text().with_variant(Text(collation="C"), "postgresql")
+# Compared by code point on both engines. A language's collation ignores punctuation, so that a
+# range of names that begin alike would miss some of them.
+TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 
 metadata = MetaData()
 
 sessions = Table(
     "sessions",
     metadata,
-    Column("session_id", SESSION_ID, nullable=False),
+    Column("session_id", TEXT, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Column("last_seq", BigInteger, nullable=False),
@@ -41,29 +46,29 @@ sessions = Table(
     Column("head_seq", BigInteger, nullable=False),
     Column("messages", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),
-    Column("title", Text),
-    Column("metadata", Text),
+    Column("title", TEXT),
+    Column("metadata", TEXT),
     Column("purged_at", BigInteger),
-    Column("receipt", Text),
+    Column("receipt", TEXT),
     PrimaryKeyConstraint("session_id", name="sessions_pkey"),
 )
 
 entries = Table(
     "entries",
     metadata,
-    Column("session_id", SESSION_ID, nullable=False),
+    Column("session_id", TEXT, nullable=False),
     Column("seq", BigInteger, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("format", Text),
-    Column("role", Text),
+    Column("kind", TEXT, nullable=False),
+    Column("format", TEXT),
+    Column("role", TEXT),
     Column("ts", BigInteger),
     Column("recorded_at", BigInteger, nullable=False),
-    Column("message_id", Text),
-    Column("client_id", Text),
-    Column("model", Text),
-    Column("usage", Text),
-    Column("compaction_id", Text),
-    Column("note", Text),
+    Column("message_id", TEXT),
+    Column("client_id", TEXT),
+    Column("model", TEXT),
+    Column("usage", TEXT),
+    Column("compaction_id", TEXT),
+    Column("note", TEXT),
     Column("target", BigInteger),
     Column("size", BigInteger, nullable=False),
     Column("messages_total", BigInteger, nullable=False),
@@ -71,15 +76,15 @@ entries = Table(
     Column("salt", LargeBinary),
     Column("content_digest", LargeBinary),
     Column("hash", LargeBinary, nullable=False),
-    Column("details", Text),
-    Column("content", Text),
+    Column("details", TEXT),
+    Column("content", TEXT),
     PrimaryKeyConstraint("session_id", "seq", name="entries_pkey"),
 )
 
 spans = Table(
     "spans",
     metadata,
-    Column("session_id", SESSION_ID, nullable=False),
+    Column("session_id", TEXT, nullable=False),
     Column("lo", BigInteger, nullable=False),
     Column("hi", BigInteger, nullable=False),
     Column("position", BigInteger, nullable=False),
@@ -93,24 +98,57 @@ VISIBLE = "condense_parent IS NULL AND truncation_parent IS NULL AND rewound_by 
 clearings = Table(
     "clearings",
     metadata,
-    Column("session_id", SESSION_ID, nullable=False),
+    Column("session_id", TEXT, nullable=False),
     Column("seq", BigInteger, nullable=False),
     Column("block", Integer, nullable=False),
     Column("cleared_by", BigInteger, nullable=False),
-    Column("placeholder", Text, nullable=False),
+    Column("placeholder", TEXT, nullable=False),
     PrimaryKeyConstraint("session_id", "seq", "block", name="clearings_pkey"),
 )
 
 counts = Table(
     "counts",
     metadata,
-    Column("session_id", SESSION_ID, nullable=False),
-    Column("counter", Text, nullable=False),
+    Column("session_id", TEXT, nullable=False),
+    Column("counter", TEXT, nullable=False),
     Column("seq", BigInteger, nullable=False),
     Column("tokens", BigInteger, nullable=False),
     Column("exact", Boolean, nullable=False),
     PrimaryKeyConstraint("session_id", "counter", "seq", name="counts_pkey"),
 )
+
+_FIRST = literal_column("1", BigInteger)
+UP_TO_SEQ = entries.c.seq.between(_FIRST, bindparam("seq"))
+"""The entries of a log up to `seq`. Every read of a log has a bound at both ends: a row outside is
+none of its entries, whatever it says, and no chain proves it."""
+IN_LOG = entries.c.seq.between(
+    _FIRST,
+    select(sessions.c.last_seq)
+    .where(sessions.c.session_id == bindparam("session_id"))
+    .scalar_subquery(),
+)
+"""All entries of the log, for what does not know where it ends."""
+
+
+class Erasure(NamedTuple):
+    """What erasing does to a table, and why: for a whole session, and for one message."""
+
+    table: Table
+    purge: str
+    redaction: str | None = None
+
+
+ERASURES = (
+    Erasure(entries, "it holds the content", "the content is replaced by its skeleton"),
+    Erasure(counts, "a count tells a message's length", "a count tells the content's length"),
+    Erasure(clearings, "it names the messages that held outputs of tools"),
+    Erasure(spans, "it tells how the session went"),
+)
+"""Every table whose rows speak of a session, except `sessions`, where a purge leaves its receipt.
+
+A table with a `session_id` is either here or reaches no purge; a table that is derived from what a
+message says also names what a redaction does to it.
+"""
 
 # Predicates are null tests and literals: bound parameters would defeat anything else.
 _PARTIAL = (

@@ -22,6 +22,7 @@ from roocontext.store import (
     fork,
     live,
     notes,
+    rebuild,
     rewind,
     sessions,
     verify,
@@ -384,7 +385,7 @@ class Session:
 
     def rebuild(self) -> int:
         """Compute the caches anew from the log; how many of their rows were wrong."""
-        return self._database.write(verify.rebuild, self.id)
+        return self._database.write(rebuild.rebuild, self.id)
 
     def _note(self, new: AnyNote) -> Receipt:
         drafted = notes.drafted(new, now=self._clock(), salts=self._ids.salt)

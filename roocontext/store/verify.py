@@ -1,16 +1,17 @@
-"""Proving a session: the chain, the places, the totals, and that the caches are their fold.
+"""Proving a session: the chain, every row of every table, the totals, and the caches.
 
-The first bad entry is named. The caches can be rebuilt; the log is never mended.
+The first bad entry is named. The caches can be rebuilt; the log is never changed.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, literal_column, select
 
 from roocontext.errors import HistoryCorrupt, InvalidOption
+from roocontext.log.blocks import is_known
 from roocontext.log.chain import (
     GENESIS,
     Sealed,
@@ -20,14 +21,12 @@ from roocontext.log.chain import (
     skeleton_digest,
 )
 from roocontext.log.draft import control_of
-from roocontext.log.encoding import decode
 from roocontext.log.entries import MESSAGE_KINDS, Kind
-from roocontext.log.spans import clearings_of, spans_of
-from roocontext.store.append import Standing, lock, read_head
+from roocontext.store.append import Standing, read_head
 from roocontext.store.arguments import check_whole
-from roocontext.store.caches import read_present, renew
 from roocontext.store.database import Database, Row, Transaction
-from roocontext.store.notes import REDACTION, read_notes, retell, told_rightly
+from roocontext.store.notes import REDACTION, read_notes
+from roocontext.store.rebuild import problem_of
 from roocontext.store.schema import entries
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -35,6 +34,8 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 PAGE = 1_000
 _NOTE = Kind.NOTE.value
+_KINDS = frozenset(Kind)
+_PLAIN = frozenset({Kind.MESSAGE, Kind.NOTE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +87,17 @@ _PAGE = (
         entries.c.content,
         *_SEALED,
     )
-    .where(entries.c.session_id == bindparam("session_id"), entries.c.seq > bindparam("after"))
+    .where(
+        entries.c.session_id == bindparam("session_id"),
+        entries.c.seq > bindparam("after"),
+        entries.c.seq <= bindparam("last"),
+    )
     .order_by(entries.c.seq)
     .limit(bindparam("page"))
 )
+_SEQ = select(entries.c.seq).where(entries.c.session_id == bindparam("session_id")).limit(1)
+_BEFORE_THE_FIRST = _SEQ.where(entries.c.seq < literal_column("1")).order_by(entries.c.seq)
+_BEHIND_THE_LAST = _SEQ.where(entries.c.seq > bindparam("last")).order_by(entries.c.seq)
 
 
 class _Bad(Exception):
@@ -103,8 +111,14 @@ def verify(
     database: Database, session_id: str, saved: Head | None, progress: Progress | None
 ) -> Verification:
     """Check a log page by page, each in a snapshot of its own, so that no writer has to wait."""
-    with database.read() as tx:
-        verifier = Verifier(tx, session_id, saved)
+    try:
+        with database.read() as tx:
+            verifier = Verifier(tx, session_id, saved)
+    except HistoryCorrupt as damage:
+        head = Head(session_id, 0, GENESIS.hex())
+        return Verification(
+            session_id, ok=False, entries=0, head=head, seq=damage.seq, problem=damage.fact
+        )
     done = 0
     while True:
         with database.read() as tx:
@@ -123,9 +137,10 @@ class Verifier:
         self.session_id = session_id
         self._standing = read_head(tx, session_id)
         self._saved = saved
-        self._redacted: dict[int | None, Any] = {}
+        self._redacted: dict[int | None, str] = {}
         self._seq, self._hash = 0, GENESIS
         self._head_seq = self._messages = self._bytes = 0
+        self._is_message = bytearray(1)
         self._bad: _Bad | None = None
 
     @property
@@ -136,19 +151,39 @@ class Verifier:
     def page(self, tx: Transaction) -> int:
         """Check the next entries; how many were found good. 0 when there are no more."""
         start = self._seq
-        now = read_head(tx, self.session_id)
-        notes = read_notes(tx, self.session_id, REDACTION, now.last_seq)
-        self._redacted = {note.target: note.content.get("digest") for note in notes}
-        rows = tx.rows(_PAGE, session_id=self.session_id, after=start, page=PAGE)
         try:
-            for row in rows:
-                if row[0] > self._standing.last_seq:
-                    break
+            self._redacted = self._redactions(tx)
+            for row in self._rows(tx):
                 self._check(row)
+        except HistoryCorrupt as damage:
+            self._bad = _Bad(damage.seq, damage.fact)
         except _Bad as bad:
             self._bad = bad
-            return 0
-        return self._seq - start
+        return 0 if self._bad else self._seq - start
+
+    def _redactions(self, tx: Transaction) -> dict[int | None, str]:
+        last = read_head(tx, self.session_id).last_seq
+        try:
+            notes = read_notes(tx, self.session_id, REDACTION, last)
+        except HistoryCorrupt:  # it is named when its turn comes, or what it vouches for
+            return {}
+        return {note.target: note.content["digest"] for note in notes}
+
+    def _rows(self, tx: Transaction) -> Iterable[Row]:
+        session = {"session_id": self.session_id}
+        start, end = self._seq, min(self._seq + PAGE, self.total)
+        try:
+            return tx.rows(_PAGE, **session, after=start, last=self.total, page=PAGE)
+        except HistoryCorrupt:  # one by one, to say which of them it is
+            return self._one_by_one(tx, range(start + 1, end + 1))
+
+    def _one_by_one(self, tx: Transaction, seqs: Iterable[int]) -> Iterator[Row]:
+        for seq in seqs:
+            try:
+                session = {"session_id": self.session_id}
+                yield from tx.rows(_PAGE, **session, after=seq - 1, last=seq, page=2)
+            except HistoryCorrupt as damage:
+                raise _Bad(seq, damage.fact) from None
 
     def finish(self, tx: Transaction) -> Verification:
         """Check what the session says of itself, and the caches; tell what was found."""
@@ -156,7 +191,11 @@ class Verifier:
             if self._bad:
                 raise self._bad
             self._check_standing()
-            self._check_caches(tx, read_head(tx, self.session_id).last_seq)
+            last = read_head(tx, self.session_id).last_seq
+            self._check_outside(tx, last)
+            self._check_beside(tx, last)
+        except HistoryCorrupt as damage:
+            return self._found(damage.seq, damage.fact)
         except _Bad as bad:
             return self._found(bad.seq, bad.problem)
         return self._found(None, None)
@@ -167,7 +206,7 @@ class Verifier:
 
     def _check(self, row: Row) -> None:
         seq, salt, digest, hash_, messages, size, content, *sealed = row
-        kind, details, own_size = sealed[0], sealed[-2], sealed[-1]
+        kind, format_, role, *_, note, _, details, own_size = sealed
         if seq != self._seq + 1:
             raise _Bad(self._seq + 1, f"entry {self._seq + 1} is missing")
         self._check_content(seq, salt, digest, content, own_size)
@@ -176,14 +215,21 @@ class Verifier:
             raise _Bad(seq, "the hash does not follow from the entry and the one before")
         if self._saved and self._saved.seq == seq and self._saved.hash != hash_.hex():
             raise _Bad(seq, "the hash is not that of the saved head")
+        is_message = kind in MESSAGE_KINDS
         if kind != _NOTE:
             self._head_seq = seq
-        if kind in MESSAGE_KINDS:
+        if is_message:
             self._messages, self._bytes = self._messages + 1, self._bytes + own_size
+        self._is_message.append(is_message)
         if (self._messages, self._bytes) != (messages, size):
             raise _Bad(seq, "the running totals are wrong")
         if details is not None:
-            _check_control(seq, kind, details)
+            control_of(seq, kind, details)
+        _check_kind(seq, kind, note, details)
+        if (is_message or role is not None or format_ is not None) and not (
+            is_message and is_known(format_, role)
+        ):
+            raise _Bad(seq, "its format or role is not one of a message, or it is no message")
         self._seq, self._hash = seq, following
 
     def _check_content(
@@ -213,43 +259,36 @@ class Verifier:
         if self._saved and self._saved.seq > self._seq:
             raise _Bad(self._seq + 1, f"the log ends before the saved head, {self._saved.seq}")
 
-    def _check_caches(self, tx: Transaction, last: int) -> None:
-        """Whether they are those of the log as it stands by now."""
-        beyond = tx.row(_PAGE, session_id=self.session_id, after=last, page=1)
-        if beyond:
-            raise _Bad(beyond[0], "it stands behind what the session says is the last entry")
-        controls, cached = read_present(tx, self.session_id, last)
-        if cached.spans != spans_of(controls, last):
-            raise _Bad(None, "the spans are not those of the log: rebuild() renews them")
-        clearings = {
-            (*block, control.seq, control.placeholder)
-            for block, control in clearings_of(controls, last).items()
-        }
-        if cached.clearings != clearings:
-            raise _Bad(None, "the clearings are not those of the log: rebuild() renews them")
-        if not told_rightly(tx, self.session_id, last):
-            raise _Bad(None, "title or metadata are not those of the log: rebuild() renews them")
+    def _may_be_counted(self, seq: int) -> bool:
+        """Whether it is a message; what was appended since the checks began may be one."""
+        return seq >= len(self._is_message) or bool(self._is_message[seq])
+
+    def _check_beside(self, tx: Transaction, last: int) -> None:
+        problem = problem_of(tx, self.session_id, last, self._may_be_counted)
+        if problem:
+            raise _Bad(None, f"{problem}: rebuild() renews what is kept beside the log")
+
+    def _check_outside(self, tx: Transaction, last: int) -> None:
+        """Refuse rows that no chain can prove: they are none of the log's entries."""
+        session = {"session_id": self.session_id}
+        try:
+            outside = tx.row(_BEFORE_THE_FIRST, **session) or tx.row(
+                _BEHIND_THE_LAST, **session, last=last
+            )
+        except HistoryCorrupt:
+            raise _Bad(None, "entries holds a row whose seq is no integer") from None
+        if outside:
+            raise _Bad(outside[0], f"entries holds a row outside the log, which is 1 to {last}")
 
 
-def rebuild(tx: Transaction, session_id: str) -> int:
-    """Compute the caches of a session anew from its log; how many rows were wrong."""
-    seq = lock(tx, session_id).last_seq
-    wrong = 0 if told_rightly(tx, session_id, seq) else 1
-    retell(tx, session_id, seq)
-    controls, cached = read_present(tx, session_id, seq)
-    return wrong + renew(tx, session_id, cached, controls, seq)
-
-
-def _check_control(seq: int, kind: str, details: str) -> None:
-    try:
-        control = control_of(seq, kind, decode(details))
-    except (HistoryCorrupt, ValueError, TypeError, AttributeError):
-        raise _Bad(seq, "the details cannot be read") from None
-    ends: Iterator[Any] = iter([*control.hides, *control.clears])
-    if control.to is not None and not 0 <= control.to < seq:
-        raise _Bad(seq, "the rewind goes to no earlier entry")
-    if any(pair[0] >= seq for pair in ends):
-        raise _Bad(seq, "it hides or clears what came later")
+def _check_kind(seq: int, kind: str, note: str | None, details: str | None) -> None:
+    """Refuse a kind that is unknown, or that lacks what makes it one."""
+    if kind not in _KINDS:
+        raise _Bad(seq, "its kind is unknown to this release")
+    if (note is not None) is not (kind == _NOTE):
+        raise _Bad(seq, "only a note has a kind of note")
+    if (details is None) is not (kind in _PLAIN):
+        raise _Bad(seq, "only a control row has details")
 
 
 def head_of(tx: Transaction, session_id: str) -> Head:

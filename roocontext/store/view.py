@@ -7,20 +7,21 @@ of the present are in a table; those of the past are computed from the control r
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Any
 
 from msgspec.structs import replace
 from sqlalchemy import and_, bindparam, select, text
 
 from roocontext.errors import HistoryCorrupt, MessageNotFound
-from roocontext.log.blocks import reader
+from roocontext.log.blocks import is_known, reader
 from roocontext.log.draft import control_of
-from roocontext.log.encoding import MAX_INTEGER, decode, decode_all
-from roocontext.log.entries import Control, Kind, Message, Range, View
+from roocontext.log.encoding import MAX_INTEGER, decode_all
+from roocontext.log.entries import MESSAGE_KINDS, Control, Message, Range, View
 from roocontext.log.spans import clearings_of, spans_of, visible_ranges
 from roocontext.store.append import read_head
 from roocontext.store.database import Row, Transaction
-from roocontext.store.schema import VISIBLE, clearings, entries, spans
+from roocontext.store.schema import IN_LOG, UP_TO_SEQ, VISIBLE, clearings, entries, spans
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -96,18 +97,18 @@ _CLEARED = (
 )
 CONTROLS = (
     select(entries.c.seq, entries.c.kind, entries.c.details)
-    .where(_in_session, entries.c.details.is_not(None), entries.c.seq <= bindparam("seq"))
+    .where(_in_session, entries.c.details.is_not(None), UP_TO_SEQ)
     .order_by(entries.c.seq)
 )
 _LAST_RECORDED = (
     select(entries.c.seq)
-    .where(_in_session, entries.c.recorded_at <= bindparam("time"))
+    .where(_in_session, IN_LOG, entries.c.recorded_at <= bindparam("time"))
     .order_by(entries.c.seq.desc())
     .limit(1)
 )
 _HEAD_AT = (
     select(entries.c.seq)
-    .where(_in_session, entries.c.seq <= bindparam("seq"), IS_FOLDED)
+    .where(_in_session, UP_TO_SEQ, IS_FOLDED)
     .order_by(entries.c.seq.desc())
     .limit(1)
 )
@@ -116,7 +117,9 @@ _TOTALS = select(entries.c.seq, entries.c.messages_total, entries.c.bytes_total)
 )
 
 SPANS_PAGE = 32
-_KINDS = {kind.value: kind for kind in Kind}
+_KINDS = {kind.value: kind for kind in MESSAGE_KINDS}
+_SPEAKER = itemgetter(4, 2)
+"""The format and the role of a row of what is shown."""
 
 
 def read_view(
@@ -175,7 +178,8 @@ def read_newest(
         used += [(found[-1][0], found[0][0])] if found else []
     if cleared is None:
         cleared = _by_row(tx.each(_CLEARED_IN, bounds(session_id, used)))
-    return View(session_id, seq, head_seq, tuple(_to_messages(rows[::-1], cleared)), whole=False)
+    messages = [_with_cleared(message, cleared) for message in _to_messages(rows[::-1])]
+    return View(session_id, seq, head_seq, tuple(messages), whole=False)
 
 
 def _backwards(tx: Transaction, session_id: str, last: int, before: int | None) -> Iterator[Range]:
@@ -189,18 +193,20 @@ def _backwards(tx: Transaction, session_id: str, last: int, before: int | None) 
         if lo < before:
             yield lo, before - 1
     while rows := tx.rows(_SPANS_BACK, session_id=session_id, position=position, page=SPANS_PAGE):
-        yield from ((lo, min(hi, last)) for lo, hi, _ in rows if lo <= last)
+        yield from ((max(lo, 1), min(hi, last)) for lo, hi, _ in rows if lo <= last)
         position = rows[-1][2]
 
 
 def visible_now(tx: Transaction, session_id: str, last: int) -> tuple[list[Range], Cleared]:
     """The ranges of the present view in view order, and what is cleared in them."""
     shown = tx.rows(_VISIBLE_SPANS, session_id=session_id)
-    cleared = _by_row(tx.rows(_CLEARED, session_id=session_id))
-    return [(lo, min(hi, last)) for lo, hi in shown if lo <= last], cleared
+    cleared = _by_row(
+        row for row in tx.rows(_CLEARED, session_id=session_id) if 1 <= row[0] <= last
+    )
+    return [(max(lo, 1), min(hi, last)) for lo, hi in shown if lo <= last], cleared
 
 
-def _by_row(rows: Sequence[Row]) -> Cleared:
+def _by_row(rows: Iterable[Row]) -> Cleared:
     cleared: dict[int, dict[int, str]] = defaultdict(dict)
     for seq, block, placeholder in rows:
         cleared[seq][block] = placeholder
@@ -225,40 +231,50 @@ def read_messages(
             if page <= 0:
                 break
             rows += tx.rows(_SHOWN_PAGE, session_id=session_id, lo=lo, hi=hi, page=page)
-    return _to_messages(rows, cleared)
-
-
-def _to_messages(rows: Sequence[Row], cleared: Cleared) -> list[Message]:
-    contents = decode_all([row[3] for row in rows])
-    messages = [
-        Message(seq, _KINDS[kind], role, content, form, ts, at, message_id, compaction_id)
-        for (seq, kind, role, _, form, ts, at, message_id, compaction_id), content in zip(
-            rows, contents, strict=True
-        )
-    ]
+    messages = _to_messages(rows)
     return [_with_cleared(message, cleared) for message in messages] if cleared else messages
+
+
+def _to_messages(rows: Sequence[Row]) -> list[Message]:
+    """The messages that these rows are, or HistoryCorrupt naming the first that is none."""
+    try:
+        contents = decode_all([row[3] for row in rows])
+        messages = [
+            Message(seq, _KINDS[kind], role, content, form, ts, at, message_id, compaction_id)
+            for (seq, kind, role, _, form, ts, at, message_id, compaction_id), content in zip(
+                rows, contents, strict=True
+            )
+        ]
+        if all(is_known(*speaker) for speaker in set(map(_SPEAKER, rows))):
+            return messages
+    except (HistoryCorrupt, KeyError):
+        pass
+    if len(rows) == 1:
+        seq = rows[0][0]
+        raise HistoryCorrupt(
+            f"Entry {seq} is no message: its kind, format or role is unknown, or its content is"
+            " not JSON.",
+            seq=seq,
+        )
+    return [message for row in rows for message in _to_messages([row])]
 
 
 def read_message(tx: Transaction, session_id: str, seq: int) -> Message:
     """One message, visible or not, as it was written."""
-    found = read_messages(tx, session_id, [(seq, seq)], {})
-    if not found:
-        last = read_head(tx, session_id).last_seq
-        raise MessageNotFound(f"Entry {seq} is not a message.", candidates=(1, last))
-    return found[0]
+    last = read_head(tx, session_id).last_seq
+    if found := read_messages(tx, session_id, [(seq, min(seq, last))], {}):
+        return found[0]
+    raise MessageNotFound(f"Entry {seq} is not a message.", candidates=(1, last))
 
 
 def read_controls(tx: Transaction, session_id: str, seq: int) -> list[Control]:
     """The control rows up to a seq."""
-    return to_controls(session_id, tx.rows(CONTROLS, session_id=session_id, seq=seq))
+    return to_controls(tx.rows(CONTROLS, session_id=session_id, seq=seq))
 
 
-def to_controls(session_id: str, rows: Sequence[Row]) -> list[Control]:
+def to_controls(rows: Sequence[Row]) -> list[Control]:
     """Control rows from their columns."""
-    try:
-        return [control_of(at, kind, decode(details)) for at, kind, details in rows]
-    except (ValueError, TypeError, AttributeError):
-        raise HistoryCorrupt(f"A control row of session {session_id!r} cannot be read.") from None
+    return [control_of(*row) for row in rows]
 
 
 def moment(tx: Transaction, session_id: str, as_of: int | datetime | None) -> int:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from dialogue import fill, shown, work
+from dialogue import fill, shown, state, work
 from roocontext import Head, Plan
-from roocontext.errors import HistoryCorrupt, InvalidOption, RooContextError
+from roocontext.errors import HistoryCorrupt, InvalidOption, MessageNotFound, RooContextError
+from roocontext.log.counting import BYTES
 
 COLUMNS = (
     "kind, format, role, ts, recorded_at, message_id, client_id, model, usage, compaction_id, note,"
@@ -23,7 +24,7 @@ COLUMNS = (
 def defenceless(leg, opened):
     """A store without triggers."""
     with opened(*leg) as lab:
-        lab.drop_triggers()
+        lab.drop_guards()
         yield lab
 
 
@@ -55,6 +56,7 @@ def forger(defenceless):
     chat.rewind(to=told)
     chat.undo()
     fill(chat, 3)
+    chat.tokens(BYTES)
     return Forger(defenceless, chat, defenceless.store.create())
 
 
@@ -360,3 +362,175 @@ def test_the_log_defends_itself(lab):
             lab.sql(statement)
     assert chat.verify() == before
     assert before.ok
+
+
+FORGED = {
+    "a pin": "'note', NULL, NULL, 'pin', 4, '{\"pinned\":true}', NULL",
+    "a title": "'note', NULL, NULL, 'title', NULL, '{\"title\":\"forged\"}', NULL",
+    "a message": "'message', 'user', 'anthropic', NULL, NULL, '\"forged\"', NULL",
+    "a rewind": "'rewind', NULL, NULL, NULL, NULL, NULL, '{\"to\":0}'",
+    "an uncovering": "'uncovering', NULL, NULL, NULL, NULL, NULL, '{}'",
+}
+
+
+def forged(seq, row):
+    """A row with a client id and digests, put into the session at a seq."""
+    digest = f"(SELECT hash FROM entries {where(4)})"
+    return (
+        "INSERT INTO entries (session_id, seq, recorded_at, message_id, client_id, size,"
+        " messages_total, bytes_total, salt, content_digest, hash, kind, role, format, note,"
+        f" target, content, details) VALUES ('s', {seq}, 1, 'forged', 'forged', 8, 1, 8, {digest},"
+        f" {digest}, {digest}, {row})"
+    )
+
+
+@pytest.mark.parametrize("row", FORGED.values(), ids=FORGED)
+@pytest.mark.parametrize("seq", ["-1", "0", "9999"])
+def test_a_row_outside_the_log_is_never_read_and_named(forger, damaged, seq, row):
+    def seen():
+        return (
+            state(damaged),
+            list(damaged.audit()),
+            damaged.view(as_of=12),
+            damaged.live(),
+            damaged.notes("title"),
+            damaged.calls(),
+            damaged.diff(5),
+        )
+
+    before = seen()
+    forger.sql(forged(seq, row))
+    assert seen() == before
+    assert found(damaged) == int(seq)
+    assert damaged.rebuild() == 0
+    with pytest.raises(MessageNotFound):
+        damaged.rewind(to="forged")
+    with pytest.raises(HistoryCorrupt):  # its place in the unique index is taken
+        damaged.append("user", "forged", client_id="forged")
+    assert seen() == before
+    copy = damaged.fork()
+    assert copy.verify().ok
+    assert copy.append("user", "forged", client_id="forged").new
+
+
+@pytest.mark.parametrize("seq", ["1.5", "'x'", "x'01'"])
+def test_a_seq_that_is_no_integer_is_named(forger, damaged, seq):
+    if forger.lab.engine == "postgres":  # its columns hold what they say
+        return
+    forger.sql(forged(seq, FORGED["a pin"]))
+    assert not damaged.verify().ok
+
+
+COUNTS = {
+    "of a note": "'bytes', 1, 5",
+    "outside the log": "'bytes', 9999, 5",
+    "below zero": "'bytes', 3, -5",
+}
+
+
+@pytest.mark.parametrize("values", COUNTS.values(), ids=COUNTS)
+def test_a_count_of_no_message_is_found_and_taken_away(forger, damaged, values):
+    damaged.tokens(BYTES)
+    kept = damaged.counts(BYTES)
+    forger.sql(
+        "DELETE FROM counts WHERE session_id = 's' AND seq = 3",
+        "INSERT INTO counts (session_id, counter, seq, tokens, exact)"
+        f" VALUES ('s', {values}, TRUE)",
+    )
+    assert not damaged.verify().ok
+    assert damaged.rebuild() == 1
+    assert damaged.verify().ok
+    assert damaged.counts(BYTES) == kept
+
+
+CONTRADICTIONS = {
+    "a rewind to itself": ("rewind", '{"to":SEQ}'),
+    "a rewind forward": ("rewind", '{"to":9999}'),
+    "a rewind to what is no number": ("rewind", '{"to":true}'),
+    "a rewind that hides": ("rewind", '{"to":1,"hides":[[3,4]]}'),
+    "overlapping ranges": ("summary", '{"hides":[[3,5],[5,6]],"position":1}'),
+    "a range that ends before it begins": ("summary", '{"hides":[[5,3]],"position":1}'),
+    "hiding later rows": ("summary", '{"hides":[[3,9999]],"position":1}'),
+    "hiding itself": ("marker", '{"hides":[[3,SEQ]],"position":1}'),
+    "hiding nothing": ("marker", '{"hides":[],"position":1}'),
+    "no position": ("marker", '{"hides":[[3,4]]}'),
+    "a position that is no number": ("marker", '{"hides":[[3,4]],"position":"1"}'),
+    "clearing nothing": ("clearing", '{"clears":[]}'),
+    "clearing a block twice": ("clearing", '{"clears":[[3,0],[3,0]]}'),
+    "clearing a later row": ("clearing", '{"clears":[[9999,0]]}'),
+    "no JSON": ("clearing", '{"clears"'),
+    "a list": ("clearing", "[]"),
+}
+
+
+@pytest.mark.parametrize(("kind", "details"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+def test_a_control_row_that_contradicts_itself_is_named_everywhere(forger, damaged, kind, details):
+    seq = next(entry.seq for entry in damaged.audit() if entry.kind == kind)
+    last = damaged.head().seq
+    shown = damaged.view()
+    plan = Plan.condense(shown, [message.seq for message in shown.messages[-3:-1]], "T")
+    forger.sql(f"UPDATE entries SET details = '{details.replace('SEQ', str(seq))}' {where(seq)}")
+    for ask in (
+        lambda: damaged.view(as_of=last),
+        lambda: list(damaged.audit()),
+        lambda: damaged.diff(1),
+        lambda: damaged.rewind(to=3),
+        lambda: damaged.undo(force=True),
+        lambda: damaged.commit(plan),
+        damaged.live,
+        damaged.fork,
+        damaged.rebuild,
+        lambda: damaged.tokens(BYTES, as_of=last),
+        lambda: damaged.redact(3),
+    ):
+        with pytest.raises(HistoryCorrupt) as caught:
+            ask()
+        assert caught.value.seq == seq
+    assert found(damaged) == seq
+
+
+@pytest.mark.parametrize("change", ["kind = 'uncovering'", "kind = 'messagf'", "kind = 'note'"])
+def test_an_unknown_kind_is_named_everywhere(forger, damaged, change):
+    seq = next(entry.seq for entry in damaged.audit() if entry.kind == "summary")
+    forger.sql(f"UPDATE entries SET {change} {where(seq)}")
+    for ask in (damaged.view, damaged.live, lambda: damaged.rewind(to=3), lambda: damaged.diff(1)):
+        with pytest.raises(HistoryCorrupt) as caught:
+            ask()
+        assert caught.value.seq == seq
+    assert found(damaged) == seq
+
+
+@pytest.mark.parametrize(
+    "change", ["role = 'tool'", "format = 'gemini', role = 'assistant'", "format = 'telex'"]
+)
+def test_an_unknown_role_or_format_is_named(forger, damaged, change):
+    forger.sql(f"UPDATE entries SET {change} {where(3)}")
+    for ask in (damaged.view, damaged.messages, damaged.live, lambda: damaged.message(3)):
+        with pytest.raises(HistoryCorrupt) as caught:
+            ask()
+        assert caught.value.seq == 3
+    assert found(damaged) == 3
+
+
+def test_an_entry_that_cannot_be_read_is_named_among_many(forger, damaged):
+    fill(damaged, 3)
+    if forger.lab.engine == "postgres":
+        forger.sql(f"UPDATE entries SET usage = '{{' {where(7)}")
+    else:
+        forger.sql(f"UPDATE entries SET content = CAST(x'22ff22' AS TEXT) {where(7)}")
+    verification = damaged.verify()
+    assert (verification.ok, verification.seq, verification.entries) == (False, 7, 6)
+
+
+def test_rebuild_renews_caches_that_cannot_be_read(forger, damaged):
+    if forger.lab.engine == "postgres":
+        return
+    view = damaged.view()
+    forger.sql(
+        "UPDATE spans SET lo = 'x' WHERE session_id = 's' AND lo = 1",
+        "UPDATE clearings SET placeholder = x'ff' WHERE session_id = 's'",
+    )
+    assert "rebuild" in damaged.verify().problem
+    assert damaged.rebuild() > 0
+    assert damaged.verify().ok
+    assert damaged.view() == view

@@ -35,7 +35,7 @@ def test_the_schema_is_that_of_the_statements(connection: Connection) -> None:
     "change",
     [
         "ALTER TABLE entries ADD COLUMN extra TEXT",
-        "ALTER TABLE counts DROP COLUMN exact",
+        "ALTER TABLE counts RENAME COLUMN exact TO precise",
         "DROP INDEX entries_notes",
         "CREATE INDEX later ON spans (lo)",
     ],

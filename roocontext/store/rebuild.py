@@ -1,0 +1,130 @@
+"""What is kept beside a log for speed: whether it agrees with the log, and computing it anew.
+
+Spans, clearings, title and metadata are functions of the log, and are compared with it. Counts are
+numbers that only their counter knows: of these, the messages that they belong to are checked.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import and_, bindparam, delete, or_, select, tuple_
+
+from roocontext.errors import HistoryCorrupt
+from roocontext.log.entries import Control
+from roocontext.log.spans import clearings_of, spans_of
+from roocontext.store.append import lock
+from roocontext.store.caches import Caches, read_present, renew
+from roocontext.store.database import Transaction
+from roocontext.store.notes import retell, told_rightly
+from roocontext.store.schema import UP_TO_SEQ, clearings, counts, entries, sessions, spans
+from roocontext.store.view import IS_MESSAGE, read_controls
+
+_PAGE = 10_000
+_SESSION = select(*sessions.columns).where(sessions.c.session_id == bindparam("session_id"))
+_COUNTS = (
+    select(*counts.columns)
+    .where(
+        counts.c.session_id == bindparam("session_id"),
+        tuple_(counts.c.counter, counts.c.seq) > tuple_(bindparam("counter"), bindparam("seq")),
+    )
+    .order_by(counts.c.counter, counts.c.seq)
+    .limit(bindparam("page"))
+)
+_MESSAGES = select(entries.c.seq).where(
+    entries.c.session_id == bindparam("session_id"), UP_TO_SEQ, IS_MESSAGE
+)
+_DROP_SPANS = delete(spans).where(spans.c.session_id == bindparam("session_id"))
+_DROP_CLEARINGS = delete(clearings).where(clearings.c.session_id == bindparam("session_id"))
+_DROP_COUNTS = delete(counts).where(counts.c.session_id == bindparam("session_id"))
+_DROP_STRAY_COUNTS = _DROP_COUNTS.where(
+    or_(
+        counts.c.tokens < 0,
+        counts.c.seq < 1,
+        ~select(entries.c.seq)
+        .where(
+            and_(entries.c.session_id == counts.c.session_id, entries.c.seq == counts.c.seq),
+            IS_MESSAGE,
+        )
+        .exists(),
+    )
+)
+
+
+def problem_of(
+    tx: Transaction, session_id: str, last: int, is_message: Callable[[int], bool]
+) -> str | None:
+    """What is wrong with what is kept beside a log that ends at entry `last`, if anything is."""
+    try:
+        row = tx.row(_SESSION, session_id=session_id)
+        if row and row[-1] is not None:
+            return "the session has the receipt of a purge"
+        controls, cached = read_present(tx, session_id, last)
+        if not told_rightly(tx, session_id, last):
+            return "title or metadata are not those of the log"
+    except HistoryCorrupt as damage:
+        return damage.fact.rstrip(".")
+    if cached.spans != spans_of(controls, last):
+        return "the spans are not those of the log"
+    if cached.clearings != _clearings(controls, last):
+        return "the clearings are not those of the log"
+    return _stray_count(tx, session_id, last, is_message)
+
+
+def rebuild(tx: Transaction, session_id: str) -> int:
+    """Compute the caches of a session anew from its log; how many rows were wrong."""
+    seq = lock(tx, session_id).last_seq
+    wrong = _rebuild_shown(tx, session_id, seq) + _rebuild_counts(tx, session_id, seq)
+    controls = read_controls(tx, session_id, seq)
+    try:
+        _, cached = read_present(tx, session_id, seq)
+    except HistoryCorrupt:  # rows that cannot be read cannot be compared either
+        session = {"session_id": session_id}
+        wrong += tx.run(_DROP_SPANS, **session) + tx.run(_DROP_CLEARINGS, **session)
+        cached = Caches([], set())
+    return wrong + renew(tx, session_id, cached, controls, seq)
+
+
+def _rebuild_shown(tx: Transaction, session_id: str, seq: int) -> int:
+    """Title and metadata; 1 if they were wrong."""
+    try:
+        rightly = told_rightly(tx, session_id, seq)
+    except HistoryCorrupt:
+        rightly = False
+    if not rightly:
+        retell(tx, session_id, seq)
+    return 0 if rightly else 1
+
+
+def _rebuild_counts(tx: Transaction, session_id: str, seq: int) -> int:
+    """Counts of what is no message go, or all if one cannot be read; how many went."""
+    messages = {row[0] for row in tx.rows(_MESSAGES, session_id=session_id, seq=seq)}
+    wrong = 0
+    for statement in (_DROP_STRAY_COUNTS, _DROP_COUNTS):
+        if _stray_count(tx, session_id, seq, messages.__contains__):
+            wrong += tx.run(statement, session_id=session_id)
+    return wrong
+
+
+def _clearings(controls: list[Control], last: int) -> set[Any]:
+    return {
+        (*block, control.seq, control.placeholder)
+        for block, control in clearings_of(controls, last).items()
+    }
+
+
+def _stray_count(
+    tx: Transaction, session_id: str, last: int, is_message: Callable[[int], bool]
+) -> str | None:
+    """The first count that belongs to no message, or cannot be read."""
+    counter, seq = "", 0
+    while True:
+        try:
+            rows = tx.rows(_COUNTS, session_id=session_id, counter=counter, seq=seq, page=_PAGE)
+        except HistoryCorrupt as damage:
+            return damage.fact.rstrip(".")
+        for row in rows:
+            counter, seq, tokens = row[1:4]
+            if not 1 <= seq <= last or tokens < 0 or not is_message(seq):
+                return f"counts holds a row of {seq}, which is no message, or one below zero"
+        if len(rows) < _PAGE:
+            return None

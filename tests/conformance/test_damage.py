@@ -1,0 +1,147 @@
+"""Damage anywhere in a database is a typed error or does no harm, and `verify` names the entry."""
+
+import inspect
+import sqlite3
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+import pytest
+
+from damaging import READING, REDACTED, REDACTION_ROW, SECRET, WRITING, Damage, build, damages
+from roocontext import Session, Store
+from roocontext.errors import RooContextError
+from roocontext.store.schema import metadata
+
+UNPROVED = {"created_at", "updated_at", "tokens", "exact", "counter"}
+"""Numbers and names that nothing but the cell itself holds."""
+
+OPERATIONS = {"verify": lambda _, chat: chat.verify(), **READING, **WRITING}
+SAMPLES = {"file": 45, "postgres": 12}
+"""How many damages `make test` tries on each engine, of some thousands."""
+
+
+@pytest.fixture(params=["file", "postgres"])
+def bare(request, opened):
+    """A store without triggers and checks."""
+    with opened(request.param, "sync") as lab:
+        lab.drop_guards()
+        yield lab
+
+
+def test_every_operation_is_tried():
+    """A method that is added has to be tried on damaged sessions too."""
+    public = {
+        name
+        for kind in (Session, Store)
+        for name, member in inspect.getmembers(kind, callable)
+        if not name.startswith("_") and name not in ("open", "close")
+    }
+    assert public == {name.split()[0] for name in OPERATIONS} - {"clear"}
+
+
+def test_damage_is_a_typed_error(bare):
+    _try_all(bare, sample=SAMPLES[bare.engine])
+
+
+@pytest.mark.torture
+def test_every_damage_is_a_typed_error(bare):
+    _try_all(bare, sample=None)
+
+
+def _try_all(lab: Any, sample: int | None) -> None:
+    chat = build(lab.store)
+    assert chat.verify().ok
+    cases = list(damages(lab.engine, _rows(lab, chat.id)))
+    step = 1 if sample is None else len(cases) // sample
+    _empty(lab)
+    wrong = [fault for case in cases[::step] for fault in _faults(lab, case)]
+    assert not wrong, f"{len(wrong)}: " + "\n".join(wrong[:40])
+
+
+def _rows(lab: Any, session_id: str) -> dict[str, list[tuple[str, Any]]]:
+    """How to find one row of each kind in each table, and its seq."""
+    seqs = lab.sql(
+        "SELECT min(seq) FROM entries WHERE seq > 3"
+        f" AND session_id = '{session_id}' GROUP BY kind, note, usage IS NULL, salt IS NULL"
+    )
+    lo = "(SELECT max(lo) FROM spans WHERE lo < 9)"
+    return {
+        "sessions": [("true", 0)],
+        "entries": [("seq = 1", 1), *((f"seq = {seq}", seq) for (seq,) in sorted(seqs))],
+        "spans": [("lo = 1", 1), (f"lo = {lo}", 1)],
+        "clearings": [("true", 1)],
+        "counts": [("seq = 3", 3), ("seq = 12", 12)],
+    }
+
+
+def _faults(lab: Any, damage: Damage) -> list[str]:
+    """Damage a new session and ask everything of it; what went wrong then."""
+    chat = build(lab.store)
+    column = f"ALTER TABLE {damage.table} ALTER COLUMN {damage.column}"
+    forbidden = lab.engine == "postgres" and damage.value == "NULL" and not _nullable(damage)
+    try:
+        before = _cells(lab, damage)
+        if forbidden:
+            lab.sql(f"{column} DROP NOT NULL")
+        with suppress(sqlite3.IntegrityError, psycopg.IntegrityError, psycopg.DataError):
+            lab.sql(
+                f"UPDATE {damage.table} SET {damage.column} = {damage.value} WHERE {damage.row}"
+            )
+        if _cells(lab, damage) == before:
+            return []
+        return [f"{damage}: {fault}" for fault in _asked(lab.store, chat, damage)]
+    finally:
+        _empty(lab)
+        if forbidden:
+            lab.sql(f"{column} SET NOT NULL")
+
+
+def _nullable(damage: Damage) -> bool:
+    return bool(metadata.tables[damage.table].columns[damage.column].nullable)
+
+
+def _asked(store: Any, chat: Any, damage: Damage) -> list[str]:
+    faults = []
+    for name, operation in OPERATIONS.items():
+        try:
+            answer = operation(store, chat)
+        except RooContextError as error:
+            if SECRET in f"{error} {error.facts} {error.__cause__}":
+                faults.append(f"{name} quotes content")
+            if name == "verify" and damage.column != "session_id":
+                faults.append(f"verify raises {error!r}")
+        except Exception as error:  # noqa: BLE001 - which is what is looked for
+            faults.append(f"{name} raises {error!r}")
+        else:
+            if name == "verify":
+                faults += _unnamed(answer, damage)
+    return faults
+
+
+def _unnamed(found: Any, damage: Damage) -> list[str]:
+    """What is wrong with what `verify` found."""
+    harmless = damage.column in UNPROVED or damage.table == "counts"
+    if found.ok:
+        return [] if harmless else ["verify finds nothing"]
+    if SECRET in found.problem:
+        return ["verify quotes content"]
+    named = damage.table == "entries" and damage.column != "seq"
+    # Without its redaction nothing vouches for the message, which comes first.
+    rows = {f"seq = {found.seq}", *([REDACTION_ROW] if found.seq == REDACTED else [])}
+    if named and damage.row not in rows:
+        return [f"verify names {found.seq}: {found.problem}"]
+    return []
+
+
+def _cells(lab: Any, damage: Damage) -> list[Any]:
+    column = damage.column
+    if lab.engine == "postgres":
+        cell = f"{column}::text"
+    else:
+        cell = f"typeof({column}), quote(CAST({column} AS BLOB))"
+    return sorted(map(str, lab.sql(f"SELECT {cell} FROM {damage.table}")))
+
+
+def _empty(lab: Any) -> None:
+    lab.sql(*(f"DELETE FROM {table}" for table in metadata.tables))

@@ -1,0 +1,201 @@
+"""Damage to a stored session, cell by cell, and everything that can be asked of it then.
+
+Somebody with the file can store anything in it: SQLite keeps any type in any column once its checks
+are ignored, texts that are not UTF-8 too. PostgreSQL keeps to its types.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import BigInteger, Boolean, Integer, LargeBinary
+
+from dialogue import fill, work
+from roocontext import Plan
+from roocontext.log.counting import BYTES
+from roocontext.store.schema import entries, metadata
+
+SECRET = "a secret that no error may quote"
+OPEN_END = (1 << 62) - 1
+REDACTED, REDACTION_ROW = 8, "seq = 17"
+"""The redacted message of a session that `build` made, and where its redaction is."""
+
+
+class Damage(NamedTuple):
+    """A cell, and an SQL expression for what is put into it."""
+
+    table: str
+    column: str
+    value: str
+    row: str
+
+    def __str__(self) -> str:
+        return f"{self.table}.{self.column} = {self.value} WHERE {self.row}"
+
+
+NUMBERS = ("-1", "0", "{column} + 1", "{column} - 1", f"{OPEN_END}", f"{(1 << 63) - 1}")
+TEXTS = (
+    "'other words'",
+    "''",
+    "'message'",
+    "'note'",
+    "'rewind'",
+    "'uncovering'",
+    "'openai'",
+    "'tool'",
+    "'pin'",
+    "'title'",
+    "'metadata'",
+    "'{{}}'",
+    "'[]'",
+    "'5'",
+    "'null'",
+    "'NaN'",
+    "'[{{}}]'",
+    "'[{{\"type\":5}},5]'",
+    '\'[{{"type":"tool_result","tool_use_id":[],"content":5}}]\'',
+    "'{{\"pinned\":1}}'",
+    '\'{{"title":[],"metadata":[],"digest":5}}\'',
+    "replace({column}, 'e', 'f')",
+    "substr({column}, 2)",
+)
+DETAILS = (
+    '{{"to":{seq}}}',
+    '{{"to":{OPEN_END}}}',
+    '{{"to":-1}}',
+    '{{"to":true}}',
+    '{{"to":"1"}}',
+    '{{"hides":[[2,3],[3,4]],"position":4294967296}}',
+    '{{"hides":[[3,2]],"position":4294967296}}',
+    '{{"hides":[[2,{seq}]],"position":4294967296}}',
+    '{{"hides":[],"position":4294967296}}',
+    '{{"hides":[[2,3]]}}',
+    '{{"hides":[[2,3]],"position":-4294967296}}',
+    '{{"hides":[[2]],"position":4294967296}}',
+    '{{"hides":5,"position":[]}}',
+    '{{"clears":[]}}',
+    '{{"clears":[[{seq},0]]}}',
+    '{{"clears":[[2,0],[2,0]]}}',
+    '{{"clears":[[2,-1]]}}',
+    '{{"position":"x"}}',
+    '{{"to":1,"record":5}}',
+)
+BLOBS = ("salt", "hash", "content_digest", "last_hash")
+UNTYPED = ("1.5", "9e999", "x'00ff'", "CAST(x'ff41ff' AS TEXT)", "'one'", "7")
+"""What only SQLite stores in a column of another type."""
+
+
+def damages(engine: str, rows: Mapping[str, list[tuple[str, Any]]]) -> Iterator[Damage]:
+    """Every damage to these rows: by table, how each is found and its seq."""
+    for table, found in rows.items():
+        for column in metadata.tables[table].columns:
+            for where, seq in found:
+                for value in _values(engine, table, column):
+                    filled = value.format(column=column.name, seq=seq, OPEN_END=OPEN_END)
+                    yield Damage(table, column.name, filled, where)
+
+
+def _values(engine: str, table: str, column: Any) -> Iterator[str]:
+    if column.nullable or (engine == "postgres" and not column.primary_key):
+        yield "NULL"
+    if engine != "postgres":
+        yield from UNTYPED
+    if isinstance(column.type, (BigInteger, Integer)):
+        yield from NUMBERS if isinstance(column.type, BigInteger) else NUMBERS[:4]
+    elif isinstance(column.type, Boolean):
+        yield "NOT {column}"
+    elif isinstance(column.type, LargeBinary):
+        blob = "x'{{}}'" if engine != "postgres" else "'\\x{{}}'::bytea"
+        yield blob.replace("{{}}", "")
+        yield blob.replace("{{}}", "00" * 32)
+    else:
+        yield from TEXTS if engine != "postgres" else TEXTS[::3]
+        if column is entries.c.details:
+            yield from (f"'{details}'" for details in DETAILS)
+
+
+def build(store: Any) -> Any:
+    """A session with every kind of row in every table."""
+    chat = store.create(title="t", metadata={"a": 1})
+    said = fill(chat, 6)
+    _, told = work(chat, output=f"{SECRET} " * 9)
+    chat.append("user", SECRET, client_id="once", message_id="named", ts=1_000)
+    usage = {"input_tokens": 5, "output_tokens": 7}
+    answer = chat.append("assistant", SECRET, usage=usage, model="m").seq
+    chat.pin(said[0])
+    chat.tokens(BYTES)
+    chat.keep_estimate(answer, BYTES, 5)
+    chat.commit(Plan.clear(chat.view(), [(told, 0)], "gone"))
+    chat.commit(Plan.condense(chat.view(), said[1:3], "S"))
+    chat.commit(Plan.truncate(chat.view(), said[4:5], "M"))
+    chat.redact(said[5])
+    chat.note("mine", {"said": SECRET})
+    chat.rewind(to=answer)
+    chat.undo()
+    fill(chat, 2)
+    chat.tokens(BYTES)
+    return chat
+
+
+NOW = datetime(2025, 1, 1, tzinfo=UTC)
+
+READING: dict[str, Callable[[Any, Any], Any]] = {
+    "info": lambda _, chat: chat.info(),
+    "head_seq": lambda _, chat: chat.head_seq(),
+    "view": lambda _, chat: chat.view(),
+    "view of the past": lambda _, chat: [chat.view(as_of=seq) for seq in range(0, 24, 5)],
+    "view of a time": lambda _, chat: chat.view(as_of=NOW),
+    "pages": lambda _, chat: list(chat.pages(2)),
+    "messages": lambda _, chat: chat.messages(),
+    "validate": lambda _, chat: chat.validate(),
+    "audit": lambda _, chat: list(chat.audit()),
+    "audit_pages": lambda _, chat: list(chat.audit_pages(3)),
+    "diff": lambda _, chat: chat.diff(3),
+    "message": lambda _, chat: [chat.message(seq) for seq in (3, 4, 8, 11)],
+    "notes": lambda _, chat: [chat.notes(kind) for kind in ("mine", "title", "redaction")],
+    "pins": lambda _, chat: chat.pins(),
+    "stats": lambda _, chat: chat.stats(),
+    "live": lambda _, chat: chat.live(),
+    "tokens": lambda _, chat: chat.tokens(BYTES),
+    "tokens of the past": lambda _, chat: chat.tokens(BYTES, as_of=11),
+    "counts": lambda _, chat: chat.counts(BYTES, hidden=True),
+    "calls": lambda _, chat: chat.calls(),
+    "head": lambda _, chat: chat.head(),
+    "session": lambda store, chat: store.session(chat.id),
+    "sessions": lambda store, _: store.sessions(),
+    "sessions before": lambda store, _: [store.sessions(before=one) for one in store.sessions()],
+    "find": lambda store, chat: store.find(chat.id[:1]),
+    "purge in a dry run": lambda store, chat: store.purge(chat.id, dry_run=True),
+    "redact in a dry run": lambda _, chat: chat.redact(4, dry_run=True),
+    "commit in a dry run": lambda _, chat: chat.commit(_plan(chat), dry_run=True),
+}
+WRITING: dict[str, Callable[[Any, Any], Any]] = {
+    "keep_estimate": lambda _, chat: chat.keep_estimate(3, BYTES, 7),
+    "append": lambda _, chat: chat.append("user", "more"),
+    "append again": lambda _, chat: chat.append("user", SECRET, client_id="once"),
+    "append_many": lambda _, chat: chat.append_many([{"role": "user", "content": "m"}] * 2),
+    "pin": lambda _, chat: chat.pin(4),
+    "unpin": lambda _, chat: chat.unpin(3),
+    "rename": lambda _, chat: chat.rename("u"),
+    "describe": lambda _, chat: chat.describe({"b": 2}),
+    "note": lambda _, chat: chat.note("mine", {}),
+    "commit": lambda _, chat: chat.commit(_plan(chat)),
+    "clear": lambda _, chat: chat.commit(Plan.clear(chat.view(), [(10, 0)])),
+    "rewind": lambda _, chat: chat.rewind(to=12),
+    "rewind to a name": lambda _, chat: chat.rewind(to="named"),
+    "rewind to no name": lambda _, chat: chat.rewind(to="nobody"),
+    "rewind to a time": lambda _, chat: chat.rewind(to=NOW),
+    "rewind to the agent's time": lambda _, chat: chat.rewind(ts=1_000),
+    "undo": lambda _, chat: chat.undo(force=True),
+    "fork": lambda _, chat: chat.fork(),
+    "redact": lambda _, chat: chat.redact(4),
+    "rebuild": lambda _, chat: chat.rebuild(),
+    "create": lambda store, chat: store.create(chat.id),
+    "purge": lambda store, chat: store.purge(chat.id),
+    "purge again": lambda store, chat: store.purge(chat.id),
+}
+
+
+def _plan(chat: Any) -> Plan:
+    shown = [message.seq for message in chat.view().messages]
+    return Plan.condense(chat.view(), shown[1:2], "T")

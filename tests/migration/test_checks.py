@@ -1,0 +1,177 @@
+"""What the schema itself refuses to hold, whoever inserts it and on whatever connection."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import Boolean, LargeBinary, Text
+
+from migration.conftest import Raw
+from roocontext import Store
+from roocontext.log.counting import BYTES
+from roocontext.log.entries import Kind
+from roocontext.store.schema import ERASURES, entries, metadata
+
+
+@pytest.fixture
+def log(raw: Raw) -> Iterator[Raw]:
+    """A session with a row in most tables, and what it was before."""
+    with Store.open(raw.url) as store:
+        chat = store.create("s", title="kept")
+        chat.append("user", "hello", client_id="c")
+        chat.tokens(BYTES)
+        yield raw
+        assert chat.verify().ok
+
+
+def _insert(table: str, changes: dict[str, str]) -> str:
+    """A statement that writes a row of the session anew, with some other values."""
+    names = [column.name for column in metadata.tables[table].columns]
+    changes = {"session_id": "'other'", **changes}
+    if table == "entries":
+        changes = {"client_id": "NULL", **changes}
+    values = ", ".join(changes.get(name, name) for name in names)
+    order = "ORDER BY seq DESC" if table in ("entries", "counts") else ""
+    return f"INSERT INTO {table} ({', '.join(names)}) SELECT {values} FROM {table} {order} LIMIT 1"
+
+
+REFUSED = {
+    "a seq of 0": ("entries", {"seq": "0"}),
+    "a seq below 0": ("entries", {"seq": "-1"}),
+    "an unknown kind": ("entries", {"kind": "'memo'"}),
+    "a message without a role": ("entries", {"role": "NULL"}),
+    "a message without a format": ("entries", {"format": "NULL"}),
+    "a message that is a note": ("entries", {"note": "'pin'"}),
+    "a message with details": ("entries", {"details": "'{}'"}),
+    "a note without its kind": ("entries", {"kind": "'note'", "role": "NULL", "format": "NULL"}),
+    "a note with a role": ("entries", {"kind": "'note'", "note": "'pin'"}),
+    "a summary without details": ("entries", {"kind": "'summary'"}),
+    "a rewind with a role": ("entries", {"kind": "'rewind'", "details": "'{}'"}),
+    "no content and a digest": ("entries", {"content": "NULL"}),
+    "content and no digest": ("entries", {"content_digest": "NULL"}),
+    "a short hash": ("entries", {"hash": "substr(hash, 2)"}),
+    "a short digest": ("entries", {"content_digest": "substr(hash, 2)"}),
+    "a size below 0": ("entries", {"size": "-1"}),
+    "a total below 0": ("entries", {"bytes_total": "-1"}),
+    "a head behind the last": ("sessions", {"head_seq": "99"}),
+    "a last below 0": ("sessions", {"last_seq": "-1", "head_seq": "-1"}),
+    "a receipt without a purge": ("sessions", {"receipt": "'{}'"}),
+    "a span before the first": ("spans", {"lo": "0"}),
+    "a span that ends before it begins": ("spans", {"hi": "0"}),
+    "a count of no entry": ("counts", {"seq": "0"}),
+    "a count below 0": ("counts", {"tokens": "-1"}),
+}
+
+
+@pytest.mark.parametrize(("table", "changes"), REFUSED.values(), ids=REFUSED)
+def test_a_row_that_cannot_be_is_refused(log: Raw, table: str, changes: dict[str, str]) -> None:
+    assert "check" in log.refuses(_insert(table, changes)).lower()
+
+
+def test_a_row_that_can_be_is_not(log: Raw) -> None:
+    for table in ("sessions", "entries", "spans", "counts"):
+        log.run(_insert(table, {}))
+
+
+@pytest.mark.parametrize("kind", [*Kind, "uncovering"])
+def test_every_kind_has_its_place(log: Raw, kind: str) -> None:
+    changes = {"kind": f"'{kind}'", "seq": "77"}
+    if kind not in ("message", "summary", "marker", "companion"):
+        changes |= {"role": "NULL", "format": "NULL"}
+    if kind == "note":
+        changes["note"] = "'pin'"
+    elif kind != "message":
+        changes["details"] = "'{}'"
+    log.run(_insert("entries", changes))
+
+
+@pytest.mark.parametrize("raw", ["file"], indirect=True)
+def test_sqlite_refuses_other_types_in_every_column(log: Raw) -> None:
+    """A check sees what would be stored: of what can be made a column's type, it is made one."""
+    log.run("INSERT INTO clearings VALUES ('s', 1, 0, 2, 'gone')")
+    for table in metadata.tables.values():
+        for column in table.columns:
+            for value in _others(column.type):
+                said = log.refuses(_insert(table.name, {column.name: value}))
+                assert "CHECK" in said, (column, value)
+    log.run("DELETE FROM clearings")
+
+
+def _others(type_: Any) -> tuple[str, ...]:
+    if isinstance(type_, Text):
+        return ("x'61'",)
+    if isinstance(type_, LargeBinary):
+        return ("7", "1.5", "hex(zeroblob(16))")
+    return ("x'01'", "'one'", "1.5") if not isinstance(type_, Boolean) else ("x'01'", "'one'")
+
+
+# What has to be reached when something is erased
+
+
+def test_no_table_of_sessions_is_forgotten_by_erasing(raw: Raw) -> None:
+    """Asked of the database itself, so that a table of a later migration is not forgotten."""
+    Store.open(raw.url).close()
+    if raw.engine == "file":
+        tables = raw.run(
+            "SELECT m.name FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c"
+            " WHERE m.type = 'table' AND c.name = 'session_id'"
+        )
+    else:
+        tables = raw.run(
+            "SELECT table_name FROM information_schema.columns JOIN information_schema.tables"
+            " USING (table_schema, table_name) WHERE column_name = 'session_id'"
+            " AND table_schema = 'public' AND table_type = 'BASE TABLE'"
+        )
+    assert {name for (name,) in tables} == {erasure.table.name for erasure in ERASURES} | {
+        "sessions"
+    }
+    assert all(erasure.purge for erasure in ERASURES)
+
+
+def test_a_redaction_reaches_every_table_that_it_names(raw: Raw) -> None:
+    with Store.open(raw.url) as store:
+        chat = store.create("s")
+        chat.append("user", "hello")
+        chat.tokens(BYTES)
+        chat.redact(1)
+        for erasure in ERASURES:
+            if erasure.redaction:
+                left = raw.run(f"SELECT seq FROM {erasure.table.name} WHERE seq = 1")
+                assert left == ([(1,)] if erasure.table is entries else [])
+        store.purge("s")
+        for erasure in ERASURES:
+            assert raw.run(f"SELECT count(*) FROM {erasure.table.name}") == [(0,)]
+
+
+# The order of texts
+
+
+@pytest.mark.parametrize("raw", ["postgres"], indirect=True)
+def test_texts_compare_by_code_point(raw: Raw) -> None:
+    """In a language's collation a range of names that begin alike misses some of them."""
+    Store.open(raw.url).close()
+    columns = raw.run(
+        "SELECT attrelid::regclass || '.' || attname, collname FROM pg_attribute"
+        " JOIN pg_collation AS l ON l.oid = attcollation"
+        " JOIN pg_class AS c ON c.oid = attrelid WHERE relnamespace = 'public'::regnamespace"
+        " AND relkind IN ('r', 'i') AND attnum > 0 AND c.relname NOT LIKE 'roocontext_version%'"
+    )
+    ours = {
+        f"{table}.{column.name}"
+        for table in metadata.tables.values()
+        for column in table.columns
+        if isinstance(column.type, Text)
+    }
+    assert ours <= {name for name, _ in columns}
+    assert {collation for _, collation in columns} == {"C"}, columns
+
+
+def test_the_views_end_where_the_log_does(log: Raw) -> None:
+    log.run(_insert("entries", {"session_id": "session_id", "seq": "3"}))
+    for view in ("messages", "effective_history"):
+        assert log.run(f"SELECT seq FROM {view}") == [(2,)]
+    if log.engine == "file":
+        log.run("DROP TRIGGER entries_delete")
+    else:
+        log.run("ALTER TABLE entries DISABLE TRIGGER USER")
+    log.run("DELETE FROM entries WHERE seq = 3")
