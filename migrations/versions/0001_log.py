@@ -121,6 +121,8 @@ def _tables() -> None:
         sa.Column("tokens", sa.BigInteger, nullable=False),
         sa.Column("exact", sa.Boolean, nullable=False),
         sa.PrimaryKeyConstraint("session_id", "counter", "seq", name="counts_pkey"),
+        # Sums read ranges of this key: a row that lies in it is not looked up.
+        sqlite_with_rowid=False,
     )
 
 
@@ -134,6 +136,7 @@ def _indexes() -> None:
         "CREATE INDEX spans_visible ON spans (session_id, position) WHERE condense_parent IS NULL"
         " AND truncation_parent IS NULL AND rewound_by IS NULL"
     )
+    _partial("spans_rewound", "spans", "session_id, lo, hi", "rewound_by")
     if op.get_bind().dialect.name == "postgresql":
         # Each append updates its session's row: room on the page keeps that update off the index.
         op.execute("ALTER TABLE sessions SET (fillfactor = 50)")

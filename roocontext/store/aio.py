@@ -360,9 +360,15 @@ class AsyncSession:
         """See Session.live."""
         return await self._run(self._session.live)
 
-    async def tokens(self, counter: Counter, *, as_of: int | datetime | None = None) -> int:
+    async def visible_bytes(self) -> int:
+        """See Session.visible_bytes."""
+        return await self._run(self._session.visible_bytes)
+
+    async def tokens(
+        self, counter: Counter, *, as_of: int | datetime | None = None, after: int = 0
+    ) -> int:
         """See Session.tokens."""
-        return await self._run(self._session.tokens, counter, as_of=as_of)
+        return await self._run(self._session.tokens, counter, as_of=as_of, after=after)
 
     async def counts(self, counter: Counter, *, hidden: bool = False) -> dict[int, int]:
         """See Session.counts."""

@@ -55,11 +55,6 @@ class Caches(NamedTuple):
     clearings: set[ClearedBlock]
 
 
-def read_spans(tx: Transaction, session_id: str) -> list[Span]:
-    """The cached spans."""
-    return _spans(tx.rows(_SPANS, session_id=session_id))
-
-
 def read_present(tx: Transaction, session_id: str, seq: int) -> tuple[list[Control], Caches]:
     """The control rows up to the last seq, and the caches as they stand, for one who writes."""
     controls, cached, _ = read_present_and(tx, session_id, seq, [])

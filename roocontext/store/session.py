@@ -93,10 +93,7 @@ class Session:
         return append.append(self._database, self.id, draft, expected_seq)
 
     def append_many(
-        self,
-        messages: Iterable[NewMessage | Mapping[str, Any]],
-        *,
-        expected_seq: int | None = None,
+        self, messages: Iterable[NewMessage | Mapping[str, Any]], *, expected_seq: int | None = None
     ) -> list[Receipt]:
         """Append messages in one transaction, all or none."""
         if not isinstance(messages, Iterable):
@@ -224,12 +221,7 @@ class Session:
         check_whole("seq", seq, least=1)
         run = self._database.snapshot if dry_run else self._database.write
         done = run(
-            erase.redact,
-            self.id,
-            seq,
-            now=self._clock(),
-            salts=self._ids.salt,
-            dry_run=dry_run,
+            erase.redact, self.id, seq, now=self._clock(), salts=self._ids.salt, dry_run=dry_run
         )
         if dry_run:
             return done
@@ -338,10 +330,21 @@ class Session:
         with self._database.read() as tx:
             return live.read_live(tx, self.id)
 
-    def tokens(self, counter: Counter, *, as_of: int | datetime | None = None) -> int:
-        """What the view costs by a counter. Each message is counted once and remembered."""
+    def visible_bytes(self) -> int:
+        """How many bytes the view's contents take as stored, cleared blocks included."""
+        with self._database.read() as tx:
+            return sessions.visible_bytes(tx, self.id)
+
+    def tokens(
+        self, counter: Counter, *, as_of: int | datetime | None = None, after: int = 0
+    ) -> int:
+        """What the view costs by a counter, or the part of it that follows entry `after`.
+
+        Each message is counted once and remembered.
+        """
         check_moment("as_of", as_of)
-        return count.tokens(self._database, self.id, counter, as_of=as_of)
+        check_whole("after", after)
+        return count.tokens(self._database, self.id, counter, as_of=as_of, after=after)
 
     def counts(self, counter: Counter, *, hidden: bool = False) -> dict[int, int]:
         """What each message of the view costs, by seq; with `hidden`, each live message."""
@@ -385,12 +388,7 @@ class Session:
         return self._database.write(verify.rebuild, self.id)
 
     def _note(
-        self,
-        note: str,
-        content: Mapping[str, Any],
-        *,
-        target: int | None = None,
-        value: Any = None,
+        self, note: str, content: Mapping[str, Any], *, target: int | None = None, value: Any = None
     ) -> Receipt:
         check_maybe("target", target, least=1)
         check_mapping("content", content)

@@ -9,15 +9,13 @@ from roocontext.errors import SessionExists
 from roocontext.log.chain import GENESIS
 from roocontext.log.draft import Draft
 from roocontext.log.encoding import decode
-from roocontext.log.entries import Range
-from roocontext.log.spans import Span
 from roocontext.store.append import Standing, read_head, write
-from roocontext.store.caches import Caches, read_spans, renew
+from roocontext.store.caches import Caches, renew
 from roocontext.store.database import Row, Transaction
 from roocontext.store.faults import UniqueViolation
 from roocontext.store.notes import cache
 from roocontext.store.schema import sessions
-from roocontext.store.view import counted
+from roocontext.store.totals import Total, rewound_total, visible_total
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,25 +143,15 @@ def beginning_with(tx: Transaction, beginning: str, limit: int) -> list[SessionI
 def stats(tx: Transaction, session_id: str) -> Stats:
     """What is visible, hidden and rewound, by subtraction of running totals."""
     head = read_head(tx, session_id)
-    now = [part for span in read_spans(tx, session_id) for part in span.cut([(1, head.last_seq)])]
-    shown, hidden, rewound = counted(
-        tx,
-        session_id,
-        [
-            _stretches(now, rewound=False, visible=True),
-            _stretches(now, rewound=False, visible=False),
-            _stretches(now, rewound=True, visible=False),
-        ],
-    )
+    shown = visible_total(tx, session_id, head.last_seq)
+    rewound = rewound_total(tx, session_id, head.last_seq)
+    hidden = Total(head.messages, head.bytes) - shown - rewound
     return Stats(session_id, head.last_seq, head.messages, head.bytes, *shown, *hidden, *rewound)
 
 
-def _stretches(now: list[Span], *, rewound: bool, visible: bool) -> list[Range]:
-    return [
-        (span.lo, span.hi)
-        for span in now
-        if (span.rewound_by is not None) is rewound and span.visible is visible
-    ]
+def visible_bytes(tx: Transaction, session_id: str) -> int:
+    """How many bytes the messages of the view take, those of cleared blocks included."""
+    return visible_total(tx, session_id, read_head(tx, session_id).last_seq).bytes
 
 
 def _info(row: Row) -> SessionInfo:
