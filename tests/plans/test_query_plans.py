@@ -377,3 +377,8 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _tables(plan: dict[str, Any]) -> set[str]:
     return {node["Relation Name"] for node in _nodes(plan) if "Relation Name" in node}
+
+
+def test_an_audit_reads_the_control_rows_once(catcher: Catcher) -> None:
+    read = [caught for caught in catcher.of("audit") if "details IS NOT NULL" in caught.text]
+    assert len(read) == 1
