@@ -1,5 +1,6 @@
 """The floors: the least that any program could do, written against the drivers themselves."""
 
+import json
 import os
 import sqlite3
 import time
@@ -96,8 +97,9 @@ class SqliteWork:
             self._connection.execute(f"PRAGMA {pragma.format(synchronous=synchronous)}")
         self._session_id = session_id
 
-    def append(self, role: str, text: str) -> None:
-        """One commit of a message's encoded bytes."""
+    def append(self, role: str, content: Any) -> None:
+        """One commit of a message."""
+        text = json.dumps(content, separators=(",", ":"))
         run, now, size = self._connection.execute, time.time_ns() // 1_000_000, len(text)
         salt = os.urandom(16)
         digest = content_digest(salt, text)

@@ -31,7 +31,7 @@ def appending(site: Site, short: Session, long: Session, sizes: Sizes) -> Iterat
             Step("long", _appender(chats["long"])),
         ]
         if durability == "normal":
-            steps.append(Step("work", _worker(site, texts)))
+            steps.append(Step("work", _worker(site)))
         times = alternate(steps, rounds=sizes.commits, batch=10)
         named = durability.upper()
         what, ours = f"append one 1 KiB message, {named}", times["short"]
@@ -55,10 +55,10 @@ def appending(site: Site, short: Session, long: Session, sizes: Sizes) -> Iterat
         )
 
 
-def _worker(site: SqliteSite, texts: list[str]) -> Callable[[int], object]:
+def _worker(site: SqliteSite) -> Callable[[int], object]:
     chat = site.store("worked").create("worked")
     work = site.work("worked", chat.id, synchronous="NORMAL")
-    return lambda number: work.append(role(number), texts[number])
+    return lambda number: work.append(role(number), content(number))
 
 
 def _appender(chat: Session) -> Callable[[int], object]:

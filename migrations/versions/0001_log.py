@@ -56,6 +56,7 @@ def _tables() -> None:
         sa.Column("session_id", SESSION_ID, nullable=False),
         sa.Column("created_at", sa.BigInteger, nullable=False),
         sa.Column("updated_at", sa.BigInteger, nullable=False),
+        sa.Column("updated_minute", sa.BigInteger, nullable=False, server_default="0"),
         sa.Column("last_seq", sa.BigInteger, nullable=False),
         sa.Column("last_hash", sa.LargeBinary, nullable=False),
         sa.Column("head_seq", sa.BigInteger, nullable=False),
@@ -131,6 +132,7 @@ def _indexes() -> None:
     _partial("entries_message_id", "entries", "session_id, message_id, seq", "message_id")
     _partial("entries_control", "entries", "session_id, seq", "details")
     _partial("entries_notes", "entries", "session_id, note, target, seq", "note")
+    op.execute("CREATE INDEX sessions_updated ON sessions (updated_minute) WHERE purged_at IS NULL")
     op.execute("CREATE INDEX entries_first ON entries (hash) WHERE seq = 1")
     op.execute(
         "CREATE INDEX spans_visible ON spans (session_id, position) WHERE condense_parent IS NULL"

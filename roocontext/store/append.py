@@ -1,16 +1,19 @@
 """Writing entries: take the next seq, chain the hash, keep the running totals.
 
-Everything that is ever written to a log goes through `write`, but for one leaf: on PostgreSQL a
-single message is one statement, which takes the next seq and chains the hash on the server.
+Everything that is ever written to a log goes through `write`, except a single message, which has
+a leaf for each engine. On PostgreSQL it is one statement, which takes the next seq and chains the
+hash on the server. On SQLite its values go to the driver as they are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import BigInteger, LargeBinary, and_, bindparam, func, insert, select, update
-from sqlalchemy.sql import ClauseElement
+from sqlalchemy.sql import ClauseElement, Insert, Update
 
 from roocontext.errors import (
     DuplicateMessage,
@@ -19,7 +22,7 @@ from roocontext.errors import (
     SessionPurged,
     VersionConflict,
 )
-from roocontext.log.chain import link
+from roocontext.log.chain import Sealed, link
 from roocontext.log.draft import Draft
 from roocontext.log.encoding import decode
 from roocontext.store.database import Database, Transaction
@@ -50,6 +53,15 @@ class Standing(NamedTuple):
     head_seq: int
     messages: int
     bytes: int
+    updated_at: int
+
+
+MINUTE_MS = 60_000
+
+
+def minute_of(updated_at: int) -> int:
+    """The minute that sessions are indexed by, so that most appends leave that index alone."""
+    return updated_at // MINUTE_MS
 
 
 _session_id = sessions.c.session_id == bindparam("session_id")
@@ -59,22 +71,26 @@ _HEAD_COLUMNS = (
     sessions.c.head_seq,
     sessions.c.messages,
     sessions.c.bytes,
+    sessions.c.updated_at,
     sessions.c.purged_at,
     sessions.c.receipt,
 )
 _READ_HEAD = select(*_HEAD_COLUMNS).where(_session_id)
 _LOCK_HEAD = _READ_HEAD.with_for_update()
-_MOVE_HEAD = (
-    update(sessions)
-    .where(_session_id)
-    .values(
-        {
-            name: bindparam(f"new_{name}")
-            for name in ("last_seq", "last_hash", "head_seq", "messages", "bytes", "updated_at")
-        }
+_MOVED = ("last_seq", "last_hash", "head_seq", "messages", "bytes", "updated_at")
+
+
+def _move_head(*names: str) -> Update:
+    return (
+        update(sessions)
+        .where(_session_id)
+        .values({name: bindparam(f"new_{name}") for name in names})
     )
-)
-_INSERT = insert(entries)
+
+
+_MOVE_HEAD = _move_head(*_MOVED)
+# SQLite writes the index anew whenever a statement names its column, changed or not.
+_MOVE_MINUTE = _move_head(*_MOVED, "updated_minute")
 _BY_CLIENT_ID = select(
     entries.c.seq,
     entries.c.hash,
@@ -110,6 +126,7 @@ def _one_statement(*, expected: bool) -> ClauseElement:
             messages=sessions.c.messages + 1,
             bytes=sessions.c.bytes + bindparam("size", type_=BigInteger),
             updated_at=bindparam("recorded_at", type_=BigInteger),
+            updated_minute=bindparam("minute", type_=BigInteger),
         )
         .returning(sessions.c.last_seq, sessions.c.messages, sessions.c.bytes, sessions.c.last_hash)
         .cte("moved")
@@ -122,6 +139,31 @@ def _one_statement(*, expected: bool) -> ClauseElement:
     )
 
 
+@cache
+def _insert(names: tuple[str, ...]) -> Insert:
+    """The statement that fills these columns of an entry; the others are NULL."""
+    return insert(entries).values({name: bindparam(name) for name in names})
+
+
+_COLUMNS = tuple(column.name for column in entries.columns)
+_VALUES = (
+    *("session_id", "seq", "messages_total", "bytes_total"),
+    *("salt", "content_digest", "hash", "content"),
+    *Sealed._fields,
+)
+"""The columns of an entry in the order in which `_append_directly` has their values."""
+
+
+@cache
+def _direct(
+    filled: tuple[bool, ...],
+) -> tuple[Insert, Callable[[tuple[Any, ...]], tuple[Any, ...]]]:
+    """The statement that fills these of the values, and what picks them for it."""
+    names = {name for name, is_filled in zip(_VALUES, filled, strict=True) if is_filled}
+    ordered = tuple(name for name in _COLUMNS if name in names)
+    return _insert(ordered), itemgetter(*map(_VALUES.index, ordered))
+
+
 _APPEND = _one_statement(expected=False)
 _APPEND_EXPECTED = _one_statement(expected=True)
 
@@ -132,7 +174,7 @@ def append(
     """Append one message; repeated with the same client id, it gives the first receipt."""
     if database.dialect == "postgresql":
         return database.single(_append_in_one_statement, session_id, draft, expected_seq)
-    return database.write(append_many, session_id, [draft], expected_seq)[0]
+    return database.write(_append_directly, session_id, draft, expected_seq)
 
 
 def append_many(
@@ -172,7 +214,7 @@ def write(
 ) -> list[Receipt]:
     """Chain the drafts to a locked session and store them."""
     rows = []
-    seq, hash_, head_seq, messages, size = head
+    seq, hash_, head_seq, messages, size, _ = head
     for draft in drafts:
         seq += 1
         hash_ = link(hash_, draft.digest)
@@ -183,25 +225,58 @@ def write(
         row["seq"], row["hash"] = seq, hash_
         row["messages_total"], row["bytes_total"] = messages, size
         rows.append(row)
+    if not rows:
+        return []
+    filled = [name for name in _COLUMNS if any(row[name] is not None for row in rows)]
     try:
-        if len(rows) == 1:
-            tx.run(_INSERT, **rows[0])
-        else:
-            tx.many(_INSERT, rows)
+        tx.many(_insert(tuple(filled)), rows)
     except UniqueViolation:
         raise beyond(session_id, head.last_seq) from None
-    if rows:
-        tx.run(
-            _MOVE_HEAD,
-            session_id=session_id,
-            new_last_seq=seq,
-            new_last_hash=hash_,
-            new_head_seq=head_seq,
-            new_messages=messages,
-            new_bytes=size,
-            new_updated_at=drafts[-1].sealed.recorded_at,
-        )
+    updated_at = drafts[-1].sealed.recorded_at
+    _move(tx, session_id, head, Standing(seq, hash_, head_seq, messages, size, updated_at))
     return [Receipt(session_id, row["seq"], row["hash"].hex(), head_seq) for row in rows]
+
+
+def _move(tx: Transaction, session_id: str, old: Standing, new: Standing) -> None:
+    moved = {
+        "session_id": session_id,
+        "new_last_seq": new.last_seq,
+        "new_last_hash": new.last_hash,
+        "new_head_seq": new.head_seq,
+        "new_messages": new.messages,
+        "new_bytes": new.bytes,
+        "new_updated_at": new.updated_at,
+    }
+    minute = minute_of(new.updated_at)
+    if minute == minute_of(old.updated_at):
+        tx.run(_MOVE_HEAD, **moved)
+    else:
+        tx.run(_MOVE_MINUTE, new_updated_minute=minute, **moved)
+
+
+def _append_directly(
+    tx: Transaction, session_id: str, draft: Draft, expected_seq: int | None
+) -> Receipt:
+    head = lock(tx, session_id)
+    if draft.sealed.client_id is not None and (first := _repeated(tx, session_id, [draft])):
+        return first[0]
+    check_version(expected_seq, head)
+    sealed, seq, hash_ = draft.sealed, head.last_seq + 1, link(head.last_hash, draft.digest)
+    new = Standing(
+        *(seq, hash_, seq, head.messages + 1, head.bytes + sealed.size, sealed.recorded_at)
+    )
+    values = (
+        *(session_id, seq, new.messages, new.bytes),
+        *(draft.salt, draft.content_digest, hash_, draft.content),
+        *sealed,
+    )
+    statement, pick = _direct(tuple([value is not None for value in values]))
+    try:
+        tx.insert(statement, pick(values))
+    except UniqueViolation:
+        raise beyond(session_id, head.last_seq) from None
+    _move(tx, session_id, head, new)
+    return Receipt(session_id, seq, hash_.hex(), seq)
 
 
 def beyond(session_id: str, last_seq: int) -> HistoryCorrupt:
@@ -215,7 +290,12 @@ def beyond(session_id: str, last_seq: int) -> HistoryCorrupt:
 def _append_in_one_statement(
     tx: Transaction, session_id: str, draft: Draft, expected_seq: int | None
 ) -> Receipt:
-    params = {**_given(session_id, draft), "digest": draft.digest, "expected_seq": expected_seq}
+    params = {
+        **_given(session_id, draft),
+        "digest": draft.digest,
+        "minute": minute_of(draft.sealed.recorded_at),
+        "expected_seq": expected_seq,
+    }
     statement = _APPEND if expected_seq is None else _APPEND_EXPECTED
     row = None
     with suppress(UniqueViolation):

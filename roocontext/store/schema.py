@@ -36,6 +36,7 @@ sessions = Table(
     Column("session_id", SESSION_ID, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
+    Column("updated_minute", BigInteger, nullable=False, server_default="0"),
     Column("last_seq", BigInteger, nullable=False),
     Column("last_hash", LargeBinary, nullable=False),
     Column("head_seq", BigInteger, nullable=False),
@@ -120,6 +121,9 @@ _PARTIAL = (
     ("entries_message_id", entries, ("session_id", "message_id", "seq"), "message_id IS NOT NULL"),
     ("entries_control", entries, ("session_id", "seq"), "details IS NOT NULL"),
     ("entries_notes", entries, ("session_id", "note", "target", "seq"), "note IS NOT NULL"),
+    # By the minute, which most appends leave as it is: an index of `updated_at` would be written
+    # by each, and would end HOT updates on PostgreSQL.
+    ("sessions_updated", sessions, ("updated_minute",), "purged_at IS NULL"),
     # Two sessions that share an entry share all before it: the first one tells them apart.
     ("entries_first", entries, ("hash",), "seq = 1"),
     ("spans_visible", spans, ("session_id", "position"), VISIBLE),

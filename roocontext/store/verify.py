@@ -29,6 +29,7 @@ from roocontext.store.caches import read_present, renew
 from roocontext.store.database import Database, Row, Transaction
 from roocontext.store.notes import REDACTION, read_notes, retell, told_rightly
 from roocontext.store.schema import entries
+from roocontext.store.sessions import is_misplaced, put_in_place
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Told how many entries are done, of how many."""
@@ -201,7 +202,11 @@ class Verifier:
             raise _Bad(seq, "the content is not what was written")
 
     def _check_standing(self) -> None:
-        counted = (self._seq, self._hash, self._head_seq, self._messages, self._bytes)
+        totals = self._messages, self._bytes
+        # When the last entry came is no part of the log: the list alone is ordered by it.
+        counted = Standing(
+            self._seq, self._hash, self._head_seq, *totals, self._standing.updated_at
+        )
         for name, told, found in zip(Standing._fields, self._standing, counted, strict=True):
             if told != found:
                 raise _Bad(
@@ -227,15 +232,19 @@ class Verifier:
         }
         if cached.clearings != clearings:
             raise _Bad(None, "the clearings are not those of the log: rebuild() renews them")
+        if is_misplaced(tx, self.session_id):
+            raise _Bad(None, "updated_minute is not that of updated_at: rebuild() renews it")
         if not told_rightly(tx, self.session_id, last):
             raise _Bad(None, "title or metadata are not those of the log: rebuild() renews them")
 
 
 def rebuild(tx: Transaction, session_id: str) -> int:
     """Compute the caches of a session anew from its log; how many rows were wrong."""
-    seq = lock(tx, session_id).last_seq
+    head = lock(tx, session_id)
+    seq = head.last_seq
     wrong = 0 if told_rightly(tx, session_id, seq) else 1
     retell(tx, session_id, seq)
+    wrong += put_in_place(tx, session_id, head.updated_at)
     controls, cached = read_present(tx, session_id, seq)
     return wrong + renew(tx, session_id, cached, controls, seq)
 

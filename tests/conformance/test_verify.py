@@ -360,3 +360,12 @@ def test_the_log_defends_itself(lab):
             lab.sql(statement)
     assert chat.verify() == before
     assert before.ok
+
+
+def test_a_session_that_is_listed_in_the_wrong_place_is_seen_and_put_back(forger, damaged):
+    forger.sql("UPDATE sessions SET updated_minute = updated_minute + 1 WHERE session_id = 's'")
+    found = damaged.verify()
+    assert (found.ok, found.seq) == (False, None)
+    assert "updated_minute" in found.problem
+    assert damaged.rebuild() == 1
+    assert damaged.verify().ok

@@ -24,6 +24,7 @@ class Work:
 
     def __init__(self) -> None:
         self.statements = self.instructions = 0
+        self.texts: list[str] = []
 
     def watch(self, connection: sqlite3.Connection) -> None:
         """Count what a connection does."""
@@ -37,8 +38,9 @@ class Work:
         call()
         return self.statements, self.instructions
 
-    def _asked(self, _: str) -> None:
+    def _asked(self, text: str) -> None:
         self.statements += 1
+        self.texts.append(text)
 
     def _went_on(self) -> int:
         self.instructions += STEP
@@ -123,6 +125,32 @@ class Letters:
         """The letters of a text."""
         self.asked += 1
         return len(str(content))
+
+
+@pytest.mark.parametrize("page", ["first", "next"])
+def test_a_page_of_sessions_is_found_among_many_as_among_few(
+    work: Work, store: Store, page: str
+) -> None:
+    costs = []
+    for count in (40, 400):
+        for _ in range(count):
+            store.create()
+        last = store.sessions(limit=10)[-1] if page == "next" else None
+        costs.append(work.of(lambda last=last: store.sessions(limit=10, before=last))[1])
+    assert costs[1] < 1.2 * costs[0]
+
+
+def test_the_listed_minute_is_written_only_when_it_changes(work: Work, tmp_path: Path) -> None:
+    """SQLite writes an index anew whenever a statement names its column, changed or not."""
+    clock = SetClock(now=1_700_000_040_000, step=10_000)
+    with Store.open(tmp_path / "slow.db", clock=clock) as slow:
+        chat = slow.create()
+        named = []
+        for _ in range(12):
+            work.texts.clear()
+            chat.append("user", "hello")
+            named.append(any("updated_minute=" in text for text in work.texts))
+    assert named == [*[False] * 5, True, *[False] * 5, True]
 
 
 def test_only_new_messages_are_looked_for(work: Work, store: Store) -> None:
