@@ -1,19 +1,16 @@
 """Writing entries: take the next seq, chain the hash, keep the running totals.
 
-Everything that is ever written to a log goes through `write`, except a single message, which has
-a leaf for each engine. On PostgreSQL it is one statement, which takes the next seq and chains the
-hash on the server. On SQLite its values go to the driver as they are.
+Everything that is ever written to a log goes through `write`, except a single message: see
+`single`.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from functools import cache
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import BigInteger, LargeBinary, and_, bindparam, func, insert, select, update
-from sqlalchemy.sql import ClauseElement, Insert, Update
+from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy.sql import Insert, Update
 
 from roocontext.errors import (
     DuplicateMessage,
@@ -22,10 +19,10 @@ from roocontext.errors import (
     SessionPurged,
     VersionConflict,
 )
-from roocontext.log.chain import Sealed, link
+from roocontext.log.chain import link
 from roocontext.log.draft import Draft
 from roocontext.log.encoding import decode
-from roocontext.store.database import Database, Transaction
+from roocontext.store.database import Transaction
 from roocontext.store.faults import UniqueViolation
 from roocontext.store.schema import entries, sessions, spans
 
@@ -109,72 +106,15 @@ _REWOUND_BY = (
     .limit(1)
 )
 
-_DRAWN = ("seq", "messages_total", "bytes_total", "hash")
-_GIVEN = [column for column in entries.columns if column.name not in _DRAWN]
-
-
-def _one_statement(*, expected: bool) -> ClauseElement:
-    digest = bindparam("digest", type_=LargeBinary)
-    version = sessions.c.head_seq == bindparam("expected_seq", type_=BigInteger)
-    moved = (
-        update(sessions)
-        .where(and_(_session_id, sessions.c.purged_at.is_(None), *([version] if expected else ())))
-        .values(
-            last_seq=sessions.c.last_seq + 1,
-            head_seq=sessions.c.last_seq + 1,
-            last_hash=func.sha256(sessions.c.last_hash.op("||")(digest), type_=LargeBinary),
-            messages=sessions.c.messages + 1,
-            bytes=sessions.c.bytes + bindparam("size", type_=BigInteger),
-            updated_at=bindparam("recorded_at", type_=BigInteger),
-            updated_minute=bindparam("minute", type_=BigInteger),
-        )
-        .returning(sessions.c.last_seq, sessions.c.messages, sessions.c.bytes, sessions.c.last_hash)
-        .cte("moved")
-    )
-    given = [bindparam(column.name, type_=column.type) for column in _GIVEN]
-    return (
-        insert(entries)
-        .from_select([*_DRAWN, *(column.name for column in _GIVEN)], select(moved, *given))
-        .returning(entries.c.seq, entries.c.hash)
-    )
-
 
 @cache
-def _insert(names: tuple[str, ...]) -> Insert:
+def insert_of(names: tuple[str, ...]) -> Insert:
     """The statement that fills these columns of an entry; the others are NULL."""
     return insert(entries).values({name: bindparam(name) for name in names})
 
 
-_COLUMNS = tuple(column.name for column in entries.columns)
-_VALUES = (
-    *("session_id", "seq", "messages_total", "bytes_total"),
-    *("salt", "content_digest", "hash", "content"),
-    *Sealed._fields,
-)
-"""The columns of an entry in the order in which `_append_directly` has their values."""
-
-
-@cache
-def _direct(
-    filled: tuple[bool, ...],
-) -> tuple[Insert, Callable[[tuple[Any, ...]], tuple[Any, ...]]]:
-    """The statement that fills these of the values, and what picks them for it."""
-    names = {name for name, is_filled in zip(_VALUES, filled, strict=True) if is_filled}
-    ordered = tuple(name for name in _COLUMNS if name in names)
-    return _insert(ordered), itemgetter(*map(_VALUES.index, ordered))
-
-
-_APPEND = _one_statement(expected=False)
-_APPEND_EXPECTED = _one_statement(expected=True)
-
-
-def append(
-    database: Database, session_id: str, draft: Draft, expected_seq: int | None = None
-) -> Receipt:
-    """Append one message; repeated with the same client id, it gives the first receipt."""
-    if database.dialect == "postgresql":
-        return database.single(_append_in_one_statement, session_id, draft, expected_seq)
-    return database.write(_append_directly, session_id, draft, expected_seq)
+COLUMNS = tuple(column.name for column in entries.columns)
+"""The columns of an entry in the order of the table, which is that of every statement."""
 
 
 def append_many(
@@ -182,7 +122,7 @@ def append_many(
 ) -> list[Receipt]:
     """Append messages, all or none; when all were stored before, give their first receipts."""
     head = lock(tx, session_id)
-    repeated = _repeated(tx, session_id, drafts)
+    repeated = repeated_as(tx, session_id, drafts)
     if repeated is not None:
         return repeated
     check_version(expected_seq, head)
@@ -221,23 +161,24 @@ def write(
         head_seq = head_seq if draft.is_note else seq
         if draft.is_message:
             messages, size = messages + 1, size + draft.sealed.size
-        row = _given(session_id, draft)
+        row = row_of(session_id, draft)
         row["seq"], row["hash"] = seq, hash_
         row["messages_total"], row["bytes_total"] = messages, size
         rows.append(row)
     if not rows:
         return []
-    filled = [name for name in _COLUMNS if any(row[name] is not None for row in rows)]
+    filled = [name for name in COLUMNS if any(row[name] is not None for row in rows)]
     try:
-        tx.many(_insert(tuple(filled)), rows)
+        tx.many(insert_of(tuple(filled)), rows)
     except UniqueViolation:
         raise beyond(session_id, head.last_seq) from None
     updated_at = drafts[-1].sealed.recorded_at
-    _move(tx, session_id, head, Standing(seq, hash_, head_seq, messages, size, updated_at))
+    move_head(tx, session_id, head, Standing(seq, hash_, head_seq, messages, size, updated_at))
     return [Receipt(session_id, row["seq"], row["hash"].hex(), head_seq) for row in rows]
 
 
-def _move(tx: Transaction, session_id: str, old: Standing, new: Standing) -> None:
+def move_head(tx: Transaction, session_id: str, old: Standing, new: Standing) -> None:
+    """Let a locked session stand where its new last entry is."""
     moved = {
         "session_id": session_id,
         "new_last_seq": new.last_seq,
@@ -254,61 +195,12 @@ def _move(tx: Transaction, session_id: str, old: Standing, new: Standing) -> Non
         tx.run(_MOVE_MINUTE, new_updated_minute=minute, **moved)
 
 
-def _append_directly(
-    tx: Transaction, session_id: str, draft: Draft, expected_seq: int | None
-) -> Receipt:
-    head = lock(tx, session_id)
-    if draft.sealed.client_id is not None and (first := _repeated(tx, session_id, [draft])):
-        return first[0]
-    check_version(expected_seq, head)
-    sealed, seq, hash_ = draft.sealed, head.last_seq + 1, link(head.last_hash, draft.digest)
-    new = Standing(
-        *(seq, hash_, seq, head.messages + 1, head.bytes + sealed.size, sealed.recorded_at)
-    )
-    values = (
-        *(session_id, seq, new.messages, new.bytes),
-        *(draft.salt, draft.content_digest, hash_, draft.content),
-        *sealed,
-    )
-    statement, pick = _direct(tuple([value is not None for value in values]))
-    try:
-        tx.insert(statement, pick(values))
-    except UniqueViolation:
-        raise beyond(session_id, head.last_seq) from None
-    _move(tx, session_id, head, new)
-    return Receipt(session_id, seq, hash_.hex(), seq)
-
-
 def beyond(session_id: str, last_seq: int) -> HistoryCorrupt:
     """The error for a log that holds more than its session says."""
     return HistoryCorrupt(
         f"Session {session_id!r} ends at entry {last_seq}, but holds another behind it.",
         seq=last_seq + 1,
     )
-
-
-def _append_in_one_statement(
-    tx: Transaction, session_id: str, draft: Draft, expected_seq: int | None
-) -> Receipt:
-    params = {
-        **_given(session_id, draft),
-        "digest": draft.digest,
-        "minute": minute_of(draft.sealed.recorded_at),
-        "expected_seq": expected_seq,
-    }
-    statement = _APPEND if expected_seq is None else _APPEND_EXPECTED
-    row = None
-    with suppress(UniqueViolation):
-        row = tx.row(statement, **params)
-    if row is not None:
-        return Receipt(session_id, row[0], row[1].hex(), row[0])
-    # Nothing was written: a repeated request, no such session, or a session that moved on.
-    repeated = _repeated(tx, session_id, [draft])
-    if repeated is not None:
-        return repeated[0]
-    head = read_head(tx, session_id)
-    check_version(expected_seq, head)
-    raise beyond(session_id, head.last_seq)
 
 
 def refuse_taken(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> None:
@@ -325,7 +217,8 @@ def refuse_taken(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> N
             )
 
 
-def _given(session_id: str, draft: Draft) -> dict[str, Any]:
+def row_of(session_id: str, draft: Draft) -> dict[str, Any]:
+    """The columns of an entry that do not depend on its place in the log."""
     row = draft.sealed._asdict()
     row["session_id"] = session_id
     row["content"], row["salt"] = draft.content, draft.salt
@@ -344,7 +237,7 @@ def _head(session_id: str, row: tuple[Any, ...] | None) -> Standing:
     return Standing(*head)
 
 
-def _repeated(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> list[Receipt] | None:
+def repeated_as(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> list[Receipt] | None:
     """The first receipts of requests that were all stored before; None when none was."""
     ids = [d.sealed.client_id for d in drafts if d.sealed.client_id is not None]
     if not ids:

@@ -25,6 +25,7 @@ from roocontext.store import (
     notes,
     rewind,
     sessions,
+    single,
     verify,
     view,
 )
@@ -90,7 +91,7 @@ class Session:
         check_maybe("expected_seq", expected_seq)
         message = NewMessage(role, content, format, ts, message_id, client_id, model, usage)
         draft = message_draft(message, now=self._clock(), salts=self._ids.salt)
-        return append.append(self._database, self.id, draft, expected_seq)
+        return single.append(self._database, self.id, draft, expected_seq)
 
     def append_many(
         self, messages: Iterable[NewMessage | Mapping[str, Any]], *, expected_seq: int | None = None
