@@ -62,6 +62,8 @@ def _tables() -> None:
         sa.Column("head_seq", sa.BigInteger, nullable=False),
         sa.Column("messages", sa.BigInteger, nullable=False),
         sa.Column("bytes", sa.BigInteger, nullable=False),
+        sa.Column("rewound_messages", sa.BigInteger, nullable=False, server_default="0"),
+        sa.Column("rewound_bytes", sa.BigInteger, nullable=False, server_default="0"),
         sa.Column("title", sa.Text),
         sa.Column("metadata", sa.Text),
         sa.Column("purged_at", sa.BigInteger),

@@ -42,6 +42,8 @@ sessions = Table(
     Column("head_seq", BigInteger, nullable=False),
     Column("messages", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),
+    Column("rewound_messages", BigInteger, nullable=False, server_default="0"),
+    Column("rewound_bytes", BigInteger, nullable=False, server_default="0"),
     Column("title", Text),
     Column("metadata", Text),
     Column("purged_at", BigInteger),

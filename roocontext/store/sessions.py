@@ -114,6 +114,8 @@ def add(tx: Transaction, session_id: str, head: Standing, *, now: int) -> None:
         "session_id": session_id,
         "created_at": now,
         "updated_minute": minute_of(head.updated_at),
+        "rewound_messages": 0,
+        "rewound_bytes": 0,
         "title": None,
         "metadata": None,
         "purged_at": None,
@@ -172,7 +174,7 @@ def stats(tx: Transaction, session_id: str) -> Stats:
     """What is visible, hidden and rewound, by subtraction of running totals."""
     head = read_head(tx, session_id)
     shown = visible_total(tx, session_id, head.last_seq)
-    rewound = rewound_total(tx, session_id, head.last_seq)
+    rewound = rewound_total(tx, session_id)
     hidden = Total(head.messages, head.bytes) - shown - rewound
     return Stats(session_id, head.last_seq, head.messages, head.bytes, *shown, *hidden, *rewound)
 

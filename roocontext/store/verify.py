@@ -30,6 +30,7 @@ from roocontext.store.database import Database, Row, Transaction
 from roocontext.store.notes import REDACTION, read_notes, retell, told_rightly
 from roocontext.store.schema import entries
 from roocontext.store.sessions import is_misplaced, put_in_place
+from roocontext.store.totals import is_rewound_wrong, keep_rewound
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Told how many entries are done, of how many."""
@@ -234,6 +235,8 @@ class Verifier:
             raise _Bad(None, "the clearings are not those of the log: rebuild() renews them")
         if is_misplaced(tx, self.session_id):
             raise _Bad(None, "updated_minute is not that of updated_at: rebuild() renews it")
+        if is_rewound_wrong(tx, self.session_id):
+            raise _Bad(None, "the sums of rewound rows are wrong: rebuild() renews them")
         if not told_rightly(tx, self.session_id, last):
             raise _Bad(None, "title or metadata are not those of the log: rebuild() renews them")
 
@@ -246,7 +249,11 @@ def rebuild(tx: Transaction, session_id: str) -> int:
     retell(tx, session_id, seq)
     wrong += put_in_place(tx, session_id, head.updated_at)
     controls, cached = read_present(tx, session_id, seq)
-    return wrong + renew(tx, session_id, cached, controls, seq)
+    wrong += renew(tx, session_id, cached, controls, seq)
+    if is_rewound_wrong(tx, session_id):
+        keep_rewound(tx, session_id)
+        wrong += 1
+    return wrong
 
 
 def _check_control(seq: int, kind: str, details: str) -> None:

@@ -100,17 +100,11 @@ def test_a_manager_with_nothing_to_do_asks_as_little_of_a_long_past(
 
 
 @pytest.mark.parametrize("asked", [Session.stats, Session.visible_bytes, Session.info])
-def test_sizes_are_asked_of_a_long_past_in_as_many_statements(
+def test_sizes_are_asked_of_a_long_past_as_of_a_short_one(
     work: Work, chats: tuple[Session, Session], asked: Callable[[Session], Any]
 ) -> None:
     few, many = (work.of(lambda chat=chat: asked(chat)) for chat in chats)
     assert many[0] == few[0]
-
-
-def test_what_is_visible_is_measured_without_the_past(
-    work: Work, chats: tuple[Session, Session]
-) -> None:
-    few, many = (work.of(lambda chat=chat: chat.visible_bytes()) for chat in chats)
     assert many[1] < 1.5 * few[1]
 
 
