@@ -38,6 +38,25 @@ def message(number: int) -> NewMessage:
     return NewMessage(role(number), content(number))
 
 
+def called(number: int) -> NewMessage:
+    """The same as an assistant's call of a tool, which nothing answers."""
+    text = _TEXTS[number % len(_TEXTS)][: SIZE - 200]
+    call = {"type": "tool_use", "id": f"call_{number}", "name": "read", "input": {"path": "a"}}
+    return NewMessage("assistant", [{"type": "text", "text": text}, call])
+
+
+class Ticking:
+    """A clock that goes on by `step` milliseconds each time it is read."""
+
+    def __init__(self, step: int) -> None:
+        self._now = 1_700_000_000_000
+        self._step = step
+
+    def __call__(self) -> int:
+        self._now += self._step
+        return self._now
+
+
 def role(number: int) -> str:
     """Users and assistants take turns, the user first."""
     return "assistant" if number % 2 else "user"

@@ -1,12 +1,25 @@
 """The floors: the least that any program could do, written against the drivers themselves."""
 
+import json
+import os
 import sqlite3
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import psycopg
 
+from roocontext.log.chain import Sealed, content_digest, entry_digest, link
+
 Row = tuple[Any, ...]
+
+PRAGMAS = (
+    "busy_timeout = 30000",
+    "synchronous = {synchronous}",
+    "recursive_triggers = ON",
+    "secure_delete = ON",
+)
+"""What the store sets on each connection."""
 
 
 class SqliteFloor:
@@ -58,6 +71,80 @@ class SqliteFloor:
     def close(self) -> None:
         """Disconnect."""
         self.connection.close()
+
+
+class SqliteWork:
+    """All the durable work of an append, written straight in sqlite3.
+
+    It has the store's own tables, indexes, triggers, digests and counters, because it writes to a
+    session of a store's file; and it writes a message without a client id, and nothing else.
+    """
+
+    _HEAD = "SELECT last_seq, last_hash, messages, bytes FROM sessions WHERE session_id = ?"
+    _ENTRY = (
+        "INSERT INTO entries (session_id, seq, kind, format, role, recorded_at, size,"
+        " messages_total, bytes_total, salt, content_digest, hash, content)"
+        " VALUES (?, ?, 'message', 'anthropic', ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    )
+    _MOVE = (
+        "UPDATE sessions SET last_seq = ?, last_hash = ?, head_seq = ?, messages = ?, bytes = ?,"
+        " updated_at = ? WHERE session_id = ?"
+    )
+
+    def __init__(self, path: str, session_id: str, *, synchronous: str) -> None:
+        self._connection = sqlite3.connect(path, isolation_level=None)
+        for pragma in PRAGMAS:
+            self._connection.execute(f"PRAGMA {pragma.format(synchronous=synchronous)}")
+        self._session_id = session_id
+
+    def append(self, role: str, content: Any) -> None:
+        """One commit of a message."""
+        text = json.dumps(content, separators=(",", ":"))
+        run, now, size = self._connection.execute, time.time_ns() // 1_000_000, len(text)
+        salt = os.urandom(16)
+        digest = content_digest(salt, text)
+        sealed = Sealed(
+            kind="message",
+            format="anthropic",
+            role=role,
+            ts=None,
+            recorded_at=now,
+            message_id=None,
+            client_id=None,
+            model=None,
+            usage=None,
+            compaction_id=None,
+            note=None,
+            target=None,
+            details=None,
+            size=size,
+        )
+        own = entry_digest(sealed, digest)
+        run("BEGIN IMMEDIATE")
+        seq, previous, messages, total = run(self._HEAD, (self._session_id,)).fetchone()
+        seq, messages, total, following = seq + 1, messages + 1, total + size, link(previous, own)
+        run(
+            self._ENTRY,
+            (
+                self._session_id,
+                seq,
+                role,
+                now,
+                size,
+                messages,
+                total,
+                salt,
+                digest,
+                following,
+                text,
+            ),
+        )
+        run(self._MOVE, (seq, following, seq, messages, total, now, self._session_id))
+        run("COMMIT")
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._connection.close()
 
 
 class PostgresFloor:

@@ -1,5 +1,6 @@
 """What reads a log: views of the present and of the past, and the spans they come from."""
 
+import json
 from collections.abc import Iterator
 from math import log2
 from random import Random
@@ -34,7 +35,7 @@ def viewing(site: Site, sizes: Sizes) -> Iterator[Line]:
     past = _controls(site, aged)
     site.settle("aged")
     yield from _few_visible(site, aged, whole, sizes)
-    yield _decoded(site, shown, sizes)
+    yield from _decoded(site, shown, sizes)
 
     def present(_: int) -> None:
         for point, peer in zip(points, peers, strict=True):
@@ -76,26 +77,30 @@ def _few_visible(site: Site, aged: Session, whole: Session, sizes: Sizes) -> Ite
     )
 
 
-def _decoded(site: Site, shown: Session, sizes: Sizes) -> Line:
+def _decoded(site: Site, shown: Session, sizes: Sizes) -> Iterator[Line]:
     floor = site.floor("aged")
-    query = f"SELECT content FROM entries WHERE session_id = {floor.holder} ORDER BY seq"
+    columns = "seq, kind, role, content, format, ts, recorded_at, message_id, compaction_id"
+    query = f"SELECT {columns} FROM entries WHERE session_id = {floor.holder} ORDER BY seq"
+
+    def raw(_: int) -> None:
+        for row in floor.rows(query, (shown.id,)):
+            json.loads(row[3])
+
     times = alternate(
         [
-            Step("raw", lambda _: floor.rows(query, (shown.id,))),
+            Step("raw", raw),
             Step("view", lambda _: shown.view()),
+            Step("messages", lambda _: shown.messages()),
         ],
         rounds=sizes.reads,
         batch=5,
     )
-    return line_of(
-        site,
-        "view.decoded",
-        f"{sizes.shown} visible rows, decoded",
-        "raw fetch of the same contents",
-        times["view"],
-        times["raw"],
-        3.0,
-    )
+    what = f"{sizes.shown} visible rows, decoded"
+    fetched = "raw fetch of the same columns, json.loads"
+    yield line_of(site, "view.decoded", what, fetched, times["view"], times["raw"], 1.2)
+    outgoing = f"messages() of {sizes.shown} visible rows"
+    view = times["view"]
+    yield line_of(site, "view.messages", outgoing, "their view", times["messages"], view, 1.3)
 
 
 def _controls(site: Site, chat: Session) -> list:

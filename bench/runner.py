@@ -7,15 +7,15 @@ grow with a session's length, is measured after VACUUM on it.
 from collections.abc import Callable, Iterator
 
 from bench import crowd
-from bench.data import (
-    grow,
-)
+from bench.changing import condensations, rewinding, rewinding_by_time, rewriting
+from bench.data import grow
 from bench.looking import folding, viewing
+from bench.managing import keeping
 from bench.report import Line
 from bench.sites import PostgresSite, Site, SqliteSite
 from bench.sizes import Sizes
-from bench.whole import importing, listing, whole_sessions
-from bench.writing import appending, appending_many, condensations, rewinding
+from bench.whole import importing, listing, newest, opening, whole_sessions
+from bench.writing import appending, appending_many
 
 Say = Callable[[str], None]
 
@@ -24,6 +24,8 @@ def lines(sqlite: SqliteSite, postgres: PostgresSite, sizes: Sizes, say: Say) ->
     """Every line, as soon as it is measured."""
     for site in (sqlite, postgres):
         yield from _of_engine(site, sizes, say)
+    say("open")
+    yield opening(sqlite, sizes)
     say("16 threads")
     yield from crowd.lines(sqlite, sizes.heavy)
     say("spans_of")
@@ -45,8 +47,13 @@ def _of_engine(site: Site, sizes: Sizes, say: Say) -> Iterator[Line]:
     other = long.fork(sizes.long)
     yield from rewinding(site, short, long, sizes)
     yield from condensations(site, other, sizes)
+    yield from rewriting(site, sizes)
+    yield from rewinding_by_time(site, sizes)
     say(f"{site.title}: view")
     yield from viewing(site, sizes)
-    say(f"{site.title}: verify, fork, list")
+    say(f"{site.title}: manage, stats, info")
+    yield from keeping(site, sizes)
+    say(f"{site.title}: verify, audit, fork, list")
     yield from whole_sessions(site, sizes)
     yield listing(site, sizes)
+    yield newest(site, sizes)

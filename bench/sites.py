@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 from sqlalchemy import URL, make_url
 
-from bench.floors import PostgresFloor, SqliteFloor
+from bench.floors import PostgresFloor, SqliteFloor, SqliteWork
 from bench.report import Line
 from roocontext import Session, Store
 
@@ -31,13 +31,19 @@ class SqliteSite:
 
     def store(self, name: str, **options: Any) -> Store:
         """Open the store of this name."""
-        return self._stack.enter_context(Store.open(self._path(name), **options))
+        return self._stack.enter_context(Store.open(self.path(name), **options))
 
     def floor(self, name: str, **options: Any) -> SqliteFloor:
         """A raw connection to the file of this name."""
-        floor = SqliteFloor(str(self._path(name)), **options)
+        floor = SqliteFloor(str(self.path(name)), **options)
         self._stack.callback(floor.close)
         return floor
+
+    def work(self, name: str, session_id: str, *, synchronous: str) -> SqliteWork:
+        """What appends to a session of the store of this name, without the library."""
+        work = SqliteWork(str(self.path(name)), session_id, synchronous=synchronous)
+        self._stack.callback(work.close)
+        return work
 
     def settle(self, name: str) -> None:
         """Put what was written where it stays."""
@@ -46,9 +52,10 @@ class SqliteSite:
     def size(self, name: str) -> int:
         """How many bytes the store of this name takes."""
         self.settle(name)
-        return self._path(name).stat().st_size
+        return self.path(name).stat().st_size
 
-    def _path(self, name: str) -> Path:
+    def path(self, name: str) -> Path:
+        """The file of this name."""
         return self._folder / f"{name}.db"
 
 

@@ -1,21 +1,32 @@
-"""What takes a whole session, or all of them: verify, fork, list; and the import."""
+"""What takes a whole session, or all of them: verify, audit, fork, list; opening, importing."""
 
+import os
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+import tracemalloc
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 
 from bench.data import (
+    Ticking,
     content,
     encoded,
     grow,
     role,
 )
+from bench.floors import PRAGMAS
 from bench.report import Line
-from bench.sites import PostgresSite, Site, line_of, stored_rows
+from bench.sites import PostgresSite, Site, SqliteSite, line_of, stored_rows
 from bench.sizes import Sizes
 from bench.spy import reading
 from bench.timing import Samples, Step, alternate
 from roocontext import Session, Store
+
+AUDIT_PAGE = 500
+"""How many entries the audit reads at once."""
 
 
 def whole_sessions(site: Site, sizes: Sizes) -> Iterator[Line]:
@@ -44,7 +55,40 @@ def whole_sessions(site: Site, sizes: Sizes) -> Iterator[Line]:
         1.0,
         note=f"{1 / each.p50:,.0f} a second",
     )
+    yield _audited(site, chat, count, sizes)
     yield _forking(site, chat, count // 2, sizes)
+
+
+def _audited(site: Site, chat: Session, count: int, sizes: Sizes) -> Line:
+    times = alternate([Step("audit", lambda _: _stream(chat.audit()))], rounds=sizes.heavy)
+    each = Samples([value / count for value in times["audit"].values])
+    page, whole = (_held(islice(chat.audit(), most)) for most in (AUDIT_PAGE, None))
+    return line_of(
+        site,
+        "audit",
+        "audit, streamed, per entry of 1 KiB",
+        "10 us, that is 100,000 a second",
+        each,
+        Samples([1e-5]),
+        1.0,
+        holds=whole < 2 * page,
+        note=f"{1 / each.p50:,.0f} a second; holds {whole >> 10:,} KiB, a page {page >> 10:,} KiB",
+    )
+
+
+def _stream(stream: Iterator[object]) -> None:
+    """Read all of it and keep nothing."""
+    deque(stream, maxlen=0)
+
+
+def _held(stream: Iterator[object]) -> int:
+    """How many bytes are held at most while it is read."""
+    tracemalloc.start()
+    try:
+        _stream(stream)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def _forking(site: Site, chat: Session, at: int, sizes: Sizes) -> Line:
@@ -123,18 +167,79 @@ def _frugal(site: Site, count: int) -> tuple[bool, str]:
     return seen.queries == 1 and alone, note
 
 
+def newest(site: Site, sizes: Sizes) -> Line:
+    few = min(100, sizes.sessions)
+    stores = {}
+    for name, count in (("few", few), ("all", sizes.sessions)):
+        clock = Ticking(10_000)
+        stores[name] = site.store(f"newest_{name}", durability="normal", clock=clock)
+        for _ in range(count):
+            stores[name].create()
+        site.settle(f"newest_{name}")
+    times = alternate(
+        [
+            Step(name, lambda _, store=store: store.sessions(limit=20))
+            for name, store in stores.items()
+        ],
+        rounds=sizes.reads,
+    )
+    return line_of(
+        site,
+        "list.newest",
+        f"the newest 20 of {sizes.sessions:,} sessions",
+        f"of {few}",
+        times["all"],
+        times["few"],
+        1.5,
+        note="a session every 10 s",
+    )
+
+
+def opening(site: SqliteSite, sizes: Sizes) -> Line:
+    with Store.open(site.path("opened")) as store:
+        chat = grow(store.create(), 20)
+    query = "SELECT seq, role, content FROM entries WHERE session_id = ? ORDER BY seq"
+
+    def raw(_: int) -> None:
+        connection = sqlite3.connect(site.path("opened"), isolation_level=None)
+        for pragma in PRAGMAS:
+            connection.execute(f"PRAGMA {pragma.format(synchronous='FULL')}")
+        connection.execute(query, (chat.id,)).fetchall()
+        connection.close()
+
+    def ours(_: int) -> None:
+        with Store.open(site.path("opened")) as store:
+            store.session(chat.id).view()
+
+    times = alternate([Step("raw", raw), Step("open", ours)], rounds=sizes.reads)
+    return line_of(
+        site,
+        "open",
+        "open a store, read a view of 20 and close it",
+        "sqlite3.connect, pragmas, the same rows, close",
+        times["open"],
+        times["raw"],
+        4.0,
+    )
+
+
 def importing(sizes: Sizes) -> Line:
     heavy = "{'anthropic', 'tiktoken', 'psycopg'} & sys.modules.keys()"
     bare = "import sys, sqlalchemy"
     ours = f"{bare}, roocontext; roocontext.Store; sys.exit(bool({heavy}))"
 
-    def run(code: str) -> Callable[[int], object]:
+    def run(code: str, env: Mapping[str, str]) -> Callable[[int], object]:
         return lambda _: codes.append(
-            subprocess.run([sys.executable, "-c", code], check=False).returncode
+            subprocess.run([sys.executable, "-c", code], env=env, check=False).returncode
         )
 
     codes: list[int] = []
-    times = alternate([Step("bare", run(bare)), Step("ours", run(ours))], rounds=sizes.imports)
+    with tempfile.TemporaryDirectory(prefix="roocontext-bench-") as kept:
+        # Where the environment forbids bytecode every import would compile its modules.
+        env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": kept}
+        times = alternate(
+            [Step("bare", run(bare, env)), Step("ours", run(ours, env))], rounds=sizes.imports
+        )
     more = times["ours"].p50 - times["bare"].p50
     return Line(
         "import",

@@ -52,7 +52,8 @@ STORAGE = {
 # NULL passes every check: each rule is about columns that are NOT NULL, or tests for NULL itself.
 SESSIONS_RULES = {
     "head": "last_seq >= 0 AND head_seq BETWEEN 0 AND last_seq AND length(last_hash) = 32",
-    "totals": "messages >= 0 AND bytes >= 0",
+    "totals": """messages >= 0 AND bytes >= 0
+        AND rewound_messages BETWEEN 0 AND messages AND rewound_bytes BETWEEN 0 AND bytes""",
     "purged": "(purged_at IS NULL) = (receipt IS NULL)",
 }
 ENTRIES_RULES = {
@@ -95,11 +96,14 @@ def _tables() -> None:
         sa.Column("session_id", TEXT, nullable=False),
         sa.Column("created_at", sa.BigInteger, nullable=False),
         sa.Column("updated_at", sa.BigInteger, nullable=False),
+        sa.Column("updated_minute", sa.BigInteger, nullable=False, server_default="0"),
         sa.Column("last_seq", sa.BigInteger, nullable=False),
         sa.Column("last_hash", sa.LargeBinary, nullable=False),
         sa.Column("head_seq", sa.BigInteger, nullable=False),
         sa.Column("messages", sa.BigInteger, nullable=False),
         sa.Column("bytes", sa.BigInteger, nullable=False),
+        sa.Column("rewound_messages", sa.BigInteger, nullable=False, server_default="0"),
+        sa.Column("rewound_bytes", sa.BigInteger, nullable=False, server_default="0"),
         sa.Column("title", TEXT),
         sa.Column("metadata", TEXT),
         sa.Column("purged_at", sa.BigInteger),
@@ -164,18 +168,22 @@ def _tables() -> None:
         sa.Column("tokens", sa.BigInteger, nullable=False),
         sa.Column("exact", sa.Boolean, nullable=False),
         sa.PrimaryKeyConstraint("session_id", "counter", "seq", name="counts_pkey"),
+        # Sums read ranges of this key: a row that lies in it is not looked up.
+        sqlite_with_rowid=False,
         rules=COUNTS_RULES,
     )
 
 
-def _table(name: str, *parts: sa.schema.SchemaItem, rules: Mapping[str, str]) -> None:
+def _table(
+    name: str, *parts: sa.schema.SchemaItem, rules: Mapping[str, str], **options: Any
+) -> None:
     """A table with its checks. What SQLite's own types do not refuse is a check there."""
     rules = dict(rules)
     if op.get_bind().dialect.name == "sqlite":
         columns = [part for part in parts if isinstance(part, sa.Column)]
         rules["types"] = " AND ".join(map(_typed, columns))
     checks = (sa.CheckConstraint(rule, name=f"{name}_{which}") for which, rule in rules.items())
-    op.create_table(name, *parts, *checks)
+    op.create_table(name, *parts, *checks, **options)
 
 
 def _typed(column: "sa.Column[Any]") -> str:
@@ -191,11 +199,13 @@ def _indexes() -> None:
     _partial("entries_message_id", "entries", "session_id, message_id, seq", "message_id")
     _partial("entries_control", "entries", "session_id, seq", "details")
     _partial("entries_notes", "entries", "session_id, note, target, seq", "note")
+    op.execute("CREATE INDEX sessions_updated ON sessions (updated_minute) WHERE purged_at IS NULL")
     op.execute("CREATE INDEX entries_first ON entries (hash) WHERE seq = 1")
     op.execute(
         "CREATE INDEX spans_visible ON spans (session_id, position) WHERE condense_parent IS NULL"
         " AND truncation_parent IS NULL AND rewound_by IS NULL"
     )
+    _partial("spans_rewound", "spans", "session_id, lo, hi", "rewound_by")
     if op.get_bind().dialect.name == "postgresql":
         # Each append updates its session's row: room on the page keeps that update off the index.
         op.execute("ALTER TABLE sessions SET (fillfactor = 50)")

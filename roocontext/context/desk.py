@@ -53,7 +53,7 @@ class Desk:
             size=size.plus(self.frame.overhead),
             window=self.window.context,
             output=self.window.output,
-            reported=(yield from self._reported(call, tokens)),
+            reported=(yield from self._reported(call)),
             limits=limits,
             model=self.settings.model,
         )
@@ -126,14 +126,14 @@ class Desk:
         """What is visible, from the running totals; counted as it is shown where that matters."""
         if self.settings.limits.bytes is not None:
             return (yield self.chat.tokens(BYTES))
-        return (yield self.chat.stats()).visible_bytes
+        return (yield self.chat.visible_bytes())
 
-    def _reported(self, call: Call | None, tokens: int) -> Steps:
+    def _reported(self, call: Call | None) -> Steps:
         used = usage_tokens(call.usage) if call else None
         if call is None or used is None or not call.current:
             return None
-        then = yield self.chat.tokens(self.settings.counter, as_of=call.seq)
-        return Reported(used.input, used.output, max(0, tokens - then))
+        since = yield self.chat.tokens(self.settings.counter, after=call.seq)
+        return Reported(used.input, used.output, since)
 
 
 class Paper(Desk):

@@ -206,6 +206,7 @@ class AsyncSession(_Threaded[Session]):
     newest_note = _threaded(Session.newest_note)
     pins = _threaded(Session.pins)
     stats = _threaded(Session.stats)
+    visible_bytes = _threaded(Session.visible_bytes)
     live = _threaded(Session.live)
     tokens = _threaded(Session.tokens)
     counts = _threaded(Session.counts)

@@ -1,16 +1,16 @@
 """Writing entries: take the next seq, chain the hash, keep the running totals.
 
-Everything that is ever written to a log goes through `write`, but for one leaf: on PostgreSQL a
-single message is one statement, which takes the next seq and chains the hash on the server.
+Everything that is ever written to a log goes through `write`, except a single message: see
+`single`.
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
+from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from sqlalchemy import BigInteger, LargeBinary, and_, bindparam, func, insert, select, update
-from sqlalchemy.sql import ClauseElement
+from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy.sql import Insert, Update
 
 from roocontext.errors import (
     DuplicateMessage,
@@ -22,7 +22,7 @@ from roocontext.errors import (
 from roocontext.log.chain import link
 from roocontext.log.draft import Draft
 from roocontext.log.encoding import decode
-from roocontext.store.database import Database, Transaction
+from roocontext.store.database import Transaction
 from roocontext.store.faults import UniqueViolation
 from roocontext.store.schema import IN_LOG, entries, sessions, spans
 
@@ -53,6 +53,15 @@ class Standing(NamedTuple):
     head_seq: int
     messages: int
     bytes: int
+    updated_at: int
+
+
+MINUTE_MS = 60_000
+
+
+def minute_of(updated_at: int) -> int:
+    """The minute that sessions are indexed by, so that most appends leave that index alone."""
+    return updated_at // MINUTE_MS
 
 
 class Stored(NamedTuple):
@@ -89,22 +98,26 @@ _HEAD_COLUMNS = (
     sessions.c.head_seq,
     sessions.c.messages,
     sessions.c.bytes,
+    sessions.c.updated_at,
     sessions.c.purged_at,
     sessions.c.receipt,
 )
 _READ_HEAD = select(*_HEAD_COLUMNS).where(_session_id)
 _LOCK_HEAD = _READ_HEAD.with_for_update()
-_MOVE_HEAD = (
-    update(sessions)
-    .where(_session_id)
-    .values(
-        {
-            name: bindparam(f"new_{name}")
-            for name in ("last_seq", "last_hash", "head_seq", "messages", "bytes", "updated_at")
-        }
+_MOVED = ("last_seq", "last_hash", "head_seq", "messages", "bytes", "updated_at")
+
+
+def _move_head(*names: str) -> Update:
+    return (
+        update(sessions)
+        .where(_session_id)
+        .values({name: bindparam(f"new_{name}") for name in names})
     )
-)
-_INSERT = insert(entries)
+
+
+_MOVE_HEAD = _move_head(*_MOVED)
+# SQLite writes the index anew whenever a statement names its column, changed or not.
+_MOVE_MINUTE = _move_head(*_MOVED, "updated_minute")
 _BY_CLIENT_ID = select(*(entries.c[name] for name in Stored._fields)).where(
     entries.c.session_id == bindparam("session_id"),
     entries.c.client_id == bindparam("client_id"),
@@ -117,46 +130,15 @@ _REWOUND_BY = (
     .limit(1)
 )
 
-_DRAWN = ("seq", "messages_total", "bytes_total", "hash")
-_GIVEN = [column for column in entries.columns if column.name not in _DRAWN]
+
+@cache
+def insert_of(names: tuple[str, ...]) -> Insert:
+    """The statement that fills these columns of an entry; the others are NULL."""
+    return insert(entries).values({name: bindparam(name) for name in names})
 
 
-def _one_statement(*, expected: bool) -> ClauseElement:
-    digest = bindparam("digest", type_=LargeBinary)
-    version = sessions.c.head_seq == bindparam("expected_seq", type_=BigInteger)
-    moved = (
-        update(sessions)
-        .where(and_(_session_id, sessions.c.purged_at.is_(None), *([version] if expected else ())))
-        .values(
-            last_seq=sessions.c.last_seq + 1,
-            head_seq=sessions.c.last_seq + 1,
-            last_hash=func.sha256(sessions.c.last_hash.op("||")(digest), type_=LargeBinary),
-            messages=sessions.c.messages + 1,
-            bytes=sessions.c.bytes + bindparam("size", type_=BigInteger),
-            updated_at=bindparam("recorded_at", type_=BigInteger),
-        )
-        .returning(sessions.c.last_seq, sessions.c.messages, sessions.c.bytes, sessions.c.last_hash)
-        .cte("moved")
-    )
-    given = [bindparam(column.name, type_=column.type) for column in _GIVEN]
-    return (
-        insert(entries)
-        .from_select([*_DRAWN, *(column.name for column in _GIVEN)], select(moved, *given))
-        .returning(entries.c.seq, entries.c.hash)
-    )
-
-
-_APPEND = _one_statement(expected=False)
-_APPEND_EXPECTED = _one_statement(expected=True)
-
-
-def append(
-    database: Database, session_id: str, draft: Draft, expected_seq: int | None = None
-) -> Receipt:
-    """Append one message; repeated with the same client id, it gives the first receipt."""
-    if database.dialect == "postgresql":
-        return database.single(_append_in_one_statement, session_id, draft, expected_seq)
-    return database.write(append_many, session_id, [draft], expected_seq)[0]
+COLUMNS = tuple(column.name for column in entries.columns)
+"""The columns of an entry in the order of the table, which is that of every statement."""
 
 
 def append_many(
@@ -164,7 +146,7 @@ def append_many(
 ) -> list[Receipt]:
     """Append messages, all or none; when all were stored before, give their first receipts."""
     head = lock(tx, session_id)
-    repeated = _repeated(tx, session_id, drafts)
+    repeated = repeated_as(tx, session_id, drafts)
     if repeated is not None:
         return repeated
     check_version(expected_seq, head)
@@ -196,36 +178,45 @@ def write(
 ) -> list[Receipt]:
     """Chain the drafts to a locked session and store them."""
     rows = []
-    seq, hash_, head_seq, messages, size = head
+    seq, hash_, head_seq, messages, size, _ = head
     for draft in drafts:
         seq += 1
         hash_ = link(hash_, draft.digest)
         head_seq = head_seq if draft.is_note else seq
         if draft.is_message:
             messages, size = messages + 1, size + draft.sealed.size
-        row = _given(session_id, draft)
+        row = row_of(session_id, draft)
         row["seq"], row["hash"] = seq, hash_
         row["messages_total"], row["bytes_total"] = messages, size
         rows.append(row)
+    if not rows:
+        return []
+    filled = [name for name in COLUMNS if any(row[name] is not None for row in rows)]
     try:
-        if len(rows) == 1:
-            tx.run(_INSERT, **rows[0])
-        else:
-            tx.many(_INSERT, rows)
+        tx.many(insert_of(tuple(filled)), rows)
     except UniqueViolation:
         raise beyond(session_id, head.last_seq) from None
-    if rows:
-        tx.run(
-            _MOVE_HEAD,
-            session_id=session_id,
-            new_last_seq=seq,
-            new_last_hash=hash_,
-            new_head_seq=head_seq,
-            new_messages=messages,
-            new_bytes=size,
-            new_updated_at=drafts[-1].sealed.recorded_at,
-        )
+    updated_at = drafts[-1].sealed.recorded_at
+    move_head(tx, session_id, head, Standing(seq, hash_, head_seq, messages, size, updated_at))
     return [Receipt(session_id, row["seq"], row["hash"].hex(), head_seq) for row in rows]
+
+
+def move_head(tx: Transaction, session_id: str, old: Standing, new: Standing) -> None:
+    """Let a locked session stand where its new last entry is."""
+    moved = {
+        "session_id": session_id,
+        "new_last_seq": new.last_seq,
+        "new_last_hash": new.last_hash,
+        "new_head_seq": new.head_seq,
+        "new_messages": new.messages,
+        "new_bytes": new.bytes,
+        "new_updated_at": new.updated_at,
+    }
+    minute = minute_of(new.updated_at)
+    if minute == minute_of(old.updated_at):
+        tx.run(_MOVE_HEAD, **moved)
+    else:
+        tx.run(_MOVE_MINUTE, new_updated_minute=minute, **moved)
 
 
 def beyond(session_id: str, last_seq: int) -> HistoryCorrupt:
@@ -234,25 +225,6 @@ def beyond(session_id: str, last_seq: int) -> HistoryCorrupt:
         f"Session {session_id!r} ends at entry {last_seq}, but holds another behind it.",
         seq=last_seq + 1,
     )
-
-
-def _append_in_one_statement(
-    tx: Transaction, session_id: str, draft: Draft, expected_seq: int | None
-) -> Receipt:
-    params = {**_given(session_id, draft), "digest": draft.digest, "expected_seq": expected_seq}
-    statement = _APPEND if expected_seq is None else _APPEND_EXPECTED
-    row = None
-    with suppress(UniqueViolation):
-        row = tx.row(statement, **params)
-    if row is not None:
-        return Receipt(session_id, row[0], row[1].hex(), row[0])
-    # Nothing was written: a repeated request, no such session, or a session that moved on.
-    repeated = _repeated(tx, session_id, [draft])
-    if repeated is not None:
-        return repeated[0]
-    head = read_head(tx, session_id)
-    check_version(expected_seq, head)
-    raise beyond(session_id, head.last_seq)
 
 
 def refuse_taken(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> None:
@@ -268,7 +240,8 @@ def refuse_taken(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> N
             )
 
 
-def _given(session_id: str, draft: Draft) -> dict[str, Any]:
+def row_of(session_id: str, draft: Draft) -> dict[str, Any]:
+    """The columns of an entry that do not depend on its place in the log."""
     row = draft.sealed._asdict()
     row["session_id"] = session_id
     row["content"], row["salt"] = draft.content, draft.salt
@@ -354,7 +327,7 @@ def all_or_none(
     return [receipt for _, receipt in first] or None
 
 
-def _repeated(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> list[Receipt] | None:
+def repeated_as(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> list[Receipt] | None:
     """The first receipts of messages that were all stored before; None when none was."""
     ids = [draft.sealed.client_id for draft in drafts]
     if not any(ids):

@@ -12,11 +12,13 @@ from roocontext.log.entries import MESSAGE_KINDS, Control, Entry, Kind, Message,
 from roocontext.log.spans import Span, clearings_of, spans_of, visible_ranges
 from roocontext.store.append import read_head
 from roocontext.store.database import Row, Transaction
-from roocontext.store.schema import UP_TO_SEQ, entries
+from roocontext.store.schema import entries
 from roocontext.store.view import (
+    CONTROLS,
     cleared_at,
     read_controls,
     read_messages,
+    to_controls,
 )
 
 
@@ -95,11 +97,10 @@ _PAGE = (
     .order_by(entries.c.seq)
     .limit(bindparam("page"))
 )
-_HIDERS = select(entries.c.seq, entries.c.kind, entries.c.recorded_at, entries.c.details).where(
-    entries.c.session_id == bindparam("session_id"),
-    entries.c.details.is_not(None),
-    UP_TO_SEQ,
-)
+_CONTROLS = CONTROLS.add_columns(entries.c.recorded_at)
+# From `visible` to `redacted`: by position, because keywords take half as long again.
+_UNTOUCHED = (True, None, None, (), None, None, None, (), False)
+_KINDS = {kind.value: kind for kind in Kind}
 
 
 class Auditor:
@@ -108,10 +109,10 @@ class Auditor:
     def __init__(self, tx: Transaction, session_id: str, seq: int | None = None) -> None:
         self._session_id = session_id
         self.seq = read_head(tx, session_id).last_seq if seq is None else seq
-        controls = read_controls(tx, session_id, self.seq)
+        rows = tx.rows(_CONTROLS, session_id=session_id, seq=self.seq)
+        controls = to_controls([row[:3] for row in rows])
         self._spans = spans_of(controls, self.seq)
         self._cleared = _by_row(controls, self.seq)
-        rows = tx.rows(_HIDERS, session_id=session_id, seq=self.seq)
         self._hiders = {row[0]: _hider(row) for row in rows}
 
     def page(self, tx: Transaction, after: int, limit: int) -> list[AuditEntry]:
@@ -133,6 +134,8 @@ class Auditor:
         *fields, salt, digest = row
         entry = to_entry(fields)
         is_message = entry.kind in MESSAGE_KINDS
+        if is_message and span.visible and salt is not None and entry.seq not in self._cleared:
+            return _plain(entry)
         taggable = is_message or entry.kind is Kind.CLEARING
         rewound_by = span.rewound_by if taggable else None
         condensed = span.condense_parent if is_message else None
@@ -156,6 +159,11 @@ class Auditor:
             cleared=cleared,
             redacted=digest is not None and salt is None,
         )
+
+
+def _plain(entry: Entry) -> AuditEntry:
+    """A message that the model sees as it was written: most are, and a stream makes thousands."""
+    return AuditEntry(entry.seq, entry.kind, entry.role, entry.content, entry, *_UNTOUCHED)
 
 
 def diff(tx: Transaction, session_id: str, old: int, new: int) -> Diff:
@@ -190,7 +198,7 @@ def to_entry(fields: Sequence[Any]) -> Entry:
     try:
         return Entry(
             seq,
-            Kind(kind),
+            _KINDS[kind],
             format_,
             role,
             None if content is None else decode(content),
@@ -205,7 +213,7 @@ def to_entry(fields: Sequence[Any]) -> Entry:
             target,
             None if d is None else decode(d),
         )
-    except (HistoryCorrupt, ValueError):
+    except (HistoryCorrupt, KeyError):
         raise HistoryCorrupt(
             f"Entry {seq} cannot be read: its kind is unknown, or its content, usage or details"
             " are not JSON.",
@@ -214,7 +222,7 @@ def to_entry(fields: Sequence[Any]) -> Entry:
 
 
 def _hider(row: Row) -> Hider:
-    seq, kind, recorded_at, details = row
+    seq, kind, details, recorded_at = row
     match decode(details):
         case {"record": {"trigger": str(trigger)}}:
             return Hider(seq, Kind(kind), recorded_at, trigger)

@@ -16,6 +16,7 @@ from roocontext.store.append import Receipt, Standing, beyond, write
 from roocontext.store.database import Query, Row, Transaction
 from roocontext.store.faults import UniqueViolation
 from roocontext.store.schema import clearings, spans
+from roocontext.store.totals import keep_rewound
 from roocontext.store.view import CONTROLS, to_controls
 
 ClearedBlock = tuple[int, int, int, str]
@@ -53,11 +54,6 @@ class Caches(NamedTuple):
 
     spans: list[Span]
     clearings: set[ClearedBlock]
-
-
-def read_spans(tx: Transaction, session_id: str) -> list[Span]:
-    """The cached spans."""
-    return _spans(tx.rows(_SPANS, session_id=session_id))
 
 
 def read_present(tx: Transaction, session_id: str, seq: int) -> tuple[list[Control], Caches]:
@@ -104,6 +100,8 @@ def renew(
     gone, come = sorted(old - new, key=_lo), sorted(new - old, key=_lo)
     tx.many(_DROP_SPAN, [{"session_id": session_id, "lo": span.lo} for span in gone])
     tx.many(_ADD_SPAN, [_span_row(session_id, span) for span in come])
+    if any(span.rewound_by is not None for span in (*gone, *come)):
+        keep_rewound(tx, session_id)
     after = {
         (*block, control.seq, control.placeholder)
         for block, control in clearings_of(controls, seq).items()

@@ -18,7 +18,7 @@ from sqlalchemy import and_, bindparam, func, insert, select
 from roocontext.errors import StoreReadOnly
 from roocontext.log.counting import Counter, count_message
 from roocontext.log.encoding import check_id, decode, encode
-from roocontext.log.entries import Message, Range
+from roocontext.log.entries import Message, Range, ranges_of
 from roocontext.log.spans import spans_of, visible_ranges, within
 from roocontext.store.append import lock, read_head
 from roocontext.store.arguments import check_whole
@@ -30,6 +30,7 @@ from roocontext.store.view import (
     Cleared,
     bounds,
     cleared_at,
+    counted,
     moment,
     read_controls,
     read_messages,
@@ -46,8 +47,18 @@ _within = (
     entries.c.seq.between(bindparam("lo"), bindparam("hi")),
     IS_MESSAGE,
 )
-_MISSING = select(entries.c.seq).where(*_within, ~select(counts.c.seq).where(_counted).exists())
-_SUM = select(func.coalesce(func.sum(counts.c.tokens), 0)).where(
+_MISSING = (
+    select(entries.c.seq)
+    .where(*_within, ~select(counts.c.seq).where(_counted).exists())
+    .order_by(entries.c.seq)
+)
+_REDACTED = select(entries.c.seq).where(*_within, entries.c.salt.is_(None))
+_KEPT = select(func.coalesce(func.sum(counts.c.tokens), 0), func.count()).where(
+    counts.c.session_id == bindparam("session_id"),
+    counts.c.counter == bindparam("counter"),
+    counts.c.seq.between(bindparam("lo"), bindparam("hi")),
+)
+_LAST_KEPT = select(func.coalesce(func.max(counts.c.seq), 0)).where(
     counts.c.session_id == bindparam("session_id"),
     counts.c.counter == bindparam("counter"),
     counts.c.seq.between(bindparam("lo"), bindparam("hi")),
@@ -116,19 +127,24 @@ class Call:
 
 
 def tokens(
-    database: Database, session_id: str, counter: Counter, *, as_of: int | datetime | None = None
+    database: Database,
+    session_id: str,
+    counter: Counter,
+    *,
+    as_of: int | datetime | None = None,
+    after: int = 0,
 ) -> int:
-    """What the view costs; only what this counter has not seen is read and counted."""
+    """What the view costs behind entry `after`; only messages without a count are read."""
     with database.read() as tx:
         ranges, cleared = _shown(tx, session_id, as_of)
-        named = _named(session_id, counter, ranges)
-        known = int(sum(row[0] for row in tx.each(_SUM, named)))
-        fresh = _fresh(tx, session_id, named)
+        ranges = [(max(lo, after + 1), hi) for lo, hi in ranges if hi > after]
+        cleared = {seq: blocks for seq, blocks in cleared.items() if seq > after}
+        known, missing = _kept(tx, session_id, counter, ranges)
+        fresh = _read(tx, session_id, ranges_of(missing), {})
         at = [{"session_id": session_id, "counter": counter.name, "seq": seq} for seq in cleared]
         whole: dict[int, int] = dict(tx.each(_AT, at))
         bare = _cleared(tx, session_id, counter, cleared)
-    new = _count(counter, fresh)
-    shown = _remembered(database, session_id, counter, new, bare)
+    new, shown = _remembered(database, session_id, counter, fresh, bare)
     whole |= new
     saved = sum(whole[seq] - count for seq, count in shown.items())
     return known + sum(new.values()) - saved
@@ -142,12 +158,12 @@ def counts_of(
         ranges, cleared = (
             live_ranges_now(tx, session_id) if hidden else _shown(tx, session_id, None)
         )
-        named = _named(session_id, counter, ranges)
-        known: dict[int, int] = dict(tx.each(_EACH, named))
-        fresh = _fresh(tx, session_id, named)
+        _, missing = _kept(tx, session_id, counter, ranges)
+        known: dict[int, int] = dict(tx.each(_EACH, _named(session_id, counter, ranges)))
+        fresh = _read(tx, session_id, ranges_of(missing), {})
         bare = _cleared(tx, session_id, counter, cleared)
-    new = _count(counter, fresh)
-    return {**known, **new, **_remembered(database, session_id, counter, new, bare)}
+    new, shown = _remembered(database, session_id, counter, fresh, bare)
+    return {**known, **new, **shown}
 
 
 def keep_estimate(
@@ -155,7 +171,7 @@ def keep_estimate(
 ) -> bool:
     """Keep what the request that brought a message was estimated at; whether it is new."""
     rows = [(_REQUEST + counter.name, seq, estimate)]
-    return _write(tx, session_id, rows, exact=counter.exact)
+    return _write(tx, session_id, rows, frozenset(), exact=counter.exact)
 
 
 def calls(tx: Transaction, session_id: str, *, last: int | None = None) -> list[Call]:
@@ -166,7 +182,7 @@ def calls(tx: Transaction, session_id: str, *, last: int | None = None) -> list[
     estimates: dict[int, dict[str, int]] = defaultdict(dict)
     for seq, counter, estimate in tx.rows(_ESTIMATES, session_id=session_id, seq=after):
         estimates[seq][counter.removeprefix(_REQUEST)] = estimate
-    (changed,) = tx.row(_NEWEST_CONTROL, session_id=session_id) or (0,)
+    changed = _newest_control(tx, session_id)
     return [
         Call(seq, model, decode(usage), estimates[seq], seq > changed) for seq, model, usage in rows
     ]
@@ -178,6 +194,8 @@ def _shown(
     if as_of is None:
         return visible_now(tx, session_id, read_head(tx, session_id).last_seq)
     seq = moment(tx, session_id, as_of)
+    if seq >= _newest_control(tx, session_id):  # the view has only grown since
+        return visible_now(tx, session_id, seq)
     controls = read_controls(tx, session_id, seq)
     ranges = visible_ranges(spans_of(controls, seq), seq)
     ascending = sorted(ranges)
@@ -185,15 +203,72 @@ def _shown(
     return ranges, {row: blocks for row, blocks in cleared.items() if within(ascending, row)}
 
 
+def _newest_control(tx: Transaction, session_id: str) -> int:
+    row = tx.row(_NEWEST_CONTROL, session_id=session_id)
+    return row[0] if row else 0
+
+
 def _named(session_id: str, counter: Counter, ranges: Sequence[Range]) -> list[dict[str, Any]]:
     check_id("counter", counter.name)
     return [{**stretch, "counter": counter.name} for stretch in bounds(session_id, ranges)]
 
 
-def _fresh(tx: Transaction, session_id: str, named: Sequence[Mapping[str, Any]]) -> list[Message]:
-    """The messages that no one has counted yet, as they were written."""
-    missing = [row[0] for row in tx.each(_MISSING, named)]
-    return read_messages(tx, session_id, [(seq, seq) for seq in missing], {})
+def _kept(
+    tx: Transaction, session_id: str, counter: Counter, ranges: Sequence[Range]
+) -> tuple[int, list[int]]:
+    """The sum of the counts that are kept, and the messages of which none is, ascending."""
+    kept = tx.each(_KEPT, _named(session_id, counter, ranges))
+    held = _messages_in(tx, session_id, ranges)
+    lacking = [
+        (stretch, found)
+        for stretch, (_, found), messages in zip(ranges, kept, held, strict=True)
+        if found < messages
+    ]
+    searched = _searched(tx, session_id, counter, lacking) if lacking else []
+    rows = tx.each(_MISSING, _named(session_id, counter, searched))
+    return sum(int(tokens) for tokens, _ in kept), sorted(row[0] for row in rows)
+
+
+def _searched(
+    tx: Transaction, session_id: str, counter: Counter, lacking: Sequence[tuple[Range, int]]
+) -> list[Range]:
+    """Where to look for uncounted messages; each range comes with how many counts it has.
+
+    What was counted last is usually followed by all that was not. So the part up to there is only
+    searched if it lacks counts too.
+    """
+    lasts = tx.each(_LAST_KEPT, _named(session_id, counter, [stretch for stretch, _ in lacking]))
+    begun = [
+        ((lo, last), found)
+        for ((lo, _), found), (last,) in zip(lacking, lasts, strict=True)
+        if last
+    ]
+    held = _messages_in(tx, session_id, [stretch for stretch, _ in begun])
+    rest = [
+        (last + 1 if last else lo, hi)
+        for ((lo, hi), _), (last,) in zip(lacking, lasts, strict=True)
+    ]
+    return rest + [
+        stretch for (stretch, found), messages in zip(begun, held, strict=True) if found < messages
+    ]
+
+
+def _messages_in(tx: Transaction, session_id: str, ranges: Sequence[Range]) -> list[int]:
+    return [messages for messages, _ in counted(tx, session_id, [[one] for one in ranges])]
+
+
+class _Read(NamedTuple):
+    """Messages to be counted, and the seqs of those that were redacted when they were read."""
+
+    messages: Sequence[Message]
+    redacted: frozenset[int]
+
+
+def _read(tx: Transaction, session_id: str, ranges: Sequence[Range], cleared: Cleared) -> _Read:
+    redacted = tx.each(_REDACTED, bounds(session_id, ranges))
+    return _Read(
+        read_messages(tx, session_id, ranges, cleared), frozenset(row[0] for row in redacted)
+    )
 
 
 class _Cleared(NamedTuple):
@@ -204,7 +279,7 @@ class _Cleared(NamedTuple):
 
     names: Mapping[int, str]
     known: Mapping[int, int]
-    fresh: Sequence[Message]
+    fresh: _Read
 
 
 def _cleared(tx: Transaction, session_id: str, counter: Counter, cleared: Cleared) -> _Cleared:
@@ -213,7 +288,7 @@ def _cleared(tx: Transaction, session_id: str, counter: Counter, cleared: Cleare
     at = [{"session_id": session_id, "counter": name, "seq": seq} for seq, name in names.items()]
     known: dict[int, int] = dict(tx.each(_AT, at))
     unknown = [(seq, seq) for seq in cleared if seq not in known]
-    return _Cleared(names, known, read_messages(tx, session_id, unknown, cleared))
+    return _Cleared(names, known, _read(tx, session_id, unknown, cleared))
 
 
 def _name(counter: Counter, blocks: Mapping[int, str]) -> str:
@@ -229,22 +304,36 @@ def _count(counter: Counter, messages: Sequence[Message]) -> dict[int, int]:
 
 
 def _remembered(
-    database: Database, session_id: str, counter: Counter, new: Mapping[int, int], bare: _Cleared
-) -> dict[int, int]:
-    """Keep what was counted now; what the cleared rows cost as they are shown."""
-    shown = _count(counter, bare.fresh)
+    database: Database,
+    session_id: str,
+    counter: Counter,
+    fresh: _Read,
+    bare: _Cleared,
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Count what was read, and keep it: the messages whole, and cleared ones as they are shown."""
+    new = _count(counter, fresh.messages)
+    shown = _count(counter, bare.fresh.messages)
     rows = [(counter.name, seq, count) for seq, count in new.items()]
     rows += [(bare.names[seq], seq, count) for seq, count in shown.items()]
+    redacted = fresh.redacted | bare.fresh.redacted
     if rows:
         with suppress(StoreReadOnly):  # a cache: without it the next call counts again
-            database.write(_write, session_id, rows, exact=counter.exact)
-    return {**bare.known, **shown}
+            database.write(_write, session_id, rows, redacted, exact=counter.exact)
+    return new, {**bare.known, **shown}
 
 
 def _write(
-    tx: Transaction, session_id: str, rows: Sequence[tuple[str, int, int]], *, exact: bool
+    tx: Transaction,
+    session_id: str,
+    rows: Sequence[tuple[str, int, int]],
+    redacted: frozenset[int],
+    *,
+    exact: bool,
 ) -> bool:
-    """Keep counts that are not kept yet, of messages that are still whole; whether any was."""
+    """Keep counts that are not kept yet; whether any was.
+
+    The count of a message that was redacted after it was read would tell of what is gone.
+    """
     lock(tx, session_id)
     at = [
         {"session_id": session_id, "counter": counter, "seq": seq, "tokens": count, "exact": exact}
@@ -253,9 +342,9 @@ def _write(
     keys = [{key: row[key] for key in ("session_id", "counter", "seq")} for row in at]
     known = {(name, seq) for name, seq in tx.each(_KNOWN, keys)}
     seqs = [{"session_id": session_id, "seq": seq} for seq in {seq for _, seq, _ in rows}]
-    lasting = {row[0] for row in tx.each(_LASTING, seqs)}  # what was redacted meanwhile is not
-    fresh = [
+    lasting = redacted.union(row[0] for row in tx.each(_LASTING, seqs))
+    added = [
         row for row in at if row["seq"] in lasting and (row["counter"], row["seq"]) not in known
     ]
-    tx.many(_ADD, fresh)
-    return bool(fresh)
+    tx.many(_ADD, added)
+    return bool(added)

@@ -89,6 +89,13 @@ class Transaction:
         count: int = self._execute(statement, params).rowcount
         return count
 
+    def insert(self, statement: ClauseElement, values: tuple[Any, ...]) -> None:
+        """Insert a row whose values are in the order of the table's columns. SQLite only."""
+        try:
+            self._run(self._compiled(statement).text, values)
+        except driver_errors() as error:
+            raise_ours(error)
+
     def each(self, statement: ClauseElement, params: Sequence[Mapping[str, Any]]) -> list[Row]:
         """The rows of one query run with each of these parameters, one after the other."""
         return [row for rows in self.all([(statement, one) for one in params]) for row in rows]

@@ -38,7 +38,7 @@ def fork(
         raise no_entry(seq, parent.last_seq)
     row = tx.row(_AT, session_id=session_id, seq=seq)
     hash_, messages, size = row or (GENESIS, 0, 0)
-    head = Standing(seq, hash_, head_at(tx, session_id, seq), messages, size)
+    head = Standing(seq, hash_, head_at(tx, session_id, seq), messages, size, now)
     controls = read_controls(tx, session_id, seq)
     add(tx, fork_id, head, now=now)
     tx.run(_COPY, fork_id=fork_id, session_id=session_id, seq=seq)

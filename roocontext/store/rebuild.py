@@ -17,6 +17,8 @@ from roocontext.store.caches import Caches, read_present, renew
 from roocontext.store.database import Transaction
 from roocontext.store.notes import retell, told_rightly
 from roocontext.store.schema import UP_TO_SEQ, clearings, counts, entries, sessions, spans
+from roocontext.store.sessions import is_misplaced, put_in_place
+from roocontext.store.totals import is_rewound_wrong, keep_rewound
 from roocontext.store.view import IS_MESSAGE, read_controls
 
 _PAGE = 10_000
@@ -56,23 +58,26 @@ def problem_of(
     """What is wrong with what is kept beside a log that ends at entry `last`, if anything is."""
     try:
         row = tx.row(_SESSION, session_id=session_id)
-        if row and row[-1] is not None:
-            return "the session has the receipt of a purge"
         controls, cached = read_present(tx, session_id, last)
-        if not told_rightly(tx, session_id, last):
-            return "title or metadata are not those of the log"
+        is_titled = told_rightly(tx, session_id, last)
     except HistoryCorrupt as damage:
         return damage.fact.rstrip(".")
-    if cached.spans != spans_of(controls, last):
-        return "the spans are not those of the log"
-    if cached.clearings != _clearings(controls, last):
-        return "the clearings are not those of the log"
-    return _stray_count(tx, session_id, last, is_message)
+    checks = (
+        (row is None or row[-1] is None, "the session has the receipt of a purge"),
+        (is_titled, "title or metadata are not those of the log"),
+        (cached.spans == spans_of(controls, last), "the spans are not those of the log"),
+        (cached.clearings == _clearings(controls, last), "the clearings are not those of the log"),
+        (not is_misplaced(tx, session_id), "updated_minute is not that of updated_at"),
+        (not is_rewound_wrong(tx, session_id), "the sums of rewound rows are wrong"),
+    )
+    wrong = next((problem for is_right, problem in checks if not is_right), None)
+    return wrong or _stray_count(tx, session_id, last, is_message)
 
 
 def rebuild(tx: Transaction, session_id: str) -> int:
     """Compute the caches of a session anew from its log; how many rows were wrong."""
-    seq = lock(tx, session_id).last_seq
+    head = lock(tx, session_id)
+    seq = head.last_seq
     wrong = _rebuild_shown(tx, session_id, seq) + _rebuild_counts(tx, session_id, seq)
     controls = read_controls(tx, session_id, seq)
     try:
@@ -81,7 +86,12 @@ def rebuild(tx: Transaction, session_id: str) -> int:
         session = {"session_id": session_id}
         wrong += tx.run(_DROP_SPANS, **session) + tx.run(_DROP_CLEARINGS, **session)
         cached = Caches([], set())
-    return wrong + renew(tx, session_id, cached, controls, seq)
+    wrong += renew(tx, session_id, cached, controls, seq)
+    wrong += put_in_place(tx, session_id, head.updated_at)
+    if is_rewound_wrong(tx, session_id):
+        keep_rewound(tx, session_id)
+        wrong += 1
+    return wrong
 
 
 def _rebuild_shown(tx: Transaction, session_id: str, seq: int) -> int:

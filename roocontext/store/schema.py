@@ -41,11 +41,14 @@ sessions = Table(
     Column("session_id", TEXT, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
+    Column("updated_minute", BigInteger, nullable=False, server_default="0"),
     Column("last_seq", BigInteger, nullable=False),
     Column("last_hash", LargeBinary, nullable=False),
     Column("head_seq", BigInteger, nullable=False),
     Column("messages", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),
+    Column("rewound_messages", BigInteger, nullable=False, server_default="0"),
+    Column("rewound_bytes", BigInteger, nullable=False, server_default="0"),
     Column("title", TEXT),
     Column("metadata", TEXT),
     Column("purged_at", BigInteger),
@@ -94,6 +97,7 @@ spans = Table(
     PrimaryKeyConstraint("session_id", "lo", name="spans_pkey"),
 )
 VISIBLE = "condense_parent IS NULL AND truncation_parent IS NULL AND rewound_by IS NULL"
+REWOUND = "rewound_by IS NOT NULL"
 
 clearings = Table(
     "clearings",
@@ -115,6 +119,7 @@ counts = Table(
     Column("tokens", BigInteger, nullable=False),
     Column("exact", Boolean, nullable=False),
     PrimaryKeyConstraint("session_id", "counter", "seq", name="counts_pkey"),
+    sqlite_with_rowid=False,
 )
 
 _FIRST = literal_column("1", BigInteger)
@@ -156,9 +161,13 @@ _PARTIAL = (
     ("entries_message_id", entries, ("session_id", "message_id", "seq"), "message_id IS NOT NULL"),
     ("entries_control", entries, ("session_id", "seq"), "details IS NOT NULL"),
     ("entries_notes", entries, ("session_id", "note", "target", "seq"), "note IS NOT NULL"),
+    # By the minute, which most appends leave as it is: an index of `updated_at` would be written
+    # by each, and would end HOT updates on PostgreSQL.
+    ("sessions_updated", sessions, ("updated_minute",), "purged_at IS NULL"),
     # Two sessions that share an entry share all before it: the first one tells them apart.
     ("entries_first", entries, ("hash",), "seq = 1"),
     ("spans_visible", spans, ("session_id", "position"), VISIBLE),
+    ("spans_rewound", spans, ("session_id", "lo", "hi"), REWOUND),
 )
 _UNIQUE = frozenset({"entries_client_id"})
 

@@ -25,6 +25,7 @@ from roocontext.store import (
     rebuild,
     rewind,
     sessions,
+    single,
     verify,
     view,
 )
@@ -95,13 +96,10 @@ class Session:
         check_maybe("expected_seq", expected_seq)
         message = NewMessage(role, content, format, ts, message_id, client_id, model, usage)
         draft = message_draft(message, now=self._clock(), salts=self._ids.salt)
-        return append.append(self._database, self.id, draft, expected_seq)
+        return single.append(self._database, self.id, draft, expected_seq)
 
     def append_many(
-        self,
-        messages: Iterable[NewMessage | Mapping[str, Any]],
-        *,
-        expected_seq: int | None = None,
+        self, messages: Iterable[NewMessage | Mapping[str, Any]], *, expected_seq: int | None = None
     ) -> list[Receipt]:
         """Append messages in one transaction, all or none."""
         check_maybe("expected_seq", expected_seq)
@@ -343,10 +341,21 @@ class Session:
         """Every live message in view order, those hidden by a summary or marker too."""
         return self._database.snapshot(live.read_live, self.id)
 
-    def tokens(self, counter: Counter, *, as_of: int | datetime | None = None) -> int:
-        """What the view costs by a counter. Each message is counted once and remembered."""
+    def visible_bytes(self) -> int:
+        """How many bytes the view's contents take as stored, cleared blocks included."""
+        with self._database.read() as tx:
+            return sessions.visible_bytes(tx, self.id)
+
+    def tokens(
+        self, counter: Counter, *, as_of: int | datetime | None = None, after: int = 0
+    ) -> int:
+        """What the view costs by a counter, or the part of it that follows entry `after`.
+
+        Each message is counted once and remembered.
+        """
         check_moment("as_of", as_of)
-        return count.tokens(self._database, self.id, counter, as_of=as_of)
+        check_whole("after", after)
+        return count.tokens(self._database, self.id, counter, as_of=as_of, after=after)
 
     def counts(self, counter: Counter, *, hidden: bool = False) -> dict[int, int]:
         """What each message of the view costs, by seq; with `hidden`, each live message."""

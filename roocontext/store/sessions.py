@@ -4,20 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import and_, bindparam, insert, or_, select
+from sqlalchemy import and_, bindparam, insert, or_, select, update
 
 from roocontext.errors import SessionExists
 from roocontext.log.chain import GENESIS
 from roocontext.log.encoding import decode
-from roocontext.log.entries import Range
-from roocontext.log.spans import Span
-from roocontext.store.append import Standing, read_head, write
-from roocontext.store.caches import Caches, read_spans, renew
+from roocontext.store.append import Standing, minute_of, read_head, write
+from roocontext.store.caches import Caches, renew
 from roocontext.store.database import Row, Transaction
 from roocontext.store.faults import UniqueViolation
 from roocontext.store.notes import Drafted, cache
 from roocontext.store.schema import sessions
-from roocontext.store.view import counted
+from roocontext.store.totals import Total, rewound_total, visible_total
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +62,30 @@ _INFO = (
     sessions.c.bytes,
 )
 _ONE = select(*_INFO).where(sessions.c.session_id == bindparam("session_id"))
+# By the indexed minute first: an order by `updated_at` alone would sort all sessions.
 _NEWEST = (
     select(*_INFO)
     .where(sessions.c.purged_at.is_(None))
-    .order_by(sessions.c.updated_at.desc(), sessions.c.session_id)
+    .order_by(sessions.c.updated_minute.desc(), sessions.c.updated_at.desc(), sessions.c.session_id)
     .limit(bindparam("page"))
 )
 _OLDER = _NEWEST.where(
+    sessions.c.updated_minute <= bindparam("updated_minute"),
     or_(
         sessions.c.updated_at < bindparam("updated_at"),
         and_(
             sessions.c.updated_at == bindparam("updated_at"),
             sessions.c.session_id > bindparam("session_id"),
         ),
-    )
+    ),
+)
+_LISTED_BY = select(sessions.c.updated_minute, sessions.c.updated_at).where(
+    sessions.c.session_id == bindparam("session_id")
+)
+_LIST_BY = (
+    update(sessions)
+    .where(sessions.c.session_id == bindparam("session_id"))
+    .values(updated_minute=bindparam("minute"))
 )
 _FROM = (
     select(*_INFO)
@@ -89,7 +97,7 @@ _FROM = (
 
 def create(tx: Transaction, session_id: str, notes: Sequence[Drafted], now: int) -> None:
     """A new session, with the notes that title it."""
-    head = Standing(0, GENESIS, 0, 0, 0)
+    head = Standing(0, GENESIS, 0, 0, 0, now)
     add(tx, session_id, head, now=now)
     renew(tx, session_id, Caches([], set()), [], 0)
     write(tx, session_id, head, [draft for draft, _ in notes])
@@ -105,7 +113,9 @@ def add(tx: Transaction, session_id: str, head: Standing, *, now: int) -> None:
     row = {
         "session_id": session_id,
         "created_at": now,
-        "updated_at": now,
+        "updated_minute": minute_of(head.updated_at),
+        "rewound_messages": 0,
+        "rewound_bytes": 0,
         "title": None,
         "metadata": None,
         "purged_at": None,
@@ -131,7 +141,11 @@ def newest_first(tx: Transaction, limit: int, before: SessionInfo | None) -> lis
         rows = tx.rows(_NEWEST, page=limit)
     else:
         rows = tx.rows(
-            _OLDER, page=limit, updated_at=before.updated_at, session_id=before.session_id
+            _OLDER,
+            page=limit,
+            updated_minute=minute_of(before.updated_at),
+            updated_at=before.updated_at,
+            session_id=before.session_id,
         )
     return [_info(row) for row in rows]
 
@@ -142,28 +156,32 @@ def beginning_with(tx: Transaction, beginning: str, limit: int) -> list[SessionI
     return [_info(row) for row in rows if row[0].startswith(beginning)]
 
 
+def is_misplaced(tx: Transaction, session_id: str) -> bool:
+    """Whether the minute that a session is listed by is not that of its last entry."""
+    row = tx.row(_LISTED_BY, session_id=session_id)
+    return row is not None and row[0] != minute_of(row[1])
+
+
+def put_in_place(tx: Transaction, session_id: str, updated_at: int) -> int:
+    """List a session by the minute of its last entry again; whether it was misplaced."""
+    wrong = is_misplaced(tx, session_id)
+    if wrong:
+        tx.run(_LIST_BY, session_id=session_id, minute=minute_of(updated_at))
+    return int(wrong)
+
+
 def stats(tx: Transaction, session_id: str) -> Stats:
     """What is visible, hidden and rewound, by subtraction of running totals."""
     head = read_head(tx, session_id)
-    now = [part for span in read_spans(tx, session_id) for part in span.cut([(1, head.last_seq)])]
-    shown, hidden, rewound = counted(
-        tx,
-        session_id,
-        [
-            _stretches(now, rewound=False, visible=True),
-            _stretches(now, rewound=False, visible=False),
-            _stretches(now, rewound=True, visible=False),
-        ],
-    )
+    shown = visible_total(tx, session_id, head.last_seq)
+    rewound = rewound_total(tx, session_id)
+    hidden = Total(head.messages, head.bytes) - shown - rewound
     return Stats(session_id, head.last_seq, head.messages, head.bytes, *shown, *hidden, *rewound)
 
 
-def _stretches(now: list[Span], *, rewound: bool, visible: bool) -> list[Range]:
-    return [
-        (span.lo, span.hi)
-        for span in now
-        if (span.rewound_by is not None) is rewound and span.visible is visible
-    ]
+def visible_bytes(tx: Transaction, session_id: str) -> int:
+    """How many bytes the messages of the view take, those of cleared blocks included."""
+    return visible_total(tx, session_id, read_head(tx, session_id).last_seq).bytes
 
 
 def _info(row: Row) -> SessionInfo:

@@ -247,7 +247,11 @@ class Verifier:
             raise _Bad(seq, "the content is not what was written")
 
     def _check_standing(self) -> None:
-        counted = (self._seq, self._hash, self._head_seq, self._messages, self._bytes)
+        totals = self._messages, self._bytes
+        # When the last entry came is no part of the log: the list alone is ordered by it.
+        counted = Standing(
+            self._seq, self._hash, self._head_seq, *totals, self._standing.updated_at
+        )
         for name, told, found in zip(Standing._fields, self._standing, counted, strict=True):
             if told != found:
                 raise _Bad(

@@ -26,17 +26,28 @@ BUDGETS = {
     "rewind.length",
     "undo",
     "undo.length",
+    *(f"{what}.controls" for what in ("rewind", "undo", "condense")),
+    *(f"{what}.controls.many" for what in ("rewind", "undo", "condense")),
+    "rewind.datetime",
+    "rewind.datetime.stamped",
+    "rewind.ts",
     "condense",
     "condense.half",
+    "condense.waiting",
     "condense.hidden",
     "condense.length",
     "view.few",
     "view.decoded",
+    "view.messages",
     "view.as_of",
+    "view.as_of.datetime",
+    *(f"{what}.growth" for what in ("manage", "stats", "info")),
     "storage",
     "verify",
+    "audit",
     "fork",
     "list",
+    "list.newest",
 }
 EXPECTED = [
     "import",
@@ -44,13 +55,20 @@ EXPECTED = [
     "spans_of.large",
     "spans_of.small",
     "sqlite.append.normal",
+    "sqlite.append.normal.insert",
     "sqlite.append.normal.length",
+    "sqlite.open",
     "sqlite.threads",
     "sqlite.threads.wait",
     *(f"{engine}.{budget}" for engine in ("postgres", "sqlite") for budget in BUDGETS),
 ]
-AIMED = {"sqlite.append.full", "postgres.append.full", "sqlite.threads"}
-WITHOUT_BUDGET = {"postgres.list", "sqlite.list"}
+AIMED = {
+    "sqlite.append.full",
+    "sqlite.append.normal.insert",
+    "postgres.append.full",
+    "sqlite.threads",
+}
+WITHOUT_BUDGET = {"postgres.list", "sqlite.list", "sqlite.append.normal.insert"}
 
 
 @pytest.fixture(scope="module")

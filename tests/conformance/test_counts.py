@@ -92,10 +92,40 @@ def test_what_is_cleared_is_counted_once_in_each_state(chat):
     assert chat.tokens(counter) == sum(len(str(m.content)) for m in chat.view().messages)
 
 
+def test_what_is_left_of_a_redacted_message_is_counted_once(chat):
+    counter = Asked()
+    said = fill(chat, 4)
+    _, told = work(chat, output="long " * 60)
+    chat.commit(Plan.clear(chat.view(), [(told, 0)]))
+    chat.tokens(counter)
+    chat.redact(said[1])
+    chat.redact(told)
+    expected = sum(len(str(m.content)) for m in chat.view().messages)
+    assert chat.tokens(counter) == expected
+    times = counter.times
+    for _ in range(2):
+        assert chat.tokens(counter) == sum(chat.counts(counter).values()) == expected
+    assert counter.times == times
+
+
+def test_tokens_after_an_entry_are_those_of_what_follows_it(chat):
+    said = fill(chat, 6)
+    _, told = work(chat, output="long " * 60)
+    chat.commit(Plan.clear(chat.view(), [(told, 0)]))
+    chat.commit(Plan.condense(chat.view(), said[:4], "S"))
+    for after in (0, said[4], told - 1, told, chat.head_seq(), 1_000):
+        following = [m for m in chat.view().messages if m.seq > after]
+        expected = sum(BYTES.count(m.role, m.content, m.format) for m in following)
+        assert chat.tokens(BYTES, after=after) == expected
+    with pytest.raises(InvalidOption):
+        chat.tokens(BYTES, after=-1)
+
+
 def test_tokens_of_the_past_are_those_of_the_view_then(chat):
     said = fill(chat, 6)
     chat.commit(Plan.condense(chat.view(), said[:4], "S"))
-    for seq in (0, 3, 6, 7):
+    fill(chat, 3)
+    for seq in (0, 3, 6, 7, 8, 9, 10):
         shown_then = chat.view(as_of=seq).messages
         expected = sum(BYTES.count(m.role, m.content, m.format) for m in shown_then)
         assert chat.tokens(BYTES, as_of=seq) == expected

@@ -34,6 +34,29 @@ def test_a_redaction_during_verify_is_no_forgery(room: Any) -> None:
     assert chat.verify(progress=redact).ok
 
 
+class Redacting:
+    """A counter during whose work a message is redacted."""
+
+    name = "redacting"
+    exact = True
+
+    def __init__(self, chat: Any, seq: int) -> None:
+        self._chat, self._seq = chat, seq
+
+    def count(self, role: str, content: Any, format: str) -> int:  # noqa: A002
+        """The letters of a text."""
+        self._chat.redact(self._seq)
+        return len(str(content))
+
+
+def test_the_count_of_a_message_that_is_redacted_meanwhile_is_not_kept(room: Any) -> None:
+    chat = room.store.create()
+    secret = chat.append("user", "a long secret").seq
+    counter = Redacting(chat, secret)
+    assert chat.tokens(counter) == len("a long secret")
+    assert chat.tokens(counter) == len(str(chat.view().messages[0].content))
+
+
 def test_a_purge_during_verify_and_audit_is_told(room: Any) -> None:
     chat = room.store.create()
     chat.append_many([NewMessage("user", f"word {number}") for number in range(PAGE + 200)])

@@ -180,3 +180,22 @@ def test_a_forks_title_is_that_of_its_place(store):
     at = chat.append("user", "hello").seq
     chat.rename("two")
     assert chat.fork(at).info().title == "one"
+
+
+def test_the_list_is_exact_within_a_minute_and_when_the_clock_goes_back(lab):
+    times = [120_000, 59_999, 60_000, 179_999, 60_001, 59_999, 0, -1, 119_999, 120_000, -60_001]
+    chats = [lab.store.create() for _ in times]
+    told = []
+    for moment, chat in zip([*times, *reversed(times)], chats * 2, strict=True):
+        lab.clock.now = moment
+        chat.append("user", "hello")
+        told = sorted((-chat.info().updated_at, chat.id) for chat in chats)
+        listed = [(-info.updated_at, info.session_id) for info in lab.store.sessions()]
+        assert listed == told
+    for size in (1, 2, 3, 4):
+        pages, before = [], None
+        while page := lab.store.sessions(limit=size, before=before):
+            pages += [info.session_id for info in page]
+            before = page[-1]
+        assert pages == [name for _, name in told]
+    assert all(chat.verify().ok for chat in chats)

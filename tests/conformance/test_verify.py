@@ -534,3 +534,23 @@ def test_rebuild_renews_caches_that_cannot_be_read(forger, damaged):
     assert damaged.rebuild() > 0
     assert damaged.verify().ok
     assert damaged.view() == view
+
+
+def test_a_session_that_is_listed_in_the_wrong_place_is_seen_and_put_back(forger, damaged):
+    forger.sql("UPDATE sessions SET updated_minute = updated_minute + 1 WHERE session_id = 's'")
+    found = damaged.verify()
+    assert (found.ok, found.seq) == (False, None)
+    assert "updated_minute" in found.problem
+    assert damaged.rebuild() == 1
+    assert damaged.verify().ok
+
+
+def test_wrong_sums_of_rewound_rows_are_seen_and_renewed(forger, damaged):
+    damaged.rewind(to=damaged.head_seq() - 2)
+    before = damaged.stats()
+    assert before.rewound_messages > 0
+    forger.sql("UPDATE sessions SET rewound_bytes = rewound_bytes + 1 WHERE session_id = 's'")
+    assert not damaged.verify().ok
+    assert damaged.rebuild() == 1
+    assert damaged.stats() == before
+    assert damaged.verify().ok

@@ -20,6 +20,7 @@ import pytest
 from roocontext import Counts, NewMessage, Pin, Plan, Rewind, Session, Store
 from roocontext.log.counting import BYTES
 from roocontext.log.plan import Action
+from sources import SetClock
 
 LONG = 6_000
 SESSIONS = 1_500
@@ -138,7 +139,8 @@ def work(store: Store, catcher: Catcher) -> None:
 
 ENTRY = """session_id, seq, kind, format, role, recorded_at, message_id, size, messages_total,
     bytes_total, salt, content_digest, hash, content"""
-SESSION = """session_id, created_at, updated_at, last_seq, last_hash, head_seq, messages, bytes"""
+SESSION = """session_id, created_at, updated_at, updated_minute, last_seq, last_hash, head_seq,
+    messages, bytes"""
 SPAN = "session_id, lo, hi, position"
 OPEN_END = (1 << 62) - 1
 
@@ -158,8 +160,8 @@ def fill(run: Callable[[str], Any], series: str, blob: str, text: str) -> None:
             f" FROM {every_entry}"
         )
         run(
-            f"INSERT INTO sessions ({SESSION}) SELECT {name}, n, n, {last}, {blob}, {last},"
-            f" {last}, 202 * {last} FROM {every_session}"
+            f"INSERT INTO sessions ({SESSION}) SELECT {name}, n, n, n / 60000, {last}, {blob},"
+            f" {last}, {last}, 202 * {last} FROM {every_session}"
         )
         run(
             f"INSERT INTO spans ({SPAN}) SELECT {name}, 1, {OPEN_END}, 4294967296"
@@ -337,6 +339,37 @@ def test_postgres_appends_by_one_statement(
     assert append.text.startswith("WITH")
 
 
+def test_postgres_lists_the_newest_by_their_minute(
+    postgres_work: tuple[psycopg.Connection, Catcher],
+) -> None:
+    admin, catcher = postgres_work
+    admin.execute("VACUUM ANALYZE")
+    for operation in ("list", "next list"):
+        _, text, params = catcher.of(operation)[-1]
+        plan = _explain(admin, text, params, 0)
+        assert "sessions_updated" in {node.get("Index Name") for node in _nodes(plan)}, plan
+
+
+def test_an_append_stays_off_the_indexes_of_sessions(postgres: Any) -> None:
+    """A HOT update writes no index: the minute that is indexed stays what it was."""
+    url = postgres.fresh()
+    clock = SetClock(now=1_700_000_040_000, step=1_000)
+    with Store.open(url, durability="normal", clock=clock) as store:
+        chat = store.create()
+        for number in range(240):
+            chat.append("user", f"message {number}")
+            chat.rename(f"title {number}")
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute("SELECT pg_stat_force_next_flush()")
+        updates, hot = admin.execute(
+            "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'sessions'"
+        ).fetchone()
+    postgres.drop(url)
+    # Each rename updates the row twice; each of the eight minutes moves one index entry.
+    assert updates == 720
+    assert hot >= updates - 8 - updates // 20
+
+
 # Both
 
 
@@ -422,3 +455,8 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _tables(plan: dict[str, Any]) -> set[str]:
     return {node["Relation Name"] for node in _nodes(plan) if "Relation Name" in node}
+
+
+def test_an_audit_reads_the_control_rows_once(catcher: Catcher) -> None:
+    read = [caught for caught in catcher.of("audit") if "details IS NOT NULL" in caught.text]
+    assert len(read) == 1

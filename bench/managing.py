@@ -1,0 +1,62 @@
+"""What is asked before each call of the model, where a session has a long past and where not."""
+
+from collections.abc import Iterator
+
+from bench.data import age, content, grow
+from bench.report import Line
+from bench.sites import Site, line_of
+from bench.sizes import Sizes
+from bench.timing import Step, alternate
+from roocontext import ContextManager, Session
+
+WINDOW = 1 << 40
+USAGE = {"input_tokens": 1_000, "output_tokens": 10}
+
+
+def keeping(site: Site, sizes: Sizes) -> Iterator[Line]:
+    """`manage` with nothing to do, `stats` and `info`: long against short."""
+    store = site.store("kept", durability="normal")
+    few = sizes.short // 100 or 1
+    small = _called(age(store.create(), messages=sizes.short, condensations=few, visible=20))
+    large = age(
+        store.create(),
+        messages=sizes.long - sizes.aged_visible,
+        condensations=sizes.aged,
+        visible=20,
+    )
+    large = _called(grow(large, sizes.aged_visible - 20))
+    site.settle("kept")
+    # The usage is invented, and an estimate far from it would warn.
+    context = ContextManager(limit=WINDOW, output=1_000, counter="opencode", drift_ratio=1e9)
+    sizes_shown = (
+        f"{sizes.long:,} entries, {sizes.aged:,} control rows, {sizes.aged_visible:,} visible"
+    )
+    asked = {
+        "manage": ("manage with nothing to do", context.manage),
+        "stats": ("stats", Session.stats),
+        "info": ("info", Session.info),
+    }
+    for key, (what, ask) in asked.items():
+        times = alternate(
+            [
+                Step("small", lambda _, ask=ask: ask(small)),
+                Step("large", lambda _, ask=ask: ask(large)),
+            ],
+            rounds=sizes.reads,
+        )
+        yield line_of(
+            site,
+            f"{key}.growth",
+            f"{what}, {sizes_shown}",
+            f"{sizes.short:,}, {few:,}, 20",
+            times["large"],
+            times["small"],
+            2.0,
+        )
+
+
+def _called(chat: Session) -> Session:
+    """With an answer whose usage the provider reported, and a user message after it."""
+    chat.append("assistant", content(1), model="a model", usage=USAGE)
+    chat.append("user", content(2))
+    return chat

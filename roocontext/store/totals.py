@@ -1,0 +1,102 @@
+"""How many messages and bytes the spans hold: running totals subtracted, and no content read."""
+
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, bindparam, case, func, select, text, update
+from sqlalchemy.sql import Select
+
+from roocontext.errors import HistoryCorrupt
+from roocontext.store.database import Transaction
+from roocontext.store.schema import REWOUND, VISIBLE, entries, sessions, spans
+
+
+class Total(NamedTuple):
+    """How many messages, and how many bytes their contents take."""
+
+    messages: int
+    bytes: int
+
+    def __sub__(self, other: "Total") -> "Total":
+        return Total(self.messages - other.messages, self.bytes - other.bytes)
+
+
+_in_session = spans.c.session_id == bindparam("session_id")
+
+
+def _held(running: ColumnElement[int], end: ColumnElement[int]) -> ColumnElement[int]:
+    # Subqueries, because PostgreSQL would come to hash a join with all rows of the session.
+    at = select(running).where(entries.c.session_id == spans.c.session_id)
+    ending = at.where(entries.c.seq == end).scalar_subquery()
+    before = at.where(entries.c.seq == spans.c.lo - 1).scalar_subquery()
+    return ending - case((spans.c.lo == 1, 0), else_=before)
+
+
+_last = bindparam("last", type_=spans.c.hi.type)
+_end = case((spans.c.hi > _last, _last), else_=spans.c.hi)
+# A span that begins behind the last entry holds nothing, and comes out as nothing. A condition on
+# `lo` would lead SQLite away from the partial index.
+_shown = (
+    select(
+        _held(entries.c.messages_total, _end).label("messages"),
+        _held(entries.c.bytes_total, _end).label("size"),
+    )
+    .where(_in_session, text(VISIBLE))
+    .subquery()
+)
+_VISIBLE = select(
+    func.coalesce(func.sum(_shown.c.messages), 0),
+    func.coalesce(func.sum(_shown.c.size), 0),
+    func.count() - func.count(_shown.c.messages),
+).select_from(_shown)
+
+
+def _rewound(running: ColumnElement[int]) -> ColumnElement[int]:
+    held = func.coalesce(func.sum(_held(running, spans.c.hi)), 0)
+    return select(held).where(_in_session, text(REWOUND)).scalar_subquery()
+
+
+_REWOUND = select(_rewound(entries.c.messages_total), _rewound(entries.c.bytes_total))
+_KEPT = select(sessions.c.rewound_messages, sessions.c.rewound_bytes).where(
+    sessions.c.session_id == bindparam("session_id")
+)
+_KEEP = (
+    update(sessions)
+    .where(sessions.c.session_id == bindparam("session_id"))
+    .values(
+        rewound_messages=_rewound(entries.c.messages_total),
+        rewound_bytes=_rewound(entries.c.bytes_total),
+    )
+)
+
+
+def visible_total(tx: Transaction, session_id: str, last: int) -> Total:
+    """What the model sees of a session whose last entry is `last`."""
+    if last == 0:
+        return Total(0, 0)
+    row = tx.row(_VISIBLE, session_id=session_id, last=last)
+    assert row is not None
+    messages, size, unknown = row
+    if unknown:
+        raise HistoryCorrupt(f"Session {session_id!r} has a span whose end is not in its log.")
+    return Total(int(messages), int(size))
+
+
+def rewound_total(tx: Transaction, session_id: str) -> Total:
+    """What rewinds took back, as it is kept with the session."""
+    return _total(tx, _KEPT, session_id)
+
+
+def keep_rewound(tx: Transaction, session_id: str) -> None:
+    """Sum up anew what rewinds took back. Only a rewind changes it, so that nobody else waits."""
+    tx.run(_KEEP, session_id=session_id)
+
+
+def is_rewound_wrong(tx: Transaction, session_id: str) -> bool:
+    """Whether what is kept is not the sum of the spans."""
+    return rewound_total(tx, session_id) != _total(tx, _REWOUND, session_id)
+
+
+def _total(tx: Transaction, statement: Select[int, int], session_id: str) -> Total:
+    row = tx.row(statement, session_id=session_id)
+    assert row is not None
+    return Total(int(row[0]), int(row[1]))

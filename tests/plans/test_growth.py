@@ -1,0 +1,163 @@
+"""What is asked often costs the same however much a store holds.
+
+Nothing here is a time. SQLite counts the statements that it is given and the instructions of its
+virtual machine that they take, which are the same on every machine.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roocontext import ContextManager, NewMessage, Plan, Session, Store
+from sources import SetClock
+
+STEP = 10
+FEW, MANY = 4, 80
+USED = {"input_tokens": 40, "output_tokens": 2}
+
+
+class Work:
+    """What SQLite was asked to do."""
+
+    def __init__(self) -> None:
+        self.statements = self.instructions = 0
+        self.texts: list[str] = []
+
+    def watch(self, connection: sqlite3.Connection) -> None:
+        """Count what a connection does."""
+        connection.set_trace_callback(self._asked)
+        connection.set_progress_handler(self._went_on, STEP)
+
+    def of(self, call: Callable[[], Any]) -> tuple[int, int]:
+        """The statements and the instructions of a call, once its caches are warm."""
+        call()
+        self.statements = self.instructions = 0
+        call()
+        return self.statements, self.instructions
+
+    def _asked(self, text: str) -> None:
+        self.statements += 1
+        self.texts.append(text)
+
+    def _went_on(self) -> int:
+        self.instructions += STEP
+        return 0
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> Work:
+    """Watches every connection that is made from here on."""
+    work, connect = Work(), sqlite3.connect
+
+    def watched(*args: Any, **options: Any) -> sqlite3.Connection:
+        connection = connect(*args, **options)
+        work.watch(connection)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", watched)
+    return work
+
+
+@pytest.fixture
+def store(work: Work, tmp_path: Path) -> Iterator[Store]:
+    """A store whose work is counted, and whose time goes on by a minute a call."""
+    with Store.open(
+        tmp_path / "store.db", durability="normal", clock=SetClock(step=60_000)
+    ) as store:
+        yield store
+
+
+def rewritten(chat: Session, times: int) -> Session:
+    """A session that was condensed and rewound in turn, and then called a model."""
+    for number in range(times):
+        chat.append_many([NewMessage("user", f"message {number}.{n}") for n in range(6)])
+        if number % 2:
+            chat.rewind(to=chat.head_seq() - 2)
+        else:
+            view = chat.view()
+            chat.commit(Plan.condense(view, [m.seq for m in view.messages[:-3]], "in short"))
+    chat.append("assistant", "done", usage=USED)
+    chat.append("user", "next")
+    return chat
+
+
+@pytest.fixture
+def chats(store: Store) -> tuple[Session, Session]:
+    """One with few control rows and one with many."""
+    return rewritten(store.create("few"), FEW), rewritten(store.create("many"), MANY)
+
+
+def test_a_manager_with_nothing_to_do_asks_as_little_of_a_long_past(
+    work: Work, chats: tuple[Session, Session]
+) -> None:
+    context = ContextManager(limit=1_000_000, output=1_000, counter="opencode", drift_ratio=1e9)
+    few, many = (work.of(lambda chat=chat: context.manage(chat)) for chat in chats)
+    assert many[0] == few[0]
+    assert many[1] < 1.5 * few[1]
+
+
+@pytest.mark.parametrize("asked", [Session.stats, Session.visible_bytes, Session.info])
+def test_sizes_are_asked_of_a_long_past_as_of_a_short_one(
+    work: Work, chats: tuple[Session, Session], asked: Callable[[Session], Any]
+) -> None:
+    few, many = (work.of(lambda chat=chat: asked(chat)) for chat in chats)
+    assert many[0] == few[0]
+    assert many[1] < 1.5 * few[1]
+
+
+class Letters:
+    """A counter that says whether it was asked."""
+
+    name = "letters"
+    exact = True
+    asked = 0
+
+    def count(self, role: str, content: Any, format: str) -> int:  # noqa: A002
+        """The letters of a text."""
+        self.asked += 1
+        return len(str(content))
+
+
+@pytest.mark.parametrize("page", ["first", "next"])
+def test_a_page_of_sessions_is_found_among_many_as_among_few(
+    work: Work, store: Store, page: str
+) -> None:
+    costs = []
+    for count in (40, 400):
+        for _ in range(count):
+            store.create()
+        last = store.sessions(limit=10)[-1] if page == "next" else None
+        costs.append(work.of(lambda last=last: store.sessions(limit=10, before=last))[1])
+    assert costs[1] < 1.2 * costs[0]
+
+
+def test_the_listed_minute_is_written_only_when_it_changes(work: Work, tmp_path: Path) -> None:
+    """SQLite writes an index anew whenever a statement names its column, changed or not."""
+    clock = SetClock(now=1_700_000_040_000, step=10_000)
+    with Store.open(tmp_path / "slow.db", clock=clock) as slow:
+        chat = slow.create()
+        named = []
+        for _ in range(12):
+            work.texts.clear()
+            chat.append("user", "hello")
+            named.append(any("updated_minute=" in text for text in work.texts))
+    assert named == [*[False] * 5, True, *[False] * 5, True]
+
+
+def test_only_new_messages_are_looked_for(work: Work, store: Store) -> None:
+    """What was counted is summed, and neither joined nor read."""
+    counter = Letters()
+    costs = []
+    for name, count in (("short", 20), ("long", 400)):
+        chat = store.create(name)
+        chat.append_many([NewMessage("user", "hello") for _ in range(count)])
+        chat.tokens(counter)
+        chat.append("user", "new")
+        work.instructions = counter.asked = 0
+        chat.tokens(counter)
+        assert counter.asked == 1
+        costs.append(work.instructions)
+    assert costs[1] - costs[0] < 10 * 380
