@@ -22,6 +22,12 @@ REDACTED: Final = "[redacted]"
 
 _Counters: TypeAlias = defaultdict[str, "count[int]"]
 
+_RESPONSES_ITEM: Final = re.compile(
+    r"message|reasoning|item_reference|mcp_list_tools|mcp_approval_re(?:quest|sponse)"
+    r"|\w*_call(?:_output)?"
+)
+"""The types of OpenAI's Responses items. No block of Anthropic's has such a type."""
+
 _DATA_URL: Final = re.compile(r"data:([^;,]+)[^,]*;base64,(.*)", re.DOTALL)
 
 
@@ -95,11 +101,15 @@ class _Anthropic:
 
     def check(self, role: str, content: object) -> None:
         _expect_role(role, *self.roles)
+        if _dict(content).get("type") != "message":  # which may be a response of Anthropic's too
+            _refuse_item(content, "content")
         _expect(content, "content", str, list)
         if isinstance(content, list):
             _check_list(content, "content")
             for index, block in enumerate(content):
                 _expect(block.get("type"), f"content[{index}].type", str)
+                if isinstance(block.get("content"), list):
+                    _check_types(block["content"], f"content[{index}].content")
 
     def blocks(self, role: str, content: object) -> tuple[str, list[Block]]:
         blocks = [_text(content)] if isinstance(content, str) else _dicts(content)
@@ -198,6 +208,9 @@ class _OpenAI:
 
 
 class _Gemini:
+    # The wire spells names in camelCase; what google-genai dumps without aliases is snake_case.
+    # Both are stored as they came, and read as the wire's.
+
     roles = ("user", "model", "function", "system")
 
     def check(self, role: str, content: object) -> None:
@@ -214,13 +227,14 @@ class _Gemini:
 
     def outputs(self, content: object) -> tuple[int, ...]:
         parts = enumerate(self._parts(content))
-        return tuple(i for i, part in parts if isinstance(part.get("functionResponse"), dict))
+        return tuple(i for i, part in parts if self._response_key(part) is not None)
 
     def clear(self, content: object, indices: Collection[int], placeholder: str) -> object:
         parts = self._parts(content).copy()
         for index in set(indices) & set(self.outputs(content)):
-            response = {**parts[index]["functionResponse"], "response": {"output": placeholder}}
-            parts[index] = {**parts[index], "functionResponse": response}
+            if key := self._response_key(parts[index]):
+                response = {**parts[index][key], "response": {"output": placeholder}}
+                parts[index] = {**parts[index], key: response}
         return {**_dict(content), "parts": parts} if parts else content
 
     def skeleton(self, content: object) -> object:
@@ -230,7 +244,13 @@ class _Gemini:
     def _parts(self, content: object) -> list[Block]:
         return _dicts(_dict(content).get("parts"))
 
+    def _response_key(self, part: Block) -> str | None:
+        keys = ("functionResponse", "function_response")
+        key = next((key for key in keys if part.get(key) is not None), None)
+        return key if key and isinstance(part[key], dict) else None
+
     def _bare(self, part: Block) -> Block:
+        part = _as_sent(part)
         match part:
             case {"functionResponse": dict(response)}:
                 output = {"output": REDACTED}
@@ -245,6 +265,7 @@ class _Gemini:
         return {"text": REDACTED}
 
     def _block(self, part: Block, nameless: _Counters) -> Block | None:
+        part = _as_sent(part)
         match part:
             case {"functionResponse": dict(response)}:
                 output = _compact(response.get("response"))
@@ -265,12 +286,38 @@ class _Gemini:
             case {"text": str(said)} if said:
                 return _text(said)
             case {"inlineData": {"mimeType": str(mime), "data": str(data)}} if mime[:6] == "image/":
-                return _image(mime, data)
+                return _image(mime, _standard_base64(data))
             case {"inlineData": media} | {"fileData": media}:
                 return _attached(_dict(media).get("mimeType"))
             case {"executableCode": code} | {"codeExecutionResult": code}:
                 return _text(_compact(code))
         return None
+
+
+_SENT_AS: Final = {
+    "function_call": "functionCall",
+    "function_response": "functionResponse",
+    "inline_data": "inlineData",
+    "file_data": "fileData",
+    "mime_type": "mimeType",
+    "executable_code": "executableCode",
+    "code_execution_result": "codeExecutionResult",
+}
+
+
+def _as_sent(part: Block) -> Block:
+    """Show a part under the names of the wire, without the fields that are null."""
+    given = {key: value for key, value in part.items() if value is not None}
+    named = {_SENT_AS[key]: value for key, value in given.items() if key in _SENT_AS} | given
+    for key in ("inlineData", "fileData"):
+        if isinstance(named.get(key), dict):
+            named[key] = _as_sent(named[key])
+    return named
+
+
+def _standard_base64(data: str) -> str:
+    """Bytes in an SDK's dump are in the alphabet for URLs, which other providers refuse."""
+    return data.replace("-", "+").replace("_", "/") + "=" * (-len(data) % 4)
 
 
 READERS: Final[dict[str, Reader]] = {
@@ -343,11 +390,38 @@ def _expect_role(role: str, *known: str) -> None:
 
 def _check_list(value: object, path: str) -> None:
     _expect(value, path, list)
-    for index, item in enumerate(value if isinstance(value, list) else []):
+    items = value if isinstance(value, list) else []
+    for index, item in enumerate(items):
         _expect(item, f"{path}[{index}]", dict)
+    _check_types(items, path)
+
+
+def _check_types(items: Sequence[object], path: str) -> None:
+    """Refuse what has a type that says nothing, or that is no block of any format known here."""
+    for index, item in enumerate(items):
+        kind = _dict(item).get("type")
+        if isinstance(kind, str) and not kind.strip():
+            raise InvalidMessage(f"{path}[{index}].type is blank.", path=f"{path}[{index}].type")
+        _refuse_item(item, f"{path}[{index}]")
+
+
+def _refuse_item(item: object, path: str) -> None:
+    """Refuse an item of OpenAI's Responses API, which would be stored and never be read."""
+    kind = _dict(item).get("type")
+    if kind == "reasoning" and isinstance(_dict(item).get("text"), str):
+        return  # a block of Roo Code's; an item has no text of its own
+    if isinstance(kind, str) and _RESPONSES_ITEM.fullmatch(kind):
+        raise InvalidMessage(
+            f"{path} is an item of OpenAI's Responses API, a format that is not supported yet:"
+            " append the messages of Chat Completions.",
+            path=path,
+        )
 
 
 def _check_message(role: str, content: object, lists: Sequence[str]) -> None:
+    if isinstance(content, list):
+        _check_types(content, "content")  # the items of a response say what is wrong, a list less
+    _refuse_item(content, "content")
     _expect(content, "content", dict)
     message = _dict(content)
     if message.get("role", role) != role:
