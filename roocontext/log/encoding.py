@@ -103,6 +103,18 @@ def _loaded(text: str) -> Any:
         return json.loads(text)
 
 
+def whole(text: str, *, lone: str = "replace") -> str:
+    """Join surrogates that stand side by side; what is left alone is replaced, or passed on.
+
+    A text without any comes back as the very same object.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", lone)
+    return text
+
+
 def check_id(name: str, value: object) -> None:
     """Refuse what may not be an id or a title."""
     if not isinstance(value, str):
