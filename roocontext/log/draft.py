@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from roocontext.log.blocks import reader
 from roocontext.log.chain import Sealed, content_digest, entry_digest
 from roocontext.log.encoding import check_id, check_integer, encode, encode_plain
 from roocontext.log.entries import MESSAGE_KINDS, Control, Kind, NewMessage
+from roocontext.log.readings import reader
 
 Salts = Callable[[], bytes]
 

@@ -11,7 +11,6 @@ from enum import StrEnum
 from typing import Any
 
 from roocontext.errors import InvalidPlan
-from roocontext.log.blocks import reader, text_of
 from roocontext.log.counting import BYTES, Counter, count_message
 from roocontext.log.encoding import MAX_INTEGER, encode
 from roocontext.log.entries import (
@@ -23,6 +22,7 @@ from roocontext.log.entries import (
     View,
     ranges_of,
 )
+from roocontext.log.readings import reader, text_of
 from roocontext.log.spans import Span
 
 CLEARED = "[Old tool output cleared to save context]"

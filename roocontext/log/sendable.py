@@ -11,6 +11,7 @@ anything before thinking: the provider compares it with what stood before it.
 """
 
 import json
+import operator
 import re
 from collections import defaultdict
 from collections.abc import Sequence
@@ -19,9 +20,10 @@ from enum import StrEnum
 from itertools import count
 from typing import Any, Final
 
-from roocontext.log.blocks import REDACTED, Block, calls, reader, results
+from roocontext.log.encoding import whole
 from roocontext.log.entries import Message
 from roocontext.log.pairs import pairs
+from roocontext.log.readings import REDACTED, Block, calls, reader, results
 
 OPENING: Final = "[The conversation continues from here.]"
 """The user's line before an assistant message that needs a user message in front of it."""
@@ -89,6 +91,8 @@ class _Row:
     message: Message
     role: str
     blocks: list[Block]
+    is_own: bool
+    """Whether it is stored in the shape in which it goes out, so that its reading shows itself."""
     parts: list["_Part"] = field(default_factory=list)
 
 
@@ -121,12 +125,10 @@ class _Turn:
     def _stored(self) -> object:
         """Find the stored content, if this is exactly one row and nothing of it was touched."""
         row = self.parts[0].row
-        content = row.message.content
-        blocks = row.blocks if isinstance(content, str) else content
-        if row.message.format != "anthropic" or len(blocks) != len(self.parts):
+        if not row.is_own or len(row.blocks) != len(self.parts):
             return None
-        same = all(part.block is block for part, block in zip(self.parts, blocks, strict=True))
-        return content if same else None
+        same = all(part.block is block for part, block in zip(self.parts, row.blocks, strict=True))
+        return row.message.content if same else None
 
 
 class _Outgoing:
@@ -143,7 +145,7 @@ class _Outgoing:
     def read(self, number: int, message: Message) -> _Row:
         """Read a row, without the blocks that cannot be sent and with the others mended."""
         role, blocks = reader(message.format).blocks(message.role, message.content)
-        row = _Row(number, message, role, blocks)
+        row = _Row(number, message, role, blocks, _shows_itself(message.content, blocks))
         for index, block in enumerate(blocks):
             mended, rules = _mend(role, block)
             for rule in rules:
@@ -203,7 +205,7 @@ class _Outgoing:
     def _tell(self, row: _Row, rule: Rule, block: int | None = None) -> None:
         # A foreign format may well have several messages in a row and other ids: to bring them
         # into this form is conversion, not repair.
-        if row.message.format == "anthropic" or rule not in (Rule.MERGED, Rule.RENAMED):
+        if row.is_own or rule not in (Rule.MERGED, Rule.RENAMED):
             self._repairs.append(Repair(row.message.seq, rule, block))
 
     def _rename(self, part: _Part, key: str, tool_id: str) -> None:
@@ -214,14 +216,14 @@ class _Outgoing:
         return bool(self._turns) and self._turns[-1].role == role
 
     def _add_assistant(self, row: _Row) -> None:
+        if not any(part.is_thinking for part in row.parts):
+            self._place(row, row.parts, apart=False)
+            return
+        self._drop_held()
         last = max((at for at, part in enumerate(row.parts) if not part.is_thinking), default=-1)
-        body, tail = row.parts[: last + 1], row.parts[last + 1 :]
-        thinks = any(part.is_thinking for part in row.parts)
-        if thinks:
-            self._drop_held()
-        if body:
-            self._place(row, body, apart=thinks)
-        self._held.extend(tail)
+        if last >= 0:
+            self._place(row, row.parts[: last + 1], apart=True)
+        self._held.extend(row.parts[last + 1 :])
 
     def _place(self, row: _Row, body: Sequence[_Part], *, apart: bool) -> None:
         """Add parts to the assistant's message, or begin one where thinking must come first."""
@@ -304,6 +306,12 @@ _NEVER_BARE: Final = re.compile(
 )
 
 
+def _shows_itself(content: object, blocks: Sequence[Block]) -> bool:
+    if isinstance(content, list):
+        return len(content) == len(blocks) and all(map(operator.is_, content, blocks))
+    return blocks == [{"type": "text", "text": content}]
+
+
 def _mend(role: str, block: Block) -> tuple[Block | None, list[Rule]]:
     """Bring a block into a form that can be sent, None if it has none, and say what was wrong."""
     refusal = _refusal(role, block)
@@ -360,12 +368,8 @@ def _with_output(block: Block) -> Block:
 
 def _encodable(block: Block) -> Block:
     text = json.dumps(block, ensure_ascii=False)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        units = text.encode("utf-16-le", "surrogatepass")
-        return dict(json.loads(units.decode("utf-16-le", "replace")))
-    return block
+    sound = whole(text)
+    return block if sound is text else dict(json.loads(sound))
 
 
 _MENDS: Final = {

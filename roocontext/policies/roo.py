@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Final
 
-from roocontext.log.blocks import Block, reader
 from roocontext.log.entries import Kind, NewMessage
 from roocontext.log.pairs import partners
 from roocontext.log.plan import Action, Plan
+from roocontext.log.readings import Block, reader
 from roocontext.log.summary import Summary
 from roocontext.policies import roo_condensing, roo_fresh_start
 from roocontext.policies.building import hiding

@@ -5,12 +5,12 @@ is counted as its JSON, which is more than the model sees: a context that is tho
 is condensed too early, one that is thought to be too small is refused.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from roocontext.log.blocks import Block, reader
 from roocontext.log.javascript import stringify
+from roocontext.log.readings import Block, Holds, Piece, pieces, reader, walk
 
 
 class Reading(NamedTuple):
@@ -22,40 +22,31 @@ class Reading(NamedTuple):
 
 def read(role: str, content: Any, format: str) -> Reading:  # noqa: A002 - the log's word
     """Read one message of any format."""
-    blocks = reader(format).blocks(role, content)[1]
-    texts = tuple(text for text in _texts(blocks) if text)
-    return Reading(texts, tuple(_images(blocks)))
+    found = pieces(reader(format).blocks(role, content)[1])
+    texts = tuple(text for text in _texts(found) if text)
+    return Reading(texts, tuple(_images(found)))
 
 
-def _texts(blocks: Sequence[Block]) -> Iterator[str]:
-    for block in blocks:
-        match block:
-            case {"type": "text", "text": str(said)} | {"type": "thinking", "thinking": str(said)}:
-                yield said
-            case {"type": "tool_use", "name": str(name)}:
-                yield name
-                yield stringify(block.get("input"))
-            case {"type": "tool_result"}:
-                yield from _output(block.get("content"))
-            case {"type": "image"}:
+def _texts(found: Iterable[Piece]) -> Iterator[str]:
+    for piece in walk(found):
+        match piece:
+            case Piece(kind=Holds.OUTPUT) | Piece(kind=Holds.MEDIA, block={"type": "image"}):
                 continue
+            case Piece(kind=Holds.OTHER) if not isinstance(piece.block, dict):
+                continue  # in an output, what is no object is never sent
+            case Piece(kind=Holds.CALL, text=str(name)):
+                yield name
+                yield stringify(piece.block.get("input"))
+            case Piece(text=str(said)):
+                yield said
             case _:
-                yield stringify(block)
+                yield stringify(piece.block)
 
 
-def _output(content: Any) -> Iterator[str]:
-    if isinstance(content, list):
-        yield from _texts([part for part in content if isinstance(part, dict)])
-    elif content is not None:
-        yield content if isinstance(content, str) else stringify(content)
-
-
-def _images(blocks: Sequence[Block]) -> Iterator[Block]:
-    for block in blocks:
-        if block.get("type") == "image":
-            yield block
-        elif block.get("type") == "tool_result" and isinstance(block.get("content"), list):
-            yield from _images([part for part in block["content"] if isinstance(part, dict)])
+def _images(found: Iterable[Piece]) -> Iterator[Block]:
+    for piece in walk(found):
+        if piece.kind is Holds.MEDIA and piece.block["type"] == "image":
+            yield piece.block
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roocontext.errors import InvalidMessage
-from roocontext.log.blocks import READERS, calls, reader, results, text_of
+from roocontext.log.readings import (
+    calls,
+    pieces,
+    reader,
+    readers,
+    results,
+    text_of,
+    walk,
+    words_of,
+)
 
 ANTHROPIC, OPENAI, GEMINI = reader("anthropic"), reader("openai"), reader("gemini")
 
@@ -143,6 +152,56 @@ def test_calls_results_and_text():
     assert calls(blocks) == [(1, "t1")]
     assert results(blocks) == [(3, "t1"), (4, "t2")]
     assert text_of(blocks) == "said\nsecret\nout"
+
+
+def test_each_thing_in_a_message_is_a_piece():
+    """Texts, calls, outputs with what is in them, media, and what nobody knows."""
+    inner = [text("out"), {"type": "image", "source": {}}, RESULT, "odd"]
+    blocks = [
+        {"type": "thinking", "thinking": "hm", "signature": "s"},
+        text("said"),
+        CALL,
+        {"type": "tool_result", "tool_use_id": "t1", "content": inner},
+        {"type": "document", "source": {}},
+        {"type": "text", "text": 5},
+        {"type": "new", "text": "x"},
+    ]
+    found = [(piece.kind.name, piece.text) for piece in walk(pieces(blocks))]
+    assert found == [
+        ("THINKING", "hm"),
+        ("TEXT", "said"),
+        ("CALL", "read"),
+        ("OUTPUT", None),
+        ("TEXT", "out"),
+        ("MEDIA", None),
+        ("OUTPUT", None),
+        ("TEXT", "secret"),
+        ("OTHER", None),
+        ("MEDIA", None),
+        ("OTHER", None),
+        ("OTHER", None),
+    ]
+    assert [piece.block for piece in pieces(blocks)] == blocks
+    assert text_of(blocks) == "said\nout\nsecret"
+    assert words_of(blocks) == "said"
+
+
+@pytest.mark.parametrize("name", readers.known())
+@pytest.mark.parametrize("role", ["user", "assistant"])
+def test_a_composed_message_is_read_as_what_was_said(name, role):
+    speaker, content = reader(name).compose(role, "hello")
+    reader(name).check(speaker, content)
+    assert reader(name).blocks(speaker, content) == (role, [text("hello")])
+
+
+def test_a_format_is_found_under_the_name_it_is_registered_by():
+    readers.register("mine", ANTHROPIC)
+    try:
+        assert reader("mine") is ANTHROPIC
+        with pytest.raises(InvalidMessage, match="anthropic, gemini, mine, openai"):
+            reader("yours")
+    finally:
+        del readers["mine"]
 
 
 def test_openai_messages_as_blocks():
@@ -501,7 +560,7 @@ def test_a_skeleton_is_a_message_and_its_own_skeleton(case):
     assert [tool_id for _, tool_id in results(bare[1])] == [i for _, i in results(said[1])]
 
 
-@given(st.sampled_from(sorted(READERS)), st.text("xyz", min_size=5, max_size=9))
+@given(st.sampled_from(readers.known()), st.text("xyz", min_size=5, max_size=9))
 def test_a_skeleton_holds_no_text(name, secret):
     contents = {
         "anthropic": [
