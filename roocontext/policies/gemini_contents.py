@@ -26,8 +26,8 @@ def content_of(message: Message) -> Content:
     """A row as a content: as it is, or as what it would be for Gemini."""
     read = reader(message.format)
     if read is gemini.GEMINI:
-        parts = gemini.parts_of(message.content)
-        return {"role": message.role, **message.content, "parts": parts}
+        content = {"role": message.role, **message.content}
+        return {**content, "parts": gemini.parts_of(content)} if content.get("parts") else content
     role, blocks = read.blocks(message.role, message.content)
     return {"role": "model" if role == "assistant" else "user", "parts": [*map(_part, blocks)]}
 
