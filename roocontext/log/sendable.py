@@ -216,7 +216,7 @@ class _Outgoing:
         return bool(self._turns) and self._turns[-1].role == role
 
     def _add_assistant(self, row: _Row) -> None:
-        if not any(part.is_thinking for part in row.parts):
+        if all(part.block["type"] not in _THINKING for part in row.parts):
             self._place(row, row.parts, apart=False)
             return
         self._drop_held()

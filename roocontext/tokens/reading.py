@@ -28,19 +28,15 @@ def read(role: str, content: Any, format: str) -> Reading:  # noqa: A002 - the l
 
 
 def _texts(found: Iterable[Piece]) -> Iterator[str]:
-    for piece in walk(found):
-        match piece:
-            case Piece(kind=Holds.OUTPUT) | Piece(kind=Holds.MEDIA, block={"type": "image"}):
-                continue
-            case Piece(kind=Holds.OTHER) if not isinstance(piece.block, dict):
-                continue  # in an output, what is no object is never sent
-            case Piece(kind=Holds.CALL, text=str(name)):
-                yield name
-                yield stringify(piece.block.get("input"))
-            case Piece(text=str(said)):
-                yield said
-            case _:
-                yield stringify(piece.block)
+    for kind, block, text, _ in walk(found):
+        if kind is Holds.OUTPUT or (kind is Holds.MEDIA and block["type"] == "image"):
+            continue
+        if text is not None:
+            yield text
+            if kind is Holds.CALL:
+                yield stringify(block.get("input"))
+        elif isinstance(block, dict):  # in an output, what is no object is never sent
+            yield stringify(block)
 
 
 def _images(found: Iterable[Piece]) -> Iterator[Block]:

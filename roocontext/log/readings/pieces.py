@@ -55,7 +55,8 @@ def walk(found: Iterable[Piece]) -> Iterator[Piece]:
     """Go over pieces in order, each output before what is inside it."""
     for piece in found:
         yield piece
-        yield from walk(piece.inside)
+        if piece.inside:
+            yield from walk(piece.inside)
 
 
 def text_of(blocks: Iterable[Block]) -> str:
@@ -76,16 +77,13 @@ def _piece(block: Any) -> Piece:
     kind = block.get("type") if isinstance(block, dict) else None
     holds = _KINDS.get(kind, Holds.OTHER) if isinstance(kind, str) else Holds.OTHER
     if holds is Holds.OUTPUT:
-        match block.get("content"):
-            case None:
-                return Piece(holds, block)
-            case str(said) as content:
-                return Piece(holds, block, None, (Piece(Holds.TEXT, content, said),))
-            case list(parts):
-                # One frame of Python's stack for each level: contents may be 500 levels deep.
-                return Piece(holds, block, None, tuple(map(_piece, parts)))
-            case content:
-                return Piece(holds, block, None, (Piece(Holds.OTHER, content),))
+        content = block.get("content")
+        if isinstance(content, list):
+            # One frame of Python's stack for each level: contents may be 500 levels deep.
+            return Piece(holds, block, None, tuple(map(_piece, content)))
+        if isinstance(content, str):
+            return Piece(holds, block, None, (Piece(Holds.TEXT, content, content),))
+        return Piece(holds, block, None, () if content is None else (Piece(Holds.OTHER, content),))
     text = block.get(_TEXTS[holds]) if holds in _TEXTS else None
     if not isinstance(text, str):
         return Piece(Holds.OTHER if holds is Holds.TEXT else holds, block)
