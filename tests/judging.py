@@ -17,11 +17,11 @@ from roocontext import Plan, Session
 from roocontext.context import Outcome
 from roocontext.context.settings import frame_of
 from roocontext.errors import BudgetExceeded, InvalidPlan
-from roocontext.log.blocks import reader
 from roocontext.log.budget import Size
 from roocontext.log.counting import BYTES
 from roocontext.log.entries import Kind, View
 from roocontext.log.pairs import split
+from roocontext.log.readings import reader
 from roocontext.log.spans import within
 from roocontext.tokens.reading import IMAGES
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from dialogue import shown
 from provider_rules import violations
-from roocontext.log.blocks import reader
 from roocontext.log.pairs import split
 from roocontext.log.plan import Action, Plan
+from roocontext.log.readings import reader
 from roocontext.log.spans import within
 from roocontext.policies.groups import bound, groups, waiting
 from roocontext.policies.situation import Situation

@@ -11,11 +11,11 @@ from typing import Any
 
 from roocontext.errors import InvalidPlan, RooContextError, VersionConflict
 from roocontext.log import fold
-from roocontext.log.blocks import reader
 from roocontext.log.entries import Control, Kind, Range, natural_position
 from roocontext.log.fold import Row, Tags
 from roocontext.log.pairs import partners, split
 from roocontext.log.plan import Action, Plan
+from roocontext.log.readings import reader
 
 GAP = 1 << 32
 

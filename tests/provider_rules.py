@@ -28,6 +28,28 @@ def violations(messages: list[Any]) -> list[str]:
     return found
 
 
+def displaced(stored: list[Any], messages: list[Any]) -> list[str]:
+    """Find the thinking that a repair has put something before, inside its message.
+
+    The API compares thinking with what it signed: "thinking or redacted_thinking blocks in the
+    latest assistant message cannot be modified" (anthropics/claude-code#63284); a block that was
+    moved is an "Invalid signature in thinking block" (anthropics/anthropic-sdk-python#1598).
+    """
+    found = []
+    rows = [content for content in stored if isinstance(content, list)]
+    for index, message in enumerate(messages):
+        content = message["content"] if isinstance(message["content"], list) else []
+        for place, block in enumerate(content):
+            if block["type"] in THINKING:
+                # Two rows may hold the very same object, so that one of its places has to do.
+                allowed = [
+                    at for row in rows for at, own in enumerate(row) if own is block and at >= place
+                ]
+                if not allowed:
+                    found.append(f"messages[{index}][{place}] is thinking behind something else")
+    return found
+
+
 def _faults(role: str, content: Any) -> list[str]:
     if isinstance(content, str):
         return [] if content.strip() else ["a blank content"]
@@ -38,6 +60,8 @@ def _faults(role: str, content: Any) -> list[str]:
         if not isinstance(block, dict) or not isinstance(block.get("type"), str):
             found.append(f"[{index}] is no block")
             continue
+        if not block["type"].strip():
+            found.append(f"[{index}] has a blank type")
         found += [f"[{index}] {fault}" for fault in _block_faults(role, block)]
     kinds = [block.get("type") for block in content if isinstance(block, dict)]
     if role == "assistant" and kinds[-1:] and kinds[-1] in THINKING:

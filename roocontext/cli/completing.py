@@ -82,17 +82,17 @@ def models() -> Offers:
 
 def formats() -> Offers:
     """The formats of content."""
-    from roocontext.log.blocks import READERS  # noqa: PLC0415 - likewise
+    from roocontext.log.readings import readers  # noqa: PLC0415 - likewise
 
-    return _named(sorted(READERS))
+    return _named(readers.known())
 
 
 def roles(ctx: typer.Context) -> Offers:
     """The roles of the format that is given."""
-    from roocontext.log.blocks import READERS  # noqa: PLC0415 - likewise
+    from roocontext.log.readings import readers  # noqa: PLC0415 - likewise
 
-    reader = READERS.get(ctx.params.get("content_format") or "anthropic")
-    return _named(reader.roles if reader else ())
+    name = ctx.params.get("content_format") or "anthropic"
+    return _named(readers[name].roles if name in readers.known() else ())
 
 
 def aims() -> Offers:

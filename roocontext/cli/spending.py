@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from roocontext.cli.answers import shapes
 from roocontext.cli.waiting import progress
-from roocontext.log.blocks import Block, reader
 from roocontext.log.entries import MESSAGE_KINDS, Kind
+from roocontext.log.readings import Block, reader
 
 if TYPE_CHECKING:
     from roocontext import Call, Session

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from roocontext.log.blocks import reader
 from roocontext.log.entries import Kind, Message, NewMessage
 from roocontext.log.plan import Action, Plan
+from roocontext.log.readings import reader
 from roocontext.log.spans import within
 from roocontext.policies.building import blocks_by_row
 from roocontext.policies.situation import Seen, Situation

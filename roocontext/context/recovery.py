@@ -7,8 +7,8 @@ there. Notes of other replies do not count: after a rewind the request is anothe
 from typing import Any, Final, NamedTuple
 
 from roocontext.context.desk import Steps
-from roocontext.log.blocks import reader
 from roocontext.log.entries import Kind, Message
+from roocontext.log.readings import reader
 
 NOTE: Final = "recovery"
 """The kind of the notes."""

@@ -9,7 +9,6 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 import msgspec
 
 from roocontext.errors import HistoryCorrupt
-from roocontext.log.blocks import reader
 from roocontext.log.chain import Sealed, content_digest, entry_digest
 from roocontext.log.encoding import (
     MAX_INTEGER,
@@ -20,6 +19,7 @@ from roocontext.log.encoding import (
     encode_plain,
 )
 from roocontext.log.entries import MESSAGE_KINDS, BlockRef, Control, Kind, NewMessage, Range
+from roocontext.log.readings import reader
 
 Salts = Callable[[], bytes]
 

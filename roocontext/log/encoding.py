@@ -7,15 +7,15 @@ accepted, which is the whole proof that it is lossless.
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from roocontext.errors import HistoryCorrupt, InvalidIdentifier, InvalidMessage
 
-MAX_DEPTH = 100
-"""How deep content may be nested: far above what models produce, far below what parsers survive."""
+MAX_DEPTH = 500
+"""How many lists and objects may lie within each other: Python's own JSON survives about 1,000."""
 
 MAX_ID_BYTES = 1_000
 MIN_INTEGER, MAX_INTEGER = -(1 << 63), (1 << 63) - 1
@@ -26,14 +26,16 @@ _decode = msgspec.json.Decoder().decode
 
 def encode(value: Any, path: str = "content") -> str:
     """The text of a value, or InvalidMessage naming the place that cannot be stored."""
+    why = "would not come back equal"
     try:
         text = _encode(value)
-        lossless = _shallow(text, value) and decode(text) == value
-    except (TypeError, ValueError, RecursionError, OverflowError):
-        lossless = False
-    if lossless:
-        return text
-    where, why = next(_faults(value, path, 1), (path, "would not come back equal"))
+        if _shallow(text, value) and _loaded(text) == value:
+            return text
+    except (TypeError, ValueError, OverflowError):
+        pass
+    except RecursionError:
+        why = "needs more of Python's call stack than is left here"
+    where, why = _fault(value, path) or (path, why)
     raise InvalidMessage(f"{where}: {why}.", path=where)
 
 
@@ -49,37 +51,68 @@ def encode_plain(value: Any, path: str = "content") -> tuple[Any, str]:
 def decode(text: str) -> Any:
     """The value of a text made by `encode`."""
     try:
-        return _decode(text)
-    except (msgspec.DecodeError, UnicodeError, TypeError):  # lone surrogates, or damage
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError, TypeError):
-            raise HistoryCorrupt("What is stored is not JSON.") from None
+        return _loaded(text)
+    except RecursionError:
+        raise HistoryCorrupt("What is stored is nested too deeply to be read.") from None
+    except (ValueError, TypeError):  # TypeError: the column holds no text
+        raise HistoryCorrupt("What is stored is not JSON.") from None
 
 
 def decode_all(texts: Sequence[str]) -> list[Any]:
     """The values of many texts; one at a time only where one of them needs it."""
     try:
         return list(map(_decode, texts))
-    except (msgspec.DecodeError, UnicodeError, TypeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError, TypeError):
         return [decode(text) for text in texts]
 
 
 def plain(value: Any) -> Any:
-    """A value with the models of an SDK, at any depth, as the plain data that they hold."""
+    """Copy a value, with the models of an SDK, at any depth, as the plain data that they hold."""
+    root = [value]
+    # A stack of its own: Python's would end at half of the depth that is allowed.
+    todo: list[tuple[Any, Any, int]] = [(root, 0, 1)]
+    while todo:
+        holder, key, depth = todo.pop()
+        if depth > MAX_DEPTH + 1:
+            raise InvalidMessage(f"It is nested deeper than {MAX_DEPTH} levels.")
+        item = holder[key]
+        if isinstance(item, list):
+            holder[key] = copy = list(item)
+            todo += [(copy, index, depth + 1) for index in range(len(copy))]
+        elif isinstance(item, dict):
+            holder[key] = fields = dict(item)
+            todo += [(fields, name, depth + 1) for name in fields]
+        elif (dump := getattr(item, "model_dump", None)) is not None:
+            holder[key] = _dumped(item, dump)
+    return root[0]
+
+
+def _dumped(model: Any, dump: Callable[..., Any]) -> Any:
     try:
-        return _plain(value)
-    except RecursionError:
-        raise InvalidMessage(f"It is nested deeper than {MAX_DEPTH} levels.") from None
+        # An alias is the name on the wire; in Python, google-genai has other names for the same.
+        return dump(mode="json", exclude_unset=True, by_alias=True)
+    except (ValueError, RecursionError):
+        name = type(model).__name__
+        raise InvalidMessage(f"A {name} cannot be dumped as JSON by its own model_dump.") from None
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    dump = getattr(value, "model_dump", None)
-    return value if dump is None else dump(mode="json", exclude_unset=True)
+def _loaded(text: str) -> Any:
+    try:
+        return _decode(text)
+    except (msgspec.DecodeError, UnicodeError):  # lone surrogates, or damage
+        return json.loads(text)
+
+
+def whole(text: str, *, lone: str = "replace") -> str:
+    """Join surrogates that stand side by side; what is left alone is replaced, or passed on.
+
+    A text without any comes back as the very same object.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", lone)
+    return text
 
 
 def check_id(name: str, value: object) -> None:
@@ -122,19 +155,32 @@ def _children(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _faults(value: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
-    """Where a value is not JSON. Only walked to explain a refusal."""
-    if depth > MAX_DEPTH + 1:
-        yield path[:200], f"is nested deeper than {MAX_DEPTH} levels"
-    elif isinstance(value, dict):
-        for index, (key, item) in enumerate(value.items()):
-            if type(key) is not str:
-                yield path, f"key {index} is a {type(key).__name__}, not a string"
-            yield from _faults(item, f"{path}.<{index}>", depth + 1)
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _faults(item, f"{path}[{index}]", depth + 1)
-    elif isinstance(value, float) and not math.isfinite(value):
-        yield path, "is not a finite number"
-    elif value is not None and type(value) not in (str, int, float, bool):
-        yield path, f"is a {type(value).__name__}, not JSON"
+def _fault(value: Any, path: str) -> tuple[str, str] | None:
+    """Where a value is not JSON, and why. Only walked to explain a refusal."""
+    todo = [(value, path, 1)]
+    while todo:
+        item, where, depth = todo.pop()
+        if depth > MAX_DEPTH + 1:
+            return where, f"is nested deeper than {MAX_DEPTH} levels"
+        if why := _odd(item):
+            return where, why
+        # Only the beginning of a path is shown, and those of a deep value would fill the memory.
+        inside = [(child, f"{where}{step}"[:200], depth + 1) for step, child in _steps(item)]
+        todo += reversed(inside)
+    return None
+
+
+def _odd(value: Any) -> str | None:
+    if isinstance(value, dict):
+        odd = ((i, type(key).__name__) for i, key in enumerate(value) if type(key) is not str)
+        return next((f"key {i} is a {kind}, not a string" for i, kind in odd), None)
+    if isinstance(value, float) and not math.isfinite(value):
+        return "is not a finite number"
+    if value is None or isinstance(value, list) or type(value) in (str, int, float, bool):
+        return None
+    return f"is a {type(value).__name__}, not JSON"
+
+
+def _steps(value: Any) -> list[tuple[str, Any]]:
+    sign = ".<{}>" if isinstance(value, dict) else "[{}]"
+    return [(sign.format(index), child) for index, child in enumerate(_children(value))]

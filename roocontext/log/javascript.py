@@ -12,6 +12,8 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any, Final
 
+from roocontext.log.encoding import whole
+
 _SAFE_INTEGER: Final = 1 << 53
 _LAST_INDEX: Final = (1 << 32) - 2
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,9}")
@@ -28,9 +30,7 @@ def units(text: str) -> int:
 
 def code_points(text: str) -> str:
     """Join surrogates that stand side by side, as walking over a text does there."""
-    if text.isascii() or not re.search("[\ud800-\udfff]", text):
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return text if text.isascii() else whole(text, lone="surrogatepass")
 
 
 def stringify(value: Any) -> str:

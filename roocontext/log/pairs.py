@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
-from roocontext.log.blocks import Block, calls, results
+from roocontext.log.readings import Block, calls, results
 
 Reading: TypeAlias = tuple[str, list[Block]]
 """A message's role, user or assistant, and its blocks."""

@@ -13,7 +13,6 @@ from typing import Any
 from msgspec import structs
 
 from roocontext.errors import InvalidPlan
-from roocontext.log.blocks import reader, text_of
 from roocontext.log.counting import BYTES, Counter, count_message
 from roocontext.log.encoding import MAX_INTEGER, check_id, encode, plain
 from roocontext.log.entries import (
@@ -25,6 +24,7 @@ from roocontext.log.entries import (
     View,
     ranges_of,
 )
+from roocontext.log.readings import reader, text_of
 from roocontext.log.spans import Span
 
 CLEARED = "[Old tool output cleared to save context]"

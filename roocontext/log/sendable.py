@@ -5,9 +5,13 @@ call and each call answered (only a call at the very end may wait), holds no emp
 thinking byte-exact or not at all. The log is never touched: repair happens here, on the way out,
 and every repair is told. A row that needs none goes out as the very object that is stored. What is
 decided about a row depends on later rows as little as can be, because providers cache prefixes.
+
+Blocks of one stored row go out in the order in which the provider sent them. No repair puts
+anything before thinking: the provider compares it with what stood before it.
 """
 
 import json
+import operator
 import re
 from collections import defaultdict
 from collections.abc import Sequence
@@ -16,12 +20,13 @@ from enum import StrEnum
 from itertools import count
 from typing import Any, Final
 
-from roocontext.log.blocks import REDACTED, Block, calls, reader, results
+from roocontext.log.encoding import whole
 from roocontext.log.entries import Message
 from roocontext.log.pairs import pairs
+from roocontext.log.readings import REDACTED, Block, calls, reader, results
 
 OPENING: Final = "[The conversation continues from here.]"
-"""What the user is made to say where a conversation would begin with the assistant."""
+"""The user's line before an assistant message that needs a user message in front of it."""
 
 UNANSWERED: Final = "[No result was recorded for this call.]"
 """The result of a call that has none."""
@@ -31,6 +36,7 @@ class Rule(StrEnum):
     """What a repair did, and why."""
 
     OPENING = "opening"  # the assistant came first: a user message was put before it
+    APART = "apart"  # nothing may come before its thinking: a user message was put before the row
     MERGED = "merged"  # the row has the role of the one before: both are one message
     EMPTY = "empty"  # nothing of the row could be sent
     BLANK = "blank"  # a text without a visible character was left out
@@ -85,6 +91,8 @@ class _Row:
     message: Message
     role: str
     blocks: list[Block]
+    is_own: bool
+    """Whether it is stored in the shape in which it goes out, so that its reading shows itself."""
     parts: list["_Part"] = field(default_factory=list)
 
 
@@ -101,6 +109,10 @@ class _Part:
     def kind(self) -> str:
         return str(self.block["type"])
 
+    @property
+    def is_thinking(self) -> bool:
+        return self.kind in _THINKING
+
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
@@ -113,12 +125,10 @@ class _Turn:
     def _stored(self) -> object:
         """Find the stored content, if this is exactly one row and nothing of it was touched."""
         row = self.parts[0].row
-        content = row.message.content
-        blocks = row.blocks if isinstance(content, str) else content
-        if row.message.format != "anthropic" or len(blocks) != len(self.parts):
+        if not row.is_own or len(row.blocks) != len(self.parts):
             return None
-        same = all(part.block is block for part, block in zip(self.parts, blocks, strict=True))
-        return content if same else None
+        same = all(part.block is block for part, block in zip(self.parts, row.blocks, strict=True))
+        return row.message.content if same else None
 
 
 class _Outgoing:
@@ -129,11 +139,13 @@ class _Outgoing:
         self._repairs: list[Repair] = []
         self._due: set[_Part] = set()
         """The answers of the last assistant message's calls."""
+        self._held: list[_Part] = []
+        """Thinking at the end of the last row: it goes out if the assistant goes on."""
 
     def read(self, number: int, message: Message) -> _Row:
         """Read a row, without the blocks that cannot be sent and with the others mended."""
         role, blocks = reader(message.format).blocks(message.role, message.content)
-        row = _Row(number, message, role, blocks)
+        row = _Row(number, message, role, blocks, _shows_itself(message.content, blocks))
         for index, block in enumerate(blocks):
             mended, rules = _mend(role, block)
             for rule in rules:
@@ -180,18 +192,20 @@ class _Outgoing:
 
     def finish(self) -> Sendable:
         """Close the list, which may end with calls that wait."""
-        self._trim()
-        messages = [turn.message() for turn in self._turns]
-        if self._turns and self._turns[0].role == "assistant":
-            self._tell(self._turns[0].parts[0].row, Rule.OPENING)
-            messages.insert(0, {"role": "user", "content": OPENING})
+        self._drop_held()
+        messages: list[dict[str, Any]] = []
+        for turn in self._turns:
+            if turn.role == "assistant" and (not messages or messages[-1]["role"] == "assistant"):
+                self._tell(turn.parts[0].row, Rule.APART if messages else Rule.OPENING)
+                messages.append({"role": "user", "content": OPENING})
+            messages.append(turn.message())
         order = sorted(self._repairs, key=lambda it: (it.seq, -1 if it.block is None else it.block))
         return Sendable(messages, tuple(order))
 
     def _tell(self, row: _Row, rule: Rule, block: int | None = None) -> None:
         # A foreign format may well have several messages in a row and other ids: to bring them
         # into this form is conversion, not repair.
-        if row.message.format == "anthropic" or rule not in (Rule.MERGED, Rule.RENAMED):
+        if row.is_own or rule not in (Rule.MERGED, Rule.RENAMED):
             self._repairs.append(Repair(row.message.seq, rule, block))
 
     def _rename(self, part: _Part, key: str, tool_id: str) -> None:
@@ -202,17 +216,33 @@ class _Outgoing:
         return bool(self._turns) and self._turns[-1].role == role
 
     def _add_assistant(self, row: _Row) -> None:
-        if self._is_last("assistant"):
+        if all(part.block["type"] not in _THINKING for part in row.parts):
+            self._place(row, row.parts, apart=False)
+            return
+        self._drop_held()
+        last = max((at for at, part in enumerate(row.parts) if not part.is_thinking), default=-1)
+        if last >= 0:
+            self._place(row, row.parts[: last + 1], apart=True)
+        self._held.extend(row.parts[last + 1 :])
+
+    def _place(self, row: _Row, body: Sequence[_Part], *, apart: bool) -> None:
+        """Add parts to the assistant's message, or begin one where thinking must come first."""
+        held, self._held = self._held, []
+        ends = self._turns[-1].parts[-1] if self._is_last("assistant") else None
+        joins = ends is not None and not apart and (not held or held[0].row is ends.row)
+        if joins or held:
             self._tell(row, Rule.MERGED)
-        else:
+        if not joins:
+            if ends is not None and (answers := self._answers()):
+                self._turns.append(_Turn("user", answers))
             self._turns.append(_Turn("assistant", []))
             self._due.clear()
-        self._turns[-1].parts.extend(row.parts)
-        self._due.update(part.answer for part in row.parts if part.answer is not None)
+        self._turns[-1].parts.extend([*held, *body])
+        self._due.update(part.answer for part in body if part.answer is not None)
 
     def _add_user(self, row: _Row) -> None:
         if any(part.kind != "tool_result" or part in self._due for part in row.parts):
-            self._trim()
+            self._drop_held()
             if self._is_last("user"):
                 self._tell(row, Rule.MERGED)
             else:
@@ -232,14 +262,10 @@ class _Outgoing:
         given = sorted(self._due, key=lambda part: (part.row.number, part.index))
         return given + [_Part(call.row, call.index, _no_result(call.block)) for call in waiting]
 
-    def _trim(self) -> None:
-        """Drop thinking from the end of the assistant's message, and the message if it was all."""
-        parts = self._turns[-1].parts if self._turns else []
-        while parts and parts[-1].kind in _THINKING:
-            part = parts.pop()
+    def _drop_held(self) -> None:
+        for part in self._held:
             self._tell(part.row, Rule.TRAILING, part.index)
-        if self._turns and not parts:
-            self._turns.pop()
+        self._held.clear()
 
 
 class _Ids:
@@ -280,6 +306,12 @@ _NEVER_BARE: Final = re.compile(
 )
 
 
+def _shows_itself(content: object, blocks: Sequence[Block]) -> bool:
+    if isinstance(content, list):
+        return len(content) == len(blocks) and all(map(operator.is_, content, blocks))
+    return blocks == [{"type": "text", "text": content}]
+
+
 def _mend(role: str, block: Block) -> tuple[Block | None, list[Rule]]:
     """Bring a block into a form that can be sent, None if it has none, and say what was wrong."""
     refusal = _refusal(role, block)
@@ -296,7 +328,7 @@ def _mend(role: str, block: Block) -> tuple[Block | None, list[Rule]]:
 
 def _refusal(role: str, block: Block) -> Rule | None:
     kind = block.get("type")
-    if not isinstance(kind, str):
+    if not isinstance(kind, str) or not kind.strip():
         return Rule.MALFORMED
     if _SENDER.get(kind, role) != role:
         return Rule.MISPLACED
@@ -336,12 +368,8 @@ def _with_output(block: Block) -> Block:
 
 def _encodable(block: Block) -> Block:
     text = json.dumps(block, ensure_ascii=False)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        units = text.encode("utf-16-le", "surrogatepass")
-        return dict(json.loads(units.decode("utf-16-le", "replace")))
-    return block
+    sound = whole(text)
+    return block if sound is text else dict(json.loads(sound))
 
 
 _MENDS: Final = {

@@ -3,10 +3,10 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from roocontext.log.blocks import reader, text_of
 from roocontext.log.budget import Size
 from roocontext.log.entries import BlockRef, Kind, NewMessage, ranges_of
 from roocontext.log.plan import Action, Counts, Plan
+from roocontext.log.readings import reader, text_of
 from roocontext.log.summary import Outgoing
 from roocontext.policies.situation import Seen, Situation
 
@@ -17,12 +17,7 @@ HEADING: Final = "[Summary of the conversation up to here]"
 def say(situation: Situation, role: str, text: str) -> NewMessage:
     """A message of a role, user or assistant, in the format that the newest row has."""
     format_ = situation.visible[-1].message.format if situation.visible else "anthropic"
-    if format_ == "gemini":
-        spoken = "model" if role == "assistant" else role
-        return NewMessage(spoken, {"role": spoken, "parts": [{"text": text}]}, format_)
-    if format_ == "openai":
-        return NewMessage(role, {"role": role, "content": text}, format_)
-    return NewMessage(role, text)
+    return NewMessage(*reader(format_).compose(role, text), format_)
 
 
 def summary_row(situation: Situation, text: str) -> NewMessage:

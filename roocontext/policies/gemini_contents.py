@@ -9,9 +9,9 @@ from itertools import groupby
 from typing import Any, Final, TypeAlias
 
 from roocontext.errors import InvalidOption
-from roocontext.log.blocks import Block, reader
 from roocontext.log.entries import Message
 from roocontext.log.javascript import stringify, truthy, units
+from roocontext.log.readings import Block, gemini, reader
 
 Content: TypeAlias = Block
 """A role, user or model, and parts."""
@@ -24,9 +24,11 @@ COMPRESSED: Final = 1 - PRESERVED
 
 def content_of(message: Message) -> Content:
     """A row as a content: as it is, or as what it would be for Gemini."""
-    if message.format == "gemini":
-        return {"role": message.role, **message.content}
-    role, blocks = reader(message.format).blocks(message.role, message.content)
+    read = reader(message.format)
+    if read is gemini.GEMINI:
+        content = {"role": message.role, **message.content}
+        return {**content, "parts": gemini.parts_of(content)} if content.get("parts") else content
+    role, blocks = read.blocks(message.role, message.content)
     return {"role": "model" if role == "assistant" else "user", "parts": [*map(_part, blocks)]}
 
 

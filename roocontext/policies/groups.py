@@ -11,10 +11,10 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
-from roocontext.log.blocks import Block, calls, reader, results
 from roocontext.log.budget import FREE, Size
 from roocontext.log.entries import Kind
 from roocontext.log.pairs import Pair, Reading, pairs
+from roocontext.log.readings import Block, calls, reader, results
 from roocontext.policies.situation import Seen, Situation
 
 SYSTEM: Final = ("system", "developer")

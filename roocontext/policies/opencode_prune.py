@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from roocontext.log.blocks import Block, reader, results, text_of
 from roocontext.log.entries import BlockRef, Kind
 from roocontext.log.pairs import Reading, pairs
+from roocontext.log.readings import Block, reader, results, text_of
 from roocontext.policies.situation import Seen
 
 PROTECT: Final = 40_000

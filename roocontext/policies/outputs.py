@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from roocontext.log.blocks import Block, reader, results
 from roocontext.log.budget import FREE, Size
 from roocontext.log.entries import BlockRef
+from roocontext.log.readings import Block, reader, results
 from roocontext.policies.building import blocks_by_row, cleared_size
 from roocontext.policies.groups import Layout, bound
 from roocontext.policies.situation import Seen, Situation

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Final
 
-from roocontext.log.blocks import Block, reader
 from roocontext.log.entries import Kind, NewMessage
 from roocontext.log.pairs import partners
 from roocontext.log.plan import Action, Plan
+from roocontext.log.readings import Block, reader
 from roocontext.log.summary import Summary
 from roocontext.policies import roo_condensing, roo_fresh_start
 from roocontext.policies.building import hiding
@@ -260,9 +260,8 @@ class Roo2026(_Program):
 def roo_message(row: Seen) -> Message:
     """A live row as the program would keep it."""
     message = row.message
-    role, content = message.role, message.content
-    if message.format != "anthropic":
-        role, content = reader(message.format).blocks(role, content)
+    role, blocks = reader(message.format).blocks(message.role, message.content)
+    content: Any = message.content if isinstance(message.content, str) else blocks
     told = {"role": role, "content": content}
     tags = {CONDENSED.key: row.condense_parent, TRUNCATED.key: row.truncation_parent}
     own = {Kind.SUMMARY: CONDENSED, Kind.MARKER: TRUNCATED}.get(message.kind)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from roocontext.log.blocks import Block
+from roocontext.log.readings import Block
 from roocontext.log.summary import Outgoing, SummaryRequest
 from roocontext.policies.roo_history import CONDENSED, Edit, Message, blocks_of, since_summary_2025
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from roocontext.log.blocks import Block
 from roocontext.log.javascript import stringify
+from roocontext.log.readings import Block
 from roocontext.log.summary import SummaryRequest
 from roocontext.policies.roo_condensing import (
     NO_SUMMARY,

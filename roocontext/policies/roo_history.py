@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from roocontext.log.blocks import Block, calls
+from roocontext.log.readings import Block, calls
 
 Message: TypeAlias = Mapping[str, Any]
 """As Roo keeps it: role, content, `ts`, and what makes it a summary or marker, or names one."""

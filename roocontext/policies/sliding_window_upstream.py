@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
-from roocontext.log.blocks import reader, results
 from roocontext.log.entries import Kind, Message
 from roocontext.log.plan import Action
+from roocontext.log.readings import reader, results
 from roocontext.policies.building import hiding
 from roocontext.policies.decision import Decision, Nothing, Ready, TooLarge
 from roocontext.policies.groups import bound, groups

@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 from sqlalchemy import bindparam, select
 
 from roocontext.errors import InvalidPlan, VersionConflict
-from roocontext.log.blocks import reader
 from roocontext.log.draft import Draft, Salts, control_draft, details_of, message_draft
 from roocontext.log.encoding import decode
 from roocontext.log.entries import (
@@ -22,6 +21,7 @@ from roocontext.log.entries import (
 )
 from roocontext.log.pairs import loose_ends, pairs, partners, split
 from roocontext.log.plan import Action, Plan, check_hides, place
+from roocontext.log.readings import reader
 from roocontext.log.spans import OPEN_END, Span, clearings_of, live_ranges, spans_of, within
 from roocontext.store.append import Receipt, Standing, lock, read_head, refuse_taken
 from roocontext.store.caches import read_present_and, write_controls

@@ -7,11 +7,11 @@ from typing import Any
 from sqlalchemy import and_, bindparam, delete, null, select, text, update
 
 from roocontext.errors import MessageNotFound, SessionPurged
-from roocontext.log.blocks import reader
 from roocontext.log.chain import skeleton_digest
 from roocontext.log.draft import Salts, note_draft
 from roocontext.log.encoding import decode, encode
 from roocontext.log.entries import Kind
+from roocontext.log.readings import reader
 from roocontext.log.spans import live_ranges, within
 from roocontext.store.append import Standing, lock, read_head, write
 from roocontext.store.database import Transaction

@@ -11,7 +11,6 @@ from typing import TypeAlias
 from sqlalchemy import bindparam, literal_column, select
 
 from roocontext.errors import HistoryCorrupt, InvalidOption
-from roocontext.log.blocks import is_known
 from roocontext.log.chain import (
     GENESIS,
     Sealed,
@@ -22,6 +21,7 @@ from roocontext.log.chain import (
 )
 from roocontext.log.draft import control_of
 from roocontext.log.entries import MESSAGE_KINDS, Kind
+from roocontext.log.readings import is_known
 from roocontext.store.append import Standing, read_head
 from roocontext.store.arguments import check_whole
 from roocontext.store.database import Database, Row, Transaction

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from sqlalchemy import and_, bindparam, select, text
 
 from roocontext.errors import HistoryCorrupt, MessageNotFound
-from roocontext.log.blocks import is_known, reader
 from roocontext.log.draft import control_of
 from roocontext.log.encoding import MAX_INTEGER, decode_all
 from roocontext.log.entries import MESSAGE_KINDS, Control, Message, Range, View
+from roocontext.log.readings import is_known, reader
 from roocontext.log.spans import clearings_of, spans_of, visible_ranges
 from roocontext.store.append import read_head
 from roocontext.store.database import Row, Transaction

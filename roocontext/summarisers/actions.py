@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roocontext.log.blocks import Block
 from roocontext.log.pairs import Reading, pairs
+from roocontext.log.readings import Block
 from roocontext.summarisers.cutting import clean, last, line
 from roocontext.summarisers.todos import plan_of_call
 from roocontext.summarisers.touched import Touch, command_of, touched

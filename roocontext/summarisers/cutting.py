@@ -8,13 +8,14 @@ and emoji have less. What is cut is always whole characters, and always says how
 import re
 from typing import Final
 
+from roocontext.log.encoding import whole
+
 TOKEN: Final = 3
 """What a token weighs. An ASCII character weighs 1."""
 
 _OTHER: Final = 4
 """What any other character weighs."""
 
-_PAIR_OR_LONE: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]")
 _UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -33,7 +34,7 @@ def tokens(text: str) -> int:
 def clean(text: str) -> str:
     """Take out control characters, and give lone surrogates a form that can be sent."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return _UNSEEN.sub("", _PAIR_OR_LONE.sub(_joined, text))
+    return _UNSEEN.sub("", whole(text))
 
 
 def shorten(text: str, room: int) -> str:
@@ -77,7 +78,3 @@ def _reach(text: str, room: int) -> int:
 
 def _gap(characters: int) -> str:
     return f"\n[... {characters:,} characters left out ...]\n"
-
-
-def _joined(found: re.Match[str]) -> str:
-    return found[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

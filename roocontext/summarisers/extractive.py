@@ -5,13 +5,13 @@ and what went wrong, the plan, the last words. What the summaries before it kept
 bounds. It is what works without a network, and what is left when a model fails.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from roocontext.errors import SummaryFailed
-from roocontext.log.blocks import Block
 from roocontext.log.pairs import Reading
+from roocontext.log.readings import words_of
 from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.summarisers import said, todos
 from roocontext.summarisers.actions import Action, actions
@@ -76,7 +76,7 @@ def _before(read: Sequence[Reading], previous: str | None) -> tuple[Outline, lis
         outline = merged({Section.EARLIER: [other], Section.GOAL: said.goal(other)}, outline)
     fresh = []
     for role, blocks in read:
-        text = _text(blocks)
+        text = words_of(blocks)
         if is_extract(text):
             outline = merged(outline, parse(clean(text))[0])
         elif not previous or text.strip() != previous.strip():
@@ -90,7 +90,7 @@ def _before(read: Sequence[Reading], previous: str | None) -> tuple[Outline, lis
 def _opening(read: Sequence[Reading]) -> list[str]:
     """The first request, unless a summary stands before it: then it is in there."""
     for role, blocks in read:
-        text = _text(blocks)
+        text = words_of(blocks)
         if is_extract(text):
             return []
         if role == "user" and (told := clean(said.words(text))).strip():
@@ -145,13 +145,5 @@ def _plan(read: Sequence[Reading]) -> list[str]:
 
 def _said(read: Sequence[Reading], speaker: str) -> list[str]:
     """Everything that one side said, message by message."""
-    texts = (clean(said.words(_text(blocks))) for role, blocks in read if role == speaker)
+    texts = (clean(said.words(words_of(blocks))) for role, blocks in read if role == speaker)
     return [text for text in texts if text.strip()]
-
-
-def _text(blocks: Iterable[Block]) -> str:
-    return "\n".join(
-        block["text"]
-        for block in blocks
-        if block.get("type") == "text" and isinstance(block.get("text"), str)
-    )

@@ -8,8 +8,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from roocontext.log.blocks import Block, reader
 from roocontext.log.pairs import Reading, pairs
+from roocontext.log.readings import Block, Holds, Piece, pieces, reader
 from roocontext.log.summary import Outgoing
 from roocontext.summarisers.cutting import clean, shorten
 
@@ -18,9 +18,6 @@ ARGUMENT: Final = 1_000
 
 OUTPUT: Final = 2_000
 """How much of a tool's output is told."""
-
-_UNTOLD: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
-_MEDIA: Final = frozenset({"image", "document", "audio", "video", "file"})
 
 
 def transcript(messages: Sequence[Outgoing]) -> list[str]:
@@ -46,7 +43,7 @@ def called(read: Sequence[Reading]) -> dict[tuple[int, int], str]:
 
 def output_of(result: Block) -> str:
     """What a tool put out, as text."""
-    return "\n".join(_content(result.get("content")))
+    return _output(*pieces([result]))
 
 
 def plain(value: Any) -> str:
@@ -64,30 +61,40 @@ def _message(
 ) -> str:
     told = (
         clean(text)
-        for place, block in enumerate(blocks)
-        for text in _block(block, names.get((index, place)))
+        for place, piece in enumerate(pieces(blocks))
+        for text in _piece(piece, names.get((index, place)))
     )
     visible = [text for text in told if text.strip()]
     return "\n".join([f"[{role}]", *visible]) if visible else ""
 
 
-def _block(block: Block, tool: str | None = None) -> Iterator[str]:
-    match block:
-        case {"type": "text", "text": str(said)}:
-            yield said
-        case {"type": "tool_use" | "server_tool_use" | "mcp_tool_use"}:
-            yield f"[called {plain(block.get('name', 'a tool'))}]"
-            yield from _arguments(block.get("input"))
-        case {"type": "tool_result"}:
+def _piece(piece: Piece, tool: str | None = None) -> Iterator[str]:
+    match piece.kind:
+        case Holds.TEXT:
+            yield piece.text or ""
+        case Holds.CALL:
+            yield f"[called {plain(piece.block.get('name', 'a tool'))}]"
+            yield from _arguments(piece.block.get("input"))
+        case Holds.OUTPUT:
             of = f" of {tool}" if tool else ""
-            yield f"[{'error' if block.get('is_error') is True else 'result'}{of}]"
-            yield shorten(output_of(block), OUTPUT)
-        case {"type": str(kind)} if kind in _UNTOLD:
-            return
-        case {"type": str(kind)} if kind in _MEDIA:
-            yield _media(kind, block)
-        case _:
-            yield from _unknown(block)
+            yield f"[{'error' if piece.block.get('is_error') is True else 'result'}{of}]"
+            yield shorten(_output(piece), OUTPUT)
+        case Holds.MEDIA:
+            yield _media(piece.block)
+        case Holds.OTHER:
+            yield from _unknown(piece.block)
+
+
+def _output(piece: Piece) -> str:
+    """What a tool put out. Calls and results have no place in there, and would have no end."""
+    return "\n".join(
+        _media(part.block)
+        if part.kind is Holds.MEDIA
+        else part.text
+        if part.kind is Holds.TEXT and part.text is not None
+        else plain(part.block)
+        for part in piece.inside
+    )
 
 
 def _arguments(given: Any) -> Iterator[str]:
@@ -98,24 +105,8 @@ def _arguments(given: Any) -> Iterator[str]:
         yield f"{key}: {shorten(plain(value), ARGUMENT)}"
 
 
-def _content(content: Any) -> Iterator[str]:
-    if isinstance(content, list):
-        yield from map(_part, content)
-    elif content is not None:
-        yield plain(content)
-
-
-def _part(part: Any) -> str:
-    """A part of an output. Calls and results have no place there, and would have no end."""
-    match part:
-        case {"type": "text", "text": str(said)}:
-            return said
-        case {"type": str(kind)} if kind in _MEDIA:
-            return _media(kind, part)
-    return plain(part)
-
-
-def _media(kind: str, block: Block) -> str:
+def _media(block: Block) -> str:
+    kind = block["type"]
     title = next((block[key] for key in ("title", "name") if isinstance(block.get(key), str)), None)
     return f"[{kind}]" if title is None else f"[{kind} {title}]"
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from inspect import iscoroutine
 from typing import Any
 
-from roocontext.log.blocks import Block
+from roocontext.log.encoding import whole
+from roocontext.log.readings import Block
 from roocontext.tokens.reading import read
 
 
@@ -30,7 +31,7 @@ class CountTokens:
     def count(self, role: str, content: Any, format: str) -> int:  # noqa: A002 - the log's word
         """What one message costs, a request's own few tokens included; nothing, if it is blank."""
         texts, images = read(role, content, format)
-        said = [{"type": "text", "text": _sendable(text)} for text in texts if text.strip()]
+        said = [{"type": "text", "text": whole(text)} for text in texts if text.strip()]
         blocks = [*images, *said]
         return self.request([{"role": "user", "content": blocks}]) if blocks else 0
 
@@ -52,8 +53,3 @@ class CountTokens:
             answer.close()
             raise TypeError("A counter needs a synchronous client: anthropic.Anthropic().")
         return int(answer.input_tokens)
-
-
-def _sendable(text: str) -> str:
-    """Lone surrogates cannot be sent; what stands for them costs as much."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from math import floor
 from typing import Any, Final
 
-from roocontext.log.blocks import Block, reader
 from roocontext.log.javascript import code_points, stringify, units
+from roocontext.log.readings import Block, reader
+from roocontext.log.readings.gemini import GEMINI, parts_of
 
 ASCII: Final = 0.25
 OTHER: Final = 1.3
@@ -126,11 +127,11 @@ def _media_0_61(part: Block) -> int | None:
 
 
 def _parts(role: str, content: Any, format: str) -> Iterator[Block]:  # noqa: A002 - the log's word
-    if format == "gemini":
-        parts = content.get("parts") or []
-        yield from (part for part in parts if isinstance(part, dict))
+    read = reader(format)
+    if read is GEMINI:
+        yield from parts_of(content)
         return
-    for block in reader(format).blocks(role, content)[1]:
+    for block in read.blocks(role, content)[1]:
         match block:
             case {"type": "text", "text": str(said)} | {"type": "thinking", "thinking": str(said)}:
                 yield {"text": said}

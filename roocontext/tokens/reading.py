@@ -5,12 +5,12 @@ is counted as its JSON, which is more than the model sees: a context that is tho
 is condensed too early, one that is thought to be too small is refused.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from roocontext.log.blocks import Block, reader
 from roocontext.log.javascript import stringify
+from roocontext.log.readings import Block, Holds, Piece, pieces, reader, walk
 
 
 class Reading(NamedTuple):
@@ -22,40 +22,27 @@ class Reading(NamedTuple):
 
 def read(role: str, content: Any, format: str) -> Reading:  # noqa: A002 - the log's word
     """Read one message of any format."""
-    blocks = reader(format).blocks(role, content)[1]
-    texts = tuple(text for text in _texts(blocks) if text)
-    return Reading(texts, tuple(_images(blocks)))
+    found = pieces(reader(format).blocks(role, content)[1])
+    texts = tuple(text for text in _texts(found) if text)
+    return Reading(texts, tuple(_images(found)))
 
 
-def _texts(blocks: Sequence[Block]) -> Iterator[str]:
-    for block in blocks:
-        match block:
-            case {"type": "text", "text": str(said)} | {"type": "thinking", "thinking": str(said)}:
-                yield said
-            case {"type": "tool_use", "name": str(name)}:
-                yield name
+def _texts(found: Iterable[Piece]) -> Iterator[str]:
+    for kind, block, text, _ in walk(found):
+        if kind is Holds.OUTPUT or (kind is Holds.MEDIA and block["type"] == "image"):
+            continue
+        if text is not None:
+            yield text
+            if kind is Holds.CALL:
                 yield stringify(block.get("input"))
-            case {"type": "tool_result"}:
-                yield from _output(block.get("content"))
-            case {"type": "image"}:
-                continue
-            case _:
-                yield stringify(block)
+        elif isinstance(block, dict):  # in an output, what is no object is never sent
+            yield stringify(block)
 
 
-def _output(content: Any) -> Iterator[str]:
-    if isinstance(content, list):
-        yield from _texts([part for part in content if isinstance(part, dict)])
-    elif content is not None:
-        yield content if isinstance(content, str) else stringify(content)
-
-
-def _images(blocks: Sequence[Block]) -> Iterator[Block]:
-    for block in blocks:
-        if block.get("type") == "image":
-            yield block
-        elif block.get("type") == "tool_result" and isinstance(block.get("content"), list):
-            yield from _images([part for part in block["content"] if isinstance(part, dict)])
+def _images(found: Iterable[Piece]) -> Iterator[Block]:
+    for piece in walk(found):
+        if piece.kind is Holds.MEDIA and piece.block["type"] == "image":
+            yield piece.block
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from math import isqrt
 from typing import Any, ClassVar
 
-from roocontext.log.blocks import Block, reader
 from roocontext.log.javascript import stringify, units
+from roocontext.log.readings import Block, reader
 from roocontext.tokens.bpe import O200K
 
 IMAGE_BY_URL = 300

@@ -137,7 +137,7 @@ REFUSED = {
     "a key that is a bool": [{"type": "odd", True: CANARY}],
     "a key that is a tuple": [{"type": "odd", (1, 2): CANARY}],
     "keys that become one": [{"type": "odd", "1": CANARY, 1: CANARY}],
-    "nested too deep": block(n=nested(101, CANARY)),
+    "nested too deep": block(n=nested(500, CANARY)),
     "nested far too deep": block(n=nested(100_000, CANARY)),
     "an integer of 5,000 digits": block(n=10**5_000, said=CANARY),
     "nothing": None,
@@ -146,6 +146,9 @@ REFUSED = {
     "a list of strings": [CANARY],
     "a block without a type": [{"text": CANARY}],
     "a block with an odd type": [{"type": 7, "text": CANARY}],
+    "a block with an empty type": [{"type": "", "text": CANARY}],
+    "a block with a blank type": [{"type": " \n", "text": CANARY}],
+    "a blank type in an output": [result("t1", [{"type": "", "text": CANARY}])],
     "a list in the list": [[{"type": "text", "text": CANARY}]],
 }
 
@@ -160,7 +163,7 @@ def test_content_that_would_be_lost_is_refused(chat, name):
 @pytest.mark.parametrize("name", [name for name in REFUSED if REFUSED[name] is not None])
 def test_usage_that_would_be_lost_is_refused(chat, name):
     content = REFUSED[name]
-    if name.startswith(("a number", "a dict", "a list", "a block")):
+    if name.startswith(("a number", "a dict", "a list", "a block", "a blank")):
         assert chat.append("user", "x", usage=content).new
         assert same(next(iter(chat.audit())).entry.usage, content)
         return

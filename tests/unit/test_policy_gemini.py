@@ -11,9 +11,9 @@ from dialogue import WORDS, call, result, shown, text, work
 from lawful import commit_lawfully
 from roocontext import Kind, Store
 from roocontext.errors import InvalidOption
-from roocontext.log.blocks import text_of
 from roocontext.log.budget import Budget
 from roocontext.log.plan import Action
+from roocontext.log.readings import text_of
 from roocontext.log.summary import Summary
 from roocontext.policies.decision import Ask, Nothing, Ready, Refused, TooLarge
 from roocontext.policies.gemini import Gemini, GeminiUpstream

@@ -8,10 +8,10 @@ from dialogue import WORDS, call, result, shown, text, work
 from provider_rules import violations
 from roocontext import Kind, NewMessage, Plan, Store
 from roocontext.errors import InvalidOption
-from roocontext.log.blocks import reader, text_of
 from roocontext.log.budget import Budget, Size
 from roocontext.log.pairs import split
 from roocontext.log.plan import TRUNCATED
+from roocontext.log.readings import reader, text_of
 from roocontext.log.summary import Summary
 from roocontext.policies.building import HEADING
 from roocontext.policies.decision import Ask, Nothing, Ready, Refused, TooLarge

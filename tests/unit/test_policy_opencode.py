@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from dialogue import WORDS, call, result, shown, text
 from lawful import commit_lawfully
 from roocontext import Kind, Plan, Store
-from roocontext.log.blocks import text_of
 from roocontext.log.budget import Budget, Size
 from roocontext.log.opencode import estimate, estimate_upstream
 from roocontext.log.plan import Action
+from roocontext.log.readings import text_of
 from roocontext.log.summary import Summary
 from roocontext.policies.decision import Ask, Nothing, Ready, Refused, TooLarge
 from roocontext.policies.gemini import Gemini

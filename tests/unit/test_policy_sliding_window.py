@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from dialogue import WORDS, call, fill, result, shown, work
 from provider_rules import violations
 from roocontext import Plan, Store
-from roocontext.log.blocks import reader
 from roocontext.log.budget import Budget, Size
 from roocontext.log.pairs import split
 from roocontext.log.plan import TRUNCATED
+from roocontext.log.readings import reader
 from roocontext.policies.decision import Nothing, Ready, TooLarge
 from roocontext.policies.groups import held, living_summaries, turns
 from roocontext.policies.situation import Aim

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provider_rules import violations
+from provider_rules import displaced, violations
 from roocontext.log.entries import Kind, Message
 from roocontext.log.sendable import OPENING, UNANSWERED, Repair, Rule, sendable
 
@@ -44,6 +44,7 @@ def sent(*rows):
     """The outgoing (role, content) and (seq, rule, block) of a history, checked."""
     out = sendable(history(*rows))
     assert violations(out.messages) == []
+    assert displaced([content for _, content, *_ in rows], out.messages) == []
     said = [(it["role"], it["content"]) for it in out.messages]
     return said, [(it.seq, it.rule, it.block) for it in out.repairs]
 
@@ -177,6 +178,96 @@ def test_thinking_that_came_to_nothing_is_left_out():
 def test_thinking_in_a_row_of_its_own_stays_before_what_follows():
     said, _ = sent(("user", "go"), ("assistant", [THOUGHT]), ("assistant", [call()]))
     assert said[1] == ("assistant", [THOUGHT, call()])
+
+
+APART = ("user", OPENING)
+
+
+def test_nothing_is_put_before_the_thinking_of_a_second_row():
+    said, repairs = sent(
+        ("user", "go"),
+        ("assistant", "so"),
+        ("assistant", [THOUGHT, text("two"), HIDDEN, text("three")]),
+        ("assistant", "four"),
+    )
+    assert said[1:] == [
+        ("assistant", "so"),
+        APART,
+        ("assistant", [THOUGHT, text("two"), HIDDEN, text("three"), text("four")]),
+    ]
+    assert repairs == [(3, Rule.APART, None), (4, Rule.MERGED, None)]
+
+
+def test_a_stored_row_keeps_the_order_of_its_blocks():
+    row = [text("first"), THOUGHT, text("then"), HIDDEN, call()]
+    said, repairs = sent(("user", "go"), ("assistant", row))
+    assert said[1][1] is row
+    assert repairs == []
+
+
+def test_results_keep_two_rows_apart_where_the_first_has_calls():
+    said, repairs = sent(
+        ("user", "go"),
+        ("assistant", [THOUGHT, call("a"), call("b")]),
+        ("assistant", [THOUGHT, call("c")]),
+        ("user", [result("a"), result("c")]),
+    )
+    assert said[1:] == [
+        ("assistant", [THOUGHT, call("a"), call("b")]),
+        ("user", [result("a"), unanswered("b")]),
+        ("assistant", [THOUGHT, call("c")]),
+        ("user", [result("c")]),
+    ]
+    assert repairs == [(2, Rule.UNANSWERED, 2), (4, Rule.HOISTED, 0)]
+
+
+def test_thinking_in_a_row_of_its_own_is_kept_from_what_was_said_before():
+    said, repairs = sent(
+        ("user", "go"), ("assistant", "so"), ("assistant", [THOUGHT]), ("assistant", [call()])
+    )
+    assert said[1:] == [("assistant", "so"), APART, ("assistant", [THOUGHT, call()])]
+    assert repairs == [(3, Rule.APART, None), (4, Rule.MERGED, None)]
+
+
+def test_thinking_that_nothing_follows_keeps_nothing_apart():
+    said, repairs = sent(
+        ("user", "go"), ("assistant", [call()]), ("assistant", [THOUGHT]), ("user", [result()])
+    )
+    assert said[1:] == [("assistant", [call()]), ("user", [result()])]
+    assert repairs == [(3, Rule.TRAILING, 0)]
+    assert sent(("user", "go"), ("assistant", [call()]), ("assistant", [THOUGHT]))[0][1:] == [
+        ("assistant", [call()])
+    ]
+
+
+def test_thinking_at_the_end_of_a_row_stays_where_the_assistant_goes_on():
+    said, repairs = sent(
+        ("user", "go"), ("assistant", [text("so"), THOUGHT]), ("assistant", [call()])
+    )
+    assert said[1:] == [("assistant", [text("so"), THOUGHT, call()])]
+    assert repairs == [(3, Rule.MERGED, None)]
+
+
+def test_of_two_rows_of_thinking_the_last_goes_out():
+    said, repairs = sent(
+        ("user", "go"), ("assistant", [THOUGHT]), ("assistant", [HIDDEN]), ("assistant", "so")
+    )
+    assert said[1:] == [("assistant", [HIDDEN, text("so")])]
+    assert repairs == [(2, Rule.TRAILING, 0), (4, Rule.MERGED, None)]
+
+
+@pytest.mark.parametrize("kind", ["", " \n"])
+def test_a_type_that_is_blank_is_left_out_wherever_it_is_stored(kind):
+    odd = {"type": kind, "text": "x"}
+    said, repairs = sent(
+        ("user", [text(), odd]), ("assistant", [call()]), ("user", [result(content=[odd])])
+    )
+    assert said == [
+        ("user", [text()]),
+        ("assistant", [call()]),
+        ("user", [result(content=[])]),
+    ]
+    assert repairs == [(1, Rule.MALFORMED, 1), (3, Rule.OUTPUT, 0)]
 
 
 def test_lone_surrogates_are_replaced_at_any_depth():
@@ -425,9 +516,11 @@ nastier = st.lists(st.one_of(anthropic_rows, plausible_rows, foreign_rows), max_
 
 @given(nastier)
 def test_whatever_the_log_holds_goes_out_acceptable(rows):
+    rows = [copy.deepcopy(row) for row in rows]  # so that no two rows hold the same object
     before = copy.deepcopy(rows)
     out = sendable(history(*rows))
     assert violations(out.messages) == []
+    assert displaced([content for _, content, *_ in rows], out.messages) == []
     assert rows == before
 
 

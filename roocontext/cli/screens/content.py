@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from roocontext.cli.screens.wording import UNICODE, Signs, counted, one_line, plain
-from roocontext.log.blocks import Block, reader, text_of
+from roocontext.log.readings import Block, reader, text_of
 
 LINES = 12
 CHARACTERS = 1_200

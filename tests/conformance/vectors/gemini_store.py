@@ -13,7 +13,7 @@ from roocontext import Store
 from roocontext.context.guard import NOTE
 from roocontext.context.manager import ContextManager
 from roocontext.errors import InvalidMessage
-from roocontext.log.blocks import reader
+from roocontext.log.readings import reader
 from roocontext.log.summary import Summary
 from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused
 from roocontext.policies.gemini import GeminiUpstream

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from roocontext.log.blocks import Block
 from roocontext.log.budget import FREE
 from roocontext.log.javascript import stringify
+from roocontext.log.readings import Block
 from roocontext.log.summary import SummaryRequest
 from roocontext.policies import roo_condensing, roo_fresh_start, roo_history
 from roocontext.policies.roo import Roo, Roo2026

@@ -1,0 +1,56 @@
+"""How the messages of each foreign format are read.
+
+The log keeps a message exactly as its agent wrote it. Anything that needs to know what a role, a
+call, a result or a text is in it asks the reader of its format, which shows it as Anthropic's role
+and blocks. What is built in is registered as a plugin would register itself.
+"""
+
+from typing import Final
+
+from roocontext.errors import InvalidMessage, UnknownPlugin
+from roocontext.log.readings.anthropic import ANTHROPIC
+from roocontext.log.readings.blocks import calls, results
+from roocontext.log.readings.gemini import GEMINI
+from roocontext.log.readings.openai import OPENAI
+from roocontext.log.readings.pieces import Holds, Piece, pieces, text_of, walk, words_of
+from roocontext.log.readings.protocol import REDACTED, Block, Reader
+from roocontext.registry import Registry
+
+__all__ = [
+    "REDACTED",
+    "Block",
+    "Holds",
+    "Piece",
+    "Reader",
+    "calls",
+    "is_known",
+    "pieces",
+    "reader",
+    "readers",
+    "results",
+    "text_of",
+    "walk",
+    "words_of",
+]
+
+readers: Final[Registry[Reader]] = Registry("roocontext.readings")
+
+
+def reader(name: str, /) -> Reader:
+    """Find the reader of a format."""
+    try:
+        if isinstance(name, str):
+            return readers[name]
+    except UnknownPlugin:
+        pass
+    raise InvalidMessage(f"format must be one of {', '.join(readers.known())}.", path="format")
+
+
+def is_known(name: str | None, role: str | None) -> bool:
+    """Whether there is such a format, and such a role in it."""
+    return name is not None and readers.first([name]) is not None and role in readers[name].roles
+
+
+readers.register("anthropic", ANTHROPIC)
+readers.register("openai", OPENAI)
+readers.register("gemini", GEMINI)

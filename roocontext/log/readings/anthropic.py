@@ -1,0 +1,64 @@
+"""Messages of the Anthropic Messages API: a text, or a list of blocks."""
+
+from collections.abc import Collection
+from typing import Any, Final
+
+from roocontext.log.readings.blocks import as_dict, dicts, results, strings, text
+from roocontext.log.readings.checks import check_list, check_types, expect, expect_role, refuse_item
+from roocontext.log.readings.protocol import REDACTED, Block, Reader
+
+
+class _Anthropic:
+    # What is shown are the very objects that are stored, so that they can go out as they are.
+
+    roles = ("user", "assistant")
+
+    def check(self, role: str, content: object) -> None:
+        expect_role(role, *self.roles)
+        if as_dict(content).get("type") != "message":  # which may be a response of Anthropic's too
+            refuse_item(content, "content")
+        expect(content, "content", str, list)
+        if isinstance(content, list):
+            check_list(content, "content")
+            for index, block in enumerate(content):
+                expect(block.get("type"), f"content[{index}].type", str)
+                if isinstance(block.get("content"), list):
+                    check_types(block["content"], f"content[{index}].content")
+
+    def blocks(self, role: str, content: object) -> tuple[str, list[Block]]:
+        blocks = [text(content)] if isinstance(content, str) else dicts(content)
+        return "assistant" if role == "assistant" else "user", blocks
+
+    def outputs(self, content: object) -> tuple[int, ...]:
+        return tuple(index for index, _ in results(dicts(content)))
+
+    def clear(self, content: object, indices: Collection[int], placeholder: str) -> object:
+        if not isinstance(content, list):
+            return content
+        chosen = set(indices) & set(self.outputs(content))
+        return [
+            {**block, "content": placeholder} if index in chosen else block
+            for index, block in enumerate(content)
+        ]
+
+    def skeleton(self, content: object) -> object:
+        if isinstance(content, list):
+            return [self._bare(block) for block in dicts(content)]
+        return REDACTED
+
+    def compose(self, role: str, text: str) -> tuple[str, Any]:
+        return role, text
+
+    def _bare(self, block: Block) -> Block:
+        match block:
+            case {"type": "text"}:
+                return text(REDACTED)
+            case {"type": "tool_use"}:
+                return {**strings(block, "type", "id", "name"), "input": {}}
+            case {"type": "tool_result"}:
+                flag = {k: v for k, v in block.items() if k == "is_error" and isinstance(v, bool)}
+                return {**strings(block, "type", "tool_use_id"), "content": REDACTED, **flag}
+        return strings(block, "type")
+
+
+ANTHROPIC: Final[Reader] = _Anthropic()

@@ -1,0 +1,70 @@
+"""Anthropic's blocks, in which every format is shown: how they are made and searched."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from roocontext.log.readings.protocol import Block
+
+
+def calls(blocks: Sequence[Block]) -> list[tuple[int, str]]:
+    """List the index and id of each tool call that waits for a result in the next message."""
+    return _tools(blocks, "tool_use", "id")
+
+
+def results(blocks: Sequence[Block]) -> list[tuple[int, str]]:
+    """List the index and id of each tool result."""
+    return _tools(blocks, "tool_result", "tool_use_id")
+
+
+def text(said: str) -> Block:
+    """Make a block of text."""
+    return {"type": "text", "text": said}
+
+
+def image(mime: str, data: str) -> Block:
+    """Make an image from its bytes in base64."""
+    return {"type": "image", "source": {"type": "base64", "media_type": mime, "data": data}}
+
+
+def attached(kind: object) -> Block:
+    """Make the text that says that something was attached which no block can show."""
+    return text(f"[{kind if isinstance(kind, str) else 'file'} attached]")
+
+
+def tool_use(tool_id: str, name: str, arguments: Block) -> Block:
+    """Make a tool call."""
+    return {"type": "tool_use", "id": tool_id, "name": name, "input": arguments}
+
+
+def tool_result(tool_id: str, output: object) -> Block:
+    """Make the result of a tool call."""
+    return {"type": "tool_result", "tool_use_id": tool_id, "content": output}
+
+
+def as_dict(value: object) -> Block:
+    """Give the value if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def dicts(value: object) -> list[Block]:
+    """List the objects of a list; anything else holds none."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def string(holder: Block, key: str) -> str:
+    """Give the string under a key, or an empty one."""
+    value: Any = holder.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def strings(holder: Block, *keys: str) -> Block:
+    """Copy the fields of these names that are strings."""
+    return {key: holder[key] for key in keys if isinstance(holder.get(key), str)}
+
+
+def _tools(blocks: Sequence[Block], kind: str, key: str) -> list[tuple[int, str]]:
+    return [
+        (index, block[key])
+        for index, block in enumerate(blocks)
+        if block.get("type") == kind and isinstance(block.get(key), str)
+    ]

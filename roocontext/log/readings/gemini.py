@@ -1,0 +1,154 @@
+"""Contents of the Gemini API: an object with parts, each of which holds one thing."""
+
+import json
+from collections import defaultdict
+from collections.abc import Collection
+from itertools import count
+from typing import Any, Final, TypeAlias
+
+from roocontext.log.readings.blocks import (
+    as_dict,
+    attached,
+    dicts,
+    image,
+    string,
+    strings,
+    text,
+    tool_result,
+    tool_use,
+)
+from roocontext.log.readings.checks import check_message, expect_role
+from roocontext.log.readings.protocol import REDACTED, Block, Reader
+
+_Counters: TypeAlias = defaultdict[str, "count[int]"]
+
+_SENT_AS: Final = {
+    "function_call": "functionCall",
+    "function_response": "functionResponse",
+    "inline_data": "inlineData",
+    "file_data": "fileData",
+    "mime_type": "mimeType",
+    "executable_code": "executableCode",
+    "code_execution_result": "codeExecutionResult",
+}
+
+
+def parts_of(content: object) -> list[Block]:
+    """List the parts of a content under the names of the wire."""
+    return [
+        part if _SENT_AS.keys().isdisjoint(part) else _as_sent(part) for part in _parts(content)
+    ]
+
+
+class _Gemini:
+    # The wire spells names in camelCase; what google-genai dumps without aliases is snake_case.
+    # Both are stored as they came, and read as the wire's.
+
+    roles = ("user", "model", "function", "system")
+
+    def check(self, role: str, content: object) -> None:
+        expect_role(role, *self.roles)
+        check_message(role, content, ["parts"])
+
+    def blocks(self, role: str, content: object) -> tuple[str, list[Block]]:
+        # Calls and responses without ids are numbered by name, each in its own message: as the
+        # two messages stand side by side, equal numbers meet.
+        nameless: _Counters = defaultdict(count)
+        read = (self._block(part, nameless) for part in _parts(content))
+        blocks = [block for block in read if block is not None]
+        return "assistant" if role == "model" else "user", blocks
+
+    def outputs(self, content: object) -> tuple[int, ...]:
+        parts = enumerate(_parts(content))
+        return tuple(i for i, part in parts if self._response_key(part) is not None)
+
+    def clear(self, content: object, indices: Collection[int], placeholder: str) -> object:
+        parts = _parts(content).copy()
+        for index in set(indices) & set(self.outputs(content)):
+            if key := self._response_key(parts[index]):
+                response = {**parts[index][key], "response": {"output": placeholder}}
+                parts[index] = {**parts[index], key: response}
+        return {**as_dict(content), "parts": parts} if parts else content
+
+    def skeleton(self, content: object) -> object:
+        parts = [self._bare(part) for part in _parts(content)]
+        return {**strings(as_dict(content), "role"), "parts": parts}
+
+    def compose(self, role: str, text: str) -> tuple[str, Any]:
+        speaker = "model" if role == "assistant" else role
+        return speaker, {"role": speaker, "parts": [{"text": text}]}
+
+    def _response_key(self, part: Block) -> str | None:
+        keys = ("functionResponse", "function_response")
+        key = next((key for key in keys if part.get(key) is not None), None)
+        return key if key and isinstance(part[key], dict) else None
+
+    def _bare(self, part: Block) -> Block:
+        part = _as_sent(part)
+        match part:
+            case {"functionResponse": dict(response)}:
+                output = {"output": REDACTED}
+                named = strings(response, "id", "name")
+                return {"functionResponse": {**named, "response": output}}
+            case {"functionCall": dict(call)}:
+                return {"functionCall": {**strings(call, "id", "name"), "args": {}}}
+            case {"thought": True}:
+                return {"text": REDACTED, "thought": True}
+            case {"inlineData": _} | {"fileData": _}:
+                return {key: {} for key in ("inlineData", "fileData") if key in part}
+        return {"text": REDACTED}
+
+    def _block(self, part: Block, nameless: _Counters) -> Block | None:
+        part = _as_sent(part)
+        match part:
+            case {"functionResponse": dict(response)}:
+                output = _compact(response.get("response"))
+                return tool_result(self._id(response, nameless), output)
+            case {"functionCall": dict(call)}:
+                arguments = as_dict(call.get("args"))
+                return tool_use(self._id(call, nameless), string(call, "name"), arguments)
+            case {"thought": True}:
+                return None
+        return self._said(part)
+
+    def _id(self, tool: Block, nameless: _Counters) -> str:
+        name = string(tool, "name")
+        return string(tool, "id") or f"{name}#{next(nameless[name])}"
+
+    def _said(self, part: Block) -> Block | None:
+        match part:
+            case {"text": str(said)} if said:
+                return text(said)
+            case {"inlineData": {"mimeType": str(mime), "data": str(data)}} if mime[:6] == "image/":
+                return image(mime, _standard_base64(data))
+            case {"inlineData": media} | {"fileData": media}:
+                return attached(as_dict(media).get("mimeType"))
+            case {"executableCode": code} | {"codeExecutionResult": code}:
+                return text(_compact(code))
+        return None
+
+
+def _parts(content: object) -> list[Block]:
+    return dicts(as_dict(content).get("parts"))
+
+
+def _as_sent(part: Block) -> Block:
+    """Show a part under the names of the wire, without the fields that are null."""
+    given = {key: value for key, value in part.items() if value is not None}
+    named = {_SENT_AS[key]: value for key, value in given.items() if key in _SENT_AS} | given
+    for key in ("inlineData", "fileData"):
+        if isinstance(named.get(key), dict):
+            named[key] = _as_sent(named[key])
+    return named
+
+
+def _standard_base64(data: str) -> str:
+    """Bytes in an SDK's dump are in the alphabet for URLs, which other providers refuse."""
+    return data.replace("-", "+").replace("_", "/") + "=" * (-len(data) % 4)
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+GEMINI: Final[Reader] = _Gemini()

@@ -1,0 +1,90 @@
+"""What a message holds, thing by thing: the one walk over texts, calls, outputs and media.
+
+Anything that needs the text of a message goes over its pieces and takes those that it wants. Every
+block is some piece, whatever is in it, so that nothing is left out by accident.
+"""
+
+from collections.abc import Iterable, Iterator
+from enum import Enum, auto
+from typing import Any, Final, NamedTuple
+
+from roocontext.log.readings.protocol import Block
+
+
+class Holds(Enum):
+    """What a piece is."""
+
+    TEXT = auto()
+    THINKING = auto()
+    CALL = auto()
+    OUTPUT = auto()
+    MEDIA = auto()
+    OTHER = auto()
+
+
+_KINDS: Final = {
+    **dict.fromkeys(("tool_use", "server_tool_use", "mcp_tool_use"), Holds.CALL),
+    **dict.fromkeys(("thinking", "redacted_thinking", "reasoning"), Holds.THINKING),
+    **dict.fromkeys(("image", "document", "audio", "video", "file"), Holds.MEDIA),
+    "text": Holds.TEXT,
+    "tool_result": Holds.OUTPUT,
+}
+
+_TEXTS: Final = {Holds.TEXT: "text", Holds.THINKING: "thinking", Holds.CALL: "name"}
+
+
+class Piece(NamedTuple):
+    """A block of a message, or a part of a tool's output.
+
+    `text` is what is said or thought, or the name of the tool that is called; None where there is
+    none. A call's input is in its `block`. An output holds pieces itself.
+    """
+
+    kind: Holds
+    block: Any
+    text: str | None = None
+    inside: "tuple[Piece, ...]" = ()
+
+
+def pieces(blocks: Iterable[Block]) -> list[Piece]:
+    """Show each block as a piece."""
+    return [_piece(block) for block in blocks]
+
+
+def walk(found: Iterable[Piece]) -> Iterator[Piece]:
+    """Go over pieces in order, each output before what is inside it."""
+    for piece in found:
+        yield piece
+        if piece.inside:
+            yield from walk(piece.inside)
+
+
+def text_of(blocks: Iterable[Block]) -> str:
+    """Join all that can be read: what was said, and what tools put out."""
+    return _joined(walk(pieces(blocks)))
+
+
+def words_of(blocks: Iterable[Block]) -> str:
+    """Join what was said, without the outputs of tools."""
+    return _joined(pieces(blocks))
+
+
+def _joined(found: Iterable[Piece]) -> str:
+    return "\n".join(piece.text or "" for piece in found if piece.kind is Holds.TEXT)
+
+
+def _piece(block: Any) -> Piece:
+    kind = block.get("type") if isinstance(block, dict) else None
+    holds = _KINDS.get(kind, Holds.OTHER) if isinstance(kind, str) else Holds.OTHER
+    if holds is Holds.OUTPUT:
+        content = block.get("content")
+        if isinstance(content, list):
+            # One frame of Python's stack for each level: contents may be 500 levels deep.
+            return Piece(holds, block, None, tuple(map(_piece, content)))
+        if isinstance(content, str):
+            return Piece(holds, block, None, (Piece(Holds.TEXT, content, content),))
+        return Piece(holds, block, None, () if content is None else (Piece(Holds.OTHER, content),))
+    text = block.get(_TEXTS[holds]) if holds in _TEXTS else None
+    if not isinstance(text, str):
+        return Piece(Holds.OTHER if holds is Holds.TEXT else holds, block)
+    return Piece(holds, block, text)

@@ -1,0 +1,224 @@
+"""Contents as agents and SDKs give them: deep ones, objects of an SDK, items of another API."""
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+from dialogue import call, fill, result, state, text
+from provider_rules import violations
+from roocontext import Plan
+from roocontext.errors import InvalidMessage
+from roocontext.log.encoding import MAX_DEPTH
+
+
+def deep(levels: int, leaf: Any = "leaf") -> Any:
+    """As many lists and objects within each other, by turns."""
+    for level in range(levels):
+        leaf = [leaf] if level % 2 else {"in": leaf}
+    return leaf
+
+
+DEEPEST = {
+    "an unknown block": ("user", [{"type": "odd", "of": deep(MAX_DEPTH - 2)}], "anthropic"),
+    "a call": ("assistant", [{**call("t1"), "input": {"of": deep(MAX_DEPTH - 3)}}], "anthropic"),
+    "openai": ("user", {"role": "user", "content": "x", "of": deep(MAX_DEPTH - 1)}, "openai"),
+    "gemini": (
+        "model",
+        {"parts": [{"functionCall": {"name": "f", "args": deep(MAX_DEPTH - 4)}}]},
+        "gemini",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DEEPEST)
+def test_content_of_the_greatest_depth_goes_through_everything(chat, name):
+    role, content, form = DEEPEST[name]
+    chat.append("user", "go")
+    seq = chat.append(role, content, format=form, usage=deep(MAX_DEPTH)).seq
+    chat.note("remark", {"of": deep(MAX_DEPTH - 1)})
+    chat.describe({"of": deep(MAX_DEPTH - 2)})
+    assert chat.message(seq).content == content
+    assert chat.view().messages[-1].content == content
+    assert [found.content for found in chat.audit() if found.seq == seq] == [content]
+    assert chat.verify().ok
+    assert violations(chat.messages()) == []
+    chat.validate()
+    fork = chat.fork()
+    assert fork.message(seq).content == content
+    assert fork.verify().ok
+    assert chat.redact(seq).seq == seq
+    assert fork.message(seq).content != content
+    assert chat.verify().ok
+
+
+@pytest.mark.parametrize("name", DEEPEST)
+def test_content_that_is_one_level_deeper_is_refused(chat, name):
+    role, content, form = DEEPEST[name]
+    fill(chat, 2)
+    before = state(chat)
+    if form == "anthropic":
+        content = [{**content[0], "of": deep(MAX_DEPTH - 1)}]
+    else:
+        content = {**content, "of": deep(MAX_DEPTH)}
+    for ask in (
+        lambda: chat.append(role, content, format=form),
+        lambda: chat.append("user", "x", usage=deep(MAX_DEPTH + 1)),
+        lambda: chat.note("remark", {"of": deep(MAX_DEPTH)}),
+        lambda: chat.describe({"of": deep(MAX_DEPTH)}),
+    ):
+        with pytest.raises(InvalidMessage, match="nested deeper than 500 levels"):
+            ask()
+    assert state(chat) == before
+
+
+class SdkModel(BaseModel):
+    """As the models of google-genai are: snake_case in Python, camelCase on the wire."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="forbid", ser_json_bytes="base64"
+    )
+
+
+class FunctionCall(SdkModel):
+    id: str | None = None
+    name: str | None = None
+    args: dict[str, Any] | None = None
+
+
+class FunctionResponse(SdkModel):
+    id: str | None = None
+    name: str | None = None
+    response: dict[str, Any] | None = None
+
+
+class Blob(SdkModel):
+    mime_type: str | None = None
+    data: bytes | None = None
+
+
+class Part(SdkModel):
+    text: str | None = None
+    thought: bool | None = None
+    thought_signature: bytes | None = None
+    inline_data: Blob | None = None
+    function_call: FunctionCall | None = None
+    function_response: FunctionResponse | None = None
+
+
+class Content(SdkModel):
+    parts: list[Part] | None = None
+    role: str | None = None
+
+
+ASKED = Content(
+    role="model",
+    parts=[
+        Part(text="let me see", thought=None),
+        Part(
+            function_call=FunctionCall(name="read_file", args={"file_path": "a.py"}),
+            thought_signature=b"\xff\xfe\xfb",
+        ),
+    ],
+)
+ANSWERED = Content(
+    role="user",
+    parts=[
+        Part(function_response=FunctionResponse(name="read_file", response={"output": "done"})),
+        Part(inline_data=Blob(mime_type="image/png", data=b"\xff\xfe\xfb")),
+    ],
+)
+SENT = [
+    {"role": "user", "content": "go"},
+    {
+        "role": "assistant",
+        "content": [
+            text("let me see"),
+            {
+                "type": "tool_use",
+                "id": "read_file_0",
+                "name": "read_file",
+                "input": {"file_path": "a.py"},
+            },
+        ],
+    },
+    {
+        "role": "user",
+        "content": [
+            result("read_file_0", '{"output":"done"}'),
+            {
+                "type": "image",
+                "source": {"type": "base64", "media_type": "image/png", "data": "//77"},
+            },
+        ],
+    },
+]
+
+
+def test_the_objects_of_an_sdk_are_stored_as_they_are_on_the_wire(chat):
+    chat.append("user", "go")
+    seq = chat.append("model", ASKED, format="gemini").seq
+    chat.append("user", {"role": "user", "parts": ANSWERED.parts}, format="gemini")
+    assert chat.message(seq).content == {
+        "role": "model",
+        "parts": [
+            {"text": "let me see", "thought": None},
+            {
+                "functionCall": {"name": "read_file", "args": {"file_path": "a.py"}},
+                "thoughtSignature": "__77",
+            },
+        ],
+    }
+    assert chat.messages() == SENT
+    assert chat.validate() == ()
+
+
+def test_what_an_sdk_dumped_without_its_aliases_is_stored_and_read(chat):
+    chat.append("user", "go")
+    asked = ASKED.model_dump(mode="json")
+    answered = ANSWERED.model_dump(mode="json")
+    chat.append("model", asked, format="gemini")
+    seq = chat.append("user", answered, format="gemini").seq
+    assert chat.message(seq).content == answered
+    assert chat.messages() == SENT
+    chat.commit(Plan.clear(chat.view(), [(seq, 0)], "-"))
+    assert chat.messages()[2]["content"][0] == result("read_file_0", '{"output":"-"}')
+    chat.redact(seq)
+    assert chat.message(seq).content["parts"][0] == {
+        "functionResponse": {"name": "read_file", "response": {"output": "[redacted]"}}
+    }
+    assert chat.verify().ok
+
+
+class Unprintable(BaseModel):
+    """An object that its own library cannot write as JSON."""
+
+    of: Any
+
+
+def test_an_object_that_cannot_be_dumped_is_refused(chat):
+    before = state(chat)
+    for odd in (Unprintable(of=object()), Unprintable(of=deep(400))):
+        with pytest.raises(InvalidMessage, match="Unprintable"):
+            chat.append("user", [{"type": "odd", "of": odd}])
+    assert state(chat) == before
+
+
+class FunctionToolCall(BaseModel):
+    """As an item of OpenAI's Responses API."""
+
+    type: str = "function_call"
+    call_id: str = "c1"
+    name: str = "run"
+    arguments: str = "{}"
+
+
+@pytest.mark.parametrize("form", ["anthropic", "openai"])
+def test_the_items_of_a_response_are_refused(chat, form):
+    before = state(chat)
+    item = FunctionToolCall(type="function_call")
+    for content in ([item], [item.model_dump()], item, item.model_dump()):
+        with pytest.raises(InvalidMessage, match="Responses API, a format that is not supported"):
+            chat.append("assistant", content, format=form)
+    assert state(chat) == before
