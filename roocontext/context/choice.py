@@ -45,7 +45,8 @@ def prepared(situation: Situation, ready: Ready) -> Prepared:
         "bytes": {"before": before.bytes, "after": left.size.bytes},
         "images": {"before": before.images, "after": left.size.images},
     }
-    plan = replace(ready.plan, counts=counts, record={**ready.plan.record, **sizes})
+    record = {**sizes, **ready.plan.record, **sizes}  # first, and never the policy's
+    plan = replace(ready.plan, counts=counts, record=record)
     return Prepared(replace(ready, plan=plan), before, left)
 
 
