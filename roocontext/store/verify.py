@@ -236,8 +236,8 @@ class Verifier:
         self, seq: int, salt: bytes | None, digest: bytes | None, content: str | None, size: int
     ) -> None:
         if digest is None:
-            if content is not None:
-                raise _Bad(seq, "content stands where none was written")
+            if content is not None or salt is not None:
+                raise _Bad(seq, "it has content or a salt, and none was written")
         elif content is None:
             raise _Bad(seq, "the content is missing")
         elif salt is None:

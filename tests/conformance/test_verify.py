@@ -139,6 +139,12 @@ def test_a_changed_message_is_named(forger, damaged, change):
     assert verification.head.hash == bytes(good).hex()
 
 
+def test_a_salt_without_content_is_named(forger, damaged):
+    seq = next(entry.seq for entry in damaged.audit() if entry.kind == "rewind")
+    forger.sql(f"UPDATE entries SET salt = hash {where(seq)}")
+    assert found(damaged) == seq
+
+
 @pytest.mark.parametrize("kind", ["clearing", "summary", "marker", "rewind"])
 def test_changed_details_are_named(forger, damaged, kind):
     seq = next(entry.seq for entry in damaged.audit() if entry.kind == kind)
