@@ -205,7 +205,6 @@ def _indexes() -> None:
         "CREATE INDEX spans_visible ON spans (session_id, position) WHERE condense_parent IS NULL"
         " AND truncation_parent IS NULL AND rewound_by IS NULL"
     )
-    _partial("spans_rewound", "spans", "session_id, lo, hi", "rewound_by")
     if op.get_bind().dialect.name == "postgresql":
         # Each append updates its session's row: room on the page keeps that update off the index.
         op.execute("ALTER TABLE sessions SET (fillfactor = 50)")

@@ -97,7 +97,6 @@ spans = Table(
     PrimaryKeyConstraint("session_id", "lo", name="spans_pkey"),
 )
 VISIBLE = "condense_parent IS NULL AND truncation_parent IS NULL AND rewound_by IS NULL"
-REWOUND = "rewound_by IS NOT NULL"
 
 clearings = Table(
     "clearings",
@@ -167,7 +166,6 @@ _PARTIAL = (
     # Two sessions that share an entry share all before it: the first one tells them apart.
     ("entries_first", entries, ("hash",), "seq = 1"),
     ("spans_visible", spans, ("session_id", "position"), VISIBLE),
-    ("spans_rewound", spans, ("session_id", "lo", "hi"), REWOUND),
 )
 _UNIQUE = frozenset({"entries_client_id"})
 

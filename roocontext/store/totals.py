@@ -7,7 +7,7 @@ from sqlalchemy.sql import Select
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.store.database import Transaction
-from roocontext.store.schema import REWOUND, VISIBLE, entries, sessions, spans
+from roocontext.store.schema import VISIBLE, entries, sessions, spans
 
 
 class Total(NamedTuple):
@@ -52,7 +52,7 @@ _VISIBLE = select(
 
 def _rewound(running: ColumnElement[int]) -> ColumnElement[int]:
     held = func.coalesce(func.sum(_held(running, spans.c.hi)), 0)
-    return select(held).where(_in_session, text(REWOUND)).scalar_subquery()
+    return select(held).where(_in_session, spans.c.rewound_by.is_not(None)).scalar_subquery()
 
 
 _REWOUND = select(_rewound(entries.c.messages_total), _rewound(entries.c.bytes_total))
