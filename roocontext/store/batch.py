@@ -13,7 +13,7 @@ from sqlalchemy import bindparam, select
 
 from roocontext.errors import InvalidOption, VersionConflict
 from roocontext.log.draft import Salts, control_of, message_draft
-from roocontext.log.encoding import check_id, decode, encode
+from roocontext.log.encoding import check_id, encode
 from roocontext.log.entries import NewMessage
 from roocontext.log.plan import Action, Plan
 from roocontext.store.append import (
@@ -265,7 +265,7 @@ def _seqs_of(
     """The entries of a stored plan or rewind; None if it is not the one that is asked for."""
     if stored.details is None:
         return None
-    control = control_of(stored.seq, stored.kind, decode(stored.details))
+    control = control_of(stored.seq, stored.kind, stored.details)
     if isinstance(item, Rewind):
         return (stored.seq,) if control.to == item.to else None
     if control.kind is not item.hider:
