@@ -40,6 +40,13 @@ class Span:
         """The position of one of its rows."""
         return self.position + natural_position(seq - self.lo)
 
+    def after(self, position: int) -> int | None:
+        """The first position of its rows beyond this one."""
+        if self.position > position:
+            return self.position
+        seq = self.lo + ((position - self.position) >> POSITION_BITS) + 1
+        return self.at(seq) if seq <= self.hi else None
+
     def cut(self, ranges: Iterable[Range]) -> "Iterator[Span]":
         """The parts of it within these ranges, each as a span of its own."""
         for lo, hi in ranges:

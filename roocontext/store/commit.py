@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from sqlalchemy import bindparam, select
 
@@ -17,12 +17,11 @@ from roocontext.log.entries import (
     Kind,
     Range,
     common,
-    natural_position,
     subtract,
 )
 from roocontext.log.pairs import loose_ends, pairs, partners, split
 from roocontext.log.plan import Action, Plan, check_hides, check_shape, place
-from roocontext.log.spans import OPEN_END, Span, clearings_of, live_ranges, spans_of, within
+from roocontext.log.spans import clearings_of, live_ranges, spans_of, within
 from roocontext.store.append import Standing, lock, read_head, refuse_taken
 from roocontext.store.caches import read_present_and, write_controls
 from roocontext.store.database import Transaction
@@ -57,15 +56,11 @@ class Committed:
 
 
 _in_session = entries.c.session_id == bindparam("session_id")
-_message = (
+_LAST_MESSAGE = (
     select(entries.c.seq)
     .where(_in_session, entries.c.seq.between(bindparam("lo"), bindparam("hi")), IS_MESSAGE)
+    .order_by(entries.c.seq.desc())
     .limit(1)
-)
-# Two searches from the ends; min and max in one would walk the range between them.
-_MESSAGE_ENDS = select(
-    _message.order_by(entries.c.seq).scalar_subquery(),
-    _message.order_by(entries.c.seq.desc()).scalar_subquery(),
 )
 _CONTENT = select(entries.c.format, entries.c.content).where(
     _in_session, entries.c.seq == bindparam("seq"), IS_MESSAGE
@@ -134,10 +129,12 @@ class _State:
         self.controls, self.cached, (pins, self.redactions) = read_present_and(
             tx, session_id, head.last_seq, notes
         )
-        live = live_ranges(self.controls, head.last_seq)
-        self.pins = {seq for seq in to_pins(pins) if within(live, seq)}
+        self.live = live_ranges(self.controls, head.last_seq)
+        self.pins = {seq for seq in to_pins(pins) if within(self.live, seq)}
         whole = [(1, head.last_seq)]
         self.spans = [part for s in spans_of(self.controls, head.last_seq) for part in s.cut(whole)]
+        # Cut to what is live: a rewind goes with the span before it, and stands nowhere.
+        self.standing = [part for s in self.spans for part in s.cut(self.live)]
         self.visible = sorted((s for s in self.spans if s.visible), key=lambda s: s.position)
         self.visible_ranges = tuple(sorted((s.lo, s.hi) for s in self.visible))
 
@@ -168,13 +165,6 @@ class _State:
                 run += 1
         starts.sort()
         return lambda seq: starts[bisect_right(starts, (seq, run)) - 1][1]
-
-    def message_ends(self, parts: Sequence[Span]) -> list[tuple[Span, int, int]]:
-        """The first and last message of each part that has any."""
-        ends = self.tx.each(_MESSAGE_ENDS, bounds(self.session_id, [(p.lo, p.hi) for p in parts]))
-        return [
-            (part, lo, hi) for part, (lo, hi) in zip(parts, ends, strict=True) if lo is not None
-        ]
 
 
 def _check_still(tx: Transaction, session_id: str, plan: Plan, head: Standing) -> None:
@@ -255,13 +245,12 @@ def _check_no_split(state: _State, hidden: Sequence[Range], smaller: Sequence[Ra
 
 def _check_clears(state: _State, plan: Plan) -> None:
     """Only outputs of tools, of live messages that are not pinned, and not cleared before."""
-    live = live_ranges(state.controls, state.head.last_seq)
     cleared = clearings_of(state.controls, state.head.last_seq)
     pins = _bound_by_pins(state, partnered=True)
     outputs = {seq: _outputs(state, seq) for seq in {seq for seq, _ in plan.clears}}
     for seq, block in plan.clears:
         visible = within(state.visible_ranges, seq)
-        if not within(live, seq) or not (visible or plan.compat):
+        if not within(state.live, seq) or not (visible or plan.compat):
             raise InvalidPlan(f"Entry {seq} is not a {'live' if plan.compat else 'visible'} row.")
         if seq in pins:
             raise InvalidPlan(f"Entry {seq} is pinned, or bound to a pin.", pinned=[seq])
@@ -288,63 +277,33 @@ def _clearing(plan: Plan, head: Standing, now: int) -> Draft:
 def _placed(state: _State, plan: Plan) -> list[Control]:
     """The rows of the plan as control rows, with their positions."""
     first = state.head.last_seq + 1
-    before, after = (None, None) if plan.at_end else _neighbours(state, plan.hides)
-    places = place(len(plan.rows), before=before, after=after, first_seq=first)
+    behind = _last_hidden(state, plan.hides)
     controls = []
-    for index in range(len(plan.rows)):
-        seq = first + index
-        position = places[index] if places else natural_position(seq)
+    for index, position in enumerate(place(plan, state.standing, behind, first_seq=first)):
         if index == plan.lead:
-            controls.append(Control(seq, plan.hider, hides=plan.hides, position=position))
+            hider = Control(first + index, plan.hider, hides=plan.hides, position=position)
+            controls.append(hider)
         else:
-            controls.append(Control(seq, Kind.COMPANION, position=position))
+            controls.append(Control(first + index, Kind.COMPANION, position=position))
     return controls
 
 
-def _neighbours(state: _State, hides: Sequence[Range]) -> tuple[int | None, int | None]:
-    """The positions between which the new rows stand; see `place`."""
-    kept = [p for s in state.visible for p in s.cut(subtract([(s.lo, s.hi)], hides))]
-    last_hidden = _last_hidden(state, hides)
-    behind = [
-        p
-        for part in kept
-        if (part.at(part.hi), part.hi) > last_hidden
-        for p in part.cut([(_first_beyond(part, last_hidden), part.hi)])
-    ]
-    after = min((part.at(lo) for part, lo, _ in state.message_ends(behind)), default=None)
-    if after is None:
-        return None, None
-    # Only what stands less than a seq before it can be in the way.
-    near = [
-        p
-        for part in kept
-        if part.position < after
-        for seq in [min(part.hi, _first_beyond(part, (after - 1, OPEN_END)) - 1)]
-        for p in part.cut([(seq, seq)])
-        if p.position > after - natural_position(1)
-    ]
-    before = (part.at(hi) for part, _, hi in state.message_ends(near))
-    return max(before, default=None), after
-
-
-_Stand: TypeAlias = tuple[int, int]
-"""A position, and the seq that decides where a hidden row and a visible one have the same."""
-
-
-def _last_hidden(state: _State, hides: Sequence[Range]) -> _Stand:
-    """Where the last message in the ranges stands."""
-    parts = [p for s in state.spans if s.rewound_by is None for p in s.cut(hides)]
-    last = max(parts, key=lambda part: (part.at(part.hi), part.hi))
-    if last.hi in {hi for _, hi in hides}:  # the end of a range is a message
-        return last.at(last.hi), last.hi
-    return max((part.at(hi), hi) for part, _, hi in state.message_ends(parts))
-
-
-def _first_beyond(part: Span, stand: _Stand) -> int:
-    """The first seq of a part that stands beyond this."""
-    steps, rest = divmod(stand[0] - part.position, natural_position(1))
-    level = part.lo + steps
-    return max(part.lo, level if rest == 0 and level > stand[1] else level + 1)
+def _last_hidden(state: _State, hides: Sequence[Range]) -> int:
+    """The largest position of a message in the ranges, whose ends are messages."""
+    ends = {hi for _, hi in hides}
+    parts = [part for span in state.standing for part in span.cut(hides)]
+    last = 0
+    for part in sorted(parts, key=lambda part: part.at(part.hi), reverse=True):
+        if part.at(part.hi) <= last:
+            break
+        if part.hi in ends:
+            last = part.at(part.hi)
+        # A note may be the last entry of a part, and rows may stand between it and the message.
+        elif row := state.tx.row(
+            _LAST_MESSAGE, **bounds(state.session_id, [(part.lo, part.hi)])[0]
+        ):
+            last = max(last, part.at(row[0]))
+    return last
 
 
 def _rows(
