@@ -23,7 +23,7 @@ from roocontext.log.pairs import loose_ends, pairs, partners, split
 from roocontext.log.plan import Action, Plan, check_hides, check_shape, place
 from roocontext.log.spans import clearings_of, live_ranges, spans_of, within
 from roocontext.store.append import Standing, lock, read_head, refuse_taken
-from roocontext.store.caches import read_present_and, write_controls
+from roocontext.store.caches import caches_of, read_present_and, write_controls
 from roocontext.store.database import Transaction
 from roocontext.store.notes import pins_query, redactions_query, to_pins, to_redacted
 from roocontext.store.schema import entries
@@ -113,8 +113,8 @@ def commit(
     refuse_taken(tx, session_id, drafts)
     if dry_run:
         return committed
-    controls = [*state.controls, *placed]
-    receipts = write_controls(tx, session_id, head, drafts, cached=state.cached, controls=controls)
+    present = caches_of([*state.controls, *placed], placed[-1].seq)
+    receipts = write_controls(tx, session_id, head, drafts, cached=state.cached, present=present)
     return replace(committed, hash=receipts[-1].hash)
 
 

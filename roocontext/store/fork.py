@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, insert, select
 from roocontext.log.chain import GENESIS
 from roocontext.log.draft import Salts, note_draft
 from roocontext.store.append import Standing, lock, write
-from roocontext.store.caches import Caches, renew
+from roocontext.store.caches import NONE, caches_of, renew
 from roocontext.store.database import Transaction
 from roocontext.store.notes import ORIGIN, REDACTION, read_notes, retell
 from roocontext.store.schema import entries
@@ -53,5 +53,5 @@ def fork(
         for note in later
     ]
     write(tx, fork_id, head, [note_draft(ORIGIN, origin, now=now, salts=salts), *drafts])
-    renew(tx, fork_id, Caches([], set()), controls, seq)
+    renew(tx, fork_id, NONE, caches_of(controls, seq))
     retell(tx, fork_id, seq)

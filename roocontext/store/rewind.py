@@ -4,7 +4,7 @@ A rewind is an entry like any other. It says: from here on the session is what i
 entry `to`. So an undo is a rewind to just before a rewind, and an undo of an undo the same again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
@@ -15,9 +15,9 @@ from sqlalchemy import bindparam, func, select, text
 from roocontext.errors import MessageNotFound, NothingToUndo, UndoRefused
 from roocontext.log.draft import control_draft, details_of
 from roocontext.log.entries import Control, Kind, Range, subtract
-from roocontext.log.spans import Path, live_ranges, spans_of, within
-from roocontext.store.append import Receipt, Standing, check_version, lock
-from roocontext.store.caches import Caches, read_present, write_controls
+from roocontext.log.spans import Path, Span, live_ranges, within
+from roocontext.store.append import Standing, check_version, lock
+from roocontext.store.caches import Caches, caches_of, read_present, write_controls
 from roocontext.store.database import Transaction
 from roocontext.store.schema import entries
 from roocontext.store.view import (
@@ -159,12 +159,19 @@ class _Going:
 
     def to(self, to: int, undone: int | None = None) -> Rewound:
         """Make the session what it was right after entry `to`, if it is not."""
-        left, returned = self._moved(to)
-        if not (left or returned or undone) and self._is_live_alike(to):
+        if undone is None and self._is_live_alike(to):
             head_seq = self.head.head_seq
             return Rewound(self.session_id, to, None, None, head_seq, 0, 0, changed=False)
+        rewind = Control(self.head.last_seq + 1, Kind.REWIND, to=to)
+        present = caches_of([*self.controls, rewind], rewind.seq)
+        left, returned = self._moved(present)
         record = {"trigger": self.trigger, "left": left, "returned": returned}
-        receipt = self._write(to, record if undone is None else {**record, "undone": undone})
+        if undone is not None:
+            record["undone"] = undone
+        draft = control_draft(Kind.REWIND, details_of(rewind, record), now=self.now)
+        (receipt,) = write_controls(
+            self.tx, self.session_id, self.head, [draft], cached=self.cached, present=present
+        )
         return Rewound(
             self.session_id,
             to,
@@ -177,33 +184,27 @@ class _Going:
             undone=undone,
         )
 
-    def _moved(self, to: int) -> tuple[int, int]:
-        """How many messages leave the view, and how many return into it."""
-        old, new = _visible(self.controls, self.head.last_seq), _visible(self.controls, to)
+    def _moved(self, present: Caches) -> tuple[int, int]:
+        """How many messages leave the view, and how many return into it.
+
+        The view so far is that of the cached spans: only these two numbers depend on them.
+        """
+        last = self.head.last_seq
+        old, new = (_visible(caches.spans, last) for caches in (self.cached, present))
         left, returned = counted(self.tx, self.session_id, [subtract(old, new), subtract(new, old)])
         return left[0], returned[0]
 
     def _is_live_alike(self, to: int) -> bool:
         """Whether the same entries are live after both; notes and rewinds never are."""
         path, now = Path(self.controls), self.head.last_seq
-        differing = [*path.removed(now, to), *path.removed(to, now)]
-        return not self.tx.each(_FOLDED, bounds(self.session_id, differing))
-
-    def _write(self, to: int, record: Mapping[str, Any]) -> Receipt:
-        rewind = Control(self.head.last_seq + 1, Kind.REWIND, to=to)
-        draft = control_draft(Kind.REWIND, details_of(rewind, record), now=self.now)
-        controls = [*self.controls, rewind]
-        (receipt,) = write_controls(
-            self.tx, self.session_id, self.head, [draft], cached=self.cached, controls=controls
-        )
-        return receipt
+        differing = bounds(self.session_id, [*path.removed(now, to), *path.removed(to, now)])
+        return not any(self.tx.row(_FOLDED, **stretch) for stretch in differing)
 
 
-def _visible(controls: Sequence[Control], seq: int) -> list[Range]:
-    """The visible ranges right after entry `seq`, ascending."""
-    upto = [control for control in controls if control.seq <= seq]
-    spans = spans_of(upto, seq)
-    return [(s.lo, min(s.hi, seq)) for s in spans if s.visible and s.lo <= seq]
+def _visible(spans: Sequence[Span], last: int) -> list[Range]:
+    """The visible ranges up to the last entry, ascending."""
+    whole = [(1, last)]
+    return [(part.lo, part.hi) for s in spans if s.visible for part in s.cut(whole)]
 
 
 class _Targets:

@@ -12,7 +12,7 @@ from roocontext.log.encoding import decode
 from roocontext.log.entries import Range
 from roocontext.log.spans import Span
 from roocontext.store.append import Standing, read_head, write
-from roocontext.store.caches import Caches, read_spans, renew
+from roocontext.store.caches import NONE, caches_of, read_spans, renew
 from roocontext.store.database import Row, Transaction
 from roocontext.store.faults import UniqueViolation
 from roocontext.store.notes import cache
@@ -91,7 +91,7 @@ def create(tx: Transaction, session_id: str, notes: list[tuple[Draft, Any]], now
     """A new session, with the notes that title it."""
     head = Standing(0, GENESIS, 0, 0, 0)
     add(tx, session_id, head, now=now)
-    renew(tx, session_id, Caches([], set()), [], 0)
+    renew(tx, session_id, NONE, caches_of([], 0))
     write(tx, session_id, head, [draft for draft, _ in notes])
     for draft, value in notes:
         cache(tx, session_id, draft.sealed.note, value)

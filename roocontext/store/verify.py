@@ -22,10 +22,9 @@ from roocontext.log.chain import (
 from roocontext.log.draft import control_of
 from roocontext.log.encoding import decode
 from roocontext.log.entries import MESSAGE_KINDS, Kind
-from roocontext.log.spans import clearings_of, spans_of
 from roocontext.store.append import Standing, lock, read_head
 from roocontext.store.arguments import check_whole
-from roocontext.store.caches import read_present, renew
+from roocontext.store.caches import caches_of, read_present, renew
 from roocontext.store.database import Database, Row, Transaction
 from roocontext.store.notes import REDACTION, read_notes, retell, told_rightly
 from roocontext.store.schema import entries
@@ -219,13 +218,10 @@ class Verifier:
         if beyond:
             raise _Bad(beyond[0], "it stands behind what the session says is the last entry")
         controls, cached = read_present(tx, self.session_id, last)
-        if cached.spans != spans_of(controls, last):
+        present = caches_of(controls, last)
+        if cached.spans != present.spans:
             raise _Bad(None, "the spans are not those of the log: rebuild() renews them")
-        clearings = {
-            (*block, control.seq, control.placeholder)
-            for block, control in clearings_of(controls, last).items()
-        }
-        if cached.clearings != clearings:
+        if cached.clearings != present.clearings:
             raise _Bad(None, "the clearings are not those of the log: rebuild() renews them")
         if not told_rightly(tx, self.session_id, last):
             raise _Bad(None, "title or metadata are not those of the log: rebuild() renews them")
@@ -237,7 +233,7 @@ def rebuild(tx: Transaction, session_id: str) -> int:
     wrong = 0 if told_rightly(tx, session_id, seq) else 1
     retell(tx, session_id, seq)
     controls, cached = read_present(tx, session_id, seq)
-    return wrong + renew(tx, session_id, cached, controls, seq)
+    return wrong + renew(tx, session_id, cached, caches_of(controls, seq))
 
 
 def _check_control(seq: int, kind: str, details: str) -> None:
