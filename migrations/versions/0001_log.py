@@ -61,6 +61,10 @@ def _tables() -> None:
         sa.Column("head_seq", sa.BigInteger, nullable=False),
         sa.Column("messages", sa.BigInteger, nullable=False),
         sa.Column("bytes", sa.BigInteger, nullable=False),
+        sa.Column("latest_recorded", sa.BigInteger, nullable=False),
+        sa.Column("recorded_back", sa.BigInteger, nullable=False),
+        sa.Column("latest_own", sa.BigInteger, nullable=False),
+        sa.Column("own_back", sa.BigInteger, nullable=False),
         sa.Column("title", sa.Text),
         sa.Column("metadata", sa.Text),
         sa.Column("purged_at", sa.BigInteger),
@@ -127,6 +131,7 @@ def _tables() -> None:
 def _indexes() -> None:
     _partial("entries_client_id", "entries", "session_id, client_id", "client_id", unique=True)
     _partial("entries_message_id", "entries", "session_id, message_id, seq", "message_id")
+    _partial("entries_ts", "entries", "session_id, ts, seq", "ts")
     _partial("entries_control", "entries", "session_id, seq", "details")
     _partial("entries_notes", "entries", "session_id, note, target, seq", "note")
     op.execute("CREATE INDEX entries_first ON entries (hash) WHERE seq = 1")

@@ -9,8 +9,18 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import BigInteger, LargeBinary, and_, bindparam, func, insert, select, update
-from sqlalchemy.sql import ClauseElement
+from sqlalchemy import (
+    BigInteger,
+    LargeBinary,
+    and_,
+    bindparam,
+    case,
+    func,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from roocontext.errors import (
     DuplicateMessage,
@@ -22,6 +32,7 @@ from roocontext.errors import (
 from roocontext.log.chain import link
 from roocontext.log.draft import Draft
 from roocontext.log.encoding import decode
+from roocontext.log.times import Times, own_time
 from roocontext.store.database import Database, Transaction
 from roocontext.store.faults import UniqueViolation
 from roocontext.store.schema import entries, sessions, spans
@@ -50,6 +61,12 @@ class Standing(NamedTuple):
     head_seq: int
     messages: int
     bytes: int
+    times: Times = Times()
+
+    def columns(self) -> dict[str, Any]:
+        """The columns of the session's row that say so."""
+        columns = self._asdict()
+        return {**columns, **columns.pop("times")._asdict()}
 
 
 _session_id = sessions.c.session_id == bindparam("session_id")
@@ -59,20 +76,15 @@ _HEAD_COLUMNS = (
     sessions.c.head_seq,
     sessions.c.messages,
     sessions.c.bytes,
+    *(sessions.c[name] for name in Times._fields),
     sessions.c.purged_at,
     sessions.c.receipt,
 )
 _READ_HEAD = select(*_HEAD_COLUMNS).where(_session_id)
 _LOCK_HEAD = _READ_HEAD.with_for_update()
+_MOVED = ("last_seq", "last_hash", "head_seq", "messages", "bytes", *Times._fields, "updated_at")
 _MOVE_HEAD = (
-    update(sessions)
-    .where(_session_id)
-    .values(
-        {
-            name: bindparam(f"new_{name}")
-            for name in ("last_seq", "last_hash", "head_seq", "messages", "bytes", "updated_at")
-        }
-    )
+    update(sessions).where(_session_id).values({name: bindparam(f"new_{name}") for name in _MOVED})
 )
 _INSERT = insert(entries)
 _BY_CLIENT_ID = select(
@@ -97,9 +109,15 @@ _DRAWN = ("seq", "messages_total", "bytes_total", "hash")
 _GIVEN = [column for column in entries.columns if column.name not in _DRAWN]
 
 
+def _is_earlier(time: ColumnElement[int], latest: str) -> ColumnElement[int]:
+    return case((time < sessions.c[latest], 1), else_=0)
+
+
 def _one_statement(*, expected: bool) -> ClauseElement:
     digest = bindparam("digest", type_=LargeBinary)
     version = sessions.c.head_seq == bindparam("expected_seq", type_=BigInteger)
+    recorded = bindparam("recorded_at", type_=BigInteger)
+    own = bindparam("own_time", type_=BigInteger)
     moved = (
         update(sessions)
         .where(and_(_session_id, sessions.c.purged_at.is_(None), *([version] if expected else ())))
@@ -109,7 +127,11 @@ def _one_statement(*, expected: bool) -> ClauseElement:
             last_hash=func.sha256(sessions.c.last_hash.op("||")(digest), type_=LargeBinary),
             messages=sessions.c.messages + 1,
             bytes=sessions.c.bytes + bindparam("size", type_=BigInteger),
-            updated_at=bindparam("recorded_at", type_=BigInteger),
+            latest_recorded=func.greatest(sessions.c.latest_recorded, recorded),
+            recorded_back=sessions.c.recorded_back + _is_earlier(recorded, "latest_recorded"),
+            latest_own=func.greatest(sessions.c.latest_own, own),
+            own_back=sessions.c.own_back + _is_earlier(own, "latest_own"),
+            updated_at=recorded,
         )
         .returning(sessions.c.last_seq, sessions.c.messages, sessions.c.bytes, sessions.c.last_hash)
         .cte("moved")
@@ -172,13 +194,14 @@ def write(
 ) -> list[Receipt]:
     """Chain the drafts to a locked session and store them."""
     rows = []
-    seq, hash_, head_seq, messages, size = head
+    seq, hash_, head_seq, messages, size, times = head
     for draft in drafts:
         seq += 1
         hash_ = link(hash_, draft.digest)
         head_seq = head_seq if draft.is_note else seq
         if draft.is_message:
             messages, size = messages + 1, size + draft.sealed.size
+        times = times.after(draft.sealed)
         row = _given(session_id, draft)
         row["seq"], row["hash"] = seq, hash_
         row["messages_total"], row["bytes_total"] = messages, size
@@ -191,15 +214,12 @@ def write(
     except UniqueViolation:
         raise beyond(session_id, head.last_seq) from None
     if rows:
+        moved = Standing(seq, hash_, head_seq, messages, size, times).columns()
         tx.run(
             _MOVE_HEAD,
             session_id=session_id,
-            new_last_seq=seq,
-            new_last_hash=hash_,
-            new_head_seq=head_seq,
-            new_messages=messages,
-            new_bytes=size,
             new_updated_at=drafts[-1].sealed.recorded_at,
+            **{f"new_{name}": value for name, value in moved.items()},
         )
     return [Receipt(session_id, row["seq"], row["hash"].hex(), head_seq) for row in rows]
 
@@ -215,7 +235,12 @@ def beyond(session_id: str, last_seq: int) -> HistoryCorrupt:
 def _append_in_one_statement(
     tx: Transaction, session_id: str, draft: Draft, expected_seq: int | None
 ) -> Receipt:
-    params = {**_given(session_id, draft), "digest": draft.digest, "expected_seq": expected_seq}
+    params = {
+        **_given(session_id, draft),
+        "digest": draft.digest,
+        "own_time": own_time(draft.sealed),
+        "expected_seq": expected_seq,
+    }
     statement = _APPEND if expected_seq is None else _APPEND_EXPECTED
     row = None
     with suppress(UniqueViolation):
@@ -256,12 +281,12 @@ def _given(session_id: str, draft: Draft) -> dict[str, Any]:
 def _head(session_id: str, row: tuple[Any, ...] | None) -> Standing:
     if row is None:
         raise SessionNotFound(f"There is no session {session_id!r}.", session_id=session_id)
-    *head, purged_at, receipt = row
+    last_seq, last_hash, head_seq, messages, size, *times, purged_at, receipt = row
     if purged_at is not None:
         raise SessionPurged(
             f"Session {session_id!r} was purged.", session_id=session_id, receipt=decode(receipt)
         )
-    return Standing(*head)
+    return Standing(last_seq, last_hash, head_seq, messages, size, Times(*times))
 
 
 def _repeated(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> list[Receipt] | None:

@@ -14,6 +14,7 @@ from roocontext.store.database import Transaction
 from roocontext.store.notes import ORIGIN, REDACTION, read_notes, retell
 from roocontext.store.schema import entries
 from roocontext.store.sessions import add
+from roocontext.store.times import read_times
 from roocontext.store.view import head_at, no_entry, read_controls
 
 _COLUMNS = [column for column in entries.columns if column.name != "session_id"]
@@ -38,7 +39,8 @@ def fork(
         raise no_entry(seq, parent.last_seq)
     row = tx.row(_AT, session_id=session_id, seq=seq)
     hash_, messages, size = row or (GENESIS, 0, 0)
-    head = Standing(seq, hash_, head_at(tx, session_id, seq), messages, size)
+    times = read_times(tx, session_id, seq)
+    head = Standing(seq, hash_, head_at(tx, session_id, seq), messages, size, times)
     controls = read_controls(tx, session_id, seq)
     add(tx, fork_id, head, now=now)
     tx.run(_COPY, fork_id=fork_id, session_id=session_id, seq=seq)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Any
 
 from sqlalchemy import bindparam, func, select, text
 
@@ -16,6 +15,7 @@ from roocontext.errors import MessageNotFound, NothingToUndo, UndoRefused
 from roocontext.log.draft import control_draft, details_of
 from roocontext.log.entries import Control, Kind, Range, subtract
 from roocontext.log.spans import Path, Span, live_ranges, within
+from roocontext.store import times
 from roocontext.store.append import Standing, check_version, lock
 from roocontext.store.caches import Caches, caches_of, read_present, write_controls
 from roocontext.store.database import Transaction
@@ -82,11 +82,6 @@ _MESSAGE_IDS = (
     .where(_in_session, entries.c.message_id.is_not(None))
     .order_by(entries.c.seq.desc())
     .limit(100)
-)
-_TIMES = (
-    select(entries.c.seq, entries.c.ts, entries.c.recorded_at)
-    .where(_in_session, _between, IS_MESSAGE)
-    .order_by(entries.c.seq)
 )
 _FOLDED = (
     select(entries.c.seq)
@@ -216,6 +211,7 @@ class _Targets:
         self._tx = tx
         self._session_id = session_id
         self._session = {"session_id": session_id}
+        self._head = head
         self._last = head.last_seq
         self._live = live_ranges(controls, head.last_seq)
 
@@ -254,39 +250,32 @@ class _Targets:
 
     def _by_time(self, ts: int) -> _Place:
         """The first live message whose own time is exactly this."""
-        times: list[tuple[int, int]] = [(at, seq) for seq, at, _ in self._times() if at is not None]
-        found = next((seq for at, seq in times if at == ts), None)
+        found = times.first_at(self._tx, self._session_id, self._live, ts)
         if found is not None:
             return _Place(found, found - 1, found, ts)
-        near = sorted(times, key=lambda time: abs(time[0] - ts))[:2]
-        others = [f"entry {seq}, of {at} ms ({utc(at)})" for at, seq in near]
+        near = times.nearest(self._tx, self._session_id, ts)
+        others = [f"entry {seq}, of {at} ms ({utc(at)})" for seq, at in near]
         told = f"the nearest are {_in_words(others)}" if near else "none has one"
         raise MessageNotFound(
             f"No live message has the agent's time {ts} ms ({utc(ts)}); {told}.",
-            candidates=tuple(at for at, _ in near),
+            candidates=tuple(at for _, at in near),
         )
 
     def _until(self, when: int) -> _Place:
         """Just before the first live message that is later; the target is the one before that."""
-        target, at = None, None
-        for seq, ts, recorded_at in self._times():
-            later = _time(ts, recorded_at)
-            if later <= when:
-                target, at = seq, later
-            elif target is not None:
-                return _Place(seq - 1, target - 1, target, at)
-            else:
-                raise MessageNotFound(
-                    f"No live message is as early as {utc(when)}; the first is entry {seq},"
-                    f" of {utc(later)}.",
-                    candidates=(seq,),
-                )
-        if target is None:
+        where = (self._tx, self._session_id)
+        later = times.first_later(*where, self._head, self._live, when)
+        end = self._last + 1 if later is None else later[0]
+        target = times.last_message(*where, self._live, end)
+        if target is not None:
+            return _Place(end - 1, target[0] - 1, target[0], _time(*target[1:]))
+        if later is None:
             raise MessageNotFound("The session has no live message.", candidates=())
-        return _Place(self._last, target - 1, target, at)
-
-    def _times(self) -> list[tuple[Any, ...]]:
-        return self._tx.each(_TIMES, bounds(self._session_id, self._live))
+        raise MessageNotFound(
+            f"No live message is as early as {utc(when)}; the first is entry {end},"
+            f" of {utc(_time(*later[1:]))}.",
+            candidates=(end,),
+        )
 
 
 def _time(ts: int | None, recorded_at: int) -> int:

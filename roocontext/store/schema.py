@@ -41,6 +41,10 @@ sessions = Table(
     Column("head_seq", BigInteger, nullable=False),
     Column("messages", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),
+    Column("latest_recorded", BigInteger, nullable=False),
+    Column("recorded_back", BigInteger, nullable=False),
+    Column("latest_own", BigInteger, nullable=False),
+    Column("own_back", BigInteger, nullable=False),
     Column("title", Text),
     Column("metadata", Text),
     Column("purged_at", BigInteger),
@@ -116,6 +120,7 @@ counts = Table(
 _PARTIAL = (
     ("entries_client_id", entries, ("session_id", "client_id"), "client_id IS NOT NULL"),
     ("entries_message_id", entries, ("session_id", "message_id", "seq"), "message_id IS NOT NULL"),
+    ("entries_ts", entries, ("session_id", "ts", "seq"), "ts IS NOT NULL"),
     ("entries_control", entries, ("session_id", "seq"), "details IS NOT NULL"),
     ("entries_notes", entries, ("session_id", "note", "target", "seq"), "note IS NOT NULL"),
     # Two sessions that share an entry share all before it: the first one tells them apart.

@@ -112,7 +112,7 @@ def add(tx: Transaction, session_id: str, head: Standing, *, now: int) -> None:
         "receipt": None,
     }
     try:
-        tx.run(_ADD_SESSION, **row, **head._asdict())
+        tx.run(_ADD_SESSION, **row, **head.columns())
     except UniqueViolation:
         raise SessionExists(f"Session {session_id!r} exists.", session_id=session_id) from None
 

@@ -22,12 +22,14 @@ from roocontext.log.chain import (
 from roocontext.log.draft import control_of
 from roocontext.log.encoding import decode
 from roocontext.log.entries import MESSAGE_KINDS, Kind
+from roocontext.log.times import Times
 from roocontext.store.append import Standing, lock, read_head
 from roocontext.store.arguments import check_whole
 from roocontext.store.caches import caches_of, read_present, renew
 from roocontext.store.database import Database, Row, Transaction
 from roocontext.store.notes import REDACTION, read_notes, retell, told_rightly
 from roocontext.store.schema import entries
+from roocontext.store.times import renew_times
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Told how many entries are done, of how many."""
@@ -125,6 +127,7 @@ class Verifier:
         self._redacted: dict[int | None, Any] = {}
         self._seq, self._hash = 0, GENESIS
         self._head_seq = self._messages = self._bytes = 0
+        self._times = Times()
         self._bad: _Bad | None = None
 
     @property
@@ -184,6 +187,7 @@ class Verifier:
         if details is not None:
             _check_control(seq, kind, details)
         self._seq, self._hash = seq, following
+        self._times = self._times.after(Sealed(*sealed))
 
     def _check_content(
         self, seq: int, salt: bytes | None, digest: bytes | None, content: str | None, size: int
@@ -200,7 +204,7 @@ class Verifier:
             raise _Bad(seq, "the content is not what was written")
 
     def _check_standing(self) -> None:
-        counted = (self._seq, self._hash, self._head_seq, self._messages, self._bytes)
+        counted = (self._seq, self._hash, self._head_seq, self._messages, self._bytes, self._times)
         for name, told, found in zip(Standing._fields, self._standing, counted, strict=True):
             if told != found:
                 raise _Bad(
@@ -229,9 +233,11 @@ class Verifier:
 
 def rebuild(tx: Transaction, session_id: str) -> int:
     """Compute the caches of a session anew from its log; how many rows were wrong."""
-    seq = lock(tx, session_id).last_seq
+    head = lock(tx, session_id)
+    seq = head.last_seq
     wrong = 0 if told_rightly(tx, session_id, seq) else 1
     retell(tx, session_id, seq)
+    wrong += renew_times(tx, session_id, head)
     controls, cached = read_present(tx, session_id, seq)
     return wrong + renew(tx, session_id, cached, caches_of(controls, seq))
 

@@ -21,6 +21,7 @@ from roocontext.log.spans import clearings_of, spans_of, visible_ranges
 from roocontext.store.append import read_head
 from roocontext.store.database import Row, Transaction
 from roocontext.store.schema import VISIBLE, clearings, entries, spans
+from roocontext.store.times import last_recorded
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -71,12 +72,6 @@ CONTROLS = (
     select(entries.c.seq, entries.c.kind, entries.c.details)
     .where(_in_session, entries.c.details.is_not(None), entries.c.seq <= bindparam("seq"))
     .order_by(entries.c.seq)
-)
-_LAST_RECORDED = (
-    select(entries.c.seq)
-    .where(_in_session, entries.c.recorded_at <= bindparam("time"))
-    .order_by(entries.c.seq.desc())
-    .limit(1)
 )
 _HEAD_AT = (
     select(entries.c.seq)
@@ -169,14 +164,13 @@ def to_controls(session_id: str, rows: Sequence[Row]) -> list[Control]:
 
 def moment(tx: Transaction, session_id: str, as_of: int | datetime | None) -> int:
     """The seq that a point in time names; None is now."""
-    last = read_head(tx, session_id).last_seq
+    head = read_head(tx, session_id)
     if as_of is None:
-        return last
+        return head.last_seq
     if isinstance(as_of, datetime):
-        row = tx.row(_LAST_RECORDED, session_id=session_id, time=milliseconds(as_of))
-        return row[0] if row else 0
-    if not 0 <= as_of <= last:
-        raise no_entry(as_of, last)
+        return last_recorded(tx, session_id, head, milliseconds(as_of))
+    if not 0 <= as_of <= head.last_seq:
+        raise no_entry(as_of, head.last_seq)
     return as_of
 
 
