@@ -35,6 +35,7 @@ IMMUTABLE = (
     "bytes_total",
     "content_digest",
     "hash",
+    "tools",
     "details",
 )
 
@@ -93,6 +94,7 @@ def _tables() -> None:
         sa.Column("salt", sa.LargeBinary),
         sa.Column("content_digest", sa.LargeBinary),
         sa.Column("hash", sa.LargeBinary, nullable=False),
+        sa.Column("tools", sa.Text),
         sa.Column("details", sa.Text),
         sa.Column("content", sa.Text),
         sa.PrimaryKeyConstraint("session_id", "seq", name="entries_pkey"),

@@ -12,6 +12,7 @@ from roocontext.log.blocks import reader
 from roocontext.log.chain import Sealed, content_digest, entry_digest
 from roocontext.log.encoding import check_id, check_integer, encode, encode_plain
 from roocontext.log.entries import MESSAGE_KINDS, Control, Kind, NewMessage
+from roocontext.log.pairs import tools_of
 
 Salts = Callable[[], bytes]
 
@@ -24,6 +25,7 @@ class Draft(msgspec.Struct, frozen=True):
     salt: bytes | None
     content_digest: bytes | None
     digest: bytes
+    tools: str | None = None
 
     @property
     def is_message(self) -> bool:
@@ -67,7 +69,14 @@ def message_draft(
         ),
         text,
         salts,
+        tools_text(message.format, message.role, content),
     )
+
+
+def tools_text(format_: str, role: str, content: Any) -> str | None:
+    """What the log keeps of the tools in a message beside its content; None if there are none."""
+    tools = tools_of(reader(format_).blocks(role, content))
+    return tools and tools.text()
 
 
 def note_draft(
@@ -151,7 +160,7 @@ def _bare(
     )
 
 
-def _draft(sealed: Sealed, content: str, salts: Salts) -> Draft:
+def _draft(sealed: Sealed, content: str, salts: Salts, tools: str | None = None) -> Draft:
     salt = salts()
     digest = content_digest(salt, content)
-    return Draft(sealed, content, salt, digest, entry_digest(sealed, digest))
+    return Draft(sealed, content, salt, digest, entry_digest(sealed, digest), tools)

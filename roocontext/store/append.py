@@ -274,7 +274,7 @@ def _given(session_id: str, draft: Draft) -> dict[str, Any]:
     row = draft.sealed._asdict()
     row["session_id"] = session_id
     row["content"], row["salt"] = draft.content, draft.salt
-    row["content_digest"] = draft.content_digest
+    row["content_digest"], row["tools"] = draft.content_digest, draft.tools
     return row
 
 

@@ -1,9 +1,9 @@
 """Committing a plan: check it under the session's lock, write its rows, renew the caches."""
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, select
 
@@ -19,9 +19,9 @@ from roocontext.log.entries import (
     common,
     subtract,
 )
-from roocontext.log.pairs import loose_ends, pairs, partners, split
+from roocontext.log.pairs import Tools, bound, matched, reach, tools_from
 from roocontext.log.plan import Action, Plan, check_hides, check_shape, place
-from roocontext.log.spans import clearings_of, live_ranges, spans_of, within
+from roocontext.log.spans import Span, clearings_of, live_ranges, spans_of, within
 from roocontext.store.append import Standing, lock, read_head, refuse_taken
 from roocontext.store.caches import caches_of, read_present_and, write_controls
 from roocontext.store.database import Transaction
@@ -31,7 +31,6 @@ from roocontext.store.view import (
     IS_MESSAGE,
     bounds,
     counted,
-    read_messages,
 )
 
 
@@ -61,6 +60,15 @@ _LAST_MESSAGE = (
     .where(_in_session, entries.c.seq.between(bindparam("lo"), bindparam("hi")), IS_MESSAGE)
     .order_by(entries.c.seq.desc())
     .limit(1)
+)
+_TOOLS = (
+    select(entries.c.seq, entries.c.tools)
+    .where(
+        _in_session,
+        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
+        entries.c.tools.is_not(None),
+    )
+    .order_by(entries.c.seq)
 )
 _CONTENT = select(entries.c.format, entries.c.content).where(
     _in_session, entries.c.seq == bindparam("seq"), IS_MESSAGE
@@ -138,33 +146,21 @@ class _State:
         self.visible = sorted((s for s in self.spans if s.visible), key=lambda s: s.position)
         self.visible_ranges = tuple(sorted((s.lo, s.hi) for s in self.visible))
 
-    def in_view_order(self, ranges: Sequence[Range]) -> list[Range]:
-        """The visible part of these ascending ranges, in view order."""
-        return [(part.lo, part.hi) for span in self.visible for part in span.cut(ranges)]
+    def tools(self, parts: Sequence[Span]) -> list["_ToolRow"]:
+        """The messages in these parts of the view that call tools or answer calls, in order."""
+        queries = bounds(self.session_id, [(part.lo, part.hi) for part in parts])
+        found = self.tx.all([(_TOOLS, query) for query in queries])
+        return [
+            _ToolRow(part.at(seq), seq, tools_from(tools))
+            for part, rows in zip(parts, found, strict=True)
+            for seq, tools in rows
+        ]
 
-    def readings(self, ranges: Sequence[Range]) -> tuple[list[int], list[Any]]:
-        """The visible messages in these ranges: their seqs, and their roles and blocks."""
-        order = self.in_view_order(ranges)
-        messages = read_messages(self.tx, self.session_id, order, {})
-        seqs = [message.seq for message in messages]
-        return seqs, [reader(m.format).blocks(m.role, m.content) for m in messages]
 
-    def runs(self, side: Sequence[Range]) -> Callable[[int], int]:
-        """Tells in which run of the view a row of one side stands, not parted by the other."""
-        other = subtract(self.visible_ranges, side)
-        parts = sorted(
-            [(part.position, part.lo, part.hi) for s in self.visible for part in s.cut(side)]
-            + [(part.position, 0, 0) for s in self.visible for part in s.cut(other)]
-        )
-        starts: list[tuple[int, int]] = []
-        run = 0
-        for _, lo, _ in parts:
-            if lo:
-                starts.append((lo, run))
-            else:
-                run += 1
-        starts.sort()
-        return lambda seq: starts[bisect_right(starts, (seq, run)) - 1][1]
+class _ToolRow(NamedTuple):
+    position: int
+    seq: int
+    tools: Tools
 
 
 def _check_still(tx: Transaction, session_id: str, plan: Plan, head: Standing) -> None:
@@ -189,9 +185,9 @@ def _check_hiding(state: _State, plan: Plan) -> int:
     here, there, *each = (side[0] for side in counted(state.tx, state.session_id, sides))
     if not plan.compat:
         _check_no_split(state, hidden, hidden if here <= there else kept)
-    bound = _bound_by_pins(state, partnered=plan.compat)
+    pinned = _bound_by_pins(state, partnered=plan.compat)
     messages = {end for end, count in zip(ends, each, strict=True) if count}
-    check_hides(plan, state.spans, messages=messages, pinned=bound)
+    check_hides(plan, state.spans, messages=messages, pinned=pinned)
     _check_not_redacted(state, plan)
     return here
 
@@ -209,38 +205,41 @@ def _bound_by_pins(state: _State, *, partnered: bool) -> set[int]:
     """The live pinned messages, and if a plan might part them, their tool partners."""
     if not state.pins or not partnered:
         return state.pins
-    seqs, readings = state.readings(state.visible_ranges)
-    bound = partners(readings)
+    rows = state.tools(state.visible)
+    groups = bound(matched([row.tools for row in rows]))
     return state.pins | {
-        seqs[other]
-        for index, seq in enumerate(seqs)
-        if seq in state.pins
-        for other in bound.get(index, ())
+        rows[other].seq
+        for index, row in enumerate(rows)
+        if row.seq in state.pins
+        for other in groups.get(index, ())
     }
 
 
 def _check_no_split(state: _State, hidden: Sequence[Range], smaller: Sequence[Range]) -> None:
-    """No tool call may be parted from its result.
+    """No tool call may be separated from its result.
 
-    A parted pair shows from either side, so the smaller one is read; the other only when a call or
-    a result of the smaller has its partner elsewhere, or may have it where the other side lies
-    between the two.
+    A separated pair shows from either side, so the smaller one is read. Of the other side only
+    those stretches are, where a loose call or result of the smaller may have its partner.
     """
-    seqs, readings = state.readings(smaller)
-    runs = state.runs(smaller)
-    near = all(runs(seqs[pair.call[0]]) == runs(seqs[pair.result[0]]) for pair in pairs(readings))
-    if near and not loose_ends(readings):
+    larger = subtract(state.visible_ranges, smaller)
+    here, there = (
+        [part for span in state.visible for part in span.cut(side)] for side in (smaller, larger)
+    )
+    starts = [part.position for part in there]
+    rows = state.tools(here)
+    before = [bisect_left(starts, row.position) for row in rows]
+    stretches = reach([row.tools for row in rows], before, len(there))
+    if not stretches:
         return
-    seqs, readings = state.readings(state.visible_ranges)
-    away = {index for index, seq in enumerate(seqs) if within(hidden, seq)}
-    parted = split(readings, away)
-    if parted:
-        call, result = seqs[parted[0].call[0]], seqs[parted[0].result[0]]
-        raise InvalidPlan(
-            f"It would part the tool call in entry {call} from its result in {result}.",
-            call=call,
-            result=result,
-        )
+    rows = sorted([*rows, *state.tools(there[stretches.start : stretches.stop])])
+    for pair in matched([row.tools for row in rows]):
+        call, result = rows[pair.call[0]].seq, rows[pair.result[0]].seq
+        if within(hidden, call) != within(hidden, result):
+            raise InvalidPlan(
+                f"It would separate the tool call in entry {call} from its result in {result}.",
+                call=call,
+                result=result,
+            )
 
 
 def _check_clears(state: _State, plan: Plan) -> None:

@@ -75,6 +75,7 @@ entries = Table(
     Column("salt", LargeBinary),
     Column("content_digest", LargeBinary),
     Column("hash", LargeBinary, nullable=False),
+    Column("tools", Text),
     Column("details", Text),
     Column("content", Text),
     PrimaryKeyConstraint("session_id", "seq", name="entries_pkey"),

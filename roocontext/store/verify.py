@@ -19,9 +19,10 @@ from roocontext.log.chain import (
     link,
     skeleton_digest,
 )
-from roocontext.log.draft import control_of
+from roocontext.log.draft import control_of, tools_text
 from roocontext.log.encoding import decode
 from roocontext.log.entries import MESSAGE_KINDS, Kind
+from roocontext.log.pairs import TOOL_WORDS
 from roocontext.log.times import Times
 from roocontext.store.append import Standing, lock, read_head
 from roocontext.store.arguments import check_whole
@@ -84,6 +85,7 @@ _PAGE = (
         entries.c.hash,
         entries.c.messages_total,
         entries.c.bytes_total,
+        entries.c.tools,
         entries.c.content,
         *_SEALED,
     )
@@ -168,8 +170,9 @@ class Verifier:
         return Verification(self.session_id, problem is None, self._seq, head, seq, problem)
 
     def _check(self, row: Row) -> None:
-        seq, salt, digest, hash_, messages, size, content, *sealed = row
-        kind, details, own_size = sealed[0], sealed[-2], sealed[-1]
+        seq, salt, digest, hash_, messages, size, tools, content, *fields = row
+        sealed = Sealed(*fields)
+        kind, details, own_size = sealed.kind, sealed.details, sealed.size
         if seq != self._seq + 1:
             raise _Bad(self._seq + 1, f"entry {self._seq + 1} is missing")
         self._check_content(seq, salt, digest, content, own_size)
@@ -178,6 +181,8 @@ class Verifier:
             raise _Bad(seq, "the hash does not follow from the entry and the one before")
         if self._saved and self._saved.seq == seq and self._saved.hash != hash_.hex():
             raise _Bad(seq, "the hash is not that of the saved head")
+        if tools != _tools(sealed, tools, content):
+            raise _Bad(seq, "what is stored of its tools does not agree with its content")
         if kind != _NOTE:
             self._head_seq = seq
         if kind in MESSAGE_KINDS:
@@ -187,7 +192,7 @@ class Verifier:
         if details is not None:
             _check_control(seq, kind, details)
         self._seq, self._hash = seq, following
-        self._times = self._times.after(Sealed(*sealed))
+        self._times = self._times.after(sealed)
 
     def _check_content(
         self, seq: int, salt: bytes | None, digest: bytes | None, content: str | None, size: int
@@ -204,8 +209,8 @@ class Verifier:
             raise _Bad(seq, "the content is not what was written")
 
     def _check_standing(self) -> None:
-        counted = (self._seq, self._hash, self._head_seq, self._messages, self._bytes, self._times)
-        for name, told, found in zip(Standing._fields, self._standing, counted, strict=True):
+        counted = (self._seq, self._hash, self._head_seq, self._messages, self._bytes)
+        for name, told, found in zip(Standing._fields, self._standing, counted, strict=False):
             if told != found:
                 raise _Bad(
                     self._seq + 1 if name == "last_seq" else None,
@@ -221,6 +226,8 @@ class Verifier:
         beyond = tx.row(_PAGE, session_id=self.session_id, after=last, page=1)
         if beyond:
             raise _Bad(beyond[0], "it stands behind what the session says is the last entry")
+        if self._standing.times != self._times:
+            raise _Bad(None, "the session's times are not those of the log: rebuild() renews them")
         controls, cached = read_present(tx, self.session_id, last)
         present = caches_of(controls, last)
         if cached.spans != present.spans:
@@ -240,6 +247,16 @@ def rebuild(tx: Transaction, session_id: str) -> int:
     wrong += renew_times(tx, session_id, head)
     controls, cached = read_present(tx, session_id, seq)
     return wrong + renew(tx, session_id, cached, caches_of(controls, seq))
+
+
+def _tools(sealed: Sealed, stored: str | None, content: str | None) -> str | None:
+    """What should be stored of the tools in an entry."""
+    if sealed.role is None or sealed.format is None or content is None:
+        return None
+    # Most messages have no tools, and need not be decoded to know that.
+    if stored is None and not any(word in content for word in TOOL_WORDS):
+        return None
+    return tools_text(sealed.format, sealed.role, decode(content))
 
 
 def _check_control(seq: int, kind: str, details: str) -> None:

@@ -407,6 +407,41 @@ def test_a_tool_call_stays_with_its_result(chat):
     assert chat.commit(raw(chat, (said[0], told))).hidden == 4
 
 
+def test_pairs_are_told_apart_without_reading_a_message(lab):
+    chat = lab.store.create()
+    for number in range(8):
+        work(chat, (f"t{number}",))
+    asked = chat.append("assistant", [call("waits")]).seq
+    chat.append_many(
+        [
+            NewMessage("model", {"parts": [{"functionCall": {"name": "run"}}]}, "gemini"),
+            NewMessage("tool", {"tool_call_id": "gone", "content": "late"}, "openai"),
+        ]
+    )
+    parted = [raw(chat, (first, last)) for first, last in ((1, 3), (2, 4), (10, 16))]
+    whole = [raw(chat, (1, 12)), raw(chat, (3, 4)), raw(chat, (asked, asked))]
+    lab.drop_triggers()
+    lab.sql(f"UPDATE entries SET content = '{{' WHERE session_id = '{chat.id}'")
+    for plan in parted:
+        with pytest.raises(InvalidPlan, match="separate"):
+            chat.commit(plan, dry_run=True)
+    for plan in whole:
+        assert chat.commit(plan, dry_run=True).hidden
+
+
+@pytest.mark.parametrize("tool_id", ["a", 'say "hi", \\', "\0", "\ud83d", "\U0001f600", ""])
+def test_tool_ids_of_any_kind_pair(chat, tool_id):
+    chat.append("user", "go")
+    asked, told = work(chat, (tool_id,))
+    for seq in (asked, told):
+        assert refused(chat, raw(chat, (1, seq)) if seq == asked else raw(chat, (seq, seq)))
+    assert chat.commit(raw(chat, (1, told))).hidden == 3
+    chat.redact(asked)
+    chat.redact(told)
+    assert chat.verify().ok
+    assert chat.fork().verify().ok
+
+
 def test_one_call_with_two_results_stays_whole(chat):
     chat.append("user", "go")
     asked = chat.append("assistant", [call("t1"), call("t2")]).seq
