@@ -8,9 +8,10 @@ first is answered first. Messages are given as their reader shows them: Anthropi
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
+
+import msgspec
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.blocks import Block, calls, results
@@ -24,13 +25,14 @@ Place: TypeAlias = tuple[int, int]
 
 CALL, RESULT = "call", "result"
 
+_decode_ids = msgspec.json.Decoder(list[str]).decode
+
 TOOL_WORDS = ('"tool', '"function')
 """Of the contents that a reader finds tools in, the stored text has one of these in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A tool call and the result that answers it."""
+class Pair(NamedTuple):
+    """A tool call and the result that answers it. A tuple: a check makes thousands of them."""
 
     call: Place
     result: Place
@@ -62,10 +64,24 @@ def tools_of(message: Reading) -> Tools | None:
 
 def tools_from(text: str) -> Tools:
     """What a column of the log says."""
+    try:
+        kind, *ids = _decode_ids(text)
+    except (msgspec.DecodeError, UnicodeError, ValueError):  # lone surrogates, or damage
+        kind, ids = _slowly(text)
+    if kind not in (CALL, RESULT):
+        raise _damaged()
+    return Tools(kind == CALL, list(enumerate(ids)))
+
+
+def _slowly(text: str) -> tuple[str, list[str]]:
     match decode(text):
-        case [str(kind), *ids] if kind in (CALL, RESULT) and all(isinstance(i, str) for i in ids):
-            return Tools(kind == CALL, list(enumerate(ids)))
-    raise HistoryCorrupt("What is stored of a message's tools cannot be read.")
+        case [str(kind), *ids] if all(isinstance(tool_id, str) for tool_id in ids):
+            return kind, ids
+    raise _damaged()
+
+
+def _damaged() -> HistoryCorrupt:
+    return HistoryCorrupt("What is stored of a message's tools cannot be read.")
 
 
 def pairs(messages: Sequence[Reading]) -> list[Pair]:
@@ -97,14 +113,17 @@ def reach(messages: Sequence[Tools], before: Sequence[int], stretches: int) -> r
     for a pair what lies between the two.
     """
     first, end = stretches, 0
-    ends = {(index, block) for index, tools in enumerate(messages) for block, _ in tools.ids}
-    for pair in matched(messages):
-        ends -= {pair.call, pair.result}
-        start, stop = before[pair.call[0]], before[pair.result[0]]
+    met: set[Place] = set()
+    for call, result, _ in matched(messages):
+        met.add(call)
+        met.add(result)
+        start, stop = before[call[0]], before[result[0]]
         if start != stop:
             first, end = min(first, start), max(end, stop)
-    for index, _ in ends:
-        if messages[index].are_calls:
+    for index, tools in enumerate(messages):
+        if all((index, block) in met for block, _ in tools.ids):
+            continue
+        if tools.are_calls:
             first, end = min(first, before[index]), stretches
         else:
             first, end = 0, max(end, before[index])
