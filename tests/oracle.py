@@ -17,8 +17,6 @@ from roocontext.log.pairs import partners, split
 from roocontext.log.plan import Action, Plan
 from roocontext.log.readings import reader
 
-GAP = 1 << 32
-
 
 class Model:
     """One session: its log as the fold sees it, and what was said."""
@@ -172,26 +170,24 @@ class Model:
 
     def places(self, plan: Plan) -> list[int] | None:
         """The positions of a plan's rows; None when no gap is left."""
-        first = len(self.rows) + 1
-        natural = [natural_position(first + index) for index in range(len(plan.rows))]
-        stands = {row.seq: row.position for row in self.rows}
-        hidden = self.hidden_by(plan)
-        kept = [seq for seq in self.effective() if seq not in hidden]
-        last = max((stands[seq], seq) for seq in hidden)
-        behind = [seq for seq in kept if (stands[seq], seq) > last]
+        first, count = len(self.rows) + 1, len(plan.rows)
+        stands = {row.seq: row.position for row in self.rows if row.seq in self.path()}
+        last = max(stands[seq] for seq in self.hidden_by(plan))
+        behind = [position for position in stands.values() if position > last]
         if plan.at_end or not behind:
-            return natural
-        after = stands[behind[0]]
-        ahead = kept[: kept.index(behind[0])]
-        low = max([after - GAP, *[stands[seq] for seq in ahead[-1:]]])
-        places = []
-        for _ in plan.rows:
-            middle = (low + after) // 2
-            if not low < middle < after:
-                return None
-            places.append(middle)
-            low = middle
-        return places
+            return [natural_position(first + index) for index in range(count)]
+        gap = min(behind) - last
+        return (
+            None if gap <= count else [last + gap * n // (count + 1) for n in range(1, count + 1)]
+        )
+
+    def path(self) -> frozenset[int]:
+        """What is live, and the notes that were written on the way there."""
+        paths: list[frozenset[int]] = [frozenset()]
+        for row in self.rows:
+            back = row.control.to if row.control else None
+            paths.append(paths[-1] | {row.seq} if back is None else paths[back])
+        return paths[-1]
 
     def hidden_by(self, plan: Plan) -> set[int]:
         """The live messages that a plan's ranges stand for."""

@@ -37,6 +37,7 @@ IMMUTABLE = (
     "bytes_total",
     "content_digest",
     "hash",
+    "tools",
     "details",
 )
 
@@ -54,6 +55,7 @@ SESSIONS_RULES = {
     "head": "last_seq >= 0 AND head_seq BETWEEN 0 AND last_seq AND length(last_hash) = 32",
     "totals": """messages >= 0 AND bytes >= 0
         AND rewound_messages BETWEEN 0 AND messages AND rewound_bytes BETWEEN 0 AND bytes""",
+    "times": "recorded_back >= 0 AND own_back >= 0",
     "purged": "(purged_at IS NULL) = (receipt IS NULL)",
 }
 ENTRIES_RULES = {
@@ -104,6 +106,10 @@ def _tables() -> None:
         sa.Column("bytes", sa.BigInteger, nullable=False),
         sa.Column("rewound_messages", sa.BigInteger, nullable=False, server_default="0"),
         sa.Column("rewound_bytes", sa.BigInteger, nullable=False, server_default="0"),
+        sa.Column("latest_recorded", sa.BigInteger, nullable=False),
+        sa.Column("recorded_back", sa.BigInteger, nullable=False),
+        sa.Column("latest_own", sa.BigInteger, nullable=False),
+        sa.Column("own_back", sa.BigInteger, nullable=False),
         sa.Column("title", TEXT),
         sa.Column("metadata", TEXT),
         sa.Column("purged_at", sa.BigInteger),
@@ -133,6 +139,7 @@ def _tables() -> None:
         sa.Column("salt", sa.LargeBinary),
         sa.Column("content_digest", sa.LargeBinary),
         sa.Column("hash", sa.LargeBinary, nullable=False),
+        sa.Column("tools", TEXT),
         sa.Column("details", TEXT),
         sa.Column("content", TEXT),
         sa.PrimaryKeyConstraint("session_id", "seq", name="entries_pkey"),
@@ -197,6 +204,7 @@ def _typed(column: "sa.Column[Any]") -> str:
 def _indexes() -> None:
     _partial("entries_client_id", "entries", "session_id, client_id", "client_id", unique=True)
     _partial("entries_message_id", "entries", "session_id, message_id, seq", "message_id")
+    _partial("entries_ts", "entries", "session_id, ts, seq", "ts")
     _partial("entries_control", "entries", "session_id, seq", "details")
     _partial("entries_notes", "entries", "session_id, note, target, seq", "note")
     op.execute("CREATE INDEX sessions_updated ON sessions (updated_minute) WHERE purged_at IS NULL")

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from roocontext.log.entries import Kind, Message, NewMessage
-from roocontext.log.plan import Action, Plan
+from roocontext.log.entries import Kind, Message, NewMessage, natural_position
+from roocontext.log.plan import Action, Plan, place
 from roocontext.log.readings import reader
-from roocontext.log.spans import within
+from roocontext.log.spans import Span, within
 from roocontext.policies.building import blocks_by_row
 from roocontext.policies.situation import Seen, Situation
 
@@ -22,7 +22,7 @@ def after(situation: Situation, plan: Plan, *, last_seq: int) -> Situation:
     name = f"plan-{last_seq + 1 + plan.lead}"
     new = list(_new_rows(situation, plan, name, last_seq))
     rows = tuple(_tagged(row, plan, name) for row in situation.rows)
-    at = len(rows) if plan.at_end else _place(rows, plan)
+    at = _place(rows, plan, last_seq)
     return replace(
         situation, rows=(*rows[:at], *new, *rows[at:]), head_seq=last_seq + len(plan.rows)
     )
@@ -52,11 +52,14 @@ def _tagged(row: Seen, plan: Plan, name: str) -> Seen:
     return replace(row, truncation_parent=name)
 
 
-def _place(rows: Sequence[Seen], plan: Plan) -> int:
-    """Before the first visible row that follows the last hidden one; else at the end."""
-    hidden = (i for i, row in enumerate(rows) if within(plan.hides, row.seq))
-    last = max(hidden, default=len(rows))
-    return next((i for i in range(last + 1, len(rows)) if rows[i].visible), len(rows))
+def _place(rows: Sequence[Seen], plan: Plan, last_seq: int) -> int:
+    """The index of the plan's first row, by the rule that a commit places it by."""
+    spans = [Span(row.seq, row.seq, natural_position(index)) for index, row in enumerate(rows)]
+    hidden = [span.position for span in spans if within(plan.hides, span.lo)]
+    if not hidden:  # no row that is known: the commit will refuse it, a preview shows it at the end
+        return len(rows)
+    first, *_ = place(plan, spans, max(hidden), first_seq=last_seq + 1)
+    return sum(span.position < first for span in spans)
 
 
 def _new_rows(situation: Situation, plan: Plan, name: str, last_seq: int) -> Iterator[Seen]:

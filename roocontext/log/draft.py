@@ -19,6 +19,7 @@ from roocontext.log.encoding import (
     encode_plain,
 )
 from roocontext.log.entries import MESSAGE_KINDS, BlockRef, Control, Kind, NewMessage, Range
+from roocontext.log.pairs import tools_of
 from roocontext.log.readings import reader
 
 Salts = Callable[[], bytes]
@@ -32,6 +33,7 @@ class Draft(msgspec.Struct, frozen=True):
     salt: bytes | None
     content_digest: bytes | None
     digest: bytes
+    tools: str | None = None
 
     @property
     def is_message(self) -> bool:
@@ -75,7 +77,14 @@ def message_draft(
         ),
         text,
         salts,
+        tools_text(message.format, message.role, content),
     )
+
+
+def tools_text(format_: str, role: str, content: Any) -> str | None:
+    """What the log keeps of the tools in a message beside its content; None if there are none."""
+    tools = tools_of(reader(format_).blocks(role, content))
+    return tools and tools.text()
 
 
 def note_draft(
@@ -264,7 +273,7 @@ def _bare(
     )
 
 
-def _draft(sealed: Sealed, content: str, salts: Salts) -> Draft:
+def _draft(sealed: Sealed, content: str, salts: Salts, tools: str | None = None) -> Draft:
     salt = salts()
     digest = content_digest(salt, content)
-    return Draft(sealed, content, salt, digest, entry_digest(sealed, digest))
+    return Draft(sealed, content, salt, digest, entry_digest(sealed, digest), tools)

@@ -8,10 +8,13 @@ first is answered first. Messages are given as their reader shows them: Anthropi
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
+import msgspec
+
+from roocontext.errors import HistoryCorrupt
+from roocontext.log.encoding import decode, encode
 from roocontext.log.readings import Block, calls, results
 
 Reading: TypeAlias = tuple[str, list[Block]]
@@ -20,29 +23,111 @@ Reading: TypeAlias = tuple[str, list[Block]]
 Place: TypeAlias = tuple[int, int]
 """The index of a message, and of a block in it."""
 
+CALL, RESULT = "call", "result"
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A tool call and the result that answers it."""
+_decode_ids = msgspec.json.Decoder(list[str]).decode
+
+TOOL_WORDS = ('"tool', '"function')
+"""Of the contents that a reader finds tools in, the stored text has one of these in it."""
+
+
+class Pair(NamedTuple):
+    """A tool call and the result that answers it. A tuple: a check makes thousands of them."""
 
     call: Place
     result: Place
     id: str
 
 
+class Tools(NamedTuple):
+    """The tool calls of an assistant's message, or the results in a user's: block and id of each.
+
+    All that pairing needs to know of a message, so the log keeps it beside the content: the ids in
+    order, which number the blocks then.
+    """
+
+    are_calls: bool
+    ids: Sequence[tuple[int, str]]
+
+    def text(self) -> str:
+        """The column of the log."""
+        return encode([CALL if self.are_calls else RESULT, *(tool_id for _, tool_id in self.ids)])
+
+
+def tools_of(message: Reading) -> Tools | None:
+    """What a message has of tools; None if nothing."""
+    role, blocks = message
+    are_calls = role == "assistant"
+    ids = calls(blocks) if are_calls else results(blocks) if role == "user" else []
+    return Tools(are_calls, ids) if ids else None
+
+
+def tools_from(text: str) -> Tools:
+    """What a column of the log says."""
+    try:
+        kind, *ids = _decode_ids(text)
+    except (msgspec.DecodeError, UnicodeError, ValueError):  # lone surrogates, or damage
+        kind, ids = _slowly(text)
+    if kind not in (CALL, RESULT):
+        raise _damaged()
+    return Tools(kind == CALL, list(enumerate(ids)))
+
+
+def _slowly(text: str) -> tuple[str, list[str]]:
+    match decode(text):
+        case [str(kind), *ids] if all(isinstance(tool_id, str) for tool_id in ids):
+            return kind, ids
+    raise _damaged()
+
+
+def _damaged() -> HistoryCorrupt:
+    return HistoryCorrupt("What is stored of a message's tools cannot be read.")
+
+
 def pairs(messages: Sequence[Reading]) -> list[Pair]:
     """Find the answered calls, in the order of their results."""
+    return matched([tools_of(message) for message in messages])
+
+
+def matched(messages: Sequence[Tools | None]) -> list[Pair]:
+    """The same, given only what the messages have of tools."""
     found: list[Pair] = []
     waiting: defaultdict[str, list[Place]] = defaultdict(list)
-    for index, (role, blocks) in enumerate(messages):
-        if role == "assistant":
-            for block, tool_id in calls(blocks):
+    for index, tools in enumerate(messages):
+        if tools is None:
+            continue
+        for block, tool_id in tools.ids:
+            if tools.are_calls:
                 waiting[tool_id].append((index, block))
-        elif role == "user":
-            for block, tool_id in results(blocks):
-                if waiting[tool_id]:
-                    found.append(Pair(_take(waiting[tool_id]), (index, block), tool_id))
+            elif waiting[tool_id]:
+                found.append(Pair(_take(waiting[tool_id]), (index, block), tool_id))
     return found
+
+
+def reach(messages: Sequence[Tools], before: Sequence[int], stretches: int) -> range:
+    """Which stretches of other messages may hold partners of these, or change who answers whom.
+
+    The view consists of these messages and of `stretches` of others, which are not read yet;
+    `before` counts for each message the stretches before it. Only what may be found there matters:
+    for a call without a result what follows it, for a result without a call what precedes it, and
+    for a pair what lies between the two.
+    """
+    first, end = stretches, 0
+    met: set[Place] = set()
+    for call, result, _ in matched(messages):
+        met.add(call)
+        met.add(result)
+        start, stop = before[call[0]], before[result[0]]
+        if start != stop:
+            first, end = min(first, start), max(end, stop)
+    for index, tools in enumerate(messages):
+        if all((index, block) in met for block, _ in tools.ids):
+            continue
+        if tools.are_calls:
+            first, end = min(first, before[index]), stretches
+        else:
+            first, end = 0, max(end, before[index])
+    return range(first, end)
 
 
 def partners(messages: Sequence[Reading]) -> dict[int, set[int]]:
@@ -50,8 +135,13 @@ def partners(messages: Sequence[Reading]) -> dict[int, set[int]]:
 
     Two results of one call's message are partners too: hiding one of them would split the other.
     """
+    return bound(pairs(messages))
+
+
+def bound(found: Sequence[Pair]) -> dict[int, set[int]]:
+    """The same, given the pairs."""
     groups: dict[int, set[int]] = {}
-    for pair in pairs(messages):
+    for pair in found:
         call, result = pair.call[0], pair.result[0]
         joined = groups.get(call, {call}) | groups.get(result, {result})
         groups.update(dict.fromkeys(joined, joined))
@@ -63,15 +153,6 @@ def split(messages: Sequence[Reading], hidden: Container[int]) -> list[Pair]:
     return [
         pair for pair in pairs(messages) if (pair.call[0] in hidden) != (pair.result[0] in hidden)
     ]
-
-
-def loose_ends(messages: Sequence[Reading]) -> bool:
-    """Tell whether a call or a result among these has its partner elsewhere, or nowhere."""
-    ends = sum(
-        len(calls(blocks)) if role == "assistant" else len(results(blocks))
-        for role, blocks in messages
-    )
-    return ends != 2 * len(pairs(messages))
 
 
 def turns(messages: Sequence[Reading]) -> list[range]:

@@ -16,12 +16,12 @@ from roocontext.errors import InvalidPlan
 from roocontext.log.counting import BYTES, Counter, count_message
 from roocontext.log.encoding import MAX_INTEGER, check_id, encode, plain
 from roocontext.log.entries import (
-    POSITION_BITS,
     BlockRef,
     Kind,
     NewMessage,
     Range,
     View,
+    natural_position,
     ranges_of,
 )
 from roocontext.log.readings import reader, text_of
@@ -274,28 +274,25 @@ def check_hides(
             raise InvalidPlan(f"Entry {held[0]} is pinned, or bound to a pin.", pinned=held)
 
 
-def place(
-    count: int, *, before: int | None, after: int | None, first_seq: int
-) -> tuple[int, ...] | None:
-    """Positions for `count` new rows; None where they stand at their own.
+def place(plan: Plan, spans: Iterable[Span], behind: int, *, first_seq: int) -> tuple[int, ...]:
+    """Where the rows of a plan stand: right behind the last row it hides, or at the end.
 
-    `after` is the position of the first visible row after the last hidden one (None: at the end),
-    `before` that of the visible row before it.
+    `behind` is the position of that row. `spans` cover every row that counts now, whether the model
+    sees it or not; that they cover notes too does no harm. The rows share the gap up to the next
+    position evenly, so no two rows that count at the same time ever have the same position.
     """
-    if after is None:
-        return None
-    positions = []
-    low = after - (1 << POSITION_BITS)
-    low = low if before is None else max(low, before)
-    for _ in range(count):
-        middle = (low + after) // 2
-        if not low < middle < after:
-            raise InvalidPlan(
-                f"No gap is left to insert a row before position {after}.", seq=first_seq
-            )
-        positions.append(middle)
-        low = middle
-    return tuple(positions)
+    count = len(plan.rows)
+    nexts = [after for span in spans if (after := span.after(behind)) is not None]
+    if plan.at_end or not nexts:
+        return tuple(natural_position(first_seq + index) for index in range(count))
+    gap = min(nexts) - behind
+    if gap <= count:
+        raise InvalidPlan(
+            f"No gap is left for {count} rows behind position {behind}: also hide the rows that"
+            " earlier plans put there, or put these at the end.",
+            position=behind,
+        )
+    return tuple(behind + gap * index // (count + 1) for index in range(1, count + 1))
 
 
 def _check_whole(view: View) -> None:

@@ -11,8 +11,9 @@ s. Two live sets are compared by walking down from both tips until they meet.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeAlias
+
+import msgspec
 
 from roocontext.log.entries import POSITION_BITS, BlockRef, Control, Kind, Range, natural_position
 
@@ -20,9 +21,12 @@ OPEN_END = (1 << 62) - 1
 """The last seq of the open-ended span."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Rows lo..hi have these tags; the first stands at `position`, the others follow by seq."""
+class Span(msgspec.Struct, frozen=True):
+    """Rows lo..hi have these tags; the first has this position, the others follow by seq.
+
+    A struct, because each control row makes all of them anew: a dataclass takes several times as
+    long to make.
+    """
 
     lo: int
     hi: int
@@ -40,21 +44,26 @@ class Span:
         """The position of one of its rows."""
         return self.position + natural_position(seq - self.lo)
 
-    def cut(self, ranges: Iterable[Range]) -> "Iterator[Span]":
-        """The parts of it within these ranges, each as a span of its own."""
-        for lo, hi in ranges:
-            first, last = max(lo, self.lo), min(hi, self.hi)
-            if first <= last:
-                yield replace(self, lo=first, hi=last, position=self.at(first))
+    def after(self, position: int) -> int | None:
+        """The first position of its rows beyond this one."""
+        if self.position > position:
+            return self.position
+        seq = self.lo + ((position - self.position) >> POSITION_BITS) + 1
+        return self.at(seq) if seq <= self.hi else None
 
-    def follows(self, other: "Span") -> bool:
-        """Whether it goes on where the other ends, with the same tags, so that they are one."""
-        return (
-            self.position - other.position == natural_position(self.lo - other.lo)
-            and self.condense_parent == other.condense_parent
-            and self.truncation_parent == other.truncation_parent
-            and self.rewound_by == other.rewound_by
-        )
+    def cut(self, ranges: Sequence[Range]) -> "Iterator[Span]":
+        """The parts of it within these ascending, disjoint ranges, each as a span of its own."""
+        start = max(0, bisect_right(ranges, (self.lo, OPEN_END)) - 1)
+        for index in range(start, len(ranges)):
+            lo, hi = ranges[index]
+            if lo > self.hi:
+                break
+            first, last = max(lo, self.lo), min(hi, self.hi)
+            if (first, last) == (self.lo, self.hi):
+                yield self
+            elif first <= last:
+                tags = self.condense_parent, self.truncation_parent, self.rewound_by
+                yield Span(first, last, self.at(first), *tags)
 
 
 class Path:
@@ -156,6 +165,9 @@ def _hidden(alive: Sequence[Control], kind: Kind) -> list[tuple[int, int, int]]:
 
 _Layer: TypeAlias = list[int | None]
 
+_Shared: TypeAlias = tuple[int, int | None, int | None, int | None]
+"""What rows of a span share: the distance from their natural positions, and their three tags."""
+
 
 class _Stretches:
     """The elementary stretches between all bounds; a layer has one value for each of them."""
@@ -187,17 +199,23 @@ class _Stretches:
     ) -> list[Span]:
         """The stretches as spans, neighbours with the same tags joined."""
         spans: list[Span] = []
-        ends = [cut - 1 for cut in self._cuts[1:]] + [OPEN_END]
-        for i, (lo, hi) in enumerate(zip(self._cuts, ends, strict=True)):
-            if live[i]:
-                position = self._placed.get(lo, natural_position(lo))
-                span = Span(lo, hi, position, condensed[i], truncated[i])
+        start = 1
+        shared: _Shared | None = None
+        for lo, is_live, condense, truncate, rewind in zip(
+            self._cuts, live, condensed, truncated, rewound, strict=True
+        ):
+            if is_live:
+                natural = natural_position(lo)
+                own: _Shared = (self._placed.get(lo, natural) - natural, condense, truncate, None)
+            elif rewind is None and shared is not None:
+                continue  # Rewinds have no tags, and go with what precedes them.
             else:
-                span = Span(lo, hi, natural_position(lo), rewound_by=rewound[i])
-            # Neither live nor rewound: rewinds. They have no tags and go with what precedes them.
-            rewinds_only = not live[i] and rewound[i] is None
-            alike = spans and lo not in self._apart and span.follows(spans[-1])
-            if alike or (spans and rewinds_only):
-                span = replace(spans.pop(), hi=hi)
-            spans.append(span)
+                own = (0, None, None, rewind)
+            if shared is None:
+                shared = own
+            elif own != shared or lo in self._apart:
+                spans.append(Span(start, lo - 1, natural_position(start) + shared[0], *shared[1:]))
+                start, shared = lo, own
+        shift, *tags = shared or (0, None, None, None)
+        spans.append(Span(start, OPEN_END, natural_position(start) + shift, *tags))
         return spans

@@ -22,6 +22,7 @@ from roocontext.errors import (
 from roocontext.log.chain import link
 from roocontext.log.draft import Draft
 from roocontext.log.encoding import decode
+from roocontext.log.times import Times
 from roocontext.store.database import Transaction
 from roocontext.store.faults import UniqueViolation
 from roocontext.store.schema import IN_LOG, entries, sessions, spans
@@ -54,6 +55,12 @@ class Standing(NamedTuple):
     messages: int
     bytes: int
     updated_at: int
+    times: Times = Times()
+
+    def columns(self) -> dict[str, Any]:
+        """The columns of the session's row that say so."""
+        columns = self._asdict()
+        return {**columns, **columns.pop("times")._asdict()}
 
 
 MINUTE_MS = 60_000
@@ -99,12 +106,13 @@ _HEAD_COLUMNS = (
     sessions.c.messages,
     sessions.c.bytes,
     sessions.c.updated_at,
+    *(sessions.c[name] for name in Times._fields),
     sessions.c.purged_at,
     sessions.c.receipt,
 )
 _READ_HEAD = select(*_HEAD_COLUMNS).where(_session_id)
 _LOCK_HEAD = _READ_HEAD.with_for_update()
-_MOVED = ("last_seq", "last_hash", "head_seq", "messages", "bytes", "updated_at")
+_MOVED = ("last_seq", "last_hash", "head_seq", "messages", "bytes", "updated_at", *Times._fields)
 
 
 def _move_head(*names: str) -> Update:
@@ -178,13 +186,14 @@ def write(
 ) -> list[Receipt]:
     """Chain the drafts to a locked session and store them."""
     rows = []
-    seq, hash_, head_seq, messages, size, _ = head
+    seq, hash_, head_seq, messages, size, _, times = head
     for draft in drafts:
         seq += 1
         hash_ = link(hash_, draft.digest)
         head_seq = head_seq if draft.is_note else seq
         if draft.is_message:
             messages, size = messages + 1, size + draft.sealed.size
+        times = times.after(draft.sealed)
         row = row_of(session_id, draft)
         row["seq"], row["hash"] = seq, hash_
         row["messages_total"], row["bytes_total"] = messages, size
@@ -197,12 +206,14 @@ def write(
     except UniqueViolation:
         raise beyond(session_id, head.last_seq) from None
     updated_at = drafts[-1].sealed.recorded_at
-    move_head(tx, session_id, head, Standing(seq, hash_, head_seq, messages, size, updated_at))
+    moved = Standing(seq, hash_, head_seq, messages, size, updated_at, times)
+    move_head(tx, session_id, head, moved)
     return [Receipt(session_id, row["seq"], row["hash"].hex(), head_seq) for row in rows]
 
 
 def move_head(tx: Transaction, session_id: str, old: Standing, new: Standing) -> None:
     """Let a locked session stand where its new last entry is."""
+    times = new.times
     moved = {
         "session_id": session_id,
         "new_last_seq": new.last_seq,
@@ -211,6 +222,10 @@ def move_head(tx: Transaction, session_id: str, old: Standing, new: Standing) ->
         "new_messages": new.messages,
         "new_bytes": new.bytes,
         "new_updated_at": new.updated_at,
+        "new_latest_recorded": times.latest_recorded,
+        "new_recorded_back": times.recorded_back,
+        "new_latest_own": times.latest_own,
+        "new_own_back": times.own_back,
     }
     minute = minute_of(new.updated_at)
     if minute == minute_of(old.updated_at):
@@ -245,19 +260,19 @@ def row_of(session_id: str, draft: Draft) -> dict[str, Any]:
     row = draft.sealed._asdict()
     row["session_id"] = session_id
     row["content"], row["salt"] = draft.content, draft.salt
-    row["content_digest"] = draft.content_digest
+    row["content_digest"], row["tools"] = draft.content_digest, draft.tools
     return row
 
 
 def _head(session_id: str, row: tuple[Any, ...] | None) -> Standing:
     if row is None:
         raise SessionNotFound(f"There is no session {session_id!r}.", session_id=session_id)
-    *head, purged_at, receipt = row
+    last_seq, last_hash, head_seq, messages, size, updated_at, *times, purged_at, receipt = row
     if purged_at is not None:
         raise SessionPurged(
             f"Session {session_id!r} was purged.", session_id=session_id, receipt=decode(receipt)
         )
-    return Standing(*head)
+    return Standing(last_seq, last_hash, head_seq, messages, size, updated_at, Times(*times))
 
 
 def stored_by(tx: Transaction, session_id: str, client_id: str) -> Stored | None:

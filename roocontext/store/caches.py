@@ -1,6 +1,6 @@
 """The caches of the fold: the spans and the cleared blocks of the present.
 
-They are computed anew from all control rows and what differs is written, by this one function;
+They are computed anew from all control rows, and what differs is written by one function, `renew`;
 nothing updates them in passing.
 """
 
@@ -56,6 +56,10 @@ class Caches(NamedTuple):
     clearings: set[ClearedBlock]
 
 
+NONE = Caches([], set())
+"""Those of a session that is being made."""
+
+
 def read_present(tx: Transaction, session_id: str, seq: int) -> tuple[list[Control], Caches]:
     """The control rows up to the last seq, and the caches as they stand, for one who writes."""
     controls, cached, _ = read_present_and(tx, session_id, seq, [])
@@ -80,33 +84,37 @@ def write_controls(
     drafts: Sequence[Draft],
     *,
     cached: Caches,
-    controls: Sequence[Control],
+    present: Caches,
 ) -> list[Receipt]:
-    """Write control rows to a locked session and renew its caches; `controls` holds them too."""
+    """Write control rows to a locked session, and what they change in its caches."""
     try:
         with tx.together():
             receipts = write(tx, session_id, head, drafts)
-            renew(tx, session_id, cached, controls, receipts[-1].seq)
+            renew(tx, session_id, cached, present)
     except UniqueViolation:
         raise beyond(session_id, head.last_seq) from None
     return receipts
 
 
-def renew(
-    tx: Transaction, session_id: str, cached: Caches, controls: Sequence[Control], seq: int
-) -> int:
-    """Compute the caches anew and write what differs; how many rows that were."""
-    old, new = set(cached.spans), set(spans_of(controls, seq))
+def caches_of(controls: Sequence[Control], seq: int) -> Caches:
+    """What the tables should hold of a session right after entry `seq`."""
+    cleared = {
+        (*block, control.seq, control.placeholder)
+        for block, control in clearings_of(controls, seq).items()
+    }
+    return Caches(spans_of(controls, seq), cleared)
+
+
+def renew(tx: Transaction, session_id: str, cached: Caches, present: Caches) -> int:
+    """Write what differs between the caches as they are and as they should be; how many rows."""
+    old, new = set(cached.spans), set(present.spans)
     gone, come = sorted(old - new, key=_lo), sorted(new - old, key=_lo)
     tx.many(_DROP_SPAN, [{"session_id": session_id, "lo": span.lo} for span in gone])
     tx.many(_ADD_SPAN, [_span_row(session_id, span) for span in come])
     if any(span.rewound_by is not None for span in (*gone, *come)):
         keep_rewound(tx, session_id)
-    after = {
-        (*block, control.seq, control.placeholder)
-        for block, control in clearings_of(controls, seq).items()
-    }
-    lost, won = sorted(cached.clearings - after), sorted(after - cached.clearings)
+    lost = sorted(cached.clearings - present.clearings)
+    won = sorted(present.clearings - cached.clearings)
     tx.many(_DROP_CLEARING, [_block_row(session_id, row) for row in lost])
     tx.many(_ADD_CLEARING, [_clearing_row(session_id, row) for row in won])
     return len(gone) + len(come) + len(lost) + len(won)

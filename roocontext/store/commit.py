@@ -1,9 +1,9 @@
 """Committing a plan: check it under the session's lock, write its rows, renew the caches."""
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, select
 
@@ -16,15 +16,14 @@ from roocontext.log.entries import (
     Kind,
     Range,
     common,
-    natural_position,
     subtract,
 )
-from roocontext.log.pairs import loose_ends, pairs, partners, split
+from roocontext.log.pairs import Tools, bound, matched, reach, tools_from
 from roocontext.log.plan import Action, Plan, check_hides, place
 from roocontext.log.readings import reader
-from roocontext.log.spans import OPEN_END, Span, clearings_of, live_ranges, spans_of, within
+from roocontext.log.spans import Span, clearings_of, live_ranges, spans_of, within
 from roocontext.store.append import Receipt, Standing, lock, read_head, refuse_taken
-from roocontext.store.caches import read_present_and, write_controls
+from roocontext.store.caches import caches_of, read_present_and, write_controls
 from roocontext.store.database import Transaction
 from roocontext.store.notes import pins_query, redactions_query, to_pins, to_redacted
 from roocontext.store.schema import IN_LOG, entries
@@ -32,7 +31,6 @@ from roocontext.store.view import (
     IS_MESSAGE,
     bounds,
     counted,
-    read_messages,
 )
 
 
@@ -57,15 +55,20 @@ class Committed:
 
 
 _in_session = entries.c.session_id == bindparam("session_id")
-_message = (
+_LAST_MESSAGE = (
     select(entries.c.seq)
     .where(_in_session, entries.c.seq.between(bindparam("lo"), bindparam("hi")), IS_MESSAGE)
+    .order_by(entries.c.seq.desc())
     .limit(1)
 )
-# Two searches from the ends; min and max in one would walk the range between them.
-_MESSAGE_ENDS = select(
-    _message.order_by(entries.c.seq).scalar_subquery(),
-    _message.order_by(entries.c.seq.desc()).scalar_subquery(),
+_TOOLS = (
+    select(entries.c.seq, entries.c.tools)
+    .where(
+        _in_session,
+        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
+        entries.c.tools.is_not(None),
+    )
+    .order_by(entries.c.seq)
 )
 _CONTENT = select(entries.c.format, entries.c.content).where(
     _in_session, entries.c.seq == bindparam("seq"), IS_MESSAGE
@@ -150,8 +153,8 @@ def commit_on(
     refuse_taken(tx, session_id, drafts)
     if dry_run:
         return committed, []
-    controls = [*state.controls, *placed]
-    receipts = write_controls(tx, session_id, head, drafts, cached=state.cached, controls=controls)
+    present = caches_of([*state.controls, *placed], placed[-1].seq)
+    receipts = write_controls(tx, session_id, head, drafts, cached=state.cached, present=present)
     return replace(committed, hash=receipts[-1].hash), receipts
 
 
@@ -166,47 +169,30 @@ class _State:
         self.controls, self.cached, (pins, self.redactions) = read_present_and(
             tx, session_id, head.last_seq, notes
         )
-        live = live_ranges(self.controls, head.last_seq)
-        self.pins = {seq for seq in to_pins(pins) if within(live, seq)}
+        self.live = live_ranges(self.controls, head.last_seq)
+        self.pins = {seq for seq in to_pins(pins) if within(self.live, seq)}
         whole = [(1, head.last_seq)]
         self.spans = [part for s in spans_of(self.controls, head.last_seq) for part in s.cut(whole)]
+        # Cut to what is live: a rewind goes with the span before it, and stands nowhere.
+        self.standing = [part for s in self.spans for part in s.cut(self.live)]
         self.visible = sorted((s for s in self.spans if s.visible), key=lambda s: s.position)
         self.visible_ranges = tuple(sorted((s.lo, s.hi) for s in self.visible))
 
-    def in_view_order(self, ranges: Sequence[Range]) -> list[Range]:
-        """The visible part of these ascending ranges, in view order."""
-        return [(part.lo, part.hi) for span in self.visible for part in span.cut(ranges)]
-
-    def readings(self, ranges: Sequence[Range]) -> tuple[list[int], list[Any]]:
-        """The visible messages in these ranges: their seqs, and their roles and blocks."""
-        order = self.in_view_order(ranges)
-        messages = read_messages(self.tx, self.session_id, order, {})
-        seqs = [message.seq for message in messages]
-        return seqs, [reader(m.format).blocks(m.role, m.content) for m in messages]
-
-    def runs(self, side: Sequence[Range]) -> Callable[[int], int]:
-        """Tells in which run of the view a row of one side stands, not parted by the other."""
-        other = subtract(self.visible_ranges, side)
-        parts = sorted(
-            [(part.position, part.lo, part.hi) for s in self.visible for part in s.cut(side)]
-            + [(part.position, 0, 0) for s in self.visible for part in s.cut(other)]
-        )
-        starts: list[tuple[int, int]] = []
-        run = 0
-        for _, lo, _ in parts:
-            if lo:
-                starts.append((lo, run))
-            else:
-                run += 1
-        starts.sort()
-        return lambda seq: starts[bisect_right(starts, (seq, run)) - 1][1]
-
-    def message_ends(self, parts: Sequence[Span]) -> list[tuple[Span, int, int]]:
-        """The first and last message of each part that has any."""
-        ends = self.tx.each(_MESSAGE_ENDS, bounds(self.session_id, [(p.lo, p.hi) for p in parts]))
+    def tools(self, parts: Sequence[Span]) -> list["_ToolRow"]:
+        """The messages in these parts of the view that call tools or answer calls, in order."""
+        queries = bounds(self.session_id, [(part.lo, part.hi) for part in parts])
+        found = self.tx.all([(_TOOLS, query) for query in queries])
         return [
-            (part, lo, hi) for part, (lo, hi) in zip(parts, ends, strict=True) if lo is not None
+            _ToolRow(part.at(seq), seq, tools_from(tools))
+            for part, rows in zip(parts, found, strict=True)
+            for seq, tools in rows
         ]
+
+
+class _ToolRow(NamedTuple):
+    position: int
+    seq: int
+    tools: Tools
 
 
 def _check_still(tx: Transaction, session_id: str, plan: Plan, head: Standing) -> None:
@@ -242,9 +228,9 @@ def _check_hiding(state: _State, plan: Plan) -> int:
     here, there, *each = (side[0] for side in counted(state.tx, state.session_id, sides))
     if not plan.compat:
         _check_no_split(state, hidden, hidden if here <= there else kept)
-    bound = _bound_by_pins(state, partnered=plan.compat)
+    pinned = _bound_by_pins(state, partnered=plan.compat)
     messages = {end for end, count in zip(ends, each, strict=True) if count}
-    check_hides(plan, state.spans, messages=messages, pinned=bound)
+    check_hides(plan, state.spans, messages=messages, pinned=pinned)
     _check_not_redacted(state, plan)
     return here
 
@@ -262,49 +248,51 @@ def _bound_by_pins(state: _State, *, partnered: bool) -> set[int]:
     """The live pinned messages, and if a plan might part them, their tool partners."""
     if not state.pins or not partnered:
         return state.pins
-    seqs, readings = state.readings(state.visible_ranges)
-    bound = partners(readings)
+    rows = state.tools(state.visible)
+    groups = bound(matched([row.tools for row in rows]))
     return state.pins | {
-        seqs[other]
-        for index, seq in enumerate(seqs)
-        if seq in state.pins
-        for other in bound.get(index, ())
+        rows[other].seq
+        for index, row in enumerate(rows)
+        if row.seq in state.pins
+        for other in groups.get(index, ())
     }
 
 
 def _check_no_split(state: _State, hidden: Sequence[Range], smaller: Sequence[Range]) -> None:
-    """No tool call may be parted from its result.
+    """No tool call may be separated from its result.
 
-    A parted pair shows from either side, so the smaller one is read; the other only when a call or
-    a result of the smaller has its partner elsewhere, or may have it where the other side lies
-    between the two.
+    A separated pair shows from either side, so the smaller one is read. Of the other side only
+    those stretches are, where a loose call or result of the smaller may have its partner.
     """
-    seqs, readings = state.readings(smaller)
-    runs = state.runs(smaller)
-    near = all(runs(seqs[pair.call[0]]) == runs(seqs[pair.result[0]]) for pair in pairs(readings))
-    if near and not loose_ends(readings):
+    larger = subtract(state.visible_ranges, smaller)
+    here, there = (
+        [part for span in state.visible for part in span.cut(side)] for side in (smaller, larger)
+    )
+    starts = [part.position for part in there]
+    rows = state.tools(here)
+    before = [bisect_left(starts, row.position) for row in rows]
+    stretches = reach([row.tools for row in rows], before, len(there))
+    if not stretches:
         return
-    seqs, readings = state.readings(state.visible_ranges)
-    away = {index for index, seq in enumerate(seqs) if within(hidden, seq)}
-    parted = split(readings, away)
-    if parted:
-        call, result = seqs[parted[0].call[0]], seqs[parted[0].result[0]]
-        raise InvalidPlan(
-            f"It would part the tool call in entry {call} from its result in {result}.",
-            call=call,
-            result=result,
-        )
+    rows = sorted([*rows, *state.tools(there[stretches.start : stretches.stop])])
+    for pair in matched([row.tools for row in rows]):
+        call, result = rows[pair.call[0]].seq, rows[pair.result[0]].seq
+        if within(hidden, call) != within(hidden, result):
+            raise InvalidPlan(
+                f"It would separate the tool call in entry {call} from its result in {result}.",
+                call=call,
+                result=result,
+            )
 
 
 def _check_clears(state: _State, plan: Plan) -> None:
     """Only outputs of tools, of live messages that are not pinned, and not cleared before."""
-    live = live_ranges(state.controls, state.head.last_seq)
     cleared = clearings_of(state.controls, state.head.last_seq)
     pins = _bound_by_pins(state, partnered=True)
     outputs = {seq: _outputs(state, seq) for seq in {seq for seq, _ in plan.clears}}
     for seq, block in plan.clears:
         visible = within(state.visible_ranges, seq)
-        if not within(live, seq) or not (visible or plan.compat):
+        if not within(state.live, seq) or not (visible or plan.compat):
             raise InvalidPlan(f"Entry {seq} is not a {'live' if plan.compat else 'visible'} row.")
         if seq in pins:
             raise InvalidPlan(f"Entry {seq} is pinned, or bound to a pin.", pinned=[seq])
@@ -332,63 +320,33 @@ def _clearing(plan: Plan, head: Standing, now: int) -> Draft:
 def _placed(state: _State, plan: Plan) -> list[Control]:
     """The rows of the plan as control rows, with their positions."""
     first = state.head.last_seq + 1
-    before, after = (None, None) if plan.at_end else _neighbours(state, plan.hides)
-    places = place(len(plan.rows), before=before, after=after, first_seq=first)
+    behind = _last_hidden(state, plan.hides)
     controls = []
-    for index in range(len(plan.rows)):
-        seq = first + index
-        position = places[index] if places else natural_position(seq)
+    for index, position in enumerate(place(plan, state.standing, behind, first_seq=first)):
         if index == plan.lead:
-            controls.append(Control(seq, plan.hider, hides=plan.hides, position=position))
+            hider = Control(first + index, plan.hider, hides=plan.hides, position=position)
+            controls.append(hider)
         else:
-            controls.append(Control(seq, Kind.COMPANION, position=position))
+            controls.append(Control(first + index, Kind.COMPANION, position=position))
     return controls
 
 
-def _neighbours(state: _State, hides: Sequence[Range]) -> tuple[int | None, int | None]:
-    """The positions between which the new rows stand; see `place`."""
-    kept = [p for s in state.visible for p in s.cut(subtract([(s.lo, s.hi)], hides))]
-    last_hidden = _last_hidden(state, hides)
-    behind = [
-        p
-        for part in kept
-        if (part.at(part.hi), part.hi) > last_hidden
-        for p in part.cut([(_first_beyond(part, last_hidden), part.hi)])
-    ]
-    after = min((part.at(lo) for part, lo, _ in state.message_ends(behind)), default=None)
-    if after is None:
-        return None, None
-    # Only what stands less than a seq before it can be in the way.
-    near = [
-        p
-        for part in kept
-        if part.position < after
-        for seq in [min(part.hi, _first_beyond(part, (after - 1, OPEN_END)) - 1)]
-        for p in part.cut([(seq, seq)])
-        if p.position > after - natural_position(1)
-    ]
-    before = (part.at(hi) for part, _, hi in state.message_ends(near))
-    return max(before, default=None), after
-
-
-_Stand: TypeAlias = tuple[int, int]
-"""A position, and the seq that decides where a hidden row and a visible one have the same."""
-
-
-def _last_hidden(state: _State, hides: Sequence[Range]) -> _Stand:
-    """Where the last message in the ranges stands."""
-    parts = [p for s in state.spans if s.rewound_by is None for p in s.cut(hides)]
-    last = max(parts, key=lambda part: (part.at(part.hi), part.hi))
-    if last.hi in {hi for _, hi in hides}:  # the end of a range is a message
-        return last.at(last.hi), last.hi
-    return max((part.at(hi), hi) for part, _, hi in state.message_ends(parts))
-
-
-def _first_beyond(part: Span, stand: _Stand) -> int:
-    """The first seq of a part that stands beyond this."""
-    steps, rest = divmod(stand[0] - part.position, natural_position(1))
-    level = part.lo + steps
-    return max(part.lo, level if rest == 0 and level > stand[1] else level + 1)
+def _last_hidden(state: _State, hides: Sequence[Range]) -> int:
+    """The largest position of a message in the ranges, whose ends are messages."""
+    ends = {hi for _, hi in hides}
+    parts = [part for span in state.standing for part in span.cut(hides)]
+    last = 0
+    for part in sorted(parts, key=lambda part: part.at(part.hi), reverse=True):
+        if part.at(part.hi) <= last:
+            break
+        if part.hi in ends:
+            last = part.at(part.hi)
+        # A note may be the last entry of a part, and rows may stand between it and the message.
+        elif row := state.tx.row(
+            _LAST_MESSAGE, **bounds(state.session_id, [(part.lo, part.hi)])[0]
+        ):
+            last = max(last, part.at(row[0]))
+    return last
 
 
 def _rows(

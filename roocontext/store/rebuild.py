@@ -5,19 +5,17 @@ numbers that only their counter knows: of these, the messages that they belong t
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from sqlalchemy import and_, bindparam, delete, or_, select, tuple_
 
 from roocontext.errors import HistoryCorrupt
-from roocontext.log.entries import Control
-from roocontext.log.spans import clearings_of, spans_of
 from roocontext.store.append import lock
-from roocontext.store.caches import Caches, read_present, renew
+from roocontext.store.caches import NONE, caches_of, read_present, renew
 from roocontext.store.database import Transaction
 from roocontext.store.notes import retell, told_rightly
 from roocontext.store.schema import UP_TO_SEQ, clearings, counts, entries, sessions, spans
 from roocontext.store.sessions import is_misplaced, put_in_place
+from roocontext.store.times import renew_times
 from roocontext.store.totals import is_rewound_wrong, keep_rewound
 from roocontext.store.view import IS_MESSAGE, read_controls
 
@@ -62,11 +60,12 @@ def problem_of(
         is_titled = told_rightly(tx, session_id, last)
     except HistoryCorrupt as damage:
         return damage.fact.rstrip(".")
+    present = caches_of(controls, last)
     checks = (
         (row is None or row[-1] is None, "the session has the receipt of a purge"),
         (is_titled, "title or metadata are not those of the log"),
-        (cached.spans == spans_of(controls, last), "the spans are not those of the log"),
-        (cached.clearings == _clearings(controls, last), "the clearings are not those of the log"),
+        (cached.spans == present.spans, "the spans are not those of the log"),
+        (cached.clearings == present.clearings, "the clearings are not those of the log"),
         (not is_misplaced(tx, session_id), "updated_minute is not that of updated_at"),
         (not is_rewound_wrong(tx, session_id), "the sums of rewound rows are wrong"),
     )
@@ -85,8 +84,9 @@ def rebuild(tx: Transaction, session_id: str) -> int:
     except HistoryCorrupt:  # rows that cannot be read cannot be compared either
         session = {"session_id": session_id}
         wrong += tx.run(_DROP_SPANS, **session) + tx.run(_DROP_CLEARINGS, **session)
-        cached = Caches([], set())
-    wrong += renew(tx, session_id, cached, controls, seq)
+        cached = NONE
+    wrong += renew(tx, session_id, cached, caches_of(controls, seq))
+    wrong += renew_times(tx, session_id, head)
     wrong += put_in_place(tx, session_id, head.updated_at)
     if is_rewound_wrong(tx, session_id):
         keep_rewound(tx, session_id)
@@ -113,13 +113,6 @@ def _rebuild_counts(tx: Transaction, session_id: str, seq: int) -> int:
         if _stray_count(tx, session_id, seq, messages.__contains__):
             wrong += tx.run(statement, session_id=session_id)
     return wrong
-
-
-def _clearings(controls: list[Control], last: int) -> set[Any]:
-    return {
-        (*block, control.seq, control.placeholder)
-        for block, control in clearings_of(controls, last).items()
-    }
 
 
 def _stray_count(

@@ -4,20 +4,20 @@ A rewind is an entry like any other. It says: from here on the session is what i
 entry `to`. So an undo is a rewind to just before a rewind, and an undo of an undo the same again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Any
 
 from sqlalchemy import bindparam, func, select, text
 
 from roocontext.errors import MessageNotFound, NothingToUndo, UndoRefused
 from roocontext.log.draft import control_draft, details_of
 from roocontext.log.entries import Control, Kind, Range, subtract
-from roocontext.log.spans import Path, live_ranges, spans_of, within
+from roocontext.log.spans import Path, Span, live_ranges, within
+from roocontext.store import times
 from roocontext.store.append import Receipt, Standing, check_version, lock
-from roocontext.store.caches import Caches, read_present, write_controls
+from roocontext.store.caches import Caches, caches_of, read_present, write_controls
 from roocontext.store.database import Transaction
 from roocontext.store.schema import IN_LOG, entries
 from roocontext.store.view import (
@@ -84,11 +84,6 @@ _MESSAGE_IDS = (
     .order_by(entries.c.seq.desc())
     .limit(100)
 )
-_TIMES = (
-    select(entries.c.seq, entries.c.ts, entries.c.recorded_at)
-    .where(_in_session, _between, IS_MESSAGE)
-    .order_by(entries.c.seq)
-)
 _FOLDED = (
     select(entries.c.seq)
     .where(_in_session, _between, text("kind NOT IN ('note', 'rewind')"))
@@ -137,7 +132,8 @@ def rewind_on(
         raise no_entry(to, head.last_seq)
     controls, cached = read_present(tx, session_id, head.last_seq)
     going = _Going(tx, session_id, head, controls, cached, now, trigger, client_id)
-    return going.write(to)
+    *_, receipt = going.write(to)
+    return receipt
 
 
 def undo(
@@ -181,12 +177,10 @@ class _Going:
 
     def to(self, to: int, undone: int | None = None) -> Rewound:
         """Make the session what it was right after entry `to`, if it is not."""
-        left, returned = self._moved(to)
-        if not (left or returned or undone) and self._is_live_alike(to):
+        if undone is None and self._is_live_alike(to):
             head_seq = self.head.head_seq
             return Rewound(self.session_id, to, None, None, head_seq, 0, 0, changed=False)
-        record = {"trigger": self.trigger, "left": left, "returned": returned}
-        receipt = self._write(to, record if undone is None else {**record, "undone": undone})
+        left, returned, receipt = self.write(to, undone)
         return Rewound(
             self.session_id,
             to,
@@ -199,40 +193,43 @@ class _Going:
             undone=undone,
         )
 
-    def write(self, to: int) -> Receipt:
-        """Write the rewind."""
-        left, returned = self._moved(to)
-        return self._write(to, {"trigger": self.trigger, "left": left, "returned": returned})
+    def write(self, to: int, undone: int | None = None) -> tuple[int, int, Receipt]:
+        """Write the rewind; how many messages left the view and returned into it."""
+        rewind = Control(self.head.last_seq + 1, Kind.REWIND, to=to)
+        present = caches_of([*self.controls, rewind], rewind.seq)
+        left, returned = self._moved(present)
+        record = {"trigger": self.trigger, "left": left, "returned": returned}
+        if undone is not None:
+            record["undone"] = undone
+        draft = control_draft(
+            Kind.REWIND, details_of(rewind, record), now=self.now, client_id=self.client_id
+        )
+        (receipt,) = write_controls(
+            self.tx, self.session_id, self.head, [draft], cached=self.cached, present=present
+        )
+        return left, returned, receipt
 
-    def _moved(self, to: int) -> tuple[int, int]:
-        """How many messages leave the view, and how many return into it."""
-        old, new = _visible(self.controls, self.head.last_seq), _visible(self.controls, to)
+    def _moved(self, present: Caches) -> tuple[int, int]:
+        """How many messages leave the view, and how many return into it.
+
+        The view so far is that of the cached spans: only these two numbers depend on them.
+        """
+        last = self.head.last_seq
+        old, new = (_visible(caches.spans, last) for caches in (self.cached, present))
         left, returned = counted(self.tx, self.session_id, [subtract(old, new), subtract(new, old)])
         return left[0], returned[0]
 
     def _is_live_alike(self, to: int) -> bool:
         """Whether the same entries are live after both; notes and rewinds never are."""
         path, now = Path(self.controls), self.head.last_seq
-        differing = [*path.removed(now, to), *path.removed(to, now)]
-        return not self.tx.each(_FOLDED, bounds(self.session_id, differing))
-
-    def _write(self, to: int, record: Mapping[str, Any]) -> Receipt:
-        rewind = Control(self.head.last_seq + 1, Kind.REWIND, to=to)
-        draft = control_draft(
-            Kind.REWIND, details_of(rewind, record), now=self.now, client_id=self.client_id
-        )
-        controls = [*self.controls, rewind]
-        (receipt,) = write_controls(
-            self.tx, self.session_id, self.head, [draft], cached=self.cached, controls=controls
-        )
-        return receipt
+        differing = bounds(self.session_id, [*path.removed(now, to), *path.removed(to, now)])
+        return not any(self.tx.row(_FOLDED, **stretch) for stretch in differing)
 
 
-def _visible(controls: Sequence[Control], seq: int) -> list[Range]:
-    """The visible ranges right after entry `seq`, ascending."""
-    upto = [control for control in controls if control.seq <= seq]
-    spans = spans_of(upto, seq)
-    return [(s.lo, min(s.hi, seq)) for s in spans if s.visible and s.lo <= seq]
+def _visible(spans: Sequence[Span], last: int) -> list[Range]:
+    """The visible ranges up to the last entry, ascending."""
+    whole = [(1, last)]
+    return [(part.lo, part.hi) for s in spans if s.visible for part in s.cut(whole)]
 
 
 class _Targets:
@@ -244,6 +241,7 @@ class _Targets:
         self._tx = tx
         self._session_id = session_id
         self._session = {"session_id": session_id}
+        self._head = head
         self._last = head.last_seq
         self._live = live_ranges(controls, head.last_seq)
 
@@ -282,39 +280,32 @@ class _Targets:
 
     def _by_time(self, ts: int) -> _Place:
         """The first live message whose own time is exactly this."""
-        times: list[tuple[int, int]] = [(at, seq) for seq, at, _ in self._times() if at is not None]
-        found = next((seq for at, seq in times if at == ts), None)
+        found = times.first_at(self._tx, self._session_id, self._live, ts)
         if found is not None:
             return _Place(found, found - 1, found, ts)
-        near = sorted(times, key=lambda time: abs(time[0] - ts))[:2]
-        others = [f"entry {seq}, of {at} ms ({utc(at)})" for at, seq in near]
+        near = times.nearest(self._tx, self._session_id, ts)
+        others = [f"entry {seq}, of {at} ms ({utc(at)})" for seq, at in near]
         told = f"the nearest are {_in_words(others)}" if near else "none has one"
         raise MessageNotFound(
             f"No live message has the agent's time {ts} ms ({utc(ts)}); {told}.",
-            candidates=tuple(at for at, _ in near),
+            candidates=tuple(at for _, at in near),
         )
 
     def _until(self, when: int) -> _Place:
         """Just before the first live message that is later; the target is the one before that."""
-        target, at = None, None
-        for seq, ts, recorded_at in self._times():
-            later = _time(ts, recorded_at)
-            if later <= when:
-                target, at = seq, later
-            elif target is not None:
-                return _Place(seq - 1, target - 1, target, at)
-            else:
-                raise MessageNotFound(
-                    f"No live message is as early as {utc(when)}; the first is entry {seq},"
-                    f" of {utc(later)}.",
-                    candidates=(seq,),
-                )
-        if target is None:
+        where = (self._tx, self._session_id)
+        later = times.first_later(*where, self._head, self._live, when)
+        end = self._last + 1 if later is None else later[0]
+        target = times.last_message(*where, self._live, end)
+        if target is not None:
+            return _Place(end - 1, target[0] - 1, target[0], _time(*target[1:]))
+        if later is None:
             raise MessageNotFound("The session has no live message.", candidates=())
-        return _Place(self._last, target - 1, target, at)
-
-    def _times(self) -> list[tuple[Any, ...]]:
-        return self._tx.each(_TIMES, bounds(self._session_id, self._live))
+        raise MessageNotFound(
+            f"No live message is as early as {utc(when)}; the first is entry {end},"
+            f" of {utc(_time(*later[1:]))}.",
+            candidates=(end,),
+        )
 
 
 def _time(ts: int | None, recorded_at: int) -> int:

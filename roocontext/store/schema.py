@@ -49,6 +49,10 @@ sessions = Table(
     Column("bytes", BigInteger, nullable=False),
     Column("rewound_messages", BigInteger, nullable=False, server_default="0"),
     Column("rewound_bytes", BigInteger, nullable=False, server_default="0"),
+    Column("latest_recorded", BigInteger, nullable=False),
+    Column("recorded_back", BigInteger, nullable=False),
+    Column("latest_own", BigInteger, nullable=False),
+    Column("own_back", BigInteger, nullable=False),
     Column("title", TEXT),
     Column("metadata", TEXT),
     Column("purged_at", BigInteger),
@@ -79,6 +83,7 @@ entries = Table(
     Column("salt", LargeBinary),
     Column("content_digest", LargeBinary),
     Column("hash", LargeBinary, nullable=False),
+    Column("tools", TEXT),
     Column("details", TEXT),
     Column("content", TEXT),
     PrimaryKeyConstraint("session_id", "seq", name="entries_pkey"),
@@ -158,6 +163,7 @@ message says also names what a redaction does to it.
 _PARTIAL = (
     ("entries_client_id", entries, ("session_id", "client_id"), "client_id IS NOT NULL"),
     ("entries_message_id", entries, ("session_id", "message_id", "seq"), "message_id IS NOT NULL"),
+    ("entries_ts", entries, ("session_id", "ts", "seq"), "ts IS NOT NULL"),
     ("entries_control", entries, ("session_id", "seq"), "details IS NOT NULL"),
     ("entries_notes", entries, ("session_id", "note", "target", "seq"), "note IS NOT NULL"),
     # By the minute, which most appends leave as it is: an index of `updated_at` would be written

@@ -10,7 +10,7 @@ from roocontext.errors import SessionExists
 from roocontext.log.chain import GENESIS
 from roocontext.log.encoding import decode
 from roocontext.store.append import Standing, minute_of, read_head, write
-from roocontext.store.caches import Caches, renew
+from roocontext.store.caches import NONE, caches_of, renew
 from roocontext.store.database import Row, Transaction
 from roocontext.store.faults import UniqueViolation
 from roocontext.store.notes import Drafted, cache
@@ -99,7 +99,7 @@ def create(tx: Transaction, session_id: str, notes: Sequence[Drafted], now: int)
     """A new session, with the notes that title it."""
     head = Standing(0, GENESIS, 0, 0, 0, now)
     add(tx, session_id, head, now=now)
-    renew(tx, session_id, Caches([], set()), [], 0)
+    renew(tx, session_id, NONE, caches_of([], 0))
     write(tx, session_id, head, [draft for draft, _ in notes])
     for draft, shown in notes:
         cache(tx, session_id, draft.sealed.note, shown)
@@ -122,7 +122,7 @@ def add(tx: Transaction, session_id: str, head: Standing, *, now: int) -> None:
         "receipt": None,
     }
     try:
-        tx.run(_ADD_SESSION, **row, **head._asdict())
+        tx.run(_ADD_SESSION, **row, **head.columns())
     except UniqueViolation:
         raise SessionExists(f"Session {session_id!r} exists.", session_id=session_id) from None
 

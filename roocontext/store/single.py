@@ -11,11 +11,12 @@ from functools import cache
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import BigInteger, LargeBinary, and_, bindparam, func, insert, select, update
-from sqlalchemy.sql import ClauseElement, Insert
+from sqlalchemy import BigInteger, LargeBinary, and_, bindparam, case, func, insert, select, update
+from sqlalchemy.sql import ClauseElement, ColumnElement, Insert
 
 from roocontext.log.chain import Sealed, link
 from roocontext.log.draft import Draft
+from roocontext.log.times import own_time
 from roocontext.store.append import (
     COLUMNS,
     Receipt,
@@ -38,10 +39,16 @@ _DRAWN = ("seq", "messages_total", "bytes_total", "hash")
 _GIVEN = [column for column in entries.columns if column.name not in _DRAWN]
 
 
+def _is_earlier(time: ColumnElement[int], latest: str) -> ColumnElement[int]:
+    return case((time < sessions.c[latest], 1), else_=0)
+
+
 def _one_statement(*, expected: bool) -> ClauseElement:
     digest = bindparam("digest", type_=LargeBinary)
     in_session = sessions.c.session_id == bindparam("session_id")
     version = sessions.c.head_seq == bindparam("expected_seq", type_=BigInteger)
+    recorded = bindparam("recorded_at", type_=BigInteger)
+    own = bindparam("own_time", type_=BigInteger)
     moved = (
         update(sessions)
         .where(and_(in_session, sessions.c.purged_at.is_(None), *([version] if expected else ())))
@@ -51,7 +58,11 @@ def _one_statement(*, expected: bool) -> ClauseElement:
             last_hash=func.sha256(sessions.c.last_hash.op("||")(digest), type_=LargeBinary),
             messages=sessions.c.messages + 1,
             bytes=sessions.c.bytes + bindparam("size", type_=BigInteger),
-            updated_at=bindparam("recorded_at", type_=BigInteger),
+            latest_recorded=func.greatest(sessions.c.latest_recorded, recorded),
+            recorded_back=sessions.c.recorded_back + _is_earlier(recorded, "latest_recorded"),
+            latest_own=func.greatest(sessions.c.latest_own, own),
+            own_back=sessions.c.own_back + _is_earlier(own, "latest_own"),
+            updated_at=recorded,
             updated_minute=bindparam("minute", type_=BigInteger),
         )
         .returning(sessions.c.last_seq, sessions.c.messages, sessions.c.bytes, sessions.c.last_hash)
@@ -67,7 +78,7 @@ def _one_statement(*, expected: bool) -> ClauseElement:
 
 _VALUES = (
     *("session_id", "seq", "messages_total", "bytes_total"),
-    *("salt", "content_digest", "hash", "content"),
+    *("salt", "content_digest", "hash", "tools", "content"),
     *Sealed._fields,
 )
 """The columns of an entry in the order in which `_append_directly` has their values."""
@@ -102,6 +113,7 @@ def _append_in_one_statement(
     params = {
         **row_of(session_id, draft),
         "digest": draft.digest,
+        "own_time": own_time(draft.sealed),
         "minute": minute_of(draft.sealed.recorded_at),
         "expected_seq": expected_seq,
     }
@@ -129,11 +141,13 @@ def _append_directly(
     check_version(expected_seq, head)
     sealed, seq, hash_ = draft.sealed, head.last_seq + 1, link(head.last_hash, draft.digest)
     new = Standing(
-        *(seq, hash_, seq, head.messages + 1, head.bytes + sealed.size, sealed.recorded_at)
+        *(seq, hash_, seq, head.messages + 1, head.bytes + sealed.size),
+        updated_at=sealed.recorded_at,
+        times=head.times.after(sealed),
     )
     values = (
         *(session_id, seq, new.messages, new.bytes),
-        *(draft.salt, draft.content_digest, hash_, draft.content),
+        *(draft.salt, draft.content_digest, hash_, draft.tools, draft.content),
         *sealed,
     )
     statement, pick = _direct(tuple([value is not None for value in values]))

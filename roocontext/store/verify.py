@@ -19,9 +19,12 @@ from roocontext.log.chain import (
     link,
     skeleton_digest,
 )
-from roocontext.log.draft import control_of
+from roocontext.log.draft import control_of, tools_text
+from roocontext.log.encoding import decode
 from roocontext.log.entries import MESSAGE_KINDS, Kind
+from roocontext.log.pairs import TOOL_WORDS
 from roocontext.log.readings import is_known
+from roocontext.log.times import Times
 from roocontext.store.append import Standing, read_head
 from roocontext.store.arguments import check_whole
 from roocontext.store.database import Database, Row, Transaction
@@ -84,6 +87,7 @@ _PAGE = (
         entries.c.hash,
         entries.c.messages_total,
         entries.c.bytes_total,
+        entries.c.tools,
         entries.c.content,
         *_SEALED,
     )
@@ -141,6 +145,7 @@ class Verifier:
         self._seq, self._hash = 0, GENESIS
         self._head_seq = self._messages = self._bytes = 0
         self._is_message = bytearray(1)
+        self._times = Times()
         self._bad: _Bad | None = None
 
     @property
@@ -205,8 +210,10 @@ class Verifier:
         return Verification(self.session_id, problem is None, self._seq, head, seq, problem)
 
     def _check(self, row: Row) -> None:
-        seq, salt, digest, hash_, messages, size, content, *sealed = row
-        kind, format_, role, *_, note, _, details, own_size = sealed
+        seq, salt, digest, hash_, messages, size, tools, content, *fields = row
+        sealed = Sealed(*fields)
+        kind, details, own_size = sealed.kind, sealed.details, sealed.size
+        format_, role, note = sealed.format, sealed.role, sealed.note
         if seq != self._seq + 1:
             raise _Bad(self._seq + 1, f"entry {self._seq + 1} is missing")
         self._check_content(seq, salt, digest, content, own_size)
@@ -230,7 +237,10 @@ class Verifier:
             is_message and is_known(format_, role)
         ):
             raise _Bad(seq, "its format or role is not one of a message, or it is no message")
+        if tools != _tools(sealed, tools, content):
+            raise _Bad(seq, "what is stored of its tools does not agree with its content")
         self._seq, self._hash = seq, following
+        self._times = self._times.after(sealed)
 
     def _check_content(
         self, seq: int, salt: bytes | None, digest: bytes | None, content: str | None, size: int
@@ -247,10 +257,12 @@ class Verifier:
             raise _Bad(seq, "the content is not what was written")
 
     def _check_standing(self) -> None:
-        totals = self._messages, self._bytes
-        # When the last entry came is no part of the log: the list alone is ordered by it.
+        # When the last entry came is no part of the log: the list alone is ordered by it. The times
+        # are a cache, and are compared with the others.
         counted = Standing(
-            self._seq, self._hash, self._head_seq, *totals, self._standing.updated_at
+            *(self._seq, self._hash, self._head_seq, self._messages, self._bytes),
+            updated_at=self._standing.updated_at,
+            times=self._standing.times,
         )
         for name, told, found in zip(Standing._fields, self._standing, counted, strict=True):
             if told != found:
@@ -268,6 +280,8 @@ class Verifier:
         return seq >= len(self._is_message) or bool(self._is_message[seq])
 
     def _check_beside(self, tx: Transaction, last: int) -> None:
+        if self._standing.times != self._times:
+            raise _Bad(None, "the session's times are not those of the log: rebuild() renews them")
         problem = problem_of(tx, self.session_id, last, self._may_be_counted)
         if problem:
             raise _Bad(None, f"{problem}: rebuild() renews what is kept beside the log")
@@ -293,6 +307,16 @@ def _check_kind(seq: int, kind: str, note: str | None, details: str | None) -> N
         raise _Bad(seq, "only a note has a kind of note")
     if (details is None) is not (kind in _PLAIN):
         raise _Bad(seq, "only a control row has details")
+
+
+def _tools(sealed: Sealed, stored: str | None, content: str | None) -> str | None:
+    """What should be stored of the tools in an entry."""
+    if sealed.role is None or sealed.format is None or content is None:
+        return None
+    # Most messages have no tools, and need not be decoded to know that.
+    if stored is None and not any(word in content for word in TOOL_WORDS):
+        return None
+    return tools_text(sealed.format, sealed.role, decode(content))
 
 
 def head_of(tx: Transaction, session_id: str) -> Head:

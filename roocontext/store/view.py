@@ -21,7 +21,8 @@ from roocontext.log.readings import is_known, reader
 from roocontext.log.spans import clearings_of, spans_of, visible_ranges
 from roocontext.store.append import read_head
 from roocontext.store.database import Row, Transaction
-from roocontext.store.schema import IN_LOG, UP_TO_SEQ, VISIBLE, clearings, entries, spans
+from roocontext.store.schema import UP_TO_SEQ, VISIBLE, clearings, entries, spans
+from roocontext.store.times import last_recorded
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -99,12 +100,6 @@ CONTROLS = (
     select(entries.c.seq, entries.c.kind, entries.c.details)
     .where(_in_session, entries.c.details.is_not(None), UP_TO_SEQ)
     .order_by(entries.c.seq)
-)
-_LAST_RECORDED = (
-    select(entries.c.seq)
-    .where(_in_session, IN_LOG, entries.c.recorded_at <= bindparam("time"))
-    .order_by(entries.c.seq.desc())
-    .limit(1)
 )
 _HEAD_AT = (
     select(entries.c.seq)
@@ -279,14 +274,13 @@ def to_controls(rows: Sequence[Row]) -> list[Control]:
 
 def moment(tx: Transaction, session_id: str, as_of: int | datetime | None) -> int:
     """The seq that a point in time names; None is now."""
-    last = read_head(tx, session_id).last_seq
+    head = read_head(tx, session_id)
     if as_of is None:
-        return last
+        return head.last_seq
     if isinstance(as_of, datetime):
-        row = tx.row(_LAST_RECORDED, session_id=session_id, time=milliseconds(as_of))
-        return row[0] if row else 0
-    if not 0 <= as_of <= last:
-        raise no_entry(as_of, last)
+        return last_recorded(tx, session_id, head, milliseconds(as_of))
+    if not 0 <= as_of <= head.last_seq:
+        raise no_entry(as_of, head.last_seq)
     return as_of
 
 

@@ -112,7 +112,7 @@ def test_what_was_decided_and_why_is_in_the_log(chat):
     }
 
 
-def test_a_row_stands_midway_before_the_first_visible_one_behind(chat):
+def test_a_row_stands_right_behind_the_last_hidden_one(chat):
     said = fill(chat, 6)
     first = chat.commit(Plan.condense(chat.view(), said[1:3], "S")).seq
     assert position(chat, first) == natural_position(4) - (1 << 31)
@@ -121,15 +121,13 @@ def test_a_row_stands_midway_before_the_first_visible_one_behind(chat):
     assert shown(chat) == [1, first, second, 5, 6]
 
 
-def test_companions_stand_one_behind_the_other(chat):
+def test_the_rows_of_a_plan_share_the_gap_evenly(chat):
     said = fill(chat, 4)
     companions = (NewMessage("assistant", "ok"), NewMessage("user", "go"))
     chat.commit(Plan.condense(chat.view(), said[:2], "S", companions=companions))
-    after, low, places = natural_position(3), natural_position(2), []
-    for _ in range(3):
-        low = (low + after) // 2
-        places.append(low)
-    assert [position(chat, seq) for seq in (5, 6, 7)] == places
+    quarter = natural_position(1) // 4
+    expected = [natural_position(2) + quarter * n for n in (1, 2, 3)]
+    assert [position(chat, seq) for seq in (5, 6, 7)] == expected
     assert shown(chat) == [5, 6, 7, 3, 4]
     ids = {message.compaction_id for message in chat.view().messages[:3]}
     assert len(ids) == 1
@@ -155,35 +153,48 @@ def test_before_and_after_are_meant_in_view_order(chat):
 
 
 def test_no_gap_is_left_at_one_spot(chat):
-    fill(chat, 70)
-    last, inserted = 70, 0
-    refusal = None
-    while refusal is None:
-        plan = raw(chat, (last - 1 - inserted, last - 1 - inserted))
-        if inserted:
-            plan = raw(
-                chat, (chat.head_seq(), chat.head_seq()), rows=(NewMessage("user", "S"),) * 2
-            )
-        try:
-            chat.commit(plan)
-            inserted += 1
-        except InvalidPlan:
-            refusal = refused(chat, plan)
-    assert 30 <= inserted <= 32
-    assert shown(chat)[-1] == last
-    assert len(set(shown(chat))) == len(shown(chat))
+    fill(chat, 2)
+    for _ in range(32):
+        chat.commit(raw(chat, (chat.view().messages[0].seq,) * 2))
+    plan = raw(chat, (chat.view().messages[0].seq,) * 2)
+    assert refused(chat, plan).position == natural_position(2) - 1
+    assert shown(chat) == [chat.head_seq(), 2]
     assert chat.commit(replace(plan, at_end=True)).rows
     assert chat.verify().ok
 
 
-def test_of_a_hidden_and_a_visible_row_at_one_place_the_older_stands_first(chat):
+def test_a_row_stands_before_a_hidden_row_that_follows(chat):
+    said = fill(chat, 6)
+    first = chat.commit(raw(chat, (said[3], said[3]))).seq
+    second = chat.commit(raw(chat, (said[2], said[2]))).seq
+    half = natural_position(1) // 2
+    assert position(chat, first) == natural_position(said[3]) + half
+    assert position(chat, second) == natural_position(said[2]) + half
+    assert shown(chat) == [1, 2, second, first, 5, 6]
+
+
+def test_live_rows_never_share_a_position(chat):
     said = fill(chat, 8)
     first = chat.commit(raw(chat, (said[1], said[2]), compat=True)).seq
     second = chat.commit(raw(chat, (first, first), compat=True)).seq
-    assert position(chat, first) == position(chat, second)
+    assert natural_position(3) < position(chat, first) < position(chat, second)
     hides = ((said[1], said[2]), (first, first))
     marker = chat.commit(raw(chat, *hides, action=Action.TRUNCATE, compat=True)).seq
+    assert position(chat, first) < position(chat, marker) < position(chat, second)
     assert shown(chat) == [said[0], marker, second, *said[3:]]
+    assert chat.verify().ok
+
+
+def test_a_note_or_a_rewind_in_a_range_is_not_the_last_row_it_hides(chat):
+    fill(chat, 2)
+    chat.note("remark", {})
+    fill(chat, 2)
+    chat.rewind(to=3)
+    early = chat.commit(raw(chat, (1, 1))).seq
+    chat.append("user", "kept")
+    behind_two = chat.commit(raw(chat, (2, 2))).seq
+    again = chat.commit(raw(chat, (2, early), action=Action.TRUNCATE, compat=True)).seq
+    assert position(chat, again) < position(chat, behind_two)
     assert chat.verify().ok
 
 
@@ -219,16 +230,11 @@ def test_no_companion_stands_for_the_summary(chat, lead):
         chat.commit(replace(plan, rows=rows, lead=lead))
 
 
-def test_many_companions_find_no_gap(chat):
+def test_many_companions_share_one_gap(chat):
     fill(chat, 3)
     many = tuple(NewMessage("user", "x") for _ in range(40))
-    refused(chat, raw(chat, (1, 2), rows=many))
-    enough = tuple(NewMessage("user", "x") for _ in range(31))
-    assert len(chat.commit(raw(chat, (1, 2), rows=enough)).rows) == 31
-    assert shown(chat) == [*range(4, 35), 3]
-    assert chat.verify().ok
-    refused(chat, raw(chat, (34, 34), rows=many[:3]))
-    assert chat.commit(raw(chat, (34, 34), at_end=True)).rows == (35,)
+    rows = chat.commit(raw(chat, (1, 2), rows=many)).rows
+    assert shown(chat) == [*rows, 3]
 
 
 def test_only_appends_since_the_planning(chat):
@@ -399,6 +405,41 @@ def test_a_tool_call_stays_with_its_result(chat):
         error = refused(chat, raw(chat, stretch))
         assert (error.call, error.result) == (asked, told)
     assert chat.commit(raw(chat, (said[0], told))).hidden == 4
+
+
+def test_pairs_are_told_apart_without_reading_a_message(lab):
+    chat = lab.store.create()
+    for number in range(8):
+        work(chat, (f"t{number}",))
+    asked = chat.append("assistant", [call("waits")]).seq
+    chat.append_many(
+        [
+            NewMessage("model", {"parts": [{"functionCall": {"name": "run"}}]}, "gemini"),
+            NewMessage("tool", {"tool_call_id": "gone", "content": "late"}, "openai"),
+        ]
+    )
+    parted = [raw(chat, (first, last)) for first, last in ((1, 3), (2, 4), (10, 16))]
+    whole = [raw(chat, (1, 12)), raw(chat, (3, 4)), raw(chat, (asked, asked))]
+    lab.drop_guards()
+    lab.sql(f"UPDATE entries SET content = '{{' WHERE session_id = '{chat.id}'")
+    for plan in parted:
+        with pytest.raises(InvalidPlan, match="separate"):
+            chat.commit(plan, dry_run=True)
+    for plan in whole:
+        assert chat.commit(plan, dry_run=True).hidden
+
+
+@pytest.mark.parametrize("tool_id", ["a", 'say "hi", \\', "\0", "\ud83d", "\U0001f600", ""])
+def test_tool_ids_of_any_kind_pair(chat, tool_id):
+    chat.append("user", "go")
+    asked, told = work(chat, (tool_id,))
+    for seq in (asked, told):
+        assert refused(chat, raw(chat, (1, seq)) if seq == asked else raw(chat, (seq, seq)))
+    assert chat.commit(raw(chat, (1, told))).hidden == 3
+    chat.redact(asked)
+    chat.redact(told)
+    assert chat.verify().ok
+    assert chat.fork().verify().ok
 
 
 def test_one_call_with_two_results_stays_whole(chat):

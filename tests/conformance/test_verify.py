@@ -4,6 +4,7 @@ The triggers are dropped first, as anybody with the file can. What no chain can 
 saved elsewhere, a cut or rewritten tail, is shown with one.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +17,8 @@ from roocontext.log.counting import BYTES
 
 COLUMNS = (
     "kind, format, role, ts, recorded_at, message_id, client_id, model, usage, compaction_id, note,"
-    " target, size, messages_total, bytes_total, salt, content_digest, hash, details, content"
+    " target, size, messages_total, bytes_total, salt, content_digest, hash, tools, details,"
+    " content"
 )
 
 
@@ -267,6 +269,19 @@ SPANS = {
 
 
 @pytest.mark.parametrize("damage", SPANS)
+def test_a_rewind_with_a_changed_cache_does_no_harm_to_the_log(forger, damaged, damage):
+    last = damaged.head().seq
+    before = damaged.view(as_of=last - 2)
+    forger.sql(SPANS[damage])
+    with suppress(HistoryCorrupt):
+        assert damaged.rewind(to=last - 2).changed
+    damaged.rebuild()
+    damaged.rewind(to=last - 2)
+    assert damaged.view().messages == before.messages
+    assert damaged.verify().ok
+
+
+@pytest.mark.parametrize("damage", SPANS)
 def test_a_changed_cache_is_told_and_rebuilt(forger, damaged, damage):
     view, head = damaged.view(), damaged.head()
     forger.sql(SPANS[damage])
@@ -278,6 +293,27 @@ def test_a_changed_cache_is_told_and_rebuilt(forger, damaged, damage):
     assert damaged.view() == view
     assert damaged.head() == head
     assert damaged.rebuild() == 0
+
+
+TOOLS = {
+    "none": "NULL",
+    "another id": '\'["result","other"]\'',
+    "a call for a result": '\'["call","t1"]\'',
+    "one more": '\'["result","t1","t1"]\'',
+    "no JSON": "'{'",
+}
+
+
+@pytest.mark.parametrize("damage", TOOLS)
+def test_changed_tools_are_found(forger, damaged, damage):
+    told = next(entry.seq for entry in damaged.audit() if entry.cleared)
+    forger.sql(f"UPDATE entries SET tools = {TOOLS[damage]} {where(told)}")
+    assert found(damaged) == told
+
+
+def test_tools_of_a_message_that_has_none_are_found(forger, damaged):
+    forger.sql(f'UPDATE entries SET tools = \'["call","a"]\' {where(4)}')
+    assert found(damaged) == 4
 
 
 def cut(forger, seq):

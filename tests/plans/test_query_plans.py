@@ -11,6 +11,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +26,9 @@ from sources import SetClock
 LONG = 6_000
 SESSIONS = 1_500
 SHORT = 8
+
+LATE = 1 << 42
+MOMENT = datetime.fromtimestamp((LONG - 15) / 1_000, UTC)
 
 Params = Any
 PLANNED = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
@@ -71,6 +75,10 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "condense": lambda _, chat: chat.commit(
         Plan.condense(chat.view(), [m.seq for m in chat.view().messages[2:-4]], "short")
     ),
+    "append with a ts": lambda _, chat: chat.append("user", "hello", ts=LATE),
+    "view at a time": lambda _, chat: chat.view(as_of=MOMENT, limit=10),
+    "rewind to a ts": lambda _, chat: chat.rewind(ts=LATE, keep_target=False),
+    "rewind to a time": lambda _, chat: chat.rewind(MOMENT),
     "rewind": lambda _, chat: chat.rewind(LONG - 20),
     "rewind to a message id": lambda _, chat: chat.rewind(f"m{LONG - 30}"),
     "undo": lambda _, chat: chat.undo(),
@@ -140,7 +148,7 @@ def work(store: Store, catcher: Catcher) -> None:
 ENTRY = """session_id, seq, kind, format, role, recorded_at, message_id, size, messages_total,
     bytes_total, salt, content_digest, hash, content"""
 SESSION = """session_id, created_at, updated_at, updated_minute, last_seq, last_hash, head_seq,
-    messages, bytes"""
+    messages, bytes, latest_recorded, recorded_back, latest_own, own_back"""
 SPAN = "session_id, lo, hi, position"
 OPEN_END = (1 << 62) - 1
 
@@ -161,7 +169,7 @@ def fill(run: Callable[[str], Any], series: str, blob: str, text: str) -> None:
         )
         run(
             f"INSERT INTO sessions ({SESSION}) SELECT {name}, n, n, n / 60000, {last}, {blob},"
-            f" {last}, {last}, 202 * {last} FROM {every_session}"
+            f" {last}, {last}, 202 * {last}, {last}, 0, {last}, 0 FROM {every_session}"
         )
         run(
             f"INSERT INTO spans ({SPAN}) SELECT {name}, 1, {OPEN_END}, 4294967296"

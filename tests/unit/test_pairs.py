@@ -1,9 +1,23 @@
 """Which result answers which call, and what must stay together."""
 
-from hypothesis import given
+from itertools import groupby
+
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roocontext.log.pairs import Pair, pairs, partners, split, turns
+from roocontext.errors import HistoryCorrupt
+from roocontext.log.pairs import (
+    Pair,
+    matched,
+    pairs,
+    partners,
+    reach,
+    split,
+    tools_from,
+    tools_of,
+    turns,
+)
 
 
 def call(tool_id):
@@ -153,3 +167,55 @@ def test_turns_cover_everything_after_the_first(messages):
     if found:
         covered = [index for turn in found for index in turn]
         assert covered == list(range(found[0].start, len(messages)))
+
+
+ids = st.lists(st.sampled_from("abc"), max_size=2)
+MESSAGES = st.lists(
+    st.one_of(
+        ids.map(lambda chosen: asks(*chosen)),
+        ids.map(lambda chosen: answers(*chosen)),
+        st.just(says()),
+    ),
+    max_size=14,
+)
+
+
+@settings(max_examples=2_000)
+@given(messages=MESSAGES, sides=st.lists(st.booleans(), min_size=14, max_size=14))
+def test_what_is_within_reach_tells_whether_a_pair_is_split(messages, sides):
+    here = [index for index in range(len(messages)) if sides[index]]
+    stretches = [
+        list(group)
+        for is_here, group in groupby(range(len(messages)), lambda index: sides[index])
+        if not is_here
+    ]
+    tools = [tools_of(message) for message in messages]
+    rows = [index for index in here if tools[index]]
+    before = [sum(stretch[0] < index for stretch in stretches) for index in rows]
+    found = reach([tools[index] for index in rows], before, len(stretches))
+    read = sorted([*rows, *(index for n in found for index in stretches[n])])
+    told = [
+        (read[pair.call[0]], read[pair.result[0]])
+        for pair in matched([tools[index] for index in read])
+        if sides[read[pair.call[0]]] != sides[read[pair.result[0]]]
+    ]
+    expected = [(pair.call[0], pair.result[0]) for pair in split(messages, here)]
+    assert (told if found else []) == expected
+
+
+def test_a_call_that_waits_at_the_end_reaches_nothing():
+    assert not reach([tools_of(asks("a"))], [1], 1)
+    assert reach([tools_of(asks("a"))], [0], 1) == range(1)
+    assert reach([tools_of(answers("a"))], [2], 5) == range(2)
+
+
+@given(st.lists(st.text(alphabet=st.characters()), min_size=1, max_size=3), st.booleans())
+def test_the_column_of_the_log_says_the_same(chosen, are_calls):
+    tools = tools_of(asks(*chosen) if are_calls else answers(*chosen))
+    assert tools_from(tools.text()) == tools
+
+
+@pytest.mark.parametrize("text", ["{", "7", "[]", '["call",7]', '["talk","a"]', "null"])
+def test_a_damaged_column_is_refused(text):
+    with pytest.raises(HistoryCorrupt):
+        tools_from(text)

@@ -101,6 +101,12 @@ class LogMachine(RuleBasedStateMachine):
     def the_spans_are_the_fold(self):
         held_against_the_fold(self.model.rows, self.model.last_seq)
 
+    @invariant()
+    def no_two_live_rows_share_a_position(self):
+        live = self.model.live()
+        places = [row.position for row in self.model.rows if row.seq in live]
+        assert len(set(places)) == len(places)
+
     def teardown(self):
         for seq in range(self.model.last_seq):
             held_against_the_fold(self.model.rows[:seq], seq)

@@ -1,0 +1,195 @@
+"""Finding a moment in a log: by halving where its times never went back, else by reading them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlalchemy import BigInteger, bindparam, case, cast, func, select, text, update
+from sqlalchemy.sql import ClauseElement, ColumnElement
+
+from roocontext.log.entries import Range
+from roocontext.log.spans import within
+from roocontext.log.times import Times
+from roocontext.store.append import Standing
+from roocontext.store.database import Transaction
+from roocontext.store.schema import entries, sessions, spans
+
+TimedRow = tuple[int, int | None, int]
+"""A message's seq, its `ts`, and when it was recorded."""
+
+_in_session = entries.c.session_id == bindparam("session_id")
+_between = entries.c.seq.between(bindparam("lo"), bindparam("hi"))
+_is_message = text("role IS NOT NULL")
+_is_appended = text("kind = 'message'")
+_own = func.coalesce(entries.c.ts, entries.c.recorded_at)
+_timed = select(entries.c.seq, entries.c.ts, entries.c.recorded_at).where(_in_session, _is_message)
+
+
+def _halving(time_at: Callable[[ColumnElement[int]], ColumnElement[int]]) -> ClauseElement:
+    """The last seq whose time is at most `time`, given how to read the time at a seq.
+
+    All steps are one statement: on PostgreSQL each statement is a round trip.
+    """
+    step = cast(bindparam("step"), BigInteger).label("step")
+    found = select(step, cast(0, BigInteger).label("seq")).cte("found", recursive=True)
+    probed = found.c.seq + found.c.step
+    nearer = case((time_at(probed) <= bindparam("time"), probed), else_=found.c.seq)
+    steps = select(found.c.step.op("/")(2), nearer).where(found.c.step > 0)
+    return select(func.max(found.union_all(steps).c.seq))
+
+
+_LAST_RECORDED_BY_HALVING = _halving(
+    lambda seq: (
+        select(entries.c.recorded_at).where(_in_session, entries.c.seq == seq).scalar_subquery()
+    )
+)
+_LAST_RECORDED = (
+    select(entries.c.seq)
+    .where(_in_session, entries.c.recorded_at <= bindparam("time"))
+    .order_by(entries.c.seq.desc())
+    .limit(1)
+)
+_LAST_APPENDED_BY_HALVING = _halving(
+    lambda seq: (
+        select(_own)
+        .where(_in_session, entries.c.seq >= seq, _is_appended)
+        .order_by(entries.c.seq)
+        .limit(1)
+        .scalar_subquery()
+    )
+)
+_FIRST_LATER = _timed.where(_between, _own > bindparam("time")).order_by(entries.c.seq).limit(1)
+_LATER_INSERTED = _timed.where(
+    entries.c.details.is_not(None), _between, _own > bindparam("time")
+).order_by(entries.c.seq)
+_LAST_MESSAGE = _timed.where(_between).order_by(entries.c.seq.desc()).limit(1)
+_AT_TS = _timed.where(entries.c.ts.is_not(None), entries.c.ts == bindparam("time")).order_by(
+    entries.c.seq
+)
+_is_live = (
+    select(spans.c.rewound_by)
+    .where(spans.c.session_id == entries.c.session_id, spans.c.lo <= entries.c.seq)
+    .order_by(spans.c.lo.desc())
+    .limit(1)
+    .scalar_subquery()
+    .is_(None)
+)
+_live_with_ts = _timed.where(entries.c.ts.is_not(None), _is_live).limit(2)
+_NEAREST_TS = (
+    _live_with_ts.where(entries.c.ts < bindparam("time")).order_by(
+        entries.c.ts.desc(), entries.c.seq
+    ),
+    _live_with_ts.where(entries.c.ts > bindparam("time")).order_by(entries.c.ts, entries.c.seq),
+)
+
+
+def _latest_before(time: ColumnElement[int]) -> ColumnElement[int]:
+    return func.max(time).over(order_by=entries.c.seq, rows=(None, -1))
+
+
+_appended_own = case((_is_appended, _own))
+_each = (
+    select(
+        entries.c.recorded_at.label("recorded"),
+        _latest_before(entries.c.recorded_at).label("recorded_before"),
+        _appended_own.label("own"),
+        _latest_before(_appended_own).label("own_before"),
+    )
+    .where(_in_session, entries.c.seq <= bindparam("seq"))
+    .subquery()
+)
+_TIMES = select(
+    func.max(_each.c.recorded),
+    func.sum(case((_each.c.recorded < func.coalesce(_each.c.recorded_before, 0), 1), else_=0)),
+    func.max(_each.c.own),
+    func.sum(case((_each.c.own < func.coalesce(_each.c.own_before, 0), 1), else_=0)),
+)
+_RENEW = (
+    update(sessions)
+    .where(sessions.c.session_id == bindparam("of"))
+    .values({name: bindparam(f"new_{name}") for name in Times._fields})
+)
+
+
+def read_times(tx: Transaction, session_id: str, seq: int) -> Times:
+    """What `Times` says of a log up to a seq, from the log itself."""
+    row = tx.row(_TIMES, session_id=session_id, seq=seq) or (None,) * 4
+    recorded, recorded_back, own, own_back = (int(value or 0) for value in row)
+    return Times(max(recorded, 0), recorded_back, max(own, 0), own_back)
+
+
+def renew_times(tx: Transaction, session_id: str, head: Standing) -> int:
+    """Write what `Times` should say of a locked session; 1 if that was wrong, else 0."""
+    found = read_times(tx, session_id, head.last_seq)
+    if found == head.times:
+        return 0
+    return tx.run(_RENEW, of=session_id, **{f"new_{k}": v for k, v in found._asdict().items()})
+
+
+def last_recorded(tx: Transaction, session_id: str, head: Standing, time: int) -> int:
+    """The last entry that was recorded at this time or before it; 0 if there is none."""
+    if head.times.recorded_back:
+        row = tx.row(_LAST_RECORDED, session_id=session_id, time=time)
+    else:
+        row = _halved(tx, _LAST_RECORDED_BY_HALVING, session_id, head, time)
+    return row[0] if row else 0
+
+
+def first_later(
+    tx: Transaction, session_id: str, head: Standing, live: Sequence[Range], time: int
+) -> TimedRow | None:
+    """The first live message, by seq, whose own time is later than this."""
+    start = 1
+    if not head.times.own_back:
+        row = _halved(tx, _LAST_APPENDED_BY_HALVING, session_id, head, time)
+        start = row[0] + 1 if row else 1
+        # Up to here only a row that a plan inserted may be later.
+        inserted = {"lo": 1, "hi": start - 1, "time": time}
+        for found in tx.rows(_LATER_INSERTED, session_id=session_id, **inserted):
+            if within(live, found[0]):
+                return _timed_row(found)
+    for lo, hi in live:
+        if hi >= start:
+            stretch = {"lo": max(lo, start), "hi": hi, "time": time}
+            row = tx.row(_FIRST_LATER, session_id=session_id, **stretch)
+            if row:
+                return _timed_row(row)
+    return None
+
+
+def last_message(
+    tx: Transaction, session_id: str, live: Sequence[Range], before: int
+) -> TimedRow | None:
+    """The last live message, by seq, before an entry."""
+    for lo, hi in reversed(live):
+        if lo < before:
+            row = tx.row(_LAST_MESSAGE, session_id=session_id, lo=lo, hi=min(hi, before - 1))
+            if row:
+                return _timed_row(row)
+    return None
+
+
+def first_at(tx: Transaction, session_id: str, live: Sequence[Range], ts: int) -> int | None:
+    """The first live message, by seq, whose `ts` is exactly this."""
+    rows = tx.rows(_AT_TS, session_id=session_id, time=ts)
+    return next((row[0] for row in rows if within(live, row[0])), None)
+
+
+def nearest(tx: Transaction, session_id: str, ts: int) -> list[tuple[int, int]]:
+    """The two live messages whose `ts` is nearest to this one that none has: seq and `ts`."""
+    near = [
+        (row[0], row[1])
+        for statement in _NEAREST_TS
+        for row in tx.rows(statement, session_id=session_id, time=ts)
+    ]
+    return sorted(near, key=lambda one: (abs(one[1] - ts), one[0]))[:2]
+
+
+def _halved(
+    tx: Transaction, statement: ClauseElement, session_id: str, head: Standing, time: int
+) -> tuple[Any, ...] | None:
+    step = 1 << head.last_seq.bit_length()
+    return tx.row(statement, session_id=session_id, step=step, time=time)
+
+
+def _timed_row(row: tuple[Any, ...]) -> TimedRow:
+    return row[0], row[1], row[2]
