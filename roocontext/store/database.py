@@ -119,8 +119,8 @@ class Transaction:
 
     def disown(self) -> None:
         """In a forked child: refuse every further statement."""
-        self.connection, self._pipeline = processes.Inherited(), None
-        self._run = self.connection.__getattr__
+        self.connection = self._run = processes.Inherited()
+        self._pipeline = None
 
     def _execute(self, statement: ClauseElement, params: Mapping[str, Any]) -> Any:
         compiled = self._compiled(statement)

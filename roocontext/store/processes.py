@@ -47,9 +47,13 @@ class Forkable(Protocol):
 
 
 class Inherited:
-    """Stands in for a connection of the parent process; whatever is asked of it is refused."""
+    """Takes the place of a connection of the parent process, and refuses every use."""
 
-    def __getattr__(self, _name: str) -> NoReturn:
+    def __getattr__(self, _name: str) -> Any:
+        return self
+
+    def __call__(self, *_args: Any, **_options: Any) -> NoReturn:
+        """Whatever it was to do."""
         raise StoreForked("The operation began in the process that this one was forked from.")
 
 
