@@ -22,10 +22,11 @@ import alembic.autogenerate
 import alembic.command
 import alembic.config  # noqa: F401
 import forking  # first of the path of a script is its own folder
+import interrupting
 import jobs
 import psycopg  # noqa: F401
 
-JOBS: dict[str, Callable[..., None]] = {**vars(jobs), **vars(forking)}
+JOBS: dict[str, Callable[..., None]] = {**vars(jobs), **vars(forking), **vars(interrupting)}
 
 
 class Child:
