@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias, TypeVar
 
-from sqlalchemy import Connection, create_engine
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import StaticPool
+from sqlalchemy import Connection
 from sqlalchemy.sql import ClauseElement
 
 from roocontext.errors import RooContextError, StoreClosed, StoreForked, StoreUnavailable
@@ -26,6 +24,7 @@ from roocontext.store.faults import (
     translated,
 )
 from roocontext.store.holds import Hold
+from roocontext.store.inspection import inspecting
 from roocontext.store.sqlite_files import BUSY_TIMEOUT_S
 from roocontext.store.statements import Compiled, compiler
 
@@ -36,7 +35,10 @@ Result = TypeVar("Result")
 _OURS = (RooContextError, UniqueViolation)
 
 ATTEMPTS = 8
-ERASE_TIMEOUT_S = 1
+BRIEFLY_S = 1
+
+_WAL = ("wal",)
+_WRITE_AHEAD = "PRAGMA journal_mode = WAL"
 
 
 class Transaction:
@@ -162,58 +164,65 @@ class Database:
         return Hold(self, self._readers, self._engine.begin_read, checked=True)
 
     @contextmanager
-    def inspection(self, *, write: bool = False) -> Iterator[Connection]:
-        """A SQLAlchemy connection in a transaction, for what looks at the schema or changes it."""
+    def inspection(self) -> Iterator[Connection]:
+        """A SQLAlchemy connection in a snapshot, for what looks at the schema."""
         processes.notice()
-        queue, begin = (
-            (self._writers, self._engine.begin_write)
-            if write
-            else (self._readers, self._engine.begin_read)
-        )
-        with Hold(self, queue, None, checked=True) as tx, translated():
-            engine = create_engine(
-                f"{self.dialect}+{self._engine.dialect.driver}://",
-                creator=lambda: tx.connection,
-                poolclass=StaticPool,
-            )
-            with engine.connect() as connection:
-                connection.exec_driver_sql(begin)
-                try:
-                    yield connection
-                except BaseException:
-                    with suppress(DBAPIError):  # some faults have ended the transaction already
-                        connection.exec_driver_sql("ROLLBACK")
-                    raise
-                connection.exec_driver_sql("COMMIT")
+        with (
+            Hold(self, self._readers, None, checked=True) as tx,
+            inspecting(tx.connection, self._engine.dialect, self._engine.begin_read) as connection,
+        ):
+            yield connection
+
+    def migrate(self, operation: Callable[[Connection], None]) -> None:
+        """Run an operation that changes the schema, on a SQLAlchemy connection in a transaction."""
+        processes.notice()
+        with (
+            Hold(self, self._writers, None, checked=False) as tx,
+            inspecting(tx.connection, self._engine.dialect, self._engine.begin_write) as connection,
+        ):
+            operation(connection)
 
     def write_ahead(self) -> None:
         """Let readers and the writer of an SQLite file go on side by side. Stays with the file."""
         if self.dialect == "sqlite":
-            self.single(Transaction.command, "PRAGMA journal_mode = WAL")
+            self.single(Transaction.command, _WRITE_AHEAD)
+
+    def restore_write_ahead(self) -> None:
+        """Do so again where another tool has written the file, such as `VACUUM INTO`.
+
+        If another connection is in the way, the next opening tries it again.
+        """
+        if self.path is None or self.snapshot(Transaction.command, "PRAGMA journal_mode") == _WAL:
+            return
+        with suppress(StoreUnavailable):
+            self._briefly(_WRITE_AHEAD)
 
     def erase_free_space(self) -> bool:
         """Take what was deleted out of the log and the free pages; whether all of it is gone.
 
         What was deleted is so already: nothing that is in the way here is an error.
         """
-        processes.notice()
         try:
-            with Hold(self, self._writers, None, checked=False) as tx:
-                return self._erase(tx)
+            if self.dialect == "postgresql":
+                self._briefly("VACUUM (SKIP_LOCKED) entries")
+                return False
+            # A reader's snapshot may be in the way.
+            row = self._briefly("PRAGMA wal_checkpoint(TRUNCATE)")
         except StoreUnavailable:
             return False
-
-    def _erase(self, tx: Transaction) -> bool:
-        if self.dialect == "postgresql":
-            tx.command("VACUUM (SKIP_LOCKED) entries")
-            return False
-        # A reader's snapshot may be in the way; writers are not kept waiting for it.
-        tx.command(f"PRAGMA busy_timeout = {ERASE_TIMEOUT_S * 1000}")
-        try:
-            row = tx.command("PRAGMA wal_checkpoint(TRUNCATE)")
-        finally:
-            tx.command(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}")
         return row is None or row[0] == 0
+
+    def _briefly(self, command: str) -> Row | None:
+        """Run a command that other writers are not kept waiting for."""
+        processes.notice()
+        with Hold(self, self._writers, None, checked=False) as tx:
+            if self.dialect == "postgresql":
+                return tx.command(command)
+            tx.command(f"PRAGMA busy_timeout = {BRIEFLY_S * 1000}")
+            try:
+                return tx.command(command)
+            finally:
+                tx.command(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}")
 
     def close(self) -> None:
         """Close every connection; those in use when they are given back."""
@@ -357,12 +366,13 @@ class Database:
 
     def _rolled_back(self, tx: Transaction, error: BaseException) -> bool:
         """Roll back what an operation left open; whether the connection can be used again."""
-        if not (isinstance(error, _OURS) or self._engine.alone):
-            return False  # an interrupt: nobody knows at which statement
-        if not self._engine.is_idle(tx.connection):
+        is_ours = isinstance(error, _OURS)  # else an interrupt: nobody knows at which statement
+        # On SQLite also before closing: a cursor that a traceback keeps also keeps the connection.
+        is_asked = is_ours or self.dialect == "sqlite"
+        if is_asked and not self._engine.is_idle(tx.connection):
             with suppress(RooContextError):
                 tx.command("ROLLBACK")
-        return self._engine.is_idle(tx.connection)
+        return (is_ours or self._engine.alone) and self._engine.is_idle(tx.connection)
 
     def _close_idle(self) -> None:
         while self._idle:

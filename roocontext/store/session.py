@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import structs
 
-from roocontext.errors import InvalidOption, MessageNotFound, StoreReadOnly
+from roocontext.errors import InvalidOption, MessageNotFound, StoreFull, StoreReadOnly
 from roocontext.log.counting import Counter
 from roocontext.log.draft import message_draft, note_draft
 from roocontext.log.encoding import MAX_INTEGER, check_id, check_integer, plain
@@ -362,7 +362,7 @@ class Session:
         check_whole("estimate", estimate)
         try:
             return self._database.write(count.keep_estimate, self.id, counter, seq, estimate)
-        except StoreReadOnly:
+        except (StoreReadOnly, StoreFull):
             return False
 
     # Proving
