@@ -57,7 +57,11 @@ def interrupt_everywhere(child: Any, url: str, step: int, start: int) -> None:
     with Store.open(url, durability="normal") as store:
         chat = store.create("busy")
         chat.append("user", "first")
-        for operation in (lambda: chat.append("user", "interrupted"), chat.view, store.sessions):
+        for operation in (
+            lambda: chat.append("user", "interrupted"),
+            lambda: chat.view(limit=1),
+            store.sessions,
+        ):
             place = start
             while (error := _interrupted_at(place, operation)) is not None:
                 acknowledged |= _get_through(lambda: _append(chat, f"after {error}"))
