@@ -274,7 +274,7 @@ class Database:
         """Whether another thread uses SQLite here."""
         self._recover()
         return self.dialect == "sqlite" and any(
-            hold.thread != thread for hold in tuple(self._holds)
+            hold.thread != thread and not hold.is_over() for hold in tuple(self._holds)
         )
 
     def let_go(self) -> None:

@@ -140,7 +140,7 @@ def _sqlite(connect: Callable[[], sqlite3.Connection], queue: Callable[[], Queue
         _SQLITE,
         connect,
         is_alive=lambda _connection: True,
-        is_idle=lambda connection: not connection.in_transaction,
+        is_idle=sqlite_files.is_idle,
         queue=queue,
         begin_write="BEGIN IMMEDIATE",
         begin_read="BEGIN",

@@ -25,10 +25,6 @@ PATIENCE_S = 0.05
 """How long a waiting writer sleeps before it checks that the one in front of it still runs."""
 
 
-def _is_interrupt(error: BaseException | None) -> bool:
-    return error is not None and not isinstance(error, Exception)
-
-
 class Hold:
     """A connection for the time of a `with` block.
 
@@ -79,23 +75,26 @@ class Hold:
         _trace: TracebackType | None,
     ) -> None:
         tx = self.tx
-        try:
-            if error is None and self.begin is not None and tx is not None:
+        if error is None and self.begin is not None and tx is not None:
+            try:
                 tx.command("COMMIT")
-        except BaseException as failed:
-            error = failed
-            raise
-        finally:
-            self._database.end(self, error)
-            if self.checked and tx is not None and not _is_interrupt(error):
-                self._database.check_read(tx)
+            except BaseException as failed:
+                self._end(tx, failed)
+                raise
+        self._end(tx, error)
+
+    def _end(self, tx: "Transaction | None", error: BaseException | None) -> None:
+        self._database.end(self, error)
+        is_interrupt = error is not None and not isinstance(error, Exception)
+        if self.checked and tx is not None and not is_interrupt:
+            self._database.check_read(tx)
 
 
 class Queue:
     """Lets one hold at a time go on, in the order of asking: the first in the line.
 
-    There is no lock that an interrupt could leave locked: each step is one operation on a deque,
-    which Python does not interrupt.
+    It has no lock that an interrupt could leave locked: each step is one operation on a deque,
+    which no interrupt can divide.
     """
 
     def __init__(self) -> None:

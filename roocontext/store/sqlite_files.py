@@ -25,6 +25,14 @@ class Connection(sqlite3.Connection):
     at_rest: files.State | None = None
 
 
+def is_idle(connection: sqlite3.Connection) -> bool:
+    """Whether a connection is open and in no transaction."""
+    try:
+        return not connection.in_transaction
+    except sqlite3.ProgrammingError:  # it is closed
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class File:
     """An SQLite file, connected to in the way that leaves nothing behind which harms its owner."""

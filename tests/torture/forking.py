@@ -1,5 +1,6 @@
 """Jobs of the nursery that fork while a store is open. Each side reports what was acknowledged."""
 
+import ctypes
 import json
 import multiprocessing
 import os
@@ -216,6 +217,23 @@ def fork_beside_another_library(child: Any, url: str, session: str) -> None:
             connection.execute("SELECT count(*) FROM sessions").fetchone()
             ended(forked(lambda: _check_refused(store.sessions)))
         ended(forked(lambda: store.session(session).append("user", "fine")))
+
+
+def fork_without_hooks(child: Any, url: str, session: str) -> None:
+    """A library that forks past Python: the child notices when it uses the store."""
+    child.start()
+    with Store.open(url) as store:
+        store.session(session).append("user", "before")
+        pid = ctypes.PyDLL(None).fork()
+        if pid == 0:
+            code = 1
+            try:
+                _check_refused(store.sessions, lambda: Store.open(url))
+                code = 0
+            finally:
+                os._exit(code)
+        ended(pid)
+        store.session(session).append("user", "after")
 
 
 def fork_with_a_store_in_memory(child: Any) -> None:

@@ -4,12 +4,12 @@ import ctypes
 import faulthandler
 import gc
 import random
+import sqlite3
 import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -80,6 +80,7 @@ class _Worker:
         self._chat, self._name = chat, name
         self._acknowledged, self._over = acknowledged, over
         self._kept: BaseException | None = None
+        self.failure: Exception | None = None
         self.interrupts = 0
         self._begin()
 
@@ -92,6 +93,7 @@ class _Worker:
     def join(self) -> None:
         self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive()
+        assert self.failure is None
 
     def _begin(self) -> None:
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -109,6 +111,9 @@ class _Worker:
             except Interrupt as error:
                 self.interrupts += 1
                 self._kept = error  # and with it all frames that it went through
+            except Exception as error:
+                self.failure = error
+                raise
 
 
 def _append(chat: Session, text: str) -> dict[int, str]:
@@ -152,29 +157,26 @@ def _interrupted_at(place: int, operation: Callable[[], object]) -> Interrupt | 
 def _check_connections(store: Store, most: int) -> None:
     """That none leaks. A server takes a while to notice that one was closed."""
     deadline = time.monotonic() + PATIENCE_S
-    while _connections(store) > most:
-        gc.collect()
-        assert time.monotonic() < deadline, _connections(store)
+    while (found := _connections(store)) > most:
+        assert time.monotonic() < deadline, found
         time.sleep(0.05)
 
 
 def _connections(store: Store) -> int:
     """How many connections this process has to the store."""
+    gc.collect()
     database = store._database
     if database.dialect == "sqlite":
-        if database.path is None:
-            return 1
-        return _descriptors(database.path.stat().st_ino)
+        found = [each for each in gc.get_objects() if isinstance(each, sqlite3.Connection)]
+        return sum(map(_is_open, found))
     query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
     return int(database.single(lambda tx: tx.command(query))[0])
 
 
-def _descriptors(inode: int) -> int:
-    found = 0
-    for handle in Path("/proc/self/fd").iterdir():
-        with suppress(OSError):
-            found += handle.stat().st_ino == inode
-    return found
+def _is_open(connection: sqlite3.Connection) -> bool:
+    with suppress(sqlite3.ProgrammingError):
+        return connection.total_changes >= 0
+    return False
 
 
 def _check(chat: Session, acknowledged: dict[int, str]) -> None:

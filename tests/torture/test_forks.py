@@ -63,7 +63,12 @@ def test_multiprocessing(nursery: Nursery, url: str, method: str) -> None:
 
 @pytest.mark.parametrize(
     "job",
-    ["fork_in_a_transaction", "fork_beside_a_long_transaction", "fork_beside_another_library"],
+    [
+        "fork_in_a_transaction",
+        "fork_beside_a_long_transaction",
+        "fork_beside_another_library",
+        "fork_without_hooks",
+    ],
 )
 def test_what_is_in_use_is_refused_in_the_child(nursery: Nursery, tmp_path: Path, job: str) -> None:
     url = str(tmp_path / "store.db")
