@@ -13,7 +13,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-from roocontext import Session, Store
+from roocontext import Kind, Session, Store
 
 WRITERS = 4
 PATIENCE_S = 30
@@ -49,20 +49,23 @@ def interrupt_at_random(child: Any, url: str, times: int, seed: int) -> None:
         _check_connections(store, WRITERS + 2)
 
 
-def interrupt_everywhere(child: Any, url: str, step: int, start: int) -> None:
-    """Interrupt an append and a read at one place after another, and let the next caller go on."""
+def interrupt_everywhere(child: Any, url: str, step: int) -> None:
+    """Interrupt writes and reads at one place after another, and let the next caller go on."""
     faulthandler.dump_traceback_later(1200, exit=True)
     child.start()
     acknowledged: dict[int, str] = {}
     with Store.open(url, durability="normal") as store:
         chat = store.create("busy")
         chat.append("user", "first")
-        for operation in (
+        operations: list[Callable[[], object]] = [
             lambda: chat.append("user", "interrupted"),
+            lambda: chat.append_many([{"role": "user", "content": "interrupted"}] * 3),
+            lambda: chat.rewind(1),
             lambda: chat.view(limit=1),
             store.sessions,
-        ):
-            place = start
+        ]
+        for operation in operations:
+            place = 1
             while (error := _interrupted_at(place, operation)) is not None:
                 acknowledged |= _get_through(lambda: _append(chat, f"after {error}"))
                 place += step
@@ -180,7 +183,7 @@ def _is_open(connection: sqlite3.Connection) -> bool:
 
 
 def _check(chat: Session, acknowledged: dict[int, str]) -> None:
-    stored = {message.seq: message.content for message in chat.view().messages}
+    stored = {entry.seq: entry.content for entry in chat.audit() if entry.kind is Kind.MESSAGE}
     lost = acknowledged.items() - stored.items()
     assert not lost, sorted(lost)[:5]
     found = chat.verify()

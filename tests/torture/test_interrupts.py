@@ -30,7 +30,6 @@ def test_random_interrupts(nursery: Nursery, any_url: str) -> None:
 
 
 def test_an_interrupt_at_each_place(nursery: Nursery, any_url: str) -> None:
-    options = {"url": any_url, "step": STEP, "start": 1}
-    brood = nursery.run(("interrupt_everywhere", options))
+    brood = nursery.run(("interrupt_everywhere", {"url": any_url, "step": STEP}))
     assert brood.ends == [0]
     assert all(told["places"] > STEP for told in brood.told)
