@@ -11,6 +11,7 @@ from bench.data import (
     grow,
 )
 from bench.looking import folding, viewing
+from bench.opening import opening
 from bench.report import Line
 from bench.sites import PostgresSite, Site, SqliteSite
 from bench.sizes import Sizes
@@ -28,6 +29,8 @@ def lines(sqlite: SqliteSite, postgres: PostgresSite, sizes: Sizes, say: Say) ->
     yield from crowd.lines(sqlite, sizes.heavy)
     say("spans_of")
     yield from folding(sizes)
+    say("open")
+    yield opening(sqlite, sizes)
     say("import")
     yield importing(sizes)
 

@@ -31,11 +31,11 @@ class SqliteSite:
 
     def store(self, name: str, **options: Any) -> Store:
         """Open the store of this name."""
-        return self._stack.enter_context(Store.open(self._path(name), **options))
+        return self._stack.enter_context(Store.open(self.path(name), **options))
 
     def floor(self, name: str, **options: Any) -> SqliteFloor:
         """A raw connection to the file of this name."""
-        floor = SqliteFloor(str(self._path(name)), **options)
+        floor = SqliteFloor(str(self.path(name)), **options)
         self._stack.callback(floor.close)
         return floor
 
@@ -46,9 +46,10 @@ class SqliteSite:
     def size(self, name: str) -> int:
         """How many bytes the store of this name takes."""
         self.settle(name)
-        return self._path(name).stat().st_size
+        return self.path(name).stat().st_size
 
-    def _path(self, name: str) -> Path:
+    def path(self, name: str) -> Path:
+        """Where the file of this name is."""
         return self._folder / f"{name}.db"
 
 

@@ -45,6 +45,7 @@ EXPECTED = [
     "spans_of.small",
     "sqlite.append.normal",
     "sqlite.append.normal.length",
+    "sqlite.open",
     "sqlite.threads",
     "sqlite.threads.wait",
     *(f"{engine}.{budget}" for engine in ("postgres", "sqlite") for budget in BUDGETS),
