@@ -55,7 +55,7 @@ class SqliteSite:
         return self.path(name).stat().st_size
 
     def path(self, name: str) -> Path:
-        """The file of this name."""
+        """Where the file of this name is."""
         return self._folder / f"{name}.db"
 
 

@@ -178,6 +178,15 @@ class StoreClosed(StoreUnavailable):
     advice = "Open it again."
 
 
+class StoreForked(StoreUnavailable):
+    """The store was in use when this process was forked, and cannot be used in it."""
+
+    advice = (
+        "Start the process with spawn or forkserver, or finish what uses the store (an audit, a"
+        " transaction) before forking; a store in memory belongs to the process that made it."
+    )
+
+
 class StoreReadOnly(StoreUnavailable):
     """The database can be read but not written."""
 

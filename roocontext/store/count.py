@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import and_, bindparam, func, insert, select
 
-from roocontext.errors import StoreReadOnly
+from roocontext.errors import StoreFull, StoreReadOnly
 from roocontext.log.counting import Counter, count_message
 from roocontext.log.encoding import check_id, decode, encode
 from roocontext.log.entries import Message, Range, ranges_of
@@ -317,7 +317,7 @@ def _remembered(
     rows += [(bare.names[seq], seq, count) for seq, count in shown.items()]
     redacted = fresh.redacted | bare.fresh.redacted
     if rows:
-        with suppress(StoreReadOnly):  # a cache: without it the next call counts again
+        with suppress(StoreReadOnly, StoreFull):  # a cache: without it the next call counts again
             database.write(_write, session_id, rows, redacted, exact=counter.exact)
     return new, {**bare.known, **shown}
 

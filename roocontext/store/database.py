@@ -4,22 +4,24 @@ Statements are SQLAlchemy Core, compiled once for the dialect and run on the dri
 Idle connections wait on a stack; there are never more of them than there were threads at once.
 """
 
-import os
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from operator import itemgetter
+from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias, TypeVar
 
-from sqlalchemy import Connection, create_engine
-from sqlalchemy.engine.interfaces import Dialect
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import StaticPool
+from sqlalchemy import Connection
 from sqlalchemy.sql import ClauseElement
 
-from roocontext.errors import HistoryCorrupt, StoreClosed, StoreUnavailable
-from roocontext.store.engines import BUSY_TIMEOUT_S, Engine, Lock
+from roocontext.errors import (
+    HistoryCorrupt,
+    RooContextError,
+    StoreClosed,
+    StoreForked,
+    StoreUnavailable,
+)
+from roocontext.store import processes
+from roocontext.store.engines import Engine
 from roocontext.store.faults import (
     RETRYABLE,
     UniqueViolation,
@@ -27,39 +29,29 @@ from roocontext.store.faults import (
     raise_ours,
     translated,
 )
+from roocontext.store.holds import Hold
+from roocontext.store.inspection import inspecting
 from roocontext.store.shapes import checked
+from roocontext.store.sqlite_files import BUSY_TIMEOUT_S
+from roocontext.store.statements import Compiled, compiler
 
 Row: TypeAlias = tuple[Any, ...]
 Query: TypeAlias = tuple[ClauseElement, Mapping[str, Any]]
 Result = TypeVar("Result")
 
+_OURS = (RooContextError, UniqueViolation)
+
 ATTEMPTS = 8
-ERASE_TIMEOUT_S = 1
+BRIEFLY_S = 1
 
-
-class _Compiled:
-    """A statement's text for one dialect, and how to give it its parameters."""
-
-    def __init__(self, statement: ClauseElement, dialect: Dialect) -> None:
-        compiled = statement.compile(dialect=dialect)
-        self.text = str(compiled)
-        self._constants = {k: v for k, v in compiled.params.items() if v is not None}
-        order: Sequence[str] | None = getattr(compiled, "positiontup", None)
-        self._named = order is None
-        self._pick = itemgetter(*order) if order else tuple
-        self._one = order is not None and len(order) == 1
-
-    def bind(self, params: Mapping[str, Any]) -> Any:
-        given = {**self._constants, **params} if self._constants else params
-        if self._named:
-            return given
-        return (self._pick(given),) if self._one else self._pick(given)
+_WAL = ("wal",)
+_WRITE_AHEAD = "PRAGMA journal_mode = WAL"
 
 
 class Transaction:
     """Statements run in one transaction, or each in its own."""
 
-    def __init__(self, connection: Any, compiled: Callable[[ClauseElement], _Compiled]) -> None:
+    def __init__(self, connection: Any, compiled: Callable[[ClauseElement], Compiled]) -> None:
         self.connection = connection
         self._run = connection.execute
         self._compiled = compiled
@@ -142,6 +134,11 @@ class Transaction:
         row: Row | None = cursor.fetchone() if cursor.description else None
         return row
 
+    def disown(self) -> None:
+        """In a forked child: refuse every further statement."""
+        self.connection = self._run = processes.Inherited()
+        self._pipeline = None
+
     def _execute(self, statement: ClauseElement, params: Mapping[str, Any]) -> Any:
         compiled = self._compiled(statement)
         try:
@@ -155,10 +152,13 @@ class Database:
 
     def __init__(self, engine: Engine) -> None:
         self.dialect = engine.dialect.name
+        self.path = engine.path
         self._engine = engine
-        self._statements: dict[ClauseElement, _Compiled] = {}
+        self._compiled = compiler(engine.dialect)
         self._closed = False
+        self._is_lost = False
         self._begin_life()
+        processes.watch(self)
 
     def write(self, operation: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
         """Run an operation in a transaction, again when another writer was in the way."""
@@ -173,49 +173,44 @@ class Database:
         with self.read() as tx:
             return operation(tx, *args, **kwargs)
 
-    @contextmanager
-    def read(self) -> Iterator[Transaction]:
+    def read(self) -> Hold:
         """A snapshot: everything read in it is of the same moment. Never waits for a writer."""
-        self._notice_fork()
-        with self._reader, self._taken() as tx:
-            tx.command(self._engine.begin_read)
-            try:
-                yield tx
-            except BaseException:
-                with suppress(StoreUnavailable):  # nothing is lost with a reader's connection
-                    tx.command("ROLLBACK")
-                raise
-            tx.command("COMMIT")
+        processes.notice()
+        return Hold(self, self._readers, self._engine.begin_read, checked=True)
 
     @contextmanager
-    def inspection(self, *, write: bool = False) -> Iterator[Connection]:
-        """A SQLAlchemy connection in a transaction, for what looks at the schema or changes it."""
-        self._notice_fork()
-        lock, begin = (
-            (self._writer, self._engine.begin_write)
-            if write
-            else (self._reader, self._engine.begin_read)
-        )
-        with lock, self._taken() as tx, translated():
-            engine = create_engine(
-                f"{self.dialect}+{self._engine.dialect.driver}://",
-                creator=lambda: tx.connection,
-                poolclass=StaticPool,
-            )
-            with engine.connect() as connection:
-                connection.exec_driver_sql(begin)
-                try:
-                    yield connection
-                except BaseException:
-                    with suppress(DBAPIError):  # some faults have ended the transaction already
-                        connection.exec_driver_sql("ROLLBACK")
-                    raise
-                connection.exec_driver_sql("COMMIT")
+    def inspection(self) -> Iterator[Connection]:
+        """A SQLAlchemy connection in a snapshot, for what looks at the schema."""
+        processes.notice()
+        with (
+            Hold(self, self._readers, None, checked=True) as tx,
+            inspecting(tx.connection, self._engine.dialect, self._engine.begin_read) as connection,
+        ):
+            yield connection
+
+    def migrate(self, operation: Callable[[Connection], None]) -> None:
+        """Run an operation that changes the schema, on a SQLAlchemy connection in a transaction."""
+        processes.notice()
+        with (
+            Hold(self, self._writers, None, checked=False) as tx,
+            inspecting(tx.connection, self._engine.dialect, self._engine.begin_write) as connection,
+        ):
+            operation(connection)
 
     def write_ahead(self) -> None:
         """Let readers and the writer of an SQLite file go on side by side. Stays with the file."""
         if self.dialect == "sqlite":
-            self.single(Transaction.command, "PRAGMA journal_mode = WAL")
+            self.single(Transaction.command, _WRITE_AHEAD)
+
+    def restore_write_ahead(self) -> None:
+        """Do so again where another tool has written the file, such as `VACUUM INTO`.
+
+        If another connection is in the way, the next opening tries it again.
+        """
+        if self.path is None or self.snapshot(Transaction.command, "PRAGMA journal_mode") == _WAL:
+            return
+        with suppress(StoreUnavailable):
+            self._briefly(_WRITE_AHEAD)
 
     def erase_free_space(self) -> bool:
         """Take what was deleted out of the log and the free pages; whether all of it is gone.
@@ -223,40 +218,105 @@ class Database:
         What was deleted is so already: nothing that is in the way here is an error.
         """
         try:
-            with self._writer, self._taken() as tx:
-                return self._erase(tx)
+            if self.dialect == "postgresql":
+                self._briefly("VACUUM (SKIP_LOCKED) entries")
+                return False
+            # A reader's snapshot may be in the way.
+            row = self._briefly("PRAGMA wal_checkpoint(TRUNCATE)")
         except StoreUnavailable:
             return False
-
-    def _erase(self, tx: Transaction) -> bool:
-        if self.dialect == "postgresql":
-            tx.command("VACUUM (SKIP_LOCKED) entries")
-            return False
-        # A reader's snapshot may be in the way; writers are not kept waiting for it.
-        tx.command(f"PRAGMA busy_timeout = {ERASE_TIMEOUT_S * 1000}")
-        try:
-            row = tx.command("PRAGMA wal_checkpoint(TRUNCATE)")
-        finally:
-            tx.command(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}")
         return row is None or row[0] == 0
+
+    def _briefly(self, command: str) -> Row | None:
+        """Run a command that other writers are not kept waiting for."""
+        processes.notice()
+        with Hold(self, self._writers, None, checked=False) as tx:
+            if self.dialect == "postgresql":
+                return tx.command(command)
+            tx.command(f"PRAGMA busy_timeout = {BRIEFLY_S * 1000}")
+            try:
+                return tx.command(command)
+            finally:
+                tx.command(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}")
 
     def close(self) -> None:
         """Close every connection; those in use when they are given back."""
+        processes.notice()
         self._closed = True
-        while self._idle:
-            with suppress(IndexError):
-                self._idle.pop().connection.close()
+        self._recover()
+        self._close_idle()
+
+    # What a hold asks for
+
+    def begin(self, hold: Hold) -> Transaction:
+        """Wait for the hold's turn, and give it a connection."""
+        if hold.queue is not None:
+            hold.queue.enter(hold)
+        self._holds.add(hold)
+        while processes.forking and processes.must_wait(hold.thread):
+            self._holds.discard(hold)  # a fork waits for those that use a connection
+            processes.wait(hold.thread)
+            self._holds.add(hold)
+        tx = self._take(hold)
+        if hold.begin is not None:
+            tx.command(hold.begin)
+        return tx
+
+    def end(self, hold: Hold, error: BaseException | None) -> None:
+        """Take back all that a hold has. Can be repeated where an interrupt cut it short."""
+        tx = hold.tx
+        if tx is not None:
+            if tx.is_sound and (error is None or self._rolled_back(tx, error)):
+                hold.tx = None  # first: from here on it is another's
+                self._idle.append(tx)
+                if self._closed:
+                    self._close_idle()
+            else:
+                tx.connection.close()
+                hold.tx = None
+        if hold.queue is not None:
+            hold.queue.leave(hold)
+        self._holds.discard(hold)
+
+    def check_read(self, tx: Transaction) -> None:
+        """Raise if what was just read may be torn."""
+        if self._engine.check_read is not None:
+            self._engine.check_read(tx.connection)
+
+    # What a fork asks for
+
+    def is_busy(self, thread: int) -> bool:
+        """Whether another thread uses SQLite here."""
+        self._recover()
+        return self.dialect == "sqlite" and any(
+            hold.thread != thread and not hold.is_over() for hold in tuple(self._holds)
+        )
+
+    def let_go(self) -> None:
+        """Close the idle connections to a file."""
+        if self.path is not None:
+            self._close_idle()
+
+    def is_held(self) -> bool:
+        """Whether there is any connection."""
+        return bool(self._idle or self._holds)
+
+    def begin_anew(self) -> None:
+        """Forget all connections without closing them, and refuse what would go on with them."""
+        left = [*self._idle, *(hold.tx for hold in self._holds if hold.tx is not None)]
+        for hold in self._holds:
+            hold.tx = None
+        for tx in left:
+            processes.keep_open(tx.connection)
+            tx.disown()
+        self._is_lost = self._engine.alone
+        self._begin_life()
 
     def _begin_life(self) -> None:
-        self._process = os.getpid()
         self._idle: list[Transaction] = []
-        self._writer: Lock = self._engine.lock()
-        self._reader: Lock = self._writer if self._engine.alone else nullcontext()
-
-    def _notice_fork(self) -> None:
-        """A child may neither use its parent's connections nor wait for its parent's locks."""
-        if self._process != os.getpid():
-            self._begin_life()
+        self._holds: set[Hold] = set()
+        self._writers = self._engine.queue()
+        self._readers = self._writers if self._engine.alone else None
 
     def _repeated(
         self,
@@ -288,70 +348,53 @@ class Database:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Result:
-        self._notice_fork()
-        with self._writer:
-            tx = self._take()
-            try:
-                if begin is None:
-                    result = operation(tx, *args, **kwargs)
-                else:
-                    tx.command(begin)
-                    result = operation(tx, *args, **kwargs)
-                    tx.command("COMMIT")
-            except BaseException:
-                self._give_up(tx, rollback=begin is not None)
-                raise
-            self._give(tx)
+        processes.notice()
+        with Hold(self, self._writers, None, checked=False) as tx:
+            if begin is None:
+                return operation(tx, *args, **kwargs)
+            tx.command(begin)
+            result = operation(tx, *args, **kwargs)
+            tx.command("COMMIT")
             return result
 
-    @contextmanager
-    def _taken(self) -> Iterator[Transaction]:
-        tx = self._take()
-        check = self._engine.check_read
-        try:
-            yield tx
-        except BaseException as error:
-            self._give_up(tx, rollback=False)
-            if check is not None and isinstance(error, Exception):
-                check(tx.connection)  # what seems wrong may only have been torn
-            raise
-        self._give(tx)
-        if check is not None:
-            check(tx.connection)
-
-    def _take(self) -> Transaction:
+    def _take(self, hold: Hold) -> Transaction:
         if self._closed:
             raise StoreClosed("The store is closed.")
+        if self._is_lost:
+            raise StoreForked("A store in memory cannot be used in a forked process.")
         while self._idle:
-            with suppress(IndexError):  # another thread may take the last one
-                tx = self._idle.pop()
-                if self._engine.is_alive(tx.connection):
-                    return tx
-                tx.connection.close()
-        return Transaction(self._engine.connect(), self._compile)
-
-    def _give(self, tx: Transaction) -> None:
-        if self._closed or not tx.is_sound:
+            try:
+                tx = hold.tx = self._idle.pop()
+            except IndexError:  # another thread took the last one
+                break
+            if self._engine.is_alive(tx.connection):
+                return tx
             tx.connection.close()
-        else:
-            self._idle.append(tx)
+        self._recover()
+        tx = hold.tx = Transaction(self._engine.connect(), self._compiled)
+        return tx
 
-    def _give_up(self, tx: Transaction, *, rollback: bool) -> None:
-        """Take back a connection on which something went wrong, if it still serves."""
-        try:
-            if rollback:
+    def _recover(self) -> None:
+        """Take back the connections that interrupted operations have left behind."""
+        if not self._engine.alone:  # the one connection goes from hold to hold in the queue
+            for hold in tuple(self._holds):
+                if hold.is_over():
+                    hold.recover()
+
+    def _rolled_back(self, tx: Transaction, error: BaseException) -> bool:
+        """Roll back what an operation left open; whether the connection can be used again."""
+        is_ours = isinstance(error, _OURS)  # else an interrupt: nobody knows at which statement
+        # On SQLite also before closing: a cursor that a traceback keeps also keeps the connection.
+        is_asked = is_ours or self.dialect == "sqlite"
+        if is_asked and not self._engine.is_idle(tx.connection):
+            with suppress(RooContextError):
                 tx.command("ROLLBACK")
-        except StoreUnavailable:
-            if not self._engine.is_alive(tx.connection):
-                tx.connection.close()
-                return
-        self._give(tx)
+        return (is_ours or self._engine.alone) and self._engine.is_idle(tx.connection)
 
-    def _compile(self, statement: ClauseElement) -> _Compiled:
-        compiled = self._statements.get(statement)
-        if compiled is None:
-            compiled = self._statements[statement] = _Compiled(statement, self._engine.dialect)
-        return compiled
+    def _close_idle(self) -> None:
+        while self._idle:
+            with suppress(IndexError):
+                self._idle.pop().connection.close()
 
 
 def _given_up(error: StoreUnavailable, number: int, waited: float) -> StoreUnavailable:

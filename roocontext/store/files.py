@@ -5,9 +5,10 @@ process.
 """
 
 import os
-import pwd
 import stat
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
@@ -21,6 +22,9 @@ _COARSE_NS = 2_100_000_000
 """The same where the clock may count whole seconds, or two of them."""
 
 _SECOND_NS = 1_000_000_000
+
+_DESCRIPTORS = "/dev/fd"
+_MOST_DESCRIPTORS = 4096
 
 _LOGS = ("-wal", "-journal")
 _INDEX = "-shm"
@@ -52,6 +56,13 @@ class Obstacle(NamedTuple):
 
     fact: str
     advice: str
+
+
+class Identity(NamedTuple):
+    """What a file is, whatever its name."""
+
+    device: int
+    inode: int
 
 
 class State(NamedTuple):
@@ -113,6 +124,8 @@ def leaves_nothing(path: Path) -> bool:
         owner = path.stat().st_uid
     except OSError:
         return False
+    if not hasattr(os, "geteuid"):  # Windows has no owners of this kind
+        return True
     return os.geteuid() in (0, owner) and all(place.writable for place in surroundings(path))
 
 
@@ -123,6 +136,30 @@ def state_of(path: Path) -> State | None:
     except OSError:
         return None
     return State(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def identity(path: Path) -> Identity | None:
+    """Which file stands under a name; None if there is none, or it cannot be asked about."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return Identity(found.st_dev, found.st_ino)
+
+
+def open_files() -> set[Identity]:
+    """The regular files that this process has open."""
+    try:
+        numbers: Iterable[int] = [int(name) for name in os.listdir(_DESCRIPTORS)]  # noqa: PTH208
+    except OSError:  # no such folder on this system: try each number
+        numbers = range(_MOST_DESCRIPTORS)
+    found = set()
+    for number in numbers:
+        with suppress(OSError):
+            status = os.fstat(number)
+            if stat.S_ISREG(status.st_mode):
+                found.add(Identity(status.st_dev, status.st_ino))
+    return found
 
 
 def settling(state: State) -> int:
@@ -200,6 +237,8 @@ def _name(path: Path) -> str:
 
 def _user(number: int) -> str:
     try:
+        import pwd  # noqa: PLC0415 - Windows has none
+
         return pwd.getpwuid(number).pw_name
-    except KeyError:
+    except (ImportError, KeyError):
         return f"user {number}"

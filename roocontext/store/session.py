@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
-from roocontext.errors import InvalidOption, StoreReadOnly
+from roocontext.errors import InvalidOption, StoreFull, StoreReadOnly
 from roocontext.log.counting import Counter
 from roocontext.log.draft import message_draft
 from roocontext.log.encoding import MAX_INTEGER, check_id
@@ -375,7 +375,7 @@ class Session:
         check_whole("estimate", estimate)
         try:
             return self._database.write(count.keep_estimate, self.id, counter, seq, estimate)
-        except StoreReadOnly:
+        except (StoreReadOnly, StoreFull):
             return False
 
     # Proving

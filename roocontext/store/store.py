@@ -49,7 +49,7 @@ class Store:
         engine = engine_of(url, create=upgrade, durability=durability, read_only=read_only)
         database = Database(engine)
         try:
-            migrate.prepare(database, upgrade=upgrade and not read_only)
+            migrate.prepare(database, upgrade=upgrade and not read_only, writes=not read_only)
         except BaseException:
             database.close()
             raise

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import make_url
+from sqlalchemy.sql.elements import CompilerElement
 
 from migration.conftest import Raw
 from roocontext import NewMessage, Plan, Session, Store
@@ -20,6 +21,8 @@ from roocontext.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
+from roocontext.log.counting import BYTES
+from roocontext.store import inspection
 from roocontext.store.schema import REVISION
 
 NOT_STORES: dict[str, bytes] = {
@@ -199,6 +202,70 @@ def test_a_path_may_look_like_anything(folder: Path) -> None:
             assert len(store.session("one").view().messages) == 1
 
 
+def test_opening_again_compiles_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store.open(folder / "store.db") as store:
+        store.create("one").append("user", "hello")
+        store.session("one").view()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(CompilerElement, "compile", refuse)
+    monkeypatch.setattr(inspection, "create_engine", refuse)
+    with Store.open(folder / "store.db") as store:
+        assert len(store.session("one").view().messages) == 1
+
+
+# Restored by another tool
+
+
+@pytest.fixture
+def restored(folder: Path) -> Path:
+    """A store that `VACUUM INTO` has written: it is in rollback-journal mode."""
+    with Store.open(folder / "store.db") as store:
+        store.create("one").append("user", "hello")
+    with closing(sqlite3.connect(folder / "store.db")) as connection:
+        connection.execute("VACUUM INTO ?", (str(folder / "restored.db"),))
+    assert _journal_mode(folder / "restored.db") == "delete"
+    return folder / "restored.db"
+
+
+def _journal_mode(path: Path) -> str:
+    with closing(sqlite3.connect(path)) as connection:
+        return str(connection.execute("PRAGMA journal_mode").fetchone()[0])
+
+
+def test_a_restored_store_is_put_back_into_wal(restored: Path) -> None:
+    with Store.open(restored) as store, closing(sqlite3.connect(restored)) as reader:
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM entries").fetchone() == (1,)
+        assert store.session("one").append("user", "beside a reader").seq == 2
+        assert reader.execute("SELECT count(*) FROM entries").fetchone() == (1,)
+    assert _journal_mode(restored) == "wal"
+
+
+def test_without_upgrade_too(restored: Path) -> None:
+    Store.open(restored, upgrade=False).close()
+    assert _journal_mode(restored) == "wal"
+
+
+def test_looking_at_a_restored_store_changes_nothing(restored: Path) -> None:
+    before = restored.read_bytes()
+    with Store.open(restored, read_only=True) as store:
+        assert len(store.session("one").view().messages) == 1
+    assert restored.read_bytes() == before
+
+
+def test_a_reader_in_the_way_does_not_keep_a_restored_store_closed(restored: Path) -> None:
+    with closing(sqlite3.connect(restored)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM entries").fetchone()
+        with Store.open(restored) as store:
+            assert len(store.session("one").view().messages) == 1
+    Store.open(restored).close()
+    assert _journal_mode(restored) == "wal"
+
+
 # Read-only
 
 WRITES: dict[str, Callable[[Store, Session], Any]] = {
@@ -353,6 +420,22 @@ def test_no_room(
         operation(chat)
         assert chat.append("user", "there is room again").new
         assert chat.verify().ok
+
+
+@pytest.mark.parametrize("path", ["file", ":memory:"])
+def test_without_room_tokens_are_counted_all_the_same(
+    path: str, disk: _Disk, tmp_path: Path
+) -> None:
+    with Store.open(path if path == ":memory:" else tmp_path / path) as store:
+        chat = store.create("full")
+        chat.append_many([NewMessage("user", f"{i}") for i in range(400)])
+        disk.leave(1)
+        counts = chat.counts(BYTES)
+        assert chat.tokens(BYTES) == sum(counts.values()) > 0
+        with pytest.raises(StoreFull):
+            chat.append("user", BIG)
+        disk.leave(1 << 30)
+        assert chat.counts(BYTES) == counts
 
 
 def test_no_room_for_a_new_store(disk: _Disk, tmp_path: Path) -> None:

@@ -21,8 +21,12 @@ from typing import Any
 import alembic.autogenerate
 import alembic.command
 import alembic.config  # noqa: F401
-import jobs  # first of the path of a script is its own folder
+import forking  # first of the path of a script is its own folder
+import interrupting
+import jobs
 import psycopg  # noqa: F401
+
+JOBS: dict[str, Callable[..., None]] = {**vars(jobs), **vars(forking), **vars(interrupting)}
 
 
 class Child:
@@ -63,7 +67,7 @@ def raise_brood(brood: list[tuple[str, dict[str, Any]]], kill_after: float | Non
         if pid == 0:
             os.close(gate_write)
             child = Child(number, ready_write, gate_read, peers[number % 2])
-            become(getattr(jobs, job), child, options)
+            become(JOBS[job], child, options)
         pids.append(pid)
     os.close(ready_write)
     os.close(gate_read)

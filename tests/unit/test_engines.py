@@ -1,6 +1,9 @@
 """What drivers report becomes ours; their texts, which may quote content, are not passed on."""
 
+import gc
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +22,7 @@ from roocontext.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
+from roocontext.store import processes
 from roocontext.store.database import ATTEMPTS, Database
 from roocontext.store.engines import engine_of
 from roocontext.store.faults import UniqueViolation, raise_ours, translated
@@ -173,6 +177,30 @@ def test_a_closed_store_says_so(tmp_path: Path) -> None:
     for call in (store.sessions, chat.view, lambda: chat.append("user", "late")):
         with pytest.raises(StoreUnavailable):
             call()
+
+
+def test_a_store_that_nobody_refers_to_is_forgotten(tmp_path: Path) -> None:
+    known = len(processes._databases)
+    for number in range(5):
+        with Store.open(tmp_path / "store.db") as store:
+            store.create(f"{number}").append("user", "hello")
+    del store
+    gc.collect()
+    assert len(processes._databases) <= known
+
+
+def test_without_forks_and_users_as_on_windows(tmp_path: Path) -> None:
+    script = """
+import os, sys
+del os.fork, os.register_at_fork
+sys.modules["pwd"] = None
+from roocontext import Store
+from roocontext.store.files import surroundings
+with Store.open(sys.argv[1]) as store:
+    store.create("one").append("user", "hello")
+assert {place.owner for place in surroundings(store._database.path)} == {f"user {os.getuid()}"}
+"""
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "store.db")], check=True)
 
 
 def test_no_connection_is_left_open(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from roocontext import Session, Store
 from roocontext.errors import HistoryCorrupt, StoreReadOnly, StoreUnavailable
-from roocontext.store import database, engines, files
+from roocontext.store import database, files, sqlite_files
 
 SOMEBODY = 65_534
 
@@ -146,7 +146,7 @@ def test_a_log_that_nobody_else_can_use(path: Path, as_stranger: Callable[[], No
 
 
 def test_a_lock_that_is_held_for_long(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (engines, database):
+    for module in (sqlite_files, database):
         monkeypatch.setattr(module, "BUSY_TIMEOUT_S", 0)
     with closing(sqlite3.connect(path, isolation_level=None)) as other, Store.open(path) as store:
         other.execute("BEGIN IMMEDIATE")

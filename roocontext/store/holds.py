@@ -1,0 +1,134 @@
+"""What an operation holds of a database: a connection and, if it writes, a place in the queue.
+
+A signal or another thread can raise an exception inside any Python function, also inside the one
+that gives a hold back. So nothing depends on that function: every hold shows whether its `with`
+block is still running, and the next caller takes back what an interrupted one left.
+See decision 0023.
+"""
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from roocontext.store.database import Database, Transaction
+
+Leave: TypeAlias = Callable[
+    [type[BaseException] | None, BaseException | None, TracebackType | None], None
+]
+
+PATIENCE_S = 0.05
+"""How long a waiting writer sleeps before it checks that the one in front of it still runs."""
+
+
+class Hold:
+    """A connection for the time of a `with` block.
+
+    With `begin`, the block is a transaction. With `checked`, what was read in it is checked at its
+    end, where it may be torn.
+    """
+
+    __slots__ = ("_database", "_running", "begin", "checked", "queue", "thread", "turn", "tx")
+
+    def __init__(
+        self, database: "Database", queue: "Queue | None", begin: str | None, *, checked: bool
+    ) -> None:
+        self._database = database
+        self.queue = queue
+        self.begin = begin
+        self.checked = checked
+        self.thread = threading.get_ident()
+        self.turn: threading.Lock | None = None
+        self.tx: Transaction | None = None
+
+    def __enter__(self) -> "Transaction":
+        try:
+            return self._database.begin(self)
+        except BaseException as error:
+            self._database.end(self, error)
+            raise
+
+    @property
+    def __exit__(self) -> Leave:  # noqa: PLE0302, PYI036
+        # Python keeps this bound method for as long as the `with` block runs, and nothing else
+        # does: no traceback, no frame. So it is alive exactly as long as the block is.
+        leave = self._leave
+        self._running = weakref.ref(leave)
+        return leave
+
+    def is_over(self) -> bool:
+        """Whether the block has ended, also if an interrupt kept it from giving the hold back."""
+        return self._running() is None
+
+    def recover(self) -> None:
+        """Give back what a block that is over still holds."""
+        self._database.end(self, InterruptedError())
+
+    def _leave(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        tx = self.tx
+        if error is None and self.begin is not None and tx is not None:
+            try:
+                tx.command("COMMIT")
+            except BaseException as failed:
+                self._end(tx, failed)
+                raise
+        self._end(tx, error)
+
+    def _end(self, tx: "Transaction | None", error: BaseException | None) -> None:
+        self._database.end(self, error)
+        is_interrupt = error is not None and not isinstance(error, Exception)
+        if self.checked and tx is not None and not is_interrupt:
+            self._database.check_read(tx)
+
+
+class Queue:
+    """Lets one hold at a time go on, in the order of asking: the first in the line.
+
+    It has no lock that an interrupt could leave locked: each step is one operation on a deque,
+    which no interrupt can divide.
+    """
+
+    def __init__(self) -> None:
+        self._line: deque[Hold] = deque()
+
+    def enter(self, hold: Hold) -> None:
+        """Wait until this hold is the first."""
+        line = self._line
+        line.append(hold)
+        if line[0] is hold:
+            return
+        turn = threading.Lock()
+        turn.acquire()
+        hold.turn = turn
+        # The turn only saves waiting: whoever is first goes on, also if nobody could wake it.
+        while line[0] is not hold:
+            if not turn.acquire(timeout=PATIENCE_S):
+                self._recover_before(hold)
+
+    def leave(self, hold: Hold) -> None:
+        """Let the next one go on."""
+        line = self._line
+        try:
+            line.remove(hold)
+            turn = line[0].turn if line else None
+        except (ValueError, IndexError):  # it has left before; nobody waits any more
+            return
+        if turn is not None:
+            with suppress(RuntimeError):  # awake already
+                turn.release()
+
+    def _recover_before(self, hold: Hold) -> None:
+        # Each hold has one successor, so no two threads recover the same hold at once.
+        line = list(self._line)
+        position = line.index(hold)
+        if position and line[position - 1].is_over():
+            line[position - 1].recover()

@@ -1,0 +1,86 @@
+"""Forks: whatever was acknowledged on any side is there, and what cannot be used says so."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from roocontext import Store
+from torture.processes import Brood, Nursery
+
+ROUNDS = 40 if os.environ.get("ROOCONTEXT_TORTURE") else 1
+
+
+def _create(url: str, session: str) -> None:
+    with Store.open(url) as store:
+        store.create(session)
+
+
+def _check(url: str, session: str, brood: Brood) -> None:
+    assert set(brood.ends) == {0}
+    with Store.open(url) as store:
+        chat = store.session(session)
+        stored = {message.seq: message.content for message in chat.view().messages}
+        lost = {facts["seq"]: facts["text"] for facts in brood.told if "seq" in facts}
+        for seq, text in stored.items():
+            if lost.get(seq) == text:
+                del lost[seq]
+        assert not lost
+        found = chat.verify()
+        assert found.ok, found.problem
+
+
+@pytest.mark.parametrize("seed", range(ROUNDS))
+@pytest.mark.parametrize("writers", [0, 3])
+def test_all_sides_write_open_and_close(
+    nursery: Nursery, url: str, seed: int, writers: int
+) -> None:
+    _create(url, "family")
+    options = {"session": "family", "times": 15, "seed": seed, "writers": writers}
+    brood = nursery.run(("write_on_both_sides", {"url": url, **options}))
+    _check(url, "family", brood)
+
+
+def test_two_processes_fork_beside_each_other(nursery: Nursery, url: str) -> None:
+    _create(url, "family")
+    options = {"url": url, "session": "family", "times": 10}
+    brood = nursery.run(*(("write_on_both_sides", {**options, "seed": n}) for n in range(2)))
+    _check(url, "family", brood)
+
+
+def test_threads_fork(nursery: Nursery, url: str) -> None:
+    _create(url, "family")
+    options = {"url": url, "session": "family", "times": 10}
+    _check(url, "family", nursery.run(("fork_from_threads", options)))
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_multiprocessing(nursery: Nursery, url: str, method: str) -> None:
+    _create(url, "family")
+    options = {"url": url, "session": "family", "times": 20, "method": method}
+    _check(url, "family", nursery.run(("multiply", options)))
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        "fork_in_a_transaction",
+        "fork_beside_a_long_transaction",
+        "fork_beside_another_library",
+        "fork_without_hooks",
+    ],
+)
+def test_what_is_in_use_is_refused_in_the_child(nursery: Nursery, tmp_path: Path, job: str) -> None:
+    url = str(tmp_path / "store.db")
+    _create(url, "family")
+    _check(url, "family", nursery.run((job, {"url": url, "session": "family"})))
+
+
+def test_a_store_in_memory_stays_with_its_process(nursery: Nursery) -> None:
+    assert nursery.run(("fork_with_a_store_in_memory", {})).ends == [0]
+
+
+def test_a_child_leaves_connections_to_a_server_alone(nursery: Nursery, postgres_url: str) -> None:
+    _create(postgres_url, "family")
+    options = {"url": postgres_url, "session": "family"}
+    _check(postgres_url, "family", nursery.run(("fork_with_a_server", options)))
