@@ -30,7 +30,6 @@ def lines(sqlite: SqliteSite, postgres: PostgresSite, sizes: Sizes, say: Say) ->
     yield from crowd.lines(sqlite, sizes.heavy)
     say("spans_of")
     yield from folding(sizes)
-    say("open")
     say("import")
     yield importing(sizes)
 
