@@ -42,8 +42,7 @@ MESSAGE_KINDS = frozenset({Kind.MESSAGE, Kind.SUMMARY, Kind.MARKER, Kind.COMPANI
 """What the model may see."""
 
 
-@dataclass(frozen=True, slots=True)
-class Control:
+class Control(msgspec.Struct, frozen=True):
     """An entry that decides what is seen: a summary, marker, companion, clearing or rewind."""
 
     seq: int

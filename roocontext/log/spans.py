@@ -138,11 +138,12 @@ def spans_of(controls: Sequence[Control], seq: int) -> list[Span]:
 
 def clearings_of(controls: Sequence[Control], seq: int) -> dict[BlockRef, Control]:
     """The blocks that are cleared right after entry `seq`, and the clearing that did it."""
-    live = live_ranges(controls, seq)
+    clearings = [control for control in controls if control.clears]
+    live = live_ranges(controls, seq) if clearings else ()
     return {
         block: control
-        for control in controls
-        if control.clears and within(live, control.seq)
+        for control in clearings
+        if within(live, control.seq)
         for block in control.clears
     }
 

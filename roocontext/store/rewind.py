@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
+from functools import cached_property
 
 from sqlalchemy import bindparam, func, select, text
 
@@ -227,9 +228,8 @@ class _Going:
 
 
 def _visible(spans: Sequence[Span], last: int) -> list[Range]:
-    """The visible ranges up to the last entry, ascending."""
-    whole = [(1, last)]
-    return [(part.lo, part.hi) for s in spans if s.visible for part in s.cut(whole)]
+    """The visible ranges up to the last entry, ascending, of spans that may have been damaged."""
+    return [(s.lo, min(s.hi, last)) for s in spans if 0 < s.lo <= min(s.hi, last) and s.visible]
 
 
 class _Targets:
@@ -243,7 +243,11 @@ class _Targets:
         self._session = {"session_id": session_id}
         self._head = head
         self._last = head.last_seq
-        self._live = live_ranges(controls, head.last_seq)
+        self._controls = controls
+
+    @cached_property
+    def _live(self) -> tuple[Range, ...]:
+        return live_ranges(self._controls, self._last)
 
     def find(self, to: int | str | datetime | None, ts: int | None) -> _Place:
         """Where to go."""

@@ -10,6 +10,8 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from itertools import count
 from types import FrameType
 from typing import Any
 
@@ -53,24 +55,25 @@ def interrupt_everywhere(child: Any, url: str, step: int) -> None:
     """Interrupt writes and reads at one place after another, and let the next caller go on."""
     faulthandler.dump_traceback_later(1200, exit=True)
     child.start()
-    acknowledged: dict[int, str] = {}
+    said = [{"role": "user", "content": "first"}, {"role": "user", "content": "second"}]
+    operations: list[Callable[[Session], object]] = [
+        lambda chat: chat.append("user", "interrupted"),
+        lambda chat: chat.append_many(said),
+        lambda chat: chat.rewind(1),
+        lambda chat: chat.view(),
+    ]
     with Store.open(url, durability="normal") as store:
-        chat = store.create("busy")
-        chat.append("user", "first")
-        operations: list[Callable[[], object]] = [
-            lambda: chat.append("user", "interrupted"),
-            lambda: chat.append_many([{"role": "user", "content": "interrupted"}] * 3),
-            lambda: chat.rewind(1),
-            lambda: chat.view(limit=1),
-            store.sessions,
-        ]
         for operation in operations:
-            place = 1
-            while (error := _interrupted_at(place, operation)) is not None:
-                acknowledged |= _get_through(lambda: _append(chat, f"after {error}"))
-                place += step
-            child.tell(places=place)
-        _check(chat, acknowledged)
+            for place in count(1, step):
+                chat = store.create()
+                acknowledged = {receipt.seq: "first" for receipt in chat.append_many(said[:1])}
+                acknowledged |= {receipt.seq: "second" for receipt in chat.append_many(said[1:])}
+                error = _interrupted_at(place, partial(operation, chat))
+                if error is None:
+                    child.tell(places=place)
+                    break
+                acknowledged |= _get_through(partial(_append, chat, f"after {error}"))
+                _check(chat, acknowledged)
         _check_connections(store, 3)
 
 
