@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import BigInteger, Boolean, Integer, LargeBinary
 
 from dialogue import fill, work
-from roocontext import Plan
+from roocontext import NewMessage, Pin, Plan
 from roocontext.log.counting import BYTES
 from roocontext.store.schema import entries, metadata
 
@@ -144,6 +144,7 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "head_seq": lambda _, chat: chat.head_seq(),
     "view": lambda _, chat: chat.view(),
     "view of the past": lambda _, chat: [chat.view(as_of=seq) for seq in range(0, 24, 5)],
+    "view from the end": lambda _, chat: chat.view(last=3),
     "view of a time": lambda _, chat: chat.view(as_of=NOW),
     "pages": lambda _, chat: list(chat.pages(2)),
     "messages": lambda _, chat: chat.messages(),
@@ -154,7 +155,9 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "message": lambda _, chat: [chat.message(seq) for seq in (3, 4, 8, 11)],
     "notes": lambda _, chat: [chat.notes(kind) for kind in ("mine", "title", "redaction")],
     "pins": lambda _, chat: chat.pins(),
+    "newest_note": lambda _, chat: [chat.newest_note(kind) for kind in ("mine", "title")],
     "stats": lambda _, chat: chat.stats(),
+    "visible_bytes": lambda _, chat: chat.visible_bytes(),
     "live": lambda _, chat: chat.live(),
     "tokens": lambda _, chat: chat.tokens(BYTES),
     "tokens of the past": lambda _, chat: chat.tokens(BYTES, as_of=11),
@@ -174,6 +177,10 @@ WRITING: dict[str, Callable[[Any, Any], Any]] = {
     "append": lambda _, chat: chat.append("user", "more"),
     "append again": lambda _, chat: chat.append("user", SECRET, client_id="once"),
     "append_many": lambda _, chat: chat.append_many([{"role": "user", "content": "m"}] * 2),
+    "write_batch": lambda _, chat: chat.write_batch([NewMessage("user", "m"), Pin(4)]),
+    "write_batch again": lambda _, chat: chat.write_batch(
+        [NewMessage("user", SECRET, client_id="once")]
+    ),
     "pin": lambda _, chat: chat.pin(4),
     "unpin": lambda _, chat: chat.unpin(3),
     "rename": lambda _, chat: chat.rename("u"),

@@ -26,7 +26,7 @@ from roocontext.store.append import Receipt, Standing, lock, read_head, refuse_t
 from roocontext.store.caches import caches_of, read_present_and, write_controls
 from roocontext.store.database import Transaction
 from roocontext.store.notes import pins_query, redactions_query, to_pins, to_redacted
-from roocontext.store.schema import IN_LOG, entries
+from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
 from roocontext.store.view import (
     IS_MESSAGE,
     bounds,
@@ -85,9 +85,7 @@ _COMPACTION = (
     .limit(1)
 )
 _CONTROL_AFTER = (
-    select(entries.c.seq)
-    .where(_in_session, entries.c.details.is_not(None), entries.c.seq > bindparam("seq"), IN_LOG)
-    .limit(1)
+    select(entries.c.seq).where(_in_session, entries.c.details.is_not(None), AFTER_SEQ).limit(1)
 )
 
 

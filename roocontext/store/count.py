@@ -24,7 +24,7 @@ from roocontext.store.append import lock, read_head
 from roocontext.store.arguments import check_whole
 from roocontext.store.database import Database, Transaction
 from roocontext.store.live import live_ranges_now
-from roocontext.store.schema import IN_LOG, counts, entries
+from roocontext.store.schema import AFTER_SEQ, IN_LOG, counts, entries
 from roocontext.store.view import (
     IS_MESSAGE,
     Cleared,
@@ -79,8 +79,7 @@ _CALLS = (
     select(entries.c.seq, entries.c.model, entries.c.usage)
     .where(
         entries.c.session_id == bindparam("session_id"),
-        entries.c.seq > bindparam("seq"),
-        IN_LOG,
+        AFTER_SEQ,
         entries.c.usage.is_not(None),
     )
     .order_by(entries.c.seq)

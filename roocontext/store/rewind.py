@@ -20,7 +20,7 @@ from roocontext.store import times
 from roocontext.store.append import Receipt, Standing, check_version, lock
 from roocontext.store.caches import Caches, caches_of, read_present, write_controls
 from roocontext.store.database import Transaction
-from roocontext.store.schema import IN_LOG, entries
+from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
 from roocontext.store.view import (
     IS_FOLDED,
     IS_MESSAGE,
@@ -90,9 +90,7 @@ _FOLDED = (
     .where(_in_session, _between, text("kind NOT IN ('note', 'rewind')"))
     .limit(1)
 )
-_FOLDED_SINCE = select(func.count()).where(
-    _in_session, entries.c.seq > bindparam("seq"), IN_LOG, IS_FOLDED
-)
+_FOLDED_SINCE = select(func.count()).where(_in_session, AFTER_SEQ, IS_FOLDED)
 
 
 def rewind(

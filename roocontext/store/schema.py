@@ -18,6 +18,7 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
+    and_,
     bindparam,
     literal_column,
     select,
@@ -130,13 +131,15 @@ _FIRST = literal_column("1", BigInteger)
 UP_TO_SEQ = entries.c.seq.between(_FIRST, bindparam("seq"))
 """The entries of a log up to `seq`. Every read of a log has a bound at both ends: a row outside is
 none of its entries, whatever it says, and no chain proves it."""
-IN_LOG = entries.c.seq.between(
-    _FIRST,
+_LAST = (
     select(sessions.c.last_seq)
     .where(sessions.c.session_id == bindparam("session_id"))
-    .scalar_subquery(),
+    .scalar_subquery()
 )
+IN_LOG = entries.c.seq.between(_FIRST, _LAST)
 """All entries of the log, for what does not know where it ends."""
+AFTER_SEQ = and_(entries.c.seq > bindparam("seq"), entries.c.seq <= _LAST)
+"""The entries that follow `seq`. With two lower bounds SQLite would start at the first entry."""
 
 
 class Erasure(NamedTuple):

@@ -11,7 +11,7 @@ from roocontext.log.spans import within
 from roocontext.log.times import Times
 from roocontext.store.append import Standing
 from roocontext.store.database import Transaction
-from roocontext.store.schema import entries, sessions, spans
+from roocontext.store.schema import IN_LOG, UP_TO_SEQ, entries, sessions, spans
 
 TimedRow = tuple[int, int | None, int]
 """A message's seq, its `ts`, and when it was recorded."""
@@ -39,19 +39,21 @@ def _halving(time_at: Callable[[ColumnElement[int]], ColumnElement[int]]) -> Cla
 
 _LAST_RECORDED_BY_HALVING = _halving(
     lambda seq: (
-        select(entries.c.recorded_at).where(_in_session, entries.c.seq == seq).scalar_subquery()
+        select(entries.c.recorded_at)
+        .where(_in_session, entries.c.seq == seq, entries.c.seq <= bindparam("last"))
+        .scalar_subquery()
     )
 )
 _LAST_RECORDED = (
     select(entries.c.seq)
-    .where(_in_session, entries.c.recorded_at <= bindparam("time"))
+    .where(_in_session, IN_LOG, entries.c.recorded_at <= bindparam("time"))
     .order_by(entries.c.seq.desc())
     .limit(1)
 )
 _LAST_APPENDED_BY_HALVING = _halving(
     lambda seq: (
         select(_own)
-        .where(_in_session, entries.c.seq >= seq, _is_appended)
+        .where(_in_session, entries.c.seq.between(seq, bindparam("last")), _is_appended)
         .order_by(entries.c.seq)
         .limit(1)
         .scalar_subquery()
@@ -73,7 +75,7 @@ _is_live = (
     .scalar_subquery()
     .is_(None)
 )
-_live_with_ts = _timed.where(entries.c.ts.is_not(None), _is_live).limit(2)
+_live_with_ts = _timed.where(entries.c.ts.is_not(None), IN_LOG, _is_live).limit(2)
 _NEAREST_TS = (
     _live_with_ts.where(entries.c.ts < bindparam("time")).order_by(
         entries.c.ts.desc(), entries.c.seq
@@ -94,7 +96,7 @@ _each = (
         _appended_own.label("own"),
         _latest_before(_appended_own).label("own_before"),
     )
-    .where(_in_session, entries.c.seq <= bindparam("seq"))
+    .where(_in_session, UP_TO_SEQ)
     .subquery()
 )
 _TIMES = select(
@@ -188,7 +190,7 @@ def _halved(
     tx: Transaction, statement: ClauseElement, session_id: str, head: Standing, time: int
 ) -> tuple[Any, ...] | None:
     step = 1 << head.last_seq.bit_length()
-    return tx.row(statement, session_id=session_id, step=step, time=time)
+    return tx.row(statement, session_id=session_id, step=step, time=time, last=head.last_seq)
 
 
 def _timed_row(row: tuple[Any, ...]) -> TimedRow:
