@@ -31,8 +31,8 @@ class Line:
 
     @property
     def ratio(self) -> float:
-        """Measured over floor, at the medians."""
-        return self.measured.p50 / self.floor.p50
+        """Measured over floor, at the medians. Rounded: what is printed is what is judged."""
+        return round(self.measured.p50 / self.floor.p50, 3)
 
     @property
     def met(self) -> bool:
@@ -50,7 +50,7 @@ class Line:
             "key": self.key,
             "what": self.what,
             "against": self.against,
-            "ratio": round(self.ratio, 3),
+            "ratio": self.ratio,
             "budget": self.budget,
             "aim": self.aim,
             "met": self.met,

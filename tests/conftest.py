@@ -35,6 +35,10 @@ settings.register_profile(
 settings.load_profile("repeatable")
 
 LEGS = [(engine, interface) for engine in ENGINES for interface in INTERFACES]
+EVERYDAY = [("file", "sync"), ("postgres", "sync")]
+"""The legs of a test that is not marked `every_leg`: an asynchronous session adds a thread to a
+synchronous one and no logic of its own, and a store in memory runs the statements of a file. The
+long runs take every leg of every test."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -148,7 +152,15 @@ def _new_url(engine: str, request: pytest.FixtureRequest, folder: Path, stack: E
     return str(url)
 
 
-@pytest.fixture(scope="session", params=LEGS, ids="-".join)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give each test its legs."""
+    if "leg" in metafunc.fixturenames:
+        every = TORTURE or metafunc.definition.get_closest_marker("every_leg")
+        legs = LEGS if every else EVERYDAY
+        metafunc.parametrize("leg", legs, ids="-".join, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
 def leg(request: pytest.FixtureRequest) -> tuple[str, str]:
     """An engine and an interface."""
     return request.param

@@ -6,6 +6,8 @@ from dialogue import fill, seqs, shown, state
 from roocontext import NewMessage, Plan
 from roocontext.errors import DuplicateMessage, InvalidMessage, VersionConflict
 
+pytestmark = pytest.mark.every_leg
+
 
 def test_a_receipt_names_the_place_and_the_hash(chat):
     for number in range(1, 4):

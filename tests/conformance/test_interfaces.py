@@ -9,6 +9,8 @@ import pytest
 from roocontext import AsyncSession, AsyncStore, NewMessage, Plan, Session, Store
 from sources import CountedIds, SetClock
 
+pytestmark = pytest.mark.every_leg
+
 BOTH = [(Store, AsyncStore), (Session, AsyncSession)]
 
 

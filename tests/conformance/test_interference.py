@@ -14,6 +14,8 @@ from roocontext import AsyncStore, Counts, NewMessage, Plan, Store
 from roocontext.errors import DuplicateMessage, InvalidPlan, SessionPurged, StoreUnavailable
 from roocontext.store.verify import PAGE
 
+pytestmark = pytest.mark.every_leg
+
 
 @pytest.fixture
 def room(engine: str, opened: Callable[..., Any]) -> Iterator[Any]:

@@ -28,6 +28,8 @@ from roocontext.log.fold import Tags
 from roocontext.log.pairs import pairs, partners
 from roocontext.log.plan import Action
 
+pytestmark = pytest.mark.every_leg
+
 STEPS = 50
 TORTURE = os.environ.get("ROOCONTEXT_TORTURE")
 EXAMPLES = {"sync": 75, "async": 15}

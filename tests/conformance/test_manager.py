@@ -34,6 +34,8 @@ from roocontext.policies.builtin import policy_for
 from roocontext.policies.default import Default
 from roocontext.tokens import counter_for, limit_for
 
+pytestmark = pytest.mark.every_leg
+
 COUNTER = counter_for("gpt-4o")
 
 
