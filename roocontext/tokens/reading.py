@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from roocontext.log.blocks import Block, reader
-from roocontext.log.javascript import stringify
+from roocontext.tokens.javascript import stringify
 
 
 class Reading(NamedTuple):

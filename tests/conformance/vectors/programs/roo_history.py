@@ -1,65 +1,15 @@
-"""What Roo Code says of a task's history: what is sent, what a rewind leaves, which tags are dead.
+"""What Roo Code sends of a task's list, and what its rewinds leave of it.
 
-Roo keeps one list of messages. What was hidden stays in it and carries a tag that names the summary
-or marker in its place. Everything here takes such a list and gives back another; a message that
-need not be changed is the same object in both. The program of December 2025 reads the tags; that
-of April 2026 goes by the place of the last summary instead, wherever there is one.
+A store gets the same by its view and its rewinds; the recordings are compared with both. The
+program of December 2025 reads the tags. That of April 2026 goes by the place of the last summary.
 """
 
 import operator
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias
 
 from roocontext.log.blocks import Block, calls
-
-Message: TypeAlias = Mapping[str, Any]
-"""As Roo keeps it: role, content, `ts`, and what makes it a summary or marker, or names one."""
-
-CONTINUE: Final = "Please continue from the following summary:"
-"""What the user is made to say where the assistant's summary would come first."""
-
-
-class _Tag(NamedTuple):
-    """A tag: the fields of what it may name, and the event that told the user of that."""
-
-    key: str
-    flag: str
-    id: str
-    event: str
-    facts: str
-
-
-CONDENSED: Final = _Tag(
-    "condenseParent", "isSummary", "condenseId", "condense_context", "contextCondense"
-)
-TRUNCATED: Final = _Tag(
-    "truncationParent",
-    "isTruncationMarker",
-    "truncationId",
-    "sliding_window_truncation",
-    "contextTruncation",
-)
-TAGS: Final = (CONDENSED, TRUNCATED)
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """What a condensation or truncation does to a list: it tags some, and inserts one at `at`."""
-
-    tag: _Tag
-    tagged: tuple[int, ...]
-    row: Message
-    at: int
-
-    def applied(self, messages: Sequence[Message]) -> list[Message]:
-        """The list with the tags and the new row."""
-        tagged = set(self.tagged)
-        edited = [
-            {**message, self.tag.key: self.row[self.tag.id]} if index in tagged else message
-            for index, message in enumerate(messages)
-        ]
-        return [*edited[: self.at], self.row, *edited[self.at :]]
+from roocontext.programs.roo.history import TAGS, TRUNCATED, Message, Tag, blocks_of, last_index
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +21,6 @@ class Rewound:
     changed: bool
 
 
-def blocks_of(message: Message) -> list[Block]:
-    """A message's blocks; a text is one block."""
-    content = message["content"]
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
-
-
 def effective_2025(messages: Sequence[Message]) -> list[Message]:
     """What the program of 2025 sends: all that no existing summary or marker stands for."""
     ids = {tag: _ids(messages, tag) for tag in TAGS}
@@ -85,29 +29,12 @@ def effective_2025(messages: Sequence[Message]) -> list[Message]:
 
 def effective_2026(messages: Sequence[Message]) -> list[Message]:
     """What the program of 2026 sends: the last summary and what follows, without lone results."""
-    start = _last(messages, lambda one: one.get("isSummary") is True)
+    start = last_index(messages, lambda one: one.get("isSummary") is True)
     if start is None:
         return effective_2025(messages)
     answered = list(_without_lone_results(messages[start:]))
     markers = _ids(answered, TRUNCATED)
     return [one for one in answered if one.get(TRUNCATED.key) not in markers]
-
-
-def since_summary_2025(messages: Sequence[Message], *, now: int) -> list[Message]:
-    """The last summary and what follows, behind a message of the user's."""
-    start = _last_summary(messages)
-    if start is None or messages[start]["role"] == "user":
-        return list(messages[start or 0 :])
-    first = messages[0]
-    if first["role"] != "user":
-        ts = first.get("ts")
-        first = {"role": "user", "content": CONTINUE, "ts": ts - 1 if ts else now}
-    return [first, *messages[start:]]
-
-
-def since_summary_2026(messages: Sequence[Message]) -> list[Message]:
-    """The last summary and what follows; everything when there is none."""
-    return list(messages[_last_summary(messages) or 0 :])
 
 
 def without_dead_tags(messages: Sequence[Message]) -> list[Message]:
@@ -192,23 +119,15 @@ def _rewound(
     return Rewound(min(cut, len(events)), left, not same)
 
 
-def _announced(events: Sequence[Message], tag: _Tag) -> set[str]:
+def _announced(events: Sequence[Message], tag: Tag) -> set[str]:
     """The ids of the summaries or markers that these events told the user of."""
     told = (one.get(tag.facts) or {} for one in events if one.get("say") == tag.event)
     return {facts[tag.id] for facts in told if facts.get(tag.id)}
 
 
-def _ids(messages: Sequence[Message], tag: _Tag) -> set[str]:
+def _ids(messages: Sequence[Message], tag: Tag) -> set[str]:
     """The ids of the summaries or markers in a list."""
     return {one[tag.id] for one in messages if one.get(tag.flag) and one.get(tag.id)}
-
-
-def _last(messages: Sequence[Message], wanted: Callable[[Message], bool]) -> int | None:
-    return next((i for i in reversed(range(len(messages))) if wanted(messages[i])), None)
-
-
-def _last_summary(messages: Sequence[Message]) -> int | None:
-    return _last(messages, lambda one: bool(one.get("isSummary")))
 
 
 def _without(message: Message, keys: Collection[str]) -> Message:

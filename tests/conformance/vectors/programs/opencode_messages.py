@@ -7,8 +7,8 @@ list and comes to the same view; here the program's own reading is written down.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from roocontext.log.javascript import truthy
-from roocontext.policies.opencode_prune import PLACEHOLDER
+from roocontext.programs.opencode.prune import PLACEHOLDER
+from roocontext.tokens.javascript import truthy
 
 StoredMessage: TypeAlias = Mapping[str, Any]
 """A message as OpenCode stores it."""

@@ -8,8 +8,9 @@ from math import isqrt
 from typing import Any, ClassVar
 
 from roocontext.log.blocks import Block, reader
-from roocontext.log.javascript import stringify, units
 from roocontext.tokens.bpe import O200K
+from roocontext.tokens.builtin import always
+from roocontext.tokens.javascript import stringify, units
 
 IMAGE_BY_URL = 300
 
@@ -85,3 +86,6 @@ def _string(block: Block) -> str:
 def _printed(block: Block, key: str) -> str:
     value = block.get(key, "undefined")
     return value if isinstance(value, str) else stringify(value)
+
+
+counter = always(Roo())

@@ -11,7 +11,8 @@ from math import floor
 from typing import Any, Final
 
 from roocontext.log.blocks import Block, reader
-from roocontext.log.javascript import code_points, stringify, units
+from roocontext.tokens.builtin import always
+from roocontext.tokens.javascript import code_points, stringify, units
 
 ASCII: Final = 0.25
 OTHER: Final = 1.3
@@ -20,8 +21,6 @@ IMAGE_0_61: Final = 3_000
 PDF_0_61: Final = 25_800
 LONG_TEXT_0_61: Final = 100_000
 DEEPEST_0_61: Final = 3
-
-CountTokens = Callable[[list[Block]], int | None]
 
 
 def estimate(parts: Sequence[Block]) -> int:
@@ -34,21 +33,6 @@ def estimate(parts: Sequence[Block]) -> int:
         else:
             total += units(stringify(part)) / 4
     return floor(total)
-
-
-def request_tokens(request: Any, count_tokens: CountTokens | None = None) -> int:
-    """What a request costs; the endpoint is only asked when there are files in it.
-
-    An endpoint that answers without a total counts as 0, one that fails leaves the estimate.
-    """
-    given = request if isinstance(request, list) else [request]
-    parts = [{"text": part} if isinstance(part, str) else part for part in given]
-    if count_tokens and any("inlineData" in part or "fileData" in part for part in parts):
-        try:
-            return count_tokens(parts) or 0
-        except Exception:  # noqa: BLE001 - whatever the endpoint's client raises
-            return estimate(parts)
-    return estimate(parts)
 
 
 def estimate_0_61(parts: Sequence[Block], depth: int = 0) -> int:
@@ -144,3 +128,7 @@ def _parts(role: str, content: Any, format: str) -> Iterator[Block]:  # noqa: A0
                 yield {"inlineData": {"mimeType": mime, "data": data}}
             case _:
                 yield block
+
+
+counter = always(Gemini("gemini", estimate))
+counter_0_61 = always(Gemini("gemini-0.61", estimate_0_61))

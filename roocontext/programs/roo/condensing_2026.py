@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from roocontext.log.blocks import Block
-from roocontext.log.javascript import stringify
 from roocontext.log.summary import SummaryRequest
-from roocontext.policies.roo_condensing import (
+from roocontext.programs.roo.condensing_2025 import (
     NO_SUMMARY,
     TOO_FEW,
     TOO_SOON,
@@ -25,7 +24,8 @@ from roocontext.policies.roo_condensing import (
     trimmed,
     untagged,
 )
-from roocontext.policies.roo_history import CONDENSED, Edit, Message, blocks_of, since_summary_2026
+from roocontext.programs.roo.history import CONDENSED, Edit, Message, blocks_of, since_summary_2026
+from roocontext.tokens.javascript import stringify
 
 DEFERRED: Final = "Context condensation triggered. Tool execution deferred."
 """The result that a call without one has in the request."""

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from roocontext.errors import InvalidOption
 from roocontext.log.blocks import Block, reader
 from roocontext.log.entries import Message
-from roocontext.log.javascript import stringify, truthy, units
+from roocontext.tokens.javascript import stringify, truthy, units
 
 Content: TypeAlias = Block
 """A role, user or model, and parts."""

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from roocontext.log.entries import Kind, NewMessage
-from roocontext.log.opencode import estimate, estimate_upstream
 from roocontext.log.plan import Action, Plan
 from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.policies.building import clearing, hiding, outgoing, say
 from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused
-from roocontext.policies.following import cut, is_over, summary_request
 from roocontext.policies.groups import bound, groups, turns, waiting
-from roocontext.policies.opencode_overflow import OUTPUT_MAX, passes, reserve
-from roocontext.policies.opencode_prune import (
+from roocontext.policies.situation import Aim, Load, Seen, Situation
+from roocontext.programs.opencode.estimate import estimate, estimate_upstream
+from roocontext.programs.opencode.overflow import OUTPUT_MAX, passes, reserve
+from roocontext.programs.opencode.prune import (
     MINIMUM,
     PLACEHOLDER,
     PROTECT,
@@ -29,7 +29,7 @@ from roocontext.policies.opencode_prune import (
     prunable,
     steps_of,
 )
-from roocontext.policies.situation import Aim, Load, Seen, Situation
+from roocontext.programs.shared import cut, is_over, summary_request
 
 QUESTION: Final = "What did we do so far?"
 """What the user is made to ask; the summary is the answer."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from roocontext.policies.gemini_contents import COMPRESSED, Content, split_point, text_content
+from roocontext.programs.gemini_cli.contents import COMPRESSED, Content, split_point, text_content
 
 THRESHOLD: Final = 0.5
 """From how much of the window on a history is compressed by itself."""

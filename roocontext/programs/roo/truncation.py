@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from math import floor
 from typing import Any, Final
 
-from roocontext.policies.roo_history import TRUNCATED, Edit, Message
+from roocontext.programs.roo.history import TRUNCATED, Edit, Message
 
 FRACTION: Final = 0.5
 

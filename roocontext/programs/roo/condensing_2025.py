@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from roocontext.log.blocks import Block
 from roocontext.log.summary import Outgoing, SummaryRequest
-from roocontext.policies.roo_history import CONDENSED, Edit, Message, blocks_of, since_summary_2025
+from roocontext.programs.roo.history import CONDENSED, Edit, Message, blocks_of, since_summary_2025
 
 KEPT: Final = 3
 """How many messages stay behind the summary."""

@@ -15,8 +15,9 @@ from roocontext.log.plan import Action, Plan
 from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.policies.building import hiding, outgoing, say
 from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused
-from roocontext.policies.following import cut, is_over, summary_request
-from roocontext.policies.gemini_compression import (
+from roocontext.policies.groups import bound, groups, waiting
+from roocontext.policies.situation import Aim, Load, Seen, Situation
+from roocontext.programs.gemini_cli.compression import (
     ACKNOWLEDGEMENT,
     ALIASES,
     INSTRUCTION,
@@ -30,15 +31,14 @@ from roocontext.policies.gemini_compression import (
     overflows,
     verdict,
 )
-from roocontext.policies.gemini_contents import (
+from roocontext.programs.gemini_cli.contents import (
     COMPRESSED,
     Content,
     content_of,
     curated,
     split_point,
 )
-from roocontext.policies.groups import bound, groups, waiting
-from roocontext.policies.situation import Aim, Load, Seen, Situation
+from roocontext.programs.shared import cut, is_over, summary_request
 
 STYLE: Final = "gemini"
 """The prompt that a snapshot of the state is asked for with."""

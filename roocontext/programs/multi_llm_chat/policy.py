@@ -7,25 +7,19 @@ before them. Of its result the questions come first and the answers last. The vi
 that: rows stay in their order.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+from typing import ClassVar, Final, NamedTuple
 
 from roocontext.log.blocks import reader, results
 from roocontext.log.entries import Kind, Message
 from roocontext.log.plan import Action
 from roocontext.policies.building import hiding
-from roocontext.policies.decision import Decision, Nothing, Ready, TooLarge
+from roocontext.policies.decision import Decision, Nothing, Ready
 from roocontext.policies.groups import bound, groups
 from roocontext.policies.situation import Aim, Load, Seen, Situation
 from roocontext.policies.sliding_window import PruningInfo
 from roocontext.policies.window import marker
-
-Entry: TypeAlias = Mapping[str, Any]
-"""One of the program's messages: its `role` and `content`."""
-
-Count: TypeAlias = Callable[[Any], int]
-"""What a content costs; of the system prompt too."""
 
 ANSWERING: Final = ("gemini", "chatgpt")
 """The roles under which the program keeps what models answered."""
@@ -38,62 +32,18 @@ class Weighed(NamedTuple):
     tokens: int
 
 
-def prune_history_sliding_window(
-    history: Sequence[Entry], max_tokens: int, count: Count, system_prompt: str | None = None
-) -> Sequence[Entry]:
-    """What the program sends: the list itself when it fits, else what is kept in its own order."""
-    if not history:
-        return history
-    kept = kept_of(_weigh(history, count), max_tokens, _system(system_prompt, count))
-    return history if kept is None else [history[index] for index in kept]
-
-
-def get_pruning_info(
-    history: Sequence[Entry], max_tokens: int, count: Count, system_prompt: str | None = None
-) -> PruningInfo:
-    """What it would remove. `turns_to_remove` counts messages, and nothing is zeros."""
-    if not history:
-        return PruningInfo(0, 0, 0)
-    entries, system = _weigh(history, count), _system(system_prompt, count)
-    return _info(entries, kept_of(entries, max_tokens, system), system)
-
-
-def validate_system_prompt_length(
-    system_prompt: str | None, max_tokens: int, count: Count
-) -> TooLarge | None:
-    """Whether the system prompt alone is over the limit; None is valid, as no prompt always is."""
-    needed = _system(system_prompt, count)
-    return TooLarge("system", needed, max_tokens) if system_prompt and needed > max_tokens else None
-
-
-def validate_context_length(
-    history: Sequence[Entry], max_tokens: int, count: Count, system_prompt: str | None = None
-) -> TooLarge | None:
-    """Whether the newest turn with the system prompt is over the limit; None is valid.
-
-    Behind anything but a question or answers it finds no turn, and counts nothing for it.
-    """
-    entries = _weigh(history, count)
-    start = _start_of_answers(entries, len(entries))
-    if start and entries[start - 1].role == "user":
-        start -= 1
-    needed = _system(system_prompt, count) + _tokens(entries[start:])
-    part = "turn" if history else "system"
-    return TooLarge(part, needed, max_tokens) if needed > max_tokens else None
-
-
 def kept_of(entries: Sequence[Weighed], max_tokens: int, system: int) -> list[int] | None:
     """The indices that are kept, in the program's order; None when everything fits."""
     room = max_tokens - system
-    if _tokens(entries) <= room:
+    if tokens_of(entries) <= room:
         return None
     asked: list[int] = []
     answered: list[int] = []
     end = len(entries)
     while end:
-        start = _start_of_answers(entries, end)
+        start = start_of_answers(entries, end)
         first = start - 1 if start and entries[start - 1].role == "user" else start
-        turn = _tokens(entries[first:end])
+        turn = tokens_of(entries[first:end])
         if turn > room and first < start < end:
             break
         if turn <= room and first < start:
@@ -133,7 +83,7 @@ class SlidingWindowUpstream:
         kept = kept_of(entries, limit, system)
         drops = set(range(len(listed))).difference(range(len(listed)) if kept is None else kept)
         gone = {listed[index].seq for index in drops}
-        return _hide(situation, gone, _info(entries, kept, system))
+        return _hide(situation, gone, info_of(entries, kept, system))
 
 
 def _hide(situation: Situation, gone: set[int], info: PruningInfo) -> Decision:
@@ -171,27 +121,21 @@ def _role(message: Message) -> str:
     return message.role if message.role != "user" else "tool" if only_results else "user"
 
 
-def _info(entries: Sequence[Weighed], kept: list[int] | None, system: int) -> PruningInfo:
-    before = system + _tokens(entries)
+def info_of(entries: Sequence[Weighed], kept: list[int] | None, system: int) -> PruningInfo:
+    """How many entries go, and what the context costs before and after."""
+    before = system + tokens_of(entries)
     if kept is None:
         return PruningInfo(0, before, before)
-    after = system + _tokens([entries[index] for index in kept])
+    after = system + tokens_of([entries[index] for index in kept])
     return PruningInfo(len(entries) - len(kept), before, after)
 
 
-def _weigh(history: Sequence[Entry], count: Count) -> list[Weighed]:
-    return [Weighed(entry["role"], count(entry.get("content", ""))) for entry in history]
-
-
-def _system(prompt: str | None, count: Count) -> int:
-    return count(prompt) if prompt else 0
-
-
-def _tokens(entries: Sequence[Weighed]) -> int:
+def tokens_of(entries: Sequence[Weighed]) -> int:
+    """What these entries cost together."""
     return sum(entry.tokens for entry in entries)
 
 
-def _start_of_answers(entries: Sequence[Weighed], end: int) -> int:
+def start_of_answers(entries: Sequence[Weighed], end: int) -> int:
     """Where the run of answers begins that ends here; the end itself when there is none."""
     while end and entries[end - 1].role in ANSWERING:
         end -= 1

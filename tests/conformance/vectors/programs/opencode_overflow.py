@@ -1,4 +1,4 @@
-"""When OpenCode's context overflows: what a call has used against what its model holds.
+"""OpenCode's two rules for an overflow, replicated for the vectors.
 
 Tokens and limits are given as the program keeps them. The newer rule is the one of 2026.
 """
@@ -6,23 +6,11 @@ Tokens and limits are given as the program keeps them. The newer rule is the one
 from collections.abc import Mapping
 from typing import Any, Final
 
-from roocontext.log.javascript import truthy
-
-OUTPUT_MAX: Final = 32_000
-"""The most that is kept free for an answer, and what is kept when a model's own is not known."""
+from roocontext.programs.opencode.overflow import OUTPUT_MAX, passes, reserve
+from roocontext.tokens.javascript import truthy
 
 BUFFER: Final = 20_000
 """The most that the newer rule keeps free of a limit for the input alone."""
-
-
-def passes(tokens: int, *, context: int, reserved: int) -> bool:
-    """Whether so many tokens are more than what is left; a context of 0 is unknown and never is."""
-    return context != 0 and tokens > context - reserved
-
-
-def reserve(output: int, most: int = OUTPUT_MAX) -> int:
-    """What is kept free for the answer of a model that can give that much; 0 is not known."""
-    return min(output, most) or most
 
 
 def is_overflow(

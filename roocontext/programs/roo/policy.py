@@ -17,13 +17,13 @@ from roocontext.log.entries import Kind, NewMessage
 from roocontext.log.pairs import partners
 from roocontext.log.plan import Action, Plan
 from roocontext.log.summary import Summary
-from roocontext.policies import roo_condensing, roo_fresh_start
 from roocontext.policies.building import hiding
 from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused
-from roocontext.policies.roo_condensing import Condensation, Skipped, Surroundings
-from roocontext.policies.roo_history import CONDENSED, TRUNCATED, Edit, Message
-from roocontext.policies.roo_truncation import FRACTION, counted, truncation
 from roocontext.policies.situation import Aim, Load, Seen, Situation
+from roocontext.programs.roo import condensing_2025, condensing_2026
+from roocontext.programs.roo.condensing_2025 import Condensation, Skipped, Surroundings
+from roocontext.programs.roo.history import CONDENSED, TRUNCATED, Edit, Message
+from roocontext.programs.roo.truncation import FRACTION, counted, truncation
 
 BUFFER: Final = 0.1
 """The part of the window that is always kept free."""
@@ -235,7 +235,7 @@ class Roo(_Program):
 
     def _condensation(self, task: _Task) -> Condensation | Skipped:
         around = task.surroundings(self.prompt, images=self.images)
-        return roo_condensing.condensation(task.messages, around, native_tools=self.native_tools)
+        return condensing_2025.condensation(task.messages, around, native_tools=self.native_tools)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,7 +252,7 @@ class Roo2026(_Program):
     def _condensation(self, task: _Task) -> Condensation | Skipped:
         around = task.surroundings(self.prompt, images=self.images)
         automatic = task.situation.trigger != "manual"
-        return roo_fresh_start.condensation(
+        return condensing_2026.condensation(
             task.messages, around, environment=self.environment if automatic else ""
         )
 
