@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from roocontext.summarisers.cutting import first
+from roocontext.summarisers.shorten import first
 
 Touch: TypeAlias = tuple[str, str]
 """A path, and what was done to it."""

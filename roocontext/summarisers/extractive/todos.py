@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from roocontext.summarisers.cutting import last
+from roocontext.summarisers.shorten import last
 
 _LOOKED_AT: Final = 20_000
 

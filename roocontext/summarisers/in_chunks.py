@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from roocontext.log.summary import SummaryRequest
-from roocontext.summarisers.cutting import TOKEN, shorten, weight
 from roocontext.summarisers.prompts import Question, question
+from roocontext.summarisers.shorten import TOKEN, shorten, weight
 from roocontext.summarisers.transcript import transcript
 
 LEAST: Final = 1_000

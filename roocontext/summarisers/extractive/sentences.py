@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from roocontext.summarisers.cutting import shorten
+from roocontext.summarisers.shorten import shorten
 
 LONGEST: Final = 20_000
 """How much of one text is looked at: pasted files and logs go on for ever."""

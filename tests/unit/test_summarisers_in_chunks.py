@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roocontext.log.summary import SummaryRequest
-from roocontext.summarisers.cutting import TOKEN, weight
-from roocontext.summarisers.pieces import LEVELS, TooLong, Unanswerable, asked, grouped
+from roocontext.summarisers.in_chunks import LEVELS, TooLong, Unanswerable, asked, grouped
+from roocontext.summarisers.shorten import TOKEN, weight
 
 
 def request_of(texts, **options):

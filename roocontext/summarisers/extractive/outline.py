@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from roocontext.summarisers.cutting import clean, line, shorten
+from roocontext.summarisers.shorten import clean, line, shorten
 
 TITLE: Final = "# The conversation so far, in extracts"
 """The first line, by which an extracted summary is known."""

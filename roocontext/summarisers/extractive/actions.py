@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from roocontext.log.blocks import Block
 from roocontext.log.pairs import Reading, pairs
-from roocontext.summarisers.cutting import clean, last, line
-from roocontext.summarisers.todos import plan_of_call
-from roocontext.summarisers.touched import Touch, command_of, touched
+from roocontext.summarisers.extractive.files_touched import Touch, command_of, touched
+from roocontext.summarisers.extractive.todos import plan_of_call
+from roocontext.summarisers.shorten import clean, last, line
 from roocontext.summarisers.transcript import output_of, plain
 
 _LOOKED_AT: Final = 4_000

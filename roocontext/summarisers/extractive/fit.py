@@ -8,8 +8,8 @@ less. So no section crowds the others out.
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
-from roocontext.summarisers.cutting import first, shorten, weight
-from roocontext.summarisers.outline import TITLE, Outline, Section, render, written
+from roocontext.summarisers.extractive.outline import TITLE, Outline, Section, render, written
+from roocontext.summarisers.shorten import first, shorten, weight
 
 STEPS: Final[Mapping[Section, int]] = {
     Section.GOAL: 0,

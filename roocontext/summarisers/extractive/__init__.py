@@ -13,11 +13,10 @@ from roocontext.errors import SummaryFailed
 from roocontext.log.blocks import Block
 from roocontext.log.pairs import Reading
 from roocontext.log.summary import Summary, SummaryRequest
-from roocontext.summarisers import said, todos
-from roocontext.summarisers.actions import Action, actions
-from roocontext.summarisers.cutting import TOKEN, clean
-from roocontext.summarisers.fitting import fit
-from roocontext.summarisers.outline import (
+from roocontext.summarisers.extractive import sentences, todos
+from roocontext.summarisers.extractive.actions import Action, actions
+from roocontext.summarisers.extractive.fit import fit
+from roocontext.summarisers.extractive.outline import (
     Outline,
     Section,
     bounded,
@@ -26,6 +25,7 @@ from roocontext.summarisers.outline import (
     merged,
     parse,
 )
+from roocontext.summarisers.shorten import TOKEN, clean
 from roocontext.summarisers.transcript import readings, transcript
 
 LONGEST: Final = 4_000
@@ -73,7 +73,7 @@ def _before(read: Sequence[Reading], previous: str | None) -> tuple[Outline, lis
     """What earlier summaries say, and the messages that are none."""
     outline, other = parse(clean(previous or ""))
     if other:
-        outline = merged({Section.EARLIER: [other], Section.GOAL: said.goal(other)}, outline)
+        outline = merged({Section.EARLIER: [other], Section.GOAL: sentences.goal(other)}, outline)
     fresh = []
     for role, blocks in read:
         text = _text(blocks)
@@ -83,7 +83,7 @@ def _before(read: Sequence[Reading], previous: str | None) -> tuple[Outline, lis
             fresh.append((role, blocks))
     # What is quoted may be cut or overtaken; the rules in it are to outlive that.
     quoted = [*outline.get(Section.GOAL, []), *outline.get(Section.LAST, [])]
-    rules = {Section.RULES: [rule for text in quoted for rule in said.rules(text)]}
+    rules = {Section.RULES: [rule for text in quoted for rule in sentences.rules(text)]}
     return merged(rules, outline), fresh
 
 
@@ -93,7 +93,7 @@ def _opening(read: Sequence[Reading]) -> list[str]:
         text = _text(blocks)
         if is_extract(text):
             return []
-        if role == "user" and (told := clean(said.words(text))).strip():
+        if role == "user" and (told := clean(sentences.words(text))).strip():
             return [told]
     return []
 
@@ -104,8 +104,8 @@ def _outline(read: Sequence[Reading], goal: Sequence[str]) -> Outline:
     agents = _said(read, "assistant")
     done = actions(read)
     return {
-        Section.RULES: [rule for text in users for rule in said.rules(text)],
-        Section.FINDINGS: [found for text in agents for found in said.findings(text)],
+        Section.RULES: [rule for text in users for rule in sentences.rules(text)],
+        Section.FINDINGS: [found for text in agents for found in sentences.findings(text)],
         Section.FILES: [file(path, [deed]) for act in done for path, deed in act.touches],
         Section.ERRORS: _errors(done),
         Section.ACTIONS: [f"{act.call} -> {act.outcome}" for act in done],
@@ -145,7 +145,7 @@ def _plan(read: Sequence[Reading]) -> list[str]:
 
 def _said(read: Sequence[Reading], speaker: str) -> list[str]:
     """Everything that one side said, message by message."""
-    texts = (clean(said.words(_text(blocks))) for role, blocks in read if role == speaker)
+    texts = (clean(sentences.words(_text(blocks))) for role, blocks in read if role == speaker)
     return [text for text in texts if text.strip()]
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roocontext.summarisers.cutting import TOKEN, clean, first, last, line, shorten, tokens, weight
+from roocontext.summarisers.shorten import TOKEN, clean, first, last, line, shorten, tokens, weight
 
 texts = st.text(st.characters(exclude_categories=()), max_size=60) | st.text("ab", max_size=300)
 rooms = st.integers(0, 200)
