@@ -1,16 +1,16 @@
-"""The policies by name. What is built in is registered as a plugin would register itself."""
+"""The policies by name.
+
+Our own are registered here. Those that follow a real program are entry points of the distribution
+and are found as a plugin of another package would be.
+"""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from roocontext.policies.decision import Policy
 from roocontext.policies.default import Default
-from roocontext.policies.gemini import Gemini, GeminiUpstream
 from roocontext.policies.hybrid import Hybrid
-from roocontext.policies.opencode import OpenCode, OpenCodeUpstream
-from roocontext.policies.roo import Roo, Roo2026
 from roocontext.policies.sliding_window import SlidingWindow
-from roocontext.policies.sliding_window_upstream import SlidingWindowUpstream
 from roocontext.registry import Registry
 
 PolicyFactory: TypeAlias = Callable[..., Policy]
@@ -24,16 +24,5 @@ def policy_for(name: str, **settings: Any) -> Policy:
     return policies[name](**settings)
 
 
-for _policy in (
-    Default,
-    Gemini,
-    GeminiUpstream,
-    Hybrid,
-    OpenCode,
-    OpenCodeUpstream,
-    Roo,
-    Roo2026,
-    SlidingWindow,
-    SlidingWindowUpstream,
-):
+for _policy in (Default, Hybrid, SlidingWindow):
     policies.register(_policy.name, _policy)

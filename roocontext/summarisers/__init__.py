@@ -8,7 +8,7 @@ from roocontext.summarisers.anthropic import Anthropic, AsyncAnthropic, Prices
 from roocontext.summarisers.builtin import summariser_for, summarisers
 from roocontext.summarisers.extractive import Extractive
 from roocontext.summarisers.fallback import AsyncFallback, Fallback, with_fallback
-from roocontext.summarisers.prompts import Prompt, prompt_of, styles
+from roocontext.summarisers.prompts import Prompt, prompt_of, prompts, read_prompt, styles
 from roocontext.summarisers.protocol import (
     AnySummariser,
     AsyncSummariser,
@@ -36,6 +36,8 @@ __all__ = [
     "as_summariser",
     "is_async",
     "prompt_of",
+    "prompts",
+    "read_prompt",
     "styles",
     "summarised",
     "summariser_for",

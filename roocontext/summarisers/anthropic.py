@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from roocontext.errors import InvalidOption, SummaryFailed
 from roocontext.log.summary import Summary, SummaryRequest
-from roocontext.summarisers.cutting import clean
-from roocontext.summarisers.pieces import TooLong, Unanswerable, asked
+from roocontext.summarisers.in_chunks import TooLong, Unanswerable, asked
 from roocontext.summarisers.prompts import Question, spoken
+from roocontext.summarisers.shorten import clean
 
 if TYPE_CHECKING:
     import anthropic

@@ -1,9 +1,9 @@
-"""What a model is told when it is to summarise: the prompts, and how a question is made of them.
+"""What a model is asked when it is to summarise: the prompts by style, and how a question is made.
 
-A prompt is a file beside this module, `prompts/STYLE.md`: a part for the system and one for what
-the user says last, each under its heading. `_parts.md` has what is said in between. Conversation
-and earlier summary stand between marks that carry a digest of what is in them, so that no text can
-contain its own end.
+A prompt is a Markdown file with two parts, each under its heading: `system` and `instruction`, the
+last text of the request. `_parts.md` holds the texts in between. The conversation and an earlier
+summary are enclosed in marks that carry a digest of what they enclose, so that no text can contain
+its own end.
 """
 
 import re
@@ -15,9 +15,9 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Final
 
-from roocontext.errors import InvalidOption
 from roocontext.log.summary import SummaryRequest
-from roocontext.summarisers.cutting import clean, weight
+from roocontext.registry import Registry
+from roocontext.summarisers.shorten import clean, weight
 
 _HEADING: Final = re.compile(r"^# (\w+)\n", re.MULTILINE)
 _SCRATCHPAD: Final = re.compile(r"\s*<scratchpad>.*?</scratchpad>", re.DOTALL)
@@ -44,17 +44,23 @@ class Question:
         return weight(self.system) + sum(map(weight, self.texts))
 
 
+prompts: Final[Registry[Prompt]] = Registry("roocontext.prompts")
+"""The prompts by style. A plugin policy brings its own as an entry point of this group."""
+
+
 def styles() -> tuple[str, ...]:
     """Every style there is a prompt for."""
-    names = (entry.name for entry in _folder().iterdir())
-    return tuple(sorted(name[:-3] for name in names if re.fullmatch(r"[^_].*\.md", name)))
+    return prompts.known()
 
 
 def prompt_of(style: str) -> Prompt:
-    """The prompt of a style."""
-    if style not in styles():
-        raise InvalidOption(f"style is one of {', '.join(styles())}.", name="style")
-    return Prompt(**_read(style))
+    """The prompt of a style; UnknownPlugin if there is none."""
+    return prompts[style]
+
+
+def read_prompt(file: Traversable) -> Prompt:
+    """A prompt from its file."""
+    return Prompt(**_sections(file))
 
 
 def question(
@@ -70,7 +76,7 @@ def question(
 
     The request's own prompt counts before `prompt`, and that before the one of the style.
     """
-    style, between = prompt_of(request.style), _read("_parts")
+    style, between = prompt_of(request.style), _between()
     last = request.instruction or style.instruction
     if request.longest is not None and part is None:
         # Two tokens to a word: models misjudge how long they write, and counters round up.
@@ -99,12 +105,16 @@ def spoken(answer: str) -> str:
 
 
 @cache
-def _read(name: str) -> dict[str, str]:
+def _between() -> dict[str, str]:
+    return _sections(_FOLDER / "_parts.md")
+
+
+def _sections(file: Traversable) -> dict[str, str]:
     """The parts of a prompt's file, by their headings."""
-    text = (_folder() / f"{name}.md").read_text(encoding="utf-8")
-    _, *parts = _HEADING.split(text)
-    return {part: said.strip() for part, said in zip(parts[::2], parts[1::2], strict=True)}
+    _, *parts = _HEADING.split(file.read_text(encoding="utf-8"))
+    return {part: text.strip() for part, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
-def _folder() -> Traversable:
-    return files(__package__) / "prompts"
+_FOLDER: Final = files(__package__) / "prompts"
+
+prompts.register("default", read_prompt(_FOLDER / "default.md"))

@@ -11,7 +11,7 @@ from typing import Any, Final
 from roocontext.log.pairs import Reading, pairs
 from roocontext.log.readings import Block, Holds, Piece, pieces, reader
 from roocontext.log.summary import Outgoing
-from roocontext.summarisers.cutting import clean, shorten
+from roocontext.summarisers.shorten import clean, shorten
 
 ARGUMENT: Final = 1_000
 """How much of one argument of a call is told, in the weights of `cutting`."""

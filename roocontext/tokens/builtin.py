@@ -1,17 +1,18 @@
-"""Which counter a model gets. What is built in is registered as a plugin would register itself."""
+"""Which counter a model gets, by name.
+
+Our own are registered here. Those that follow a real program are entry points of the distribution
+and are found as a plugin of another package would be.
+"""
 
 from collections.abc import Callable
 from typing import Any
 
-from roocontext.log import opencode
 from roocontext.log.counting import BYTES, Counter
 from roocontext.registry import Registry
-from roocontext.tokens import gemini, multi_llm_chat
 from roocontext.tokens.anthropic import CountTokens
 from roocontext.tokens.bpe import CL100K, O200K, Tiktoken
 from roocontext.tokens.models import families
 from roocontext.tokens.reading import IMAGES, TextCounter
-from roocontext.tokens.roo import Roo
 
 CounterFactory = Callable[[str, Any], Counter]
 """Given the model's name and the client that the caller has, or None."""
@@ -31,8 +32,13 @@ def counter_for(model: str, *, name: str | None = None, client: Any = None) -> C
     return counters[chosen](model, client)
 
 
-def _always(counter: Counter) -> CounterFactory:
+def always(counter: Counter) -> CounterFactory:
+    """A factory that gives every model this counter."""
     return lambda _model, _client: counter
+
+
+def _half_as_much_again(text: str) -> int:
+    return -(-len(text) * 3 // 2)
 
 
 def _claude(model: str, client: Any) -> Counter:
@@ -49,19 +55,12 @@ for _counter in (
     _O200K,
     _CL100K,
     _CLAUDE,
-    Roo(),
-    gemini.Gemini("gemini", gemini.estimate),
-    gemini.Gemini("gemini-0.61", gemini.estimate_0_61),
-    TextCounter("opencode", opencode.estimate),
-    TextCounter("opencode-upstream", opencode.estimate_upstream),
-    TextCounter("multi_llm_chat", multi_llm_chat.estimate_plain),
-    TextCounter("multi_llm_chat-tools", multi_llm_chat.estimate_with_tools),
-    TextCounter("characters*1.5", multi_llm_chat.characters),
+    TextCounter("characters*1.5", _half_as_much_again),
 ):
-    counters.register(_counter.name, _always(_counter))
+    counters.register(_counter.name, always(_counter))
 
 for _model in ("gpt", "chatgpt", "codex", "o1", "o3", "o4"):
-    counters.register(_model, _always(_O200K))
+    counters.register(_model, always(_O200K))
 for _model in ("gpt-4", "gpt-3.5", "gpt-35"):
-    counters.register(_model, _always(_CL100K))
+    counters.register(_model, always(_CL100K))
 counters.register("claude", _claude)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from roocontext.log.javascript import stringify
 from roocontext.log.readings import Block, Holds, Piece, pieces, reader, walk
+from roocontext.tokens.javascript import stringify
 
 
 class Reading(NamedTuple):

@@ -20,12 +20,12 @@ from roocontext.context.settings import frame_of
 from roocontext.errors import BudgetExceeded, SummaryFailed, TurnTooLarge
 from roocontext.log.summary import Summary
 from roocontext.policies.decision import Ask, Ready
-from roocontext.policies.gemini import GeminiUpstream
 from roocontext.policies.groups import size_of, turns
-from roocontext.policies.opencode import OpenCodeUpstream
-from roocontext.policies.roo import Roo, Roo2026
 from roocontext.policies.situation import Reported
-from roocontext.policies.sliding_window_upstream import SlidingWindowUpstream
+from roocontext.programs.gemini_cli.policy import GeminiUpstream
+from roocontext.programs.multi_llm_chat.policy import SlidingWindowUpstream
+from roocontext.programs.opencode.policy import OpenCodeUpstream
+from roocontext.programs.roo.policy import Roo, Roo2026
 from roocontext.tokens import usage_tokens
 from situations import LETTERS, situated
 

@@ -25,11 +25,11 @@ from roocontext.errors import (
 )
 from roocontext.log.budget import Budget
 from roocontext.policies.default import Default
-from roocontext.policies.gemini import Gemini
 from roocontext.policies.groups import groups
 from roocontext.policies.hybrid import Hybrid
-from roocontext.policies.opencode import OpenCode
 from roocontext.policies.sliding_window import SlidingWindow
+from roocontext.programs.gemini_cli.policy import Gemini
+from roocontext.programs.opencode.policy import OpenCode
 from situations import LETTERS, situated
 
 TORTURE = os.environ.get("ROOCONTEXT_TORTURE")

@@ -16,22 +16,22 @@ from roocontext.log.plan import Action
 from roocontext.log.readings import text_of
 from roocontext.log.summary import Summary
 from roocontext.policies.decision import Ask, Nothing, Ready, Refused, TooLarge
-from roocontext.policies.gemini import Gemini, GeminiUpstream
-from roocontext.policies.gemini_compression import (
+from roocontext.policies.situation import Aim, Reported
+from roocontext.programs.gemini_cli.compression import (
     ACKNOWLEDGEMENT,
     INSTRUCTION,
     Status,
     latch_after,
     overflows,
 )
-from roocontext.policies.gemini_contents import (
+from roocontext.programs.gemini_cli.contents import (
     content_of,
     curated,
     split_point,
     text_content,
     weights,
 )
-from roocontext.policies.situation import Aim, Reported
+from roocontext.programs.gemini_cli.policy import Gemini, GeminiUpstream
 from situations import LETTERS, STEPS, play, situated
 
 LARGE = 1 << 40

@@ -6,29 +6,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dialogue import WORDS, call, result, shown, text
-from lawful import commit_lawfully
-from roocontext import Kind, Plan, Store
-from roocontext.log.budget import Budget, Size
-from roocontext.log.opencode import estimate, estimate_upstream
-from roocontext.log.plan import Action
-from roocontext.log.readings import text_of
-from roocontext.log.summary import Summary
-from roocontext.policies.decision import Ask, Nothing, Ready, Refused, TooLarge
-from roocontext.policies.gemini import Gemini
-from roocontext.policies.opencode import CONTINUE, QUESTION, OpenCode, OpenCodeUpstream
-from roocontext.policies.opencode_messages import (
+from conformance.vectors.programs.opencode_messages import (
     INTERRUPTED,
     filter_compacted,
     filter_compacted_tail,
     model_part,
 )
-from roocontext.policies.opencode_overflow import is_overflow, is_overflow_newer, passes, reserve
-from roocontext.policies.opencode_prune import (
+from conformance.vectors.programs.opencode_overflow import is_overflow, is_overflow_newer
+from dialogue import WORDS, call, result, shown, text
+from lawful import commit_lawfully
+from roocontext import Kind, Plan, Store
+from roocontext.log.budget import Budget, Size
+from roocontext.log.plan import Action
+from roocontext.log.readings import text_of
+from roocontext.log.summary import Summary
+from roocontext.policies.decision import Ask, Nothing, Ready, Refused, TooLarge
+from roocontext.policies.situation import Aim, Reported
+from roocontext.programs.gemini_cli.policy import Gemini
+from roocontext.programs.opencode.estimate import estimate, estimate_upstream
+from roocontext.programs.opencode.overflow import passes, reserve
+from roocontext.programs.opencode.policy import CONTINUE, QUESTION, OpenCode, OpenCodeUpstream
+from roocontext.programs.opencode.prune import (
     PLACEHOLDER,
     SPARED_NEWER,
 )
-from roocontext.policies.situation import Aim, Reported
 from situations import LETTERS, STEPS, play, situated
 
 BOTH = pytest.mark.parametrize("kind", [OpenCode, OpenCodeUpstream])

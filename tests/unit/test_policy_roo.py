@@ -15,10 +15,10 @@ from roocontext.log.budget import Size
 from roocontext.log.plan import Action
 from roocontext.log.summary import Summary
 from roocontext.policies.decision import Ask, Nothing, Ready, Refused
-from roocontext.policies.roo import Roo, Roo2026
-from roocontext.policies.roo_condensing import GREW, INSTRUCTION, REASONING, TOO_FEW, trimmed
-from roocontext.policies.roo_fresh_start import with_tools_as_text
 from roocontext.policies.situation import Aim, Load, Reported
+from roocontext.programs.roo.condensing_2025 import GREW, INSTRUCTION, REASONING, TOO_FEW, trimmed
+from roocontext.programs.roo.condensing_2026 import with_tools_as_text
+from roocontext.programs.roo.policy import Roo, Roo2026
 from situations import LETTERS, STEPS, play, situated
 
 BOTH = pytest.mark.parametrize("policy", [Roo(), Roo2026()], ids=lambda policy: policy.name)

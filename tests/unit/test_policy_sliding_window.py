@@ -15,7 +15,7 @@ from roocontext.policies.decision import Nothing, Ready, TooLarge
 from roocontext.policies.groups import held, living_summaries, turns
 from roocontext.policies.situation import Aim
 from roocontext.policies.sliding_window import PruningInfo, SlidingWindow
-from roocontext.policies.sliding_window_upstream import SlidingWindowUpstream
+from roocontext.programs.multi_llm_chat.policy import SlidingWindowUpstream
 from situations import IMAGE, LETTERS, STEPS, play, prompt_of, situated
 
 MARKER_COST = LETTERS.count("user", TRUNCATED, "anthropic")

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from roocontext.errors import SummaryFailed
 from roocontext.log.summary import SummaryRequest
 from roocontext.summarisers import Extractive
-from roocontext.summarisers.cutting import clean, weight
-from roocontext.summarisers.outline import BOUNDS, TITLE, Section, parse, render
+from roocontext.summarisers.extractive.outline import BOUNDS, TITLE, Section, parse, render
+from roocontext.summarisers.shorten import clean, weight
 
 GOAL = "The parser drops the last token. Mend it, but never change `parse()`'s signature."
 

@@ -5,9 +5,17 @@ from importlib.resources import files
 
 import pytest
 
-from roocontext.errors import InvalidOption
+from roocontext.errors import UnknownPlugin
 from roocontext.log.summary import SummaryRequest
-from roocontext.summarisers.prompts import marked, prompt_of, question, spoken, styles
+from roocontext.summarisers.prompts import (
+    marked,
+    prompt_of,
+    prompts,
+    question,
+    read_prompt,
+    spoken,
+    styles,
+)
 
 DEMANDS = {
     "the goal in the user's words": r"user.s (?:own )?words|words of the user|user's words",
@@ -52,8 +60,17 @@ def test_the_snapshot_has_its_five_parts_and_a_private_scratchpad():
 
 def test_an_unknown_style_is_refused_with_the_known_ones():
     for style in ("polite", "_parts", "../prompts/roo", ""):
-        with pytest.raises(InvalidOption, match="default, gemini, opencode, roo, roo-2026"):
+        with pytest.raises(UnknownPlugin, match="default, gemini, opencode, roo, roo-2026"):
             prompt_of(style)
+
+
+def test_a_plugin_brings_its_own_prompt(tmp_path, monkeypatch):
+    file = tmp_path / "terse.md"
+    file.write_text("# system\n\nBe terse.\n\n# instruction\n\nSum up.\n")
+    monkeypatch.setitem(prompts, "terse", read_prompt(file))
+    assert "terse" in styles()
+    asked = question(request_of(style="terse"), ["[user]\nWhy?"])
+    assert (asked.system, asked.texts[-1]) == ("Be terse.", "Sum up.")
 
 
 @pytest.mark.parametrize("style", styles())

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roocontext.summarisers import transcript
-from roocontext.summarisers.cutting import weight
+from roocontext.summarisers.shorten import weight
 from roocontext.summarisers.transcript import OUTPUT, plain
 
 

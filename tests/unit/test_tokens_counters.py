@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conformance.vectors.programs.gemini_request import request_tokens
 from roocontext.errors import RooContextError, UnknownPlugin
+from roocontext.programs.gemini_cli import counter as gemini
+from roocontext.programs.roo.counter import roo_tokens
 from roocontext.registry import Registry
-from roocontext.tokens import Budget, Size, counter_for, counters, gemini, multi_llm_chat, size_of
+from roocontext.tokens import Budget, Size, counter_for, counters, size_of
 from roocontext.tokens.reading import IMAGES, read
-from roocontext.tokens.roo import roo_tokens
 
 ROOT = Path(__file__).parents[2]
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
@@ -228,8 +230,8 @@ def test_gemini_0_61_knows_files_long_texts_and_nested_parts():
 
 def test_a_request_without_an_endpoint_is_estimated():
     image = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
-    assert gemini.request_tokens([image]) == gemini.estimate([image])
-    assert gemini.request_tokens([image], lambda parts: 258) == 258
+    assert request_tokens([image]) == gemini.estimate([image])
+    assert request_tokens([image], lambda parts: 258) == 258
 
 
 def test_roo_rounds_once():
@@ -247,7 +249,8 @@ def test_roo_takes_the_root_of_an_image(length, tokens):
 
 @given(st.text())
 def test_characters_cost_half_as_much_again(text):
-    assert multi_llm_chat.characters(text) == (3 * len(text) + 1) // 2
+    counted = counter_for("", name="characters*1.5").count("user", text, "anthropic")
+    assert counted == (3 * len(text) + 1) // 2
 
 
 def test_images_in_tool_outputs_are_counted():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roocontext.log.javascript import code_points, stringify, truthy, units
+from roocontext.tokens.javascript import code_points, stringify, truthy, units
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from conformance.vectors.programs.gemini_request import request_tokens
 from roocontext import Store
 from roocontext.context.guard import NOTE
 from roocontext.context.manager import ContextManager
@@ -16,11 +17,11 @@ from roocontext.errors import InvalidMessage
 from roocontext.log.readings import reader
 from roocontext.log.summary import Summary
 from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused
-from roocontext.policies.gemini import GeminiUpstream
-from roocontext.policies.gemini_compression import THRESHOLD, Status
-from roocontext.policies.gemini_contents import content_of
 from roocontext.policies.situation import Aim, Load, Reported, Situation
-from roocontext.tokens import counter_for, gemini, limit_for
+from roocontext.programs.gemini_cli.compression import THRESHOLD, Status
+from roocontext.programs.gemini_cli.contents import content_of
+from roocontext.programs.gemini_cli.policy import GeminiUpstream
+from roocontext.tokens import counter_for, limit_for
 from situations import situated
 
 COUNTER = counter_for("", name="gemini")
@@ -69,7 +70,7 @@ def counting(given: Any) -> Any:
     def count(contents: Sequence[Any]) -> int:
         parts = [part for content in contents for part in content.get("parts") or []]
         request = [{"text": given["environmentText"]}, *parts]
-        return gemini.request_tokens(request, lambda _: given["apiTokens"])
+        return request_tokens(request, lambda _: given["apiTokens"])
 
     return count
 

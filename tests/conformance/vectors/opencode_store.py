@@ -15,9 +15,9 @@ from roocontext import Plan, Store
 from roocontext.log.plan import Action
 from roocontext.log.summary import Summary
 from roocontext.policies.decision import Ask, Nothing, Ready
-from roocontext.policies.opencode import QUESTION, OpenCode, OpenCodeUpstream
-from roocontext.policies.opencode_prune import PLACEHOLDER, Output, Step
 from roocontext.policies.situation import Aim, Reported, Situation
+from roocontext.programs.opencode.policy import QUESTION, OpenCode, OpenCodeUpstream
+from roocontext.programs.opencode.prune import PLACEHOLDER, Output, Step
 from roocontext.tokens import usage_tokens
 from situations import LETTERS, situated
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from conformance.vectors.programs.roo_history import boundary
 from conformance.vectors.roo_program import (
     APRIL,
     DECEMBER,
@@ -35,11 +36,11 @@ from roocontext.errors import MessageNotFound
 from roocontext.log.budget import FREE, Size
 from roocontext.log.summary import Summary
 from roocontext.policies.decision import Ask, Decision, Nothing, Ready
-from roocontext.policies.roo import FAILED, roo_message
-from roocontext.policies.roo_condensing import Condensation
-from roocontext.policies.roo_history import TRUNCATED, blocks_of, boundary
-from roocontext.policies.roo_truncation import truncation
 from roocontext.policies.situation import Aim, Reported, Seen, Situation
+from roocontext.programs.roo.condensing_2025 import Condensation
+from roocontext.programs.roo.history import TRUNCATED, blocks_of
+from roocontext.programs.roo.policy import FAILED, roo_message
+from roocontext.programs.roo.truncation import truncation
 from situations import situated
 
 Operation = Callable[[Shelf, Any, str], Any]

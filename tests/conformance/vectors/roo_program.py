@@ -5,16 +5,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from conformance.vectors.programs import roo_history
 from roocontext.log.budget import FREE
-from roocontext.log.javascript import stringify
 from roocontext.log.readings import Block
 from roocontext.log.summary import SummaryRequest
-from roocontext.policies import roo_condensing, roo_fresh_start, roo_history
-from roocontext.policies.roo import Roo, Roo2026
-from roocontext.policies.roo_condensing import Condensation, Skipped, Surroundings
-from roocontext.policies.roo_history import blocks_of
-from roocontext.policies.roo_truncation import counted, truncation
 from roocontext.policies.situation import Load, Reported
+from roocontext.programs.roo import condensing_2025, condensing_2026, history
+from roocontext.programs.roo.condensing_2025 import Condensation, Skipped, Surroundings
+from roocontext.programs.roo.history import blocks_of
+from roocontext.programs.roo.policy import Roo, Roo2026
+from roocontext.programs.roo.truncation import counted, truncation
+from roocontext.tokens.javascript import stringify
 
 DECEMBER = "roo-2025-12"
 APRIL = "roo-2026-04"
@@ -115,8 +116,8 @@ def getEffectiveApiHistory(given: Any, version: str) -> Any:  # noqa: N802 - the
 @replays
 def getMessagesSinceLastSummary(given: Any, version: str) -> Any:  # noqa: N802
     if version == APRIL:
-        return roo_history.since_summary_2026(given["messages"])
-    return roo_history.since_summary_2025(given["messages"], now=given.get("now", 0))
+        return history.since_summary_2026(given["messages"])
+    return history.since_summary_2025(given["messages"], now=given.get("now", 0))
 
 
 @replays
@@ -131,7 +132,7 @@ def mergeConsecutiveApiMessages(given: Any, version: str) -> Any:  # noqa: N802
 
 @replays
 def getKeepMessagesWithToolBlocks(given: Any, version: str) -> Any:  # noqa: N802
-    kept = roo_condensing.kept_with_calls(given["messages"], given["keepCount"])
+    kept = condensing_2025.kept_with_calls(given["messages"], given["keepCount"])
     return {
         "keepMessages": kept.messages,
         "toolUseBlocksToPreserve": kept.calls,
@@ -141,12 +142,12 @@ def getKeepMessagesWithToolBlocks(given: Any, version: str) -> Any:  # noqa: N80
 
 @replays
 def injectSyntheticToolResults(given: Any, version: str) -> Any:  # noqa: N802
-    return roo_fresh_start.with_deferred_results(given["messages"], now=given["now"])
+    return condensing_2026.with_deferred_results(given["messages"], now=given["now"])
 
 
 @replays
 def transformMessagesForCondensing(given: Any, version: str) -> Any:  # noqa: N802
-    as_text = roo_fresh_start.with_tools_as_text
+    as_text = condensing_2026.with_tools_as_text
     return [{**one, "content": as_text(one["content"])} for one in given["messages"]]
 
 
@@ -243,9 +244,9 @@ def condensation(given: Any, version: str, previous: int) -> Condensation | Skip
     )
     if version == DECEMBER:
         native = given.get("useNativeTools", False)
-        return roo_condensing.condensation(given["messages"], around, native_tools=native)
+        return condensing_2025.condensation(given["messages"], around, native_tools=native)
     shown = given.get("environmentDetails") if given.get("isAutomaticTrigger") else ""
-    return roo_fresh_start.condensation(given["messages"], around, environment=shown or "")
+    return condensing_2026.condensation(given["messages"], around, environment=shown or "")
 
 
 def load_of(given: Any, last: int) -> Load:

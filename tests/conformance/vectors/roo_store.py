@@ -15,9 +15,9 @@ from roocontext import NewMessage, Plan, Store
 from roocontext.log.budget import FREE
 from roocontext.log.entries import ranges_of
 from roocontext.log.plan import Action
-from roocontext.policies.roo import roo_message
-from roocontext.policies.roo_history import CONDENSED, TAGS, TRUNCATED, blocks_of
 from roocontext.policies.situation import Seen
+from roocontext.programs.roo.history import CONDENSED, TAGS, TRUNCATED, blocks_of
+from roocontext.programs.roo.policy import roo_message
 
 ACTIONS = {CONDENSED: Action.CONDENSE, TRUNCATED: Action.TRUNCATE}
 

@@ -11,7 +11,7 @@ from conformance.vectors import gemini_store
 from conformance.vectors.replay import load, replay
 from roocontext import Store
 from roocontext.errors import InvalidOption
-from roocontext.policies.gemini_compression import (
+from roocontext.programs.gemini_cli.compression import (
     DEFAULT_ALIAS,
     INSTRUCTION,
     Status,
@@ -21,7 +21,7 @@ from roocontext.policies.gemini_compression import (
     latch_after,
     verdict,
 )
-from roocontext.policies.gemini_contents import curated, split_point, weights
+from roocontext.programs.gemini_cli.contents import curated, split_point, weights
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {}
 

@@ -8,17 +8,18 @@ from typing import Any
 import pytest
 
 from conformance.vectors import opencode_store
-from conformance.vectors.replay import load, replay
-from roocontext import Store
-from roocontext.log.opencode import estimate, estimate_upstream
-from roocontext.policies.opencode import OpenCode, OpenCodeUpstream
-from roocontext.policies.opencode_messages import (
+from conformance.vectors.programs.opencode_messages import (
     filter_compacted,
     filter_compacted_tail,
     model_part,
 )
-from roocontext.policies.opencode_overflow import OUTPUT_MAX, is_overflow, is_overflow_newer
-from roocontext.policies.opencode_prune import (
+from conformance.vectors.programs.opencode_overflow import is_overflow, is_overflow_newer
+from conformance.vectors.replay import load, replay
+from roocontext import Store
+from roocontext.programs.opencode.estimate import estimate, estimate_upstream
+from roocontext.programs.opencode.overflow import OUTPUT_MAX
+from roocontext.programs.opencode.policy import OpenCode, OpenCodeUpstream
+from roocontext.programs.opencode.prune import (
     SPARED_NEWER,
     Estimate,
     Step,

@@ -7,20 +7,21 @@ from typing import Any
 
 import pytest
 
+from conformance.vectors.programs.multi_llm_chat import (
+    content_to_text,
+    get_pruning_info,
+    prune_history_sliding_window,
+    validate_context_length,
+    validate_system_prompt_length,
+)
 from conformance.vectors.replay import load, replay
 from roocontext import Kind, Store
 from roocontext.log.budget import Size
 from roocontext.log.plan import TRUNCATED
 from roocontext.policies.decision import Nothing, Ready
 from roocontext.policies.sliding_window import PruningInfo, SlidingWindow
-from roocontext.policies.sliding_window_upstream import (
-    SlidingWindowUpstream,
-    get_pruning_info,
-    prune_history_sliding_window,
-    validate_context_length,
-    validate_system_prompt_length,
-)
-from roocontext.tokens.multi_llm_chat import content_to_text, estimate
+from roocontext.programs.multi_llm_chat.counter import estimate
+from roocontext.programs.multi_llm_chat.policy import SlidingWindowUpstream
 from situations import situated
 
 ROLES = {"user": "user", "gemini": "assistant", "chatgpt": "assistant", "tool": "tool"} | {

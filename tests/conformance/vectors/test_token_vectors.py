@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
+from conformance.vectors.programs.gemini_request import request_tokens
+from conformance.vectors.programs.multi_llm_chat import content_to_text
 from conformance.vectors.replay import replay
-from roocontext.log import opencode
-from roocontext.tokens import counter_for, gemini, limit_for, multi_llm_chat
-from roocontext.tokens.roo import roo_tokens
+from roocontext.programs.gemini_cli import counter as gemini
+from roocontext.programs.multi_llm_chat import counter as multi_llm_chat
+from roocontext.programs.opencode import estimate as opencode
+from roocontext.programs.roo.counter import roo_tokens
+from roocontext.tokens import counter_for, limit_for
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {}
 
@@ -57,7 +61,7 @@ def gemini_request(given: Any) -> Any:
             raise ConnectionError
         return None if given["countTokensBehaviour"] == "none" else 258
 
-    total = gemini.request_tokens(given["request"], count_tokens)
+    total = request_tokens(given["request"], count_tokens)
     return {"tokens": total, "countTokensCalled": bool(asked)}
 
 
@@ -92,7 +96,7 @@ def multi_llm_chat_limit(given: Any) -> Any:
 
 @replays("sliding_window/content_to_text")
 def multi_llm_chat_text(given: Any) -> Any:
-    text = multi_llm_chat.content_to_text
+    text = content_to_text
     return {
         "with_tools": text(given["content"], tools=True),
         "without_tools": text(given["content"], tools=False),

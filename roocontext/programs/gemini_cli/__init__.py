@@ -1,0 +1,1 @@
+"""Gemini CLI: as its documents say (`gemini`) and as the program does (`gemini-upstream`)."""

@@ -1,0 +1,242 @@
+"""Gemini CLI: the older seven tenths of a history become a snapshot of the state.
+
+`gemini` does what the documents say and keeps every law: it hides whole groups of visible rows and
+neither pins nor waiting calls, and only for a summary that is not empty and makes the context
+smaller. `gemini-upstream` does what the recorded program does; it keeps pins and refuses an empty
+summary only because no store could hold one.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final, TypeAlias
+
+from roocontext.errors import InvalidOption
+from roocontext.log.plan import Action, Plan
+from roocontext.log.summary import Summary, SummaryRequest
+from roocontext.policies.building import hiding, outgoing, say
+from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused
+from roocontext.policies.groups import bound, groups, waiting
+from roocontext.policies.situation import Aim, Load, Seen, Situation
+from roocontext.programs.gemini_cli.compression import (
+    ACKNOWLEDGEMENT,
+    ALIASES,
+    INSTRUCTION,
+    THRESHOLD,
+    Attempt,
+    Status,
+    alias_for,
+    attempt,
+    compressed,
+    latch_after,
+    overflows,
+    verdict,
+)
+from roocontext.programs.gemini_cli.contents import (
+    COMPRESSED,
+    Content,
+    content_of,
+    curated,
+    split_point,
+)
+from roocontext.programs.shared import cut, is_over, summary_request
+
+STYLE: Final = "gemini"
+"""The prompt that a snapshot of the state is asked for with."""
+
+CountContents: TypeAlias = Callable[[list[Content]], int]
+"""What a history costs, by the count of the program."""
+
+_ABSENT: Final = {
+    Aim.CLEAR: Nothing("Gemini CLI clears no tool outputs.", Status.NOOP),
+    Aim.TRUNCATE: Nothing("Gemini CLI leaves nothing out without a summary.", Status.NOOP),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gemini:
+    """Compresses that `fraction` of the history from `threshold` of the window on; 0 is always."""
+
+    name: ClassVar[str] = "gemini"
+    compat: ClassVar[bool] = False
+
+    threshold: float = THRESHOLD
+    fraction: float = COMPRESSED
+
+    def __post_init__(self) -> None:
+        _check(self.threshold, self.fraction)
+
+    def due(self, load: Load) -> bool:
+        """Whether the threshold is reached; after a failure, whether the window is passed."""
+        return self._is_crowded(load) and (not load.failures or is_over(load))
+
+    def decide(self, situation: Situation) -> Decision:
+        """Ask for a snapshot when it is time, or say why it is not."""
+        if situation.aim in _ABSENT:
+            return _ABSENT[situation.aim]
+        if not _is_forced(situation):
+            if not self._is_crowded(situation.load):
+                return Nothing("Less than the threshold is in use.", Status.NOOP)
+            if situation.failures:
+                return cut(situation, "The last compression failed.")
+        old = self._old(situation)
+        thanks = say(situation, "assistant", ACKNOWLEDGEMENT)
+        model = ALIASES.get(situation.model)
+        request = summary_request(situation, old, [thanks], style=STYLE, model=model)
+        if request is None:
+            return cut(situation, "There is nothing that a summary could take the place of.")
+        hides = tuple(row.seq for row in old)
+        instead = cut(situation, "")
+        return Ask(
+            request,
+            lambda summary: self._compose(situation, hides, summary),
+            hides,
+            otherwise=instead if isinstance(instead, Ready) else None,
+        )
+
+    def _is_crowded(self, load: Load) -> bool:
+        """Whether the threshold is reached, or the request would leave almost no room."""
+        told = load.reported
+        last, request = (told.input, told.total - told.input) if told else (0, load.size.tokens)
+        return (
+            last + request >= self.threshold * load.window
+            or overflows(request, window=load.window, last_prompt=last)
+            or is_over(load)
+        )
+
+    def _old(self, situation: Situation) -> list[Seen]:
+        """What is before the cut, in whole groups, without what is pinned or waits."""
+        contents = [content_of(row.message) for row in situation.visible]
+        kept = curated(contents)
+        split = split_point([contents[index] for index in kept], self.fraction)
+        before = {row.seq for row in _before(situation, kept, split)}
+        parts = groups(situation)
+        stays = bound(parts, situation.pins | waiting(situation))
+        parted = (part.seqs for part in parts if not part.seqs <= before)
+        before -= stays.union(*parted)
+        return [row for row in situation.visible if row.seq in before]
+
+    def _compose(
+        self, situation: Situation, hides: Sequence[int], summary: Summary
+    ) -> Ready | Refused:
+        if not summary.text.strip():
+            return _refused(situation, Status.EMPTY_SUMMARY, "The summary is empty.")
+        plan = _plan(situation, hides, summary.text, policy=self.name)
+        assert plan.counts is not None
+        before, after = plan.counts.before, plan.counts.after
+        if after >= before:
+            reason = f"It would go from {before:,} tokens to {after:,}."
+            return _refused(situation, Status.INFLATED, reason)
+        return Ready(plan, Status.COMPRESSED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeminiUpstream:
+    """Does what the program did. `count` is its count of a history, else it is the session's."""
+
+    name: ClassVar[str] = "gemini-upstream"
+    compat: ClassVar[bool] = True
+    counted_as: ClassVar[str] = "gemini"
+    limited_as: ClassVar[str] = "gemini"
+
+    threshold: float = THRESHOLD
+    fraction: float = COMPRESSED
+    count: CountContents | None = None
+
+    def __post_init__(self) -> None:
+        _check(self.threshold, self.fraction)
+
+    def due(self, load: Load) -> bool:
+        """Whether the last prompt reached the threshold, and nothing failed since."""
+        return not load.failures and _last_prompt(load) >= self.threshold * load.window
+
+    def decide(self, situation: Situation) -> Decision:
+        """Ask for a snapshot as the program would, or say that it would not."""
+        if situation.aim in _ABSENT:
+            return _ABSENT[situation.aim]
+        contents = [content_of(row.message) for row in situation.visible]
+        kept = curated(contents)
+        history = [contents[index] for index in kept]
+        tried = self._attempt(situation, history)
+        pinned = bound(groups(situation), situation.pins)
+        old = [row for row in _before(situation, kept, tried.split) if row.seq not in pinned]
+        if not old:
+            return Nothing(f"Nothing is compressed at {tried.tokens:,} tokens.", Status.NOOP)
+        request = SummaryRequest(
+            messages=outgoing(situation.visible[index] for index in kept[: tried.split]),
+            style=STYLE,
+            instruction=INSTRUCTION,
+            model=alias_for(situation.model),
+        )
+        hides = tuple(row.seq for row in old)
+
+        def compose(summary: Summary) -> Ready | Refused:
+            new = compressed(history, tried.split, summary.text)
+            return self._judged(situation, hides, summary.text, new)
+
+        return Ask(request, compose, hides)
+
+    def _attempt(self, situation: Situation, history: list[Content]) -> Attempt:
+        return attempt(
+            history,
+            _last_prompt(situation.load),
+            window=situation.window,
+            forced=_is_forced(situation),
+            failed=bool(situation.failures),
+            threshold=self.threshold,
+            fraction=self.fraction,
+        )
+
+    def _judged(
+        self, situation: Situation, hides: Sequence[int], text: str, history: list[Content]
+    ) -> Ready | Refused:
+        """Compare what the provider reported with what the program counts: not the same thing."""
+        if not text.strip():
+            return _refused(situation, Status.EMPTY_SUMMARY, "The summary is empty.")
+        plan = _plan(situation, hides, text, policy=self.name, compat=True)
+        assert plan.counts is not None
+        before = _last_prompt(situation.load)
+        after = plan.counts.after if self.count is None else self.count(history)
+        status = verdict(before, after)
+        if status is Status.INFLATED:
+            reason = f"It would go from {before:,} tokens to {after:,}."
+            return _refused(situation, status, reason)
+        told = {"original": before, "new": after}
+        return Ready(replace(plan, record={**plan.record, **told}), status)
+
+
+def _check(threshold: float, fraction: float) -> None:
+    if threshold < 0:
+        raise InvalidOption(
+            "threshold is a share of the window, and not negative.", name="threshold"
+        )
+    if not 0 < fraction < 1:
+        raise InvalidOption("fraction is a part of the whole, between 0 and 1.", name="fraction")
+
+
+def _is_forced(situation: Situation) -> bool:
+    """Whether it was asked for, or a provider has refused the request."""
+    return situation.aim is not Aim.MANAGE
+
+
+def _last_prompt(load: Load) -> int:
+    """What the program compares: the last prompt as reported; without a report, our count."""
+    return load.size.tokens if load.reported is None else load.reported.input
+
+
+def _before(situation: Situation, kept: Sequence[int], split: int) -> tuple[Seen, ...]:
+    """The rows of the first `split` contents of a curated history, and what fell out between."""
+    if not split:
+        return ()
+    return situation.visible[: kept[split]] if split < len(kept) else situation.visible
+
+
+def _plan(
+    situation: Situation, hides: Sequence[int], text: str, *, policy: str, compat: bool = False
+) -> Plan:
+    rows = say(situation, "user", text), say(situation, "assistant", ACKNOWLEDGEMENT)
+    return hiding(situation, Action.CONDENSE, hides, rows, policy=policy, compat=compat)
+
+
+def _refused(situation: Situation, status: Status, reason: str) -> Refused:
+    forced, failed = _is_forced(situation), bool(situation.failures)
+    return Refused(reason, status, latch=latch_after(failed, forced=forced, status=status))

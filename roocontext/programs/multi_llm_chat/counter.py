@@ -1,0 +1,32 @@
+"""multi_llm_chat's estimate: kana, kanji and full-width forms by 1.5, all others by 4."""
+
+import re
+from typing import Final
+
+from roocontext.tokens.builtin import always
+from roocontext.tokens.reading import TextCounter
+
+FACTOR: Final = 1.2
+FACTOR_WITH_TOOLS: Final = 1.5
+
+_JAPANESE: Final = re.compile("[\u3040-\u30ff\u4e00-\u9fff\uff00-\uffef]")
+
+
+def estimate(text: str) -> int:
+    """What a text costs, before any factor."""
+    japanese = len(_JAPANESE.findall(text))
+    return int(japanese / 1.5 + (len(text) - japanese) / 4)
+
+
+def estimate_plain(text: str) -> int:
+    """What a text costs in a session without tools."""
+    return int(estimate(text) * FACTOR)
+
+
+def estimate_with_tools(text: str) -> int:
+    """What a text costs in a session with tools."""
+    return int(estimate(text) * FACTOR_WITH_TOOLS)
+
+
+plain = always(TextCounter("multi_llm_chat", estimate_plain))
+with_tools = always(TextCounter("multi_llm_chat-tools", estimate_with_tools))

@@ -1,0 +1,142 @@
+"""multi_llm_chat's sliding window as the program does it, its defects included.
+
+It walks back over its list and keeps the turns that fit, until one does not. A question that has no
+answer and does not fit is passed over without an end to that, even the newest one. Entries that are
+neither the user's nor a model's answer are dropped, and so are answers without a question right
+before them. Of its result the questions come first and the answers last. The view cannot show
+that: rows stay in their order.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final, NamedTuple
+
+from roocontext.log.entries import Kind, Message
+from roocontext.log.plan import Action
+from roocontext.log.readings import reader, results
+from roocontext.policies.building import hiding
+from roocontext.policies.decision import Decision, Nothing, Ready
+from roocontext.policies.groups import bound, groups
+from roocontext.policies.situation import Aim, Load, Seen, Situation
+from roocontext.policies.sliding_window import PruningInfo
+from roocontext.policies.window import marker
+
+ANSWERING: Final = ("gemini", "chatgpt")
+"""The roles under which the program keeps what models answered."""
+
+
+class Weighed(NamedTuple):
+    """All that the program looks at."""
+
+    role: str
+    tokens: int
+
+
+def kept_of(entries: Sequence[Weighed], max_tokens: int, system: int) -> list[int] | None:
+    """The indices that are kept, in the program's order; None when everything fits."""
+    room = max_tokens - system
+    if tokens_of(entries) <= room:
+        return None
+    asked: list[int] = []
+    answered: list[int] = []
+    end = len(entries)
+    while end:
+        start = start_of_answers(entries, end)
+        first = start - 1 if start and entries[start - 1].role == "user" else start
+        turn = tokens_of(entries[first:end])
+        if turn > room and first < start < end:
+            break
+        if turn <= room and first < start:
+            room -= turn
+            asked.insert(0, first)
+            answered += range(start, end)
+        end = min(first, end - 1)
+    return asked + answered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlidingWindowUpstream:
+    """Hides what the program would not send. `limit` is its max_tokens; None is the window.
+
+    The program has no summaries and no markers: to it, what a summary hides is gone, what only
+    markers hide is still in its list, and neither summaries nor markers cost anything.
+    """
+
+    limit: int | None = None
+    name: ClassVar[str] = "sliding-window-upstream"
+    compat: ClassVar[bool] = True
+    counted_as: ClassVar[str] = "multi_llm_chat"
+    limited_as: ClassVar[str] = "multi_llm_chat"
+
+    def due(self, load: Load) -> bool:  # noqa: ARG002 - the totals do not tell what is hidden
+        """Always: it weighs its whole list each time, hidden messages too."""
+        return True
+
+    def decide(self, situation: Situation) -> Decision:
+        """Hide what the program would leave out of the next request."""
+        if situation.aim not in (Aim.MANAGE, Aim.TRUNCATE):
+            return Nothing("The program prunes, and does nothing else.")
+        listed = [row for row in situation.rows if _listed(row)]
+        entries = [Weighed(_role(row.message), row.size.tokens) for row in listed]
+        limit = situation.window if self.limit is None else self.limit
+        system = situation.system_size.tokens
+        kept = kept_of(entries, limit, system)
+        drops = set(range(len(listed))).difference(range(len(listed)) if kept is None else kept)
+        gone = {listed[index].seq for index in drops}
+        return _hide(situation, gone, info_of(entries, kept, system))
+
+
+def _hide(situation: Situation, gone: set[int], info: PruningInfo) -> Decision:
+    pinned = bound(groups(situation), situation.pins)
+    leaves = {row.seq for row in situation.visible if row.seq in gone} - pinned
+    if not leaves:
+        return Nothing("The program would leave out nothing more.")
+    markers = {row.seq for row in situation.visible if row.message.kind is Kind.MARKER} - pinned
+    plan = hiding(
+        situation,
+        Action.TRUNCATE,
+        leaves | markers,
+        [marker(situation)],
+        policy=SlidingWindowUpstream.name,
+        compat=True,
+        record={
+            "turns_to_remove": info.turns_to_remove,
+            "original_length": info.original_length,
+            "pruned_length": info.pruned_length,
+        },
+    )
+    return Ready(plan, "truncated")
+
+
+def _listed(row: Seen) -> bool:
+    return row.message.kind is Kind.MESSAGE and row.condense_parent is None
+
+
+def _role(message: Message) -> str:
+    """The program's role for a message: of all models' answers the same."""
+    role, blocks = reader(message.format).blocks(message.role, message.content)
+    if role == "assistant":
+        return ANSWERING[0]
+    only_results = bool(blocks) and len(results(blocks)) == len(blocks)
+    return message.role if message.role != "user" else "tool" if only_results else "user"
+
+
+def info_of(entries: Sequence[Weighed], kept: list[int] | None, system: int) -> PruningInfo:
+    """How many entries go, and what the context costs before and after."""
+    before = system + tokens_of(entries)
+    if kept is None:
+        return PruningInfo(0, before, before)
+    after = system + tokens_of([entries[index] for index in kept])
+    return PruningInfo(len(entries) - len(kept), before, after)
+
+
+def tokens_of(entries: Sequence[Weighed]) -> int:
+    """What these entries cost together."""
+    return sum(entry.tokens for entry in entries)
+
+
+def start_of_answers(entries: Sequence[Weighed], end: int) -> int:
+    """Where the run of answers begins that ends here; the end itself when there is none."""
+    while end and entries[end - 1].role in ANSWERING:
+        end -= 1
+    return end

@@ -1,0 +1,287 @@
+"""OpenCode: old tool outputs are cleared, and when the window is full a summary takes over.
+
+All that was said before is hidden behind a question of the user and the assistant's answer, which
+is the summary. `opencode` does what the documents say and keeps every law: it hides whole groups of
+visible rows, no pins, no waiting call, and not what the user said since the assistant last did
+anything. `opencode-upstream` does what the program does; it hides that too, and clears outputs that
+are hidden already.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final
+
+from roocontext.log.entries import Kind, NewMessage
+from roocontext.log.plan import Action, Plan
+from roocontext.log.summary import Summary, SummaryRequest
+from roocontext.policies.building import clearing, hiding, outgoing, say
+from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused
+from roocontext.policies.groups import SYSTEM, bound, groups, turns, waiting
+from roocontext.policies.situation import Aim, Load, Seen, Situation
+from roocontext.programs.opencode.estimate import estimate, estimate_upstream
+from roocontext.programs.opencode.overflow import OUTPUT_MAX, passes, reserve
+from roocontext.programs.opencode.prune import (
+    MINIMUM,
+    PLACEHOLDER,
+    PROTECT,
+    Estimate,
+    prunable,
+    steps_of,
+)
+from roocontext.programs.shared import cut, is_over, summary_request
+
+QUESTION: Final = "What did we do so far?"
+"""What the user is made to ask; the summary is the answer."""
+
+CONTINUE: Final = "Continue if you have next steps"
+"""What the user is made to say after a summary that came by itself."""
+
+STYLE: Final = "opencode"
+"""The prompt that a summary is asked for with."""
+
+COMPACTED: Final = "compacted"
+PRUNED: Final = "pruned"
+EMPTY: Final = "empty_summary"
+INFLATED: Final = "inflated_summary"
+
+NOTHING_OLD: Final = Nothing("There is nothing that a summary could take the place of.")
+SWITCHED_OFF: Final = Nothing("Compaction is switched off.")
+UNWANTED: Final = replace(SWITCHED_OFF, final=True)
+NOTHING_DUE: Final = Nothing("No compaction is due or allowed, and too little could be cleared.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Program(ABC):
+    """What both profiles can be told, and what they do when they are asked to do it."""
+
+    name: ClassVar[str]
+    compat: ClassVar[bool]
+    switched: ClassVar[bool] = True
+
+    autocompact: bool = True
+    prune: bool = True
+    protect: int = PROTECT
+    minimum: int = MINIMUM
+    output_max: int = OUTPUT_MAX
+    spared: frozenset[str] = frozenset()
+
+    def decide(self, situation: Situation) -> Decision:
+        """Compact when the window is full, else clear what is old enough."""
+        match situation.aim:
+            case Aim.MANAGE:
+                return self._managed(situation)
+            case Aim.CLEAR:
+                return self._pruned(situation) or Nothing("Too little could be cleared.")
+            case Aim.TRUNCATE:
+                return Nothing("OpenCode leaves nothing out without a summary.")
+            case Aim.RECOVER if not self.autocompact:
+                return SWITCHED_OFF
+        return self._compaction(situation) or NOTHING_OLD
+
+    @abstractmethod
+    def _managed(self, situation: Situation) -> Decision:
+        """What is done before a call of the model."""
+
+    @abstractmethod
+    def _pruned(self, situation: Situation) -> Ready | None:
+        """The old outputs cleared, if that is worth it."""
+
+    @abstractmethod
+    def _compaction(self, situation: Situation) -> Ask | None:
+        """A summary asked for, if there is anything that it could take the place of."""
+
+    def _clearing(
+        self, situation: Situation, rows: Sequence[Seen], estimate: Estimate
+    ) -> Plan | None:
+        """The plan to clear what the walk over these rows finds; pins are passed by."""
+        if not self.prune:
+            return None
+        found = prunable(
+            steps_of(rows, without=bound(groups(situation), situation.pins)),
+            estimate,
+            spared=self.spared | situation.protected_tools,
+            protect=self.protect,
+            minimum=self.minimum,
+        )
+        if not found.refs:
+            return None
+        told = {"outputs": found.total, "pruned": found.pruned}
+        return clearing(
+            situation,
+            found.refs,
+            PLACEHOLDER,
+            policy=self.name,
+            compat=self.compat,
+            record=told,
+        )
+
+    def _condensing(
+        self, situation: Situation, hides: Sequence[int], text: str, *, goes_on: bool
+    ) -> Plan:
+        """The plan that puts question and summary in the place of what is hidden."""
+        return hiding(
+            situation,
+            Action.CONDENSE,
+            hides,
+            _rows(situation, text, goes_on=goes_on),
+            lead=1,
+            policy=self.name,
+            compat=self.compat,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenCode(_Program):
+    """Clears and compacts as the documents say; without `autocompact` only on request.
+
+    `protect` and `minimum` are tokens by OpenCode's estimate, tools in `spared` are never cleared.
+    `output_max` is the most that is kept free for an answer; never more than half of the window is.
+    """
+
+    name: ClassVar[str] = "opencode"
+    compat: ClassVar[bool] = False
+
+    def due(self, load: Load) -> bool:
+        """Whether the context overflows, or may hold enough to be worth clearing."""
+        return self._overflows(load) or (self.prune and self._may_hold_enough(load))
+
+    def _managed(self, situation: Situation) -> Decision:
+        if not self._overflows(situation.load):
+            return self._pruned(situation) or self._unhelped()
+        asked = None if situation.failures else self._compaction(situation)
+        return asked or self._instead(situation)
+
+    def _overflows(self, load: Load) -> bool:
+        """Whether the next request will leave less than the reserve, or is over another limit."""
+        reserved = min(reserve(load.output or 0, self.output_max), load.window // 2)
+        tokens = load.reported.total if load.reported else load.size.tokens
+        full = passes(tokens, context=load.window, reserved=reserved) or is_over(load)
+        return self.autocompact and full
+
+    def _may_hold_enough(self, load: Load) -> bool:
+        """A token of the estimate takes four bytes; 0 is that no bytes were counted."""
+        return not load.size.bytes or load.size.bytes > 4 * max(self.protect, self.minimum)
+
+    def _pruned(self, situation: Situation) -> Ready | None:
+        plan = self._clearing(situation, situation.visible, estimate)
+        return Ready(plan, PRUNED) if plan and _shrinks(plan) else None
+
+    def _compaction(self, situation: Situation) -> Ask | None:
+        """Pins stay, calls that wait for a result, and what the assistant has not begun on."""
+        parts = groups(situation)
+        stays = bound(parts, situation.pins | waiting(situation) | _unanswered(situation))
+        old = [row for row in situation.visible if row.seq not in stays]
+        goes_on = situation.trigger == "auto" and old[-1:] == list(situation.visible[-1:])
+        beside = _rows(situation, "", goes_on=goes_on)
+        request = summary_request(situation, old, beside, style=STYLE)
+        if request is None:
+            return None
+        hides = tuple(row.seq for row in old)
+
+        def compose(summary: Summary) -> Ready | Refused:
+            plan = self._condensing(situation, hides, summary.text, goes_on=goes_on)
+            return _judged(plan, summary)
+
+        instead = self._instead(situation) if situation.aim is Aim.MANAGE else None
+        return Ask(request, compose, hides, instead if isinstance(instead, Ready) else None)
+
+    def _instead(self, situation: Situation) -> Decision:
+        """What helps without a summary: clearing, and if the window is passed, leaving out."""
+        return self._pruned(situation) or cut(situation, "No summary can be asked for.")
+
+    def _unhelped(self) -> Nothing:
+        """Without `autocompact` nothing is to be cut at the window either."""
+        return NOTHING_DUE if self.autocompact else UNWANTED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenCodeUpstream(_Program):
+    """Does what the program did; `spared=SPARED_NEWER` is what it spares since 2026."""
+
+    name: ClassVar[str] = "opencode-upstream"
+    compat: ClassVar[bool] = True
+    counted_as: ClassVar[str] = "opencode-upstream"
+
+    def due(self, load: Load) -> bool:
+        """Whether the last call overflows; what is worth clearing only the messages tell."""
+        return self.prune or self._overflows(load)
+
+    def _managed(self, situation: Situation) -> Decision:
+        if self._overflows(situation.load) and _has_answered(situation):
+            return self._compaction(situation) or NOTHING_OLD
+        return self._pruned(situation) or NOTHING_DUE
+
+    def _overflows(self, load: Load) -> bool:
+        """Whether the last call left less than the reserve; what came since is not looked at."""
+        told = load.reported
+        tokens = told.input + told.output if told else load.size.tokens
+        reserved = reserve(load.output or 0, self.output_max)
+        return self.autocompact and passes(tokens, context=load.window, reserved=reserved)
+
+    def _pruned(self, situation: Situation) -> Ready | None:
+        plan = self._clearing(situation, situation.rows, estimate_upstream)
+        return Ready(plan, PRUNED) if plan else None
+
+    def _compaction(self, situation: Situation) -> Ask | None:
+        """Only pins stay."""
+        pinned = bound(groups(situation), situation.pins)
+        old = [row for row in situation.visible if row.seq not in pinned]
+        if not old:
+            return None
+        hides = tuple(row.seq for row in old)
+        goes_on = situation.trigger == "auto"
+
+        def compose(summary: Summary) -> Ready | Refused:
+            if not summary.text.strip():
+                return Refused("The summary is empty.", EMPTY, latch=False)
+            plan = self._condensing(situation, hides, summary.text, goes_on=goes_on)
+            return Ready(plan, COMPACTED)
+
+        request = SummaryRequest(messages=outgoing(old), style=STYLE)
+        instead = self._pruned(situation) if situation.aim is Aim.MANAGE else None
+        return Ask(request, compose, hides, instead)
+
+
+def _rows(situation: Situation, text: str, *, goes_on: bool) -> list[NewMessage]:
+    """What stands for all that was said before: the question, its answer, and how it goes on."""
+    rows = [say(situation, "user", QUESTION), say(situation, "assistant", text)]
+    return [*rows, say(situation, "user", CONTINUE)] if goes_on else rows
+
+
+def _judged(plan: Plan, summary: Summary) -> Ready | Refused:
+    """The law that no summary is empty, and that each one makes the context smaller."""
+    if not summary.text.strip():
+        return Refused("The summary is empty.", EMPTY)
+    if not _shrinks(plan):
+        return Refused("The summary is larger than what it stands for.", INFLATED)
+    return Ready(plan, COMPACTED)
+
+
+def _shrinks(plan: Plan) -> bool:
+    return plan.counts is not None and plan.counts.after < plan.counts.before
+
+
+def _unanswered(situation: Situation) -> frozenset[int]:
+    """What the user said since the assistant last said or called anything, or a tool answered."""
+    said: set[int] = set()
+    for turn in reversed(turns(situation)):
+        if turn.question is None or any(map(_answers, turn.rows[1:])):
+            break
+        said.add(turn.question.seq)
+    return frozenset(said)
+
+
+def _answers(row: Seen) -> bool:
+    """Whether a row of a turn is the assistant's or a tool's: no marker, no word of the system."""
+    return row.message.kind is Kind.MESSAGE and row.message.role not in SYSTEM
+
+
+def _has_answered(situation: Situation) -> bool:
+    """Whether the newest words of the assistant are an answer, and not a summary."""
+    kinds = (
+        row.message.kind
+        for row in reversed(situation.visible)
+        if row.message.role in ("assistant", "model")
+    )
+    return next(kinds, None) is Kind.MESSAGE

@@ -1,0 +1,8 @@
+"""What the program asks a model for when it condenses, in words of our own."""
+
+from importlib.resources import files
+from typing import Final
+
+from roocontext.summarisers.prompts import read_prompt
+
+PROMPT: Final = read_prompt(files(__package__) / "prompt.md")

@@ -1,0 +1,91 @@
+"""A task's history as Roo Code keeps it: one list, in which what is hidden stays and carries a tag.
+
+The tag names the summary or marker that replaces the message. Everything here takes such a list
+and returns another; a message that does not change is the same object in both.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from roocontext.log.readings import Block
+
+Message: TypeAlias = Mapping[str, Any]
+"""As Roo keeps it: role, content, `ts`, and what makes it a summary or marker, or names one."""
+
+CONTINUE: Final = "Please continue from the following summary:"
+"""What the user is made to say where the assistant's summary would come first."""
+
+
+class Tag(NamedTuple):
+    """A tag: the fields of what it may name, and the event that told the user of that."""
+
+    key: str
+    flag: str
+    id: str
+    event: str
+    facts: str
+
+
+CONDENSED: Final = Tag(
+    "condenseParent", "isSummary", "condenseId", "condense_context", "contextCondense"
+)
+TRUNCATED: Final = Tag(
+    "truncationParent",
+    "isTruncationMarker",
+    "truncationId",
+    "sliding_window_truncation",
+    "contextTruncation",
+)
+TAGS: Final = (CONDENSED, TRUNCATED)
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What a condensation or truncation does to a list: it tags some, and inserts one at `at`."""
+
+    tag: Tag
+    tagged: tuple[int, ...]
+    row: Message
+    at: int
+
+    def applied(self, messages: Sequence[Message]) -> list[Message]:
+        """The list with the tags and the new row."""
+        tagged = set(self.tagged)
+        edited = [
+            {**message, self.tag.key: self.row[self.tag.id]} if index in tagged else message
+            for index, message in enumerate(messages)
+        ]
+        return [*edited[: self.at], self.row, *edited[self.at :]]
+
+
+def blocks_of(message: Message) -> list[Block]:
+    """A message's blocks; a text is one block."""
+    content = message["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def since_summary_2025(messages: Sequence[Message], *, now: int) -> list[Message]:
+    """The last summary and what follows, behind a message of the user's."""
+    start = _last_summary(messages)
+    if start is None or messages[start]["role"] == "user":
+        return list(messages[start or 0 :])
+    first = messages[0]
+    if first["role"] != "user":
+        ts = first.get("ts")
+        first = {"role": "user", "content": CONTINUE, "ts": ts - 1 if ts else now}
+    return [first, *messages[start:]]
+
+
+def since_summary_2026(messages: Sequence[Message]) -> list[Message]:
+    """The last summary and what follows; everything when there is none."""
+    return list(messages[_last_summary(messages) or 0 :])
+
+
+def last_index(messages: Sequence[Message], wanted: Callable[[Message], bool]) -> int | None:
+    """The index of the last message that is wanted."""
+    return next((i for i in reversed(range(len(messages))) if wanted(messages[i])), None)
+
+
+def _last_summary(messages: Sequence[Message]) -> int | None:
+    return last_index(messages, lambda one: bool(one.get("isSummary")))

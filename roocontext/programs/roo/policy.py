@@ -1,0 +1,288 @@
+"""Roo Code's context management, of December 2025 (`roo`) and of April 2026 (`roo-2026`).
+
+Both condense above a threshold, or truncate where that is off or comes to nothing. They do what the
+program does, defects included, on the live rows as the program's own list of messages; what it
+would do to that list becomes the plan. Only a pin is stronger: what it holds is left out.
+"""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, ClassVar, Final
+
+from roocontext.log.entries import Kind, NewMessage
+from roocontext.log.pairs import partners
+from roocontext.log.plan import Action, Plan
+from roocontext.log.readings import Block, reader
+from roocontext.log.summary import Summary
+from roocontext.policies.building import hiding
+from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused
+from roocontext.policies.situation import Aim, Load, Seen, Situation
+from roocontext.programs.roo import condensing_2025, condensing_2026
+from roocontext.programs.roo.condensing_2025 import Condensation, Skipped, Surroundings
+from roocontext.programs.roo.history import CONDENSED, TRUNCATED, Edit, Message
+from roocontext.programs.roo.truncation import FRACTION, counted, truncation
+
+BUFFER: Final = 0.1
+"""The part of the window that is always kept free."""
+
+RESERVED: Final = 8192
+"""What is kept free for an answer whose longest size is not known."""
+
+LEAST_THRESHOLD: Final = 5
+MOST_THRESHOLD: Final = 100
+
+INHERIT: Final = -1
+"""The threshold of a profile that has none of its own."""
+
+RECOVERY_THRESHOLD: Final = 75
+"""The threshold once a provider has refused the request."""
+
+FAILED: Final = "condense_failed"
+"""The status of a condensation that came to nothing."""
+
+_NEW: Final = "new"
+"""The id of a summary or marker until the store gives it one."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A situation as the program sees it: one list of messages with tags."""
+
+    situation: Situation
+
+    @cached_property
+    def messages(self) -> list[Message]:
+        """The live rows."""
+        return [roo_message(row) for row in self.situation.rows]
+
+    @cached_property
+    def held(self) -> frozenset[int]:
+        """The indices of the pinned messages and of their tool partners."""
+        rows = self.situation.visible
+        contents = (row.message for row in rows)
+        bonds = partners([reader(m.format).blocks(m.role, m.content) for m in contents])
+        pins = self.situation.pins
+        seqs = {
+            rows[other].seq
+            for index, others in bonds.items()
+            if rows[index].seq in pins
+            for other in others
+        }
+        seqs |= pins
+        return frozenset(i for i, row in enumerate(self.situation.rows) if row.seq in seqs)
+
+    @property
+    def previous(self) -> int:
+        """What the program says that the context costs."""
+        return _cost(self.situation.load)
+
+    def surroundings(self, prompt: str | None, *, images: bool) -> Surroundings:
+        """What a condensation is told beside the messages."""
+        situation = self.situation
+        return Surroundings(
+            system=_blocks(situation.system),
+            count=lambda blocks: situation.measure("user", blocks, "anthropic").tokens,
+            previous=self.previous,
+            now=situation.now,
+            condense_id=_NEW,
+            tools=situation.overhead.minus(situation.system_size).tokens,
+            prompt=prompt,
+            images=images,
+            held=self.held,
+        )
+
+    def seqs(self, indices: tuple[int, ...]) -> tuple[int, ...]:
+        """The places in the log of these messages."""
+        return tuple(self.situation.rows[index].seq for index in indices)
+
+    def left_by(self, edit: Edit) -> int:
+        """What a truncation leaves, by the program's count.
+
+        What a summary stands for is in it, and the marker is not.
+        """
+        left = set(counted(self.messages)) - set(edit.tagged)
+        rows = self.situation.rows
+        return self.situation.system_size.tokens + sum(rows[i].size.tokens for i in left)
+
+    def plan(self, action: Action, edit: Edit, *, policy: str, record: Mapping[str, Any]) -> Plan:
+        """What an edit of the list is as a plan."""
+        row = NewMessage(edit.row["role"], edit.row["content"], ts=edit.row["ts"])
+        return hiding(
+            self.situation,
+            action,
+            self.seqs(edit.tagged),
+            [row],
+            policy=policy,
+            compat=True,
+            at_end=edit.at == len(self.messages),
+            record={"prev_context_tokens": self.previous, **record},
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Program(ABC):
+    """What both versions do alike.
+
+    `auto` condenses at `threshold` percent of the window, or at what `profile_thresholds` has for
+    the `profile`: -1 inherits, 5 to 100 replaces. `prompt` is the user's own, `images` says whether
+    the model reads any, and `fraction` is what a truncation hides.
+    """
+
+    auto: bool = True
+    threshold: float = 100
+    profile_thresholds: Mapping[str, float] = field(default_factory=dict)
+    profile: str = "default"
+    prompt: str | None = None
+    images: bool = True
+    fraction: float = FRACTION
+
+    name: ClassVar[str]
+    compat: ClassVar[bool] = True
+    counted_as: ClassVar[str] = "roo"
+
+    def due(self, load: Load) -> bool:
+        """Whether the context is over the threshold, or over what may be sent."""
+        return self._over(load) or (self.auto and self._at_threshold(load))
+
+    def decide(self, situation: Situation) -> Decision:
+        """Condense or truncate as the program would."""
+        task = _Task(situation)
+        match situation.aim:
+            case Aim.CLEAR:
+                return Nothing("Roo Code clears no outputs of tools.")
+            case Aim.TRUNCATE:
+                return self._truncate(task)
+            case Aim.CONDENSE:
+                return self._condense(task, None)
+            case Aim.RECOVER:
+                forced = replace(self, auto=True, threshold=RECOVERY_THRESHOLD)
+                return forced.decide(replace(situation, aim=Aim.MANAGE))
+        return self._manage(task)
+
+    def _manage(self, task: _Task) -> Decision:
+        load = task.situation.load
+        if not task.messages or not self.due(load):
+            return Nothing("The context is under the threshold.")
+        if not self.auto:
+            return self._truncate(task)
+        return self._condense(task, self._truncate(task) if self._over(load) else None)
+
+    def _condense(self, task: _Task, fallback: Ready | Nothing | None) -> Decision:
+        """Ask for a summary, and truncate if none comes of it."""
+        otherwise = fallback if isinstance(fallback, Ready) else None
+        begun = self._condensation(task)
+        if isinstance(begun, Condensation) and not begun.tagged:
+            begun = Skipped("The summary would stand for nothing.")
+        if isinstance(begun, Skipped):
+            return _instead(begun, otherwise)
+        compose = partial(self._condensed, task, begun)
+        return Ask(begun.request, compose, task.seqs(begun.tagged), otherwise)
+
+    def _condensed(self, task: _Task, begun: Condensation, summary: Summary) -> Ready | Refused:
+        made = begun.compose(summary.text, summary.output_tokens)
+        if isinstance(made, Skipped):
+            return Refused(made.reason, FAILED, latch=False)
+        record = {"new_context_tokens": made.tokens}
+        plan = task.plan(Action.CONDENSE, made.edit, policy=self.name, record=record)
+        return Ready(plan, "condensed")
+
+    def _truncate(self, task: _Task) -> Ready | Nothing:
+        now, held = task.situation.now, task.held
+        edit = truncation(task.messages, self.fraction, truncation_id=_NEW, now=now, held=held)
+        if edit is None:
+            return Nothing("A truncation would hide nothing.")
+        removed = len(edit.tagged)
+        record = {"new_context_tokens": task.left_by(edit), "messages_removed": removed}
+        plan = task.plan(Action.TRUNCATE, edit, policy=self.name, record=record)
+        return Ready(plan, "truncated")
+
+    @abstractmethod
+    def _condensation(self, task: _Task) -> Condensation | Skipped:
+        """A condensation as this version does it, or why there is none."""
+
+    def _over(self, load: Load) -> bool:
+        allowed = load.window * (1 - BUFFER) - (load.output or RESERVED)
+        return _cost(load) > allowed
+
+    def _at_threshold(self, load: Load) -> bool:
+        return 100 * _cost(load) / load.window >= self._percent
+
+    @property
+    def _percent(self) -> float:
+        own = self.profile_thresholds.get(self.profile, INHERIT)
+        if LEAST_THRESHOLD <= own <= MOST_THRESHOLD:
+            return own
+        if own != INHERIT:
+            _log.warning("The threshold %s of profile %r is ignored.", own, self.profile)
+        return self.threshold
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roo(_Program):
+    """Roo Code of December 2025: the first message and the last three stay beside the summary.
+
+    With `native_tools` the calls that the first kept results answer are copied into the summary.
+    """
+
+    native_tools: bool = True
+
+    name: ClassVar[str] = "roo"
+
+    def _condensation(self, task: _Task) -> Condensation | Skipped:
+        around = task.surroundings(self.prompt, images=self.images)
+        return condensing_2025.condensation(task.messages, around, native_tools=self.native_tools)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roo2026(_Program):
+    """Roo Code of April 2026: nothing stays beside the summary.
+
+    `environment` is what the editor shows; it goes with each summary that nobody asked for.
+    """
+
+    environment: str = ""
+
+    name: ClassVar[str] = "roo-2026"
+
+    def _condensation(self, task: _Task) -> Condensation | Skipped:
+        around = task.surroundings(self.prompt, images=self.images)
+        automatic = task.situation.trigger != "manual"
+        return condensing_2026.condensation(
+            task.messages, around, environment=self.environment if automatic else ""
+        )
+
+
+def roo_message(row: Seen) -> Message:
+    """A live row as the program would keep it."""
+    message = row.message
+    role, blocks = reader(message.format).blocks(message.role, message.content)
+    content: Any = message.content if isinstance(message.content, str) else blocks
+    told = {"role": role, "content": content}
+    tags = {CONDENSED.key: row.condense_parent, TRUNCATED.key: row.truncation_parent}
+    own = {Kind.SUMMARY: CONDENSED, Kind.MARKER: TRUNCATED}.get(message.kind)
+    if own is not None:
+        told |= {own.flag: True, own.id: message.compaction_id}
+    given = {"ts": message.ts, **tags}
+    return told | {key: value for key, value in given.items() if value is not None}
+
+
+def _cost(load: Load) -> int:
+    """What the context costs: as the provider said, or as it is counted."""
+    return load.reported.total if load.reported else load.size.tokens
+
+
+def _blocks(system: Any) -> list[Block]:
+    return [{"type": "text", "text": system}] if isinstance(system, str) else list(system or ())
+
+
+def _instead(skipped: Skipped, otherwise: Ready | None) -> Ready | Nothing:
+    """What is done when no model is asked."""
+    if otherwise is None:
+        return Nothing(skipped.reason, FAILED)
+    record = {**otherwise.plan.record, "error": skipped.reason}
+    return replace(otherwise, plan=replace(otherwise.plan, record=record))

@@ -1,0 +1,193 @@
+"""The form of an extracted summary: its sections, written as Markdown, read back, and merged.
+
+A section is quoted text, or a list with one line to an entry, so that nothing that was said can
+look like a heading, and what was written can be read again. Every section has its bounds: however
+often outlines are merged, the result does not outgrow them.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+from roocontext.summarisers.shorten import clean, line, shorten
+
+TITLE: Final = "# The conversation so far, in extracts"
+"""The first line, by which an extracted summary is known."""
+
+
+class Section(StrEnum):
+    """The sections, in the order in which they stand."""
+
+    EARLIER = "Earlier summary"
+    GOAL = "Goal"
+    RULES = "Rules and facts from the user"
+    FINDINGS = "Findings and decisions"
+    FILES = "Files"
+    ERRORS = "Errors"
+    ACTIONS = "Recent actions"
+    PLAN = "Plan"
+    REQUESTS = "Requests on the way"
+    STATE = "Last words of the agent"
+    LAST = "Last words of the user"
+
+
+Outline: TypeAlias = dict[Section, list[str]]
+"""The entries of each section; a quoted section has one at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How many entries a section may have, and what each may weigh."""
+
+    most: int
+    room: int
+    quoted: bool = False
+
+
+BOUNDS: Final[Mapping[Section, Bounds]] = {
+    Section.EARLIER: Bounds(1, 3_000, quoted=True),
+    Section.GOAL: Bounds(1, 1_500, quoted=True),
+    Section.RULES: Bounds(20, 240),
+    Section.FINDINGS: Bounds(12, 240),
+    Section.FILES: Bounds(40, 200),
+    Section.ERRORS: Bounds(8, 300),
+    Section.ACTIONS: Bounds(12, 240),
+    Section.PLAN: Bounds(30, 200),
+    Section.REQUESTS: Bounds(12, 300),
+    Section.STATE: Bounds(1, 800, quoted=True),
+    Section.LAST: Bounds(1, 1_500, quoted=True),
+}
+
+_TITLES: Final = re.compile(rf"^{re.escape(TITLE)}$", re.MULTILINE)
+_HEADINGS: Final = {f"## {section}": section for section in Section}
+_FILE: Final = re.compile(r"`(.*)`: (.*)")
+
+
+def entry(section: Section, text: str) -> str:
+    """A text as an entry of a section: clean, within bounds, and on one line unless quoted."""
+    bounds = BOUNDS[section]
+    if bounds.quoted:
+        return shorten(clean(text).strip(), bounds.room).strip()
+    return line(clean(text), bounds.room)
+
+
+def is_extract(text: str) -> bool:
+    """Whether a text is, or holds, a summary in this form."""
+    return _TITLES.search(text) is not None
+
+
+def parse(text: str) -> tuple[Outline, str]:
+    """Read the summaries of this form that stand in a text; and what else stands in it."""
+    before, *written = _TITLES.split(text)
+    outline: Outline = {}
+    others = [before]
+    for part in written:
+        found, other = _parse(part)
+        outline = merged(outline, found)
+        others.append(other)
+    return outline, "\n".join(filter(None, (other.strip() for other in others)))
+
+
+def render(outline: Outline) -> str:
+    """Write an outline as Markdown."""
+    filled = (section for section in Section if outline.get(section))
+    return "\n\n".join([TITLE, *(written(section, outline[section]) for section in filled)])
+
+
+def written(section: Section, entries: Sequence[str]) -> str:
+    """Write one section."""
+    if BOUNDS[section].quoted:
+        lines = [f"> {text}" if text else ">" for text in "\n".join(entries).split("\n")]
+    else:
+        lines = [f"- {text}" for text in entries]
+    return "\n".join([f"## {section}", *lines])
+
+
+def merged(old: Outline, new: Outline) -> Outline:
+    """What holds after both: the first goal, the newest plan and last words, all else in order."""
+    both: Outline = {section: [*old.get(section, []), *new.get(section, [])] for section in Section}
+    for section in (Section.PLAN, Section.STATE, Section.LAST):
+        both[section] = new.get(section) or old.get(section, [])
+    goal, *more = both[Section.GOAL] or [""]
+    overtaken = old.get(Section.LAST, []) if new.get(Section.LAST) else []
+    both[Section.GOAL] = [goal]
+    both[Section.REQUESTS] = [
+        *old.get(Section.REQUESTS, []),
+        *overtaken,
+        *more,
+        *new.get(Section.REQUESTS, []),
+    ]
+    both[Section.EARLIER] = ["\n\n".join(dict.fromkeys(both[Section.EARLIER]))]
+    both[Section.FILES] = files(both[Section.FILES])
+    return bounded(both)
+
+
+def bounded(outline: Outline) -> Outline:
+    """Hold every section to its bounds, and say nothing twice that was said once."""
+    kept: Outline = {}
+    for section, entries in outline.items():
+        texts = [text for text in (entry(section, text) for text in entries) if text]
+        kept[section] = texts if section is Section.ACTIONS else list(dict.fromkeys(texts))
+    if kept.get(Section.LAST) == kept.get(Section.GOAL):
+        kept[Section.LAST] = []
+    quoted = [*kept.get(Section.GOAL, []), *kept.get(Section.LAST, [])]
+    told = {entry(Section.REQUESTS, text) for text in quoted}
+    kept[Section.REQUESTS] = [text for text in kept.get(Section.REQUESTS, []) if text not in told]
+    return {section: _newest(section, texts) for section, texts in kept.items() if texts}
+
+
+def files(entries: Sequence[str]) -> list[str]:
+    """One entry for each file, with all that was done to it, the one touched last at the end."""
+    deeds: dict[str, dict[str, None]] = {}
+    for text in entries:
+        if found := _FILE.fullmatch(text):
+            path, done = found.groups()
+            deeds[path] = {**deeds.pop(path, {}), **dict.fromkeys(done.split(", "))}
+    return [file(path, done) for path, done in deeds.items()]
+
+
+def file(path: str, deeds: Mapping[str, None] | Sequence[str]) -> str:
+    """The entry of a file."""
+    room = BOUNDS[Section.FILES].room - 60
+    return f"`{line(clean(path), room)}`: {', '.join(deeds)}"
+
+
+def _newest(section: Section, texts: list[str]) -> list[str]:
+    """The newest entries; of rules the oldest too, because they are given at the beginning."""
+    most = BOUNDS[section].most
+    if len(texts) <= most:
+        return texts
+    half = most // 2 if section is Section.RULES else 0
+    return [*texts[:half], *texts[half - most :]]
+
+
+def _parse(text: str) -> tuple[Outline, str]:
+    outline: Outline = {}
+    others: list[str] = []
+    for section, told in _lines(text):
+        if section is None:
+            others.append(told)
+        else:
+            outline.setdefault(section, []).append(told)
+    for section, entries in outline.items():
+        if BOUNDS[section].quoted:
+            outline[section] = ["\n".join(entries)]
+    return outline, "\n".join(others)
+
+
+def _lines(text: str) -> Iterator[tuple[Section | None, str]]:
+    """Each line without its mark, and the section that it belongs to, if it has one's form."""
+    section: Section | None = None
+    for told in text.split("\n"):
+        if told in _HEADINGS:
+            section = _HEADINGS[told]
+        elif section is not None and told.startswith(_mark(section)):
+            yield section, told[2:]
+        else:
+            yield None, told
+
+
+def _mark(section: Section) -> str:
+    return ">" if BOUNDS[section].quoted else "- "

@@ -1,0 +1,99 @@
+"""What people and models said that is worth keeping word for word: rules, facts, findings.
+
+Told by words that such sentences have in English, Japanese and Chinese, and by what looks like a
+path, an address or a command. Rules of thumb: a sentence too many costs a line, one too few stays
+in the log.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from roocontext.summarisers.shorten import shorten
+
+LONGEST: Final = 20_000
+"""How much of one text is looked at: pasted files and logs go on for ever."""
+
+_SHORTEST = 6
+
+_WRAPPED: Final = ("environment_details", "system-reminder")
+"""What programs add to the words of a user, between marks of these names."""
+
+_UNWRAPPED: Final = re.compile(r"</?(?:task|user_message|feedback|answer)>")
+
+_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")  # noqa: RUF001 - full width as CJK has it
+_BOX: Final = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])?\s*\[.{1,11}\]\s")
+_BULLET: Final = re.compile(r"^\s*(?:[-*+>#]+|\d{1,3}[.)])\s+")
+
+_RULE: Final = re.compile(
+    r"\b(?:must|mustn't|never|always|do not|don't|cannot|can't|should|shall|only|required?"
+    r"|needs? to|make sure|ensure|prefer|avoid|at least|at most|no more than|exactly|remember"
+    r"|important|note that|without)\b"
+    r"|^(?:please )?(?:use|keep|run|follow|write|leave|stick)\b"
+    r"|必ず|絶対|禁止|ないで|べき|注意|必须|不要|务必"
+    r"|`[^`]+`|https?://\S|(?:^|\s)[~.\w-]*/[\w./-]*\w",
+    re.IGNORECASE,
+)
+
+_FINDING: Final = re.compile(
+    r"\b(?:because|root cause|turns out|decided|instead of|rather than|chose|found that|confirmed"
+    r"|the (?:bug|problem|issue|reason|cause|fix|culprit)|fixed|does not work|doesn't work)\b"
+    r"|原因|修正|決め|ため、|因为|问题|决定",
+    re.IGNORECASE,
+)
+
+_GOALS: Final = (
+    (re.compile(r"<overall_goal>"), re.compile(r"</overall_goal>")),
+    (
+        re.compile(r"^#+ .*\bgoal\b.*\n", re.IGNORECASE | re.MULTILINE),
+        re.compile(r"^#", re.MULTILINE),
+    ),
+)
+"""Where a goal begins and ends."""
+
+
+def words(text: str) -> str:
+    """What a user said, without what a program put around it."""
+    for name in _WRAPPED:
+        text = _without(text, f"<{name}>", f"</{name}>")
+    return _UNWRAPPED.sub("", text).strip()
+
+
+def rules(text: str) -> list[str]:
+    """The sentences that set a rule, or name something by its exact name."""
+    return [told for told in _sentences(text) if _RULE.search(told)]
+
+
+def findings(text: str) -> list[str]:
+    """The sentences that tell what was found out or decided."""
+    return [told for told in _sentences(text) if _FINDING.search(told)]
+
+
+def goal(summary: str) -> list[str]:
+    """The goal that a summary by a model names, under the headings that our prompts ask for."""
+    for begin, end in _GOALS:
+        start = begin.search(summary)
+        if start and (told := end.split(summary[start.end() :], maxsplit=1)[0].strip()):
+            return [told]
+    return []
+
+
+def _sentences(text: str) -> Iterator[str]:
+    fenced = False
+    for line in shorten(text, LONGEST).split("\n"):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced and not _BOX.match(line):
+            told = _BULLET.sub("", line)
+            found = (part.strip() for part in _SENTENCE.split(told))
+            yield from (part for part in found if len(part) >= _SHORTEST)
+
+
+def _without(text: str, begin: str, end: str) -> str:
+    """Cut out everything between marks; a mark without its end is left alone."""
+    kept: list[str] = []
+    place = 0
+    while (start := text.find(begin, place)) >= 0 and (stop := text.find(end, start)) >= 0:
+        kept.append(text[place:start])
+        place = stop + len(end)
+    return "".join([*kept, text[place:]])

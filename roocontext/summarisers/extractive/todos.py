@@ -1,0 +1,66 @@
+"""The plan: what a call of a todo tool, or a list in a text, says is done and is to do."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from roocontext.summarisers.shorten import last
+
+_LOOKED_AT: Final = 20_000
+
+_LISTS: Final = ("todos", "todo_list", "plan", "tasks", "steps", "items")
+_TEXTS: Final = ("content", "step", "text", "title", "task", "description", "name")
+_STATES: Final = {
+    **dict.fromkeys(("completed", "complete", "done", "x", "finished"), "[DONE]"),
+    **dict.fromkeys(("in_progress", "in progress", "active", "doing", "-", "~"), "[IN PROGRESS]"),
+    **dict.fromkeys(("cancelled", "canceled", "skipped"), "[CANCELLED]"),
+}
+_TO_DO: Final = "[TODO]"
+
+_CHECKED: Final = re.compile(
+    r"^[ \t]*(?:[-*+]|\d{1,3}[.)])?[ \t]*\[(x|X| |-|~|DONE|IN PROGRESS|TODO)\][ \t]+(\S.*)$",
+    re.MULTILINE,
+)
+_NUMBERED: Final = re.compile(r"^[ \t]*\d{1,3}[.)][ \t]+(\S.*)$", re.MULTILINE)
+
+
+def plan_of_call(given: Any) -> list[str]:
+    """The steps that a tool call sets, each with its state; none if it is about something else."""
+    if not isinstance(given, Mapping):
+        return []
+    for key in _LISTS:
+        if isinstance(given.get(key), str):
+            steps = checklist(given[key])
+        elif isinstance(given.get(key), list):
+            steps = [step for step in map(_step, given[key]) if step]
+        else:
+            continue
+        if steps:
+            return steps
+    return []
+
+
+def checklist(text: str) -> list[str]:
+    """The steps of a list whose entries have a box before them."""
+    return [f"{_state(box)} {said}" for box, said in _CHECKED.findall(last(text, _LOOKED_AT))]
+
+
+def numbered(text: str) -> list[str]:
+    """The entries of the numbered lists in a text, if there is more than one."""
+    found = _NUMBERED.findall(last(text, _LOOKED_AT))
+    return found if len(found) > 1 else []
+
+
+def _step(item: Any) -> str | None:
+    if isinstance(item, str) and item.strip():
+        return f"{_TO_DO} {item}"
+    if not isinstance(item, Mapping):
+        return None
+    said = next((item[key] for key in _TEXTS if isinstance(item.get(key), str)), "").strip()
+    state = item.get("status", item.get("state", "done" if item.get("done") is True else ""))
+    return f"{_state(state)} {said}" if said else None
+
+
+def _state(told: Any) -> str:
+    word = told.strip().lower() if isinstance(told, str) else ""
+    return _STATES.get(word, _TO_DO)

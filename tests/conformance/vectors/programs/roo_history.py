@@ -1,0 +1,167 @@
+"""What Roo Code sends of a task's list, and what its rewinds leave of it.
+
+A store gets the same by its view and its rewinds; the recordings are compared with both. The
+program of December 2025 reads the tags. That of April 2026 goes by the place of the last summary.
+"""
+
+import operator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from roocontext.log.readings import Block, calls
+from roocontext.programs.roo.history import TAGS, TRUNCATED, Message, Tag, blocks_of, last_index
+
+
+@dataclass(frozen=True, slots=True)
+class Rewound:
+    """What a rewind leaves: how many events the user sees, the history, whether that changed."""
+
+    events_kept: int
+    messages: list[Message]
+    changed: bool
+
+
+def effective_2025(messages: Sequence[Message]) -> list[Message]:
+    """What the program of 2025 sends: all that no existing summary or marker stands for."""
+    ids = {tag: _ids(messages, tag) for tag in TAGS}
+    return [one for one in messages if not any(one.get(tag.key) in ids[tag] for tag in TAGS)]
+
+
+def effective_2026(messages: Sequence[Message]) -> list[Message]:
+    """What the program of 2026 sends: the last summary and what follows, without lone results."""
+    start = last_index(messages, lambda one: one.get("isSummary") is True)
+    if start is None:
+        return effective_2025(messages)
+    answered = list(_without_lone_results(messages[start:]))
+    markers = _ids(answered, TRUNCATED)
+    return [one for one in answered if one.get(TRUNCATED.key) not in markers]
+
+
+def without_dead_tags(messages: Sequence[Message]) -> list[Message]:
+    """The list without the tags that name a summary or marker which is no longer there."""
+    ids = {tag: _ids(messages, tag) for tag in TAGS}
+    dead = [
+        {t.key for t in TAGS if one.get(t.key) and one[t.key] not in ids[t]} for one in messages
+    ]
+    return [_without(one, keys) for one, keys in zip(messages, dead, strict=True)]
+
+
+def merged(messages: Sequence[Message], roles: Collection[str] = ("user",)) -> list[Message]:
+    """Neighbours of the same of these roles made one, as the program of 2026 sends them.
+
+    A message may be merged into a summary; summaries and markers are merged into nothing.
+    """
+    joined: list[Message] = []
+    for message in messages:
+        if joined and _merges(joined[-1], message, roles):
+            joined[-1] = _together(joined[-1], message)
+        else:
+            joined.append(message)
+    return joined
+
+
+def rewound_to_time(
+    messages: Sequence[Message],
+    events: Sequence[Message],
+    ts: int,
+    *,
+    keep_target: bool = False,
+    clean: bool = True,
+) -> Rewound | None:
+    """Rewind to the first event of exactly this time; None when there is none.
+
+    `keep_target` keeps the event. What was sent with it goes in both cases, as in the program.
+    """
+    index = next((i for i, event in enumerate(events) if event["ts"] == ts), None)
+    if index is None:
+        return None
+    return _rewound(messages, events, index + keep_target, ts, clean=clean)
+
+
+def rewound_to_index(
+    messages: Sequence[Message],
+    events: Sequence[Message],
+    index: int,
+    *,
+    now: int,
+    clean: bool = True,
+) -> Rewound:
+    """Rewind to an event by its place; beyond the last one, to now."""
+    ts = events[index]["ts"] if index < len(events) else now
+    return _rewound(messages, events, index, ts, clean=clean)
+
+
+def boundary(messages: Sequence[Message], ts: int) -> int:
+    """From which time on a rewind to `ts` takes messages away.
+
+    An event may be older than the answer that it belongs to, because tools run while the answer
+    still comes in: unless a message has just this time, the cut moves to what the user said next.
+    """
+    timed = [(one["ts"], one["role"]) for one in messages if one.get("ts") is not None]
+    if any(at == ts for at, _ in timed) or all(at > ts for at, _ in timed):
+        return ts
+    return next((at for at, role in timed if role == "user" and at > ts), ts)
+
+
+def _rewound(
+    messages: Sequence[Message], events: Sequence[Message], cut: int, ts: int, *, clean: bool
+) -> Rewound:
+    limit = boundary(messages, ts)
+    undone = {tag: _announced(events[cut:], tag) for tag in TAGS}
+    kept = [
+        one
+        for one in messages
+        if (not one.get("ts") or one["ts"] < limit)
+        and not any(one.get(tag.flag) and one.get(tag.id) in undone[tag] for tag in TAGS)
+    ]
+    left = without_dead_tags(kept) if clean else kept
+    same = len(left) == len(messages) and all(map(operator.is_, left, messages))
+    return Rewound(min(cut, len(events)), left, not same)
+
+
+def _announced(events: Sequence[Message], tag: Tag) -> set[str]:
+    """The ids of the summaries or markers that these events told the user of."""
+    told = (one.get(tag.facts) or {} for one in events if one.get("say") == tag.event)
+    return {facts[tag.id] for facts in told if facts.get(tag.id)}
+
+
+def _ids(messages: Sequence[Message], tag: Tag) -> set[str]:
+    """The ids of the summaries or markers in a list."""
+    return {one[tag.id] for one in messages if one.get(tag.flag) and one.get(tag.id)}
+
+
+def _without(message: Message, keys: Collection[str]) -> Message:
+    return {k: v for k, v in message.items() if k not in keys} if keys else message
+
+
+def _without_lone_results(messages: Sequence[Message]) -> Iterator[Message]:
+    """Leave out the results whose call is not here, and what is empty then."""
+    asked = {
+        tool_id
+        for one in messages
+        if one["role"] == "assistant"
+        for _, tool_id in calls(blocks_of(one))
+    }
+    for message in messages:
+        if message["role"] != "user" or isinstance(message["content"], str):
+            yield message
+            continue
+        kept = [block for block in message["content"] if not _is_lone(block, asked)]
+        if kept:
+            whole = len(kept) == len(message["content"])
+            yield message if whole else {**message, "content": kept}
+
+
+def _is_lone(block: Block, asked: Collection[str]) -> bool:
+    return block.get("type") == "tool_result" and block.get("tool_use_id") not in asked
+
+
+def _merges(before: Message, message: Message, roles: Collection[str]) -> bool:
+    alone = before.get(TRUNCATED.flag) or any(message.get(tag.flag) for tag in TAGS)
+    return not alone and before["role"] == message["role"] in roles
+
+
+def _together(first: Message, second: Message) -> Message:
+    times = [one["ts"] for one in (first, second) if one.get("ts") is not None]
+    content = [*blocks_of(first), *blocks_of(second)]
+    return {**first, "content": content, **({"ts": max(times)} if times else {})}

@@ -1,0 +1,62 @@
+"""Texts are cut at characters, say what is gone, and weigh no more than they may."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roocontext.summarisers.shorten import TOKEN, clean, first, last, line, shorten, tokens, weight
+
+texts = st.text(st.characters(exclude_categories=()), max_size=60) | st.text("ab", max_size=300)
+rooms = st.integers(0, 200)
+
+
+def test_other_scripts_weigh_more_than_ascii():
+    assert weight("abc") == TOKEN
+    assert weight("日本") > 2 * TOKEN
+    assert tokens("abcd") == 2
+    assert tokens("") == 0
+
+
+def test_the_middle_goes_and_is_counted():
+    cut = shorten("begin " + "x" * 1_000 + " end", 100)
+    assert cut.startswith("begin x")
+    assert cut.endswith("x end")
+    assert f"[... {1_010 - len(cut) + len('[... 938 characters left out ...]') + 2:,} " in cut
+
+
+def test_what_fits_is_left_alone():
+    assert shorten("x" * 100, 100) == "x" * 100
+    assert line("one\n  two\tthree", 100) == "one two three"
+
+
+def test_a_line_says_that_it_goes_on():
+    assert line("a very long line", 10) == "a very..."
+
+
+def test_control_characters_go_and_surrogates_can_be_sent():
+    assert clean("a\0b\x1b[2Jc\r\nd\re\tf\u202eg") == "ab[2Jc\nd\ne\tfg"
+    assert clean("\ud83d\ude00 \ud83d \ude00") == "😀 \ufffd \ufffd"
+
+
+@given(texts, rooms)
+def test_nothing_outgrows_its_room(text, room):
+    for cut in (shorten(text, room), first(text, room), last(text, room)):
+        assert weight(cut) <= max(room, 0)
+    assert weight(line(text, max(room, 3))) <= max(room, 3)
+
+
+@given(texts, rooms)
+def test_a_cut_keeps_beginning_and_end(text, room):
+    assert text.startswith(first(text, room))
+    assert text.endswith(last(text, room))
+    assert first(text, weight(text)) == last(text, weight(text)) == text
+
+
+@given(texts)
+def test_what_is_clean_can_be_encoded_and_stays_as_it_is(text):
+    clean(text).encode()
+    assert clean(clean(text)) == clean(text)
+
+
+@given(texts, texts)
+def test_weights_add_up(one, other):
+    assert weight(one + other) == weight(one) + weight(other)
