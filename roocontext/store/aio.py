@@ -28,6 +28,8 @@ from roocontext.store.engines import Durability
 from roocontext.store.erase import Purged, Redacted
 from roocontext.store.live import LiveMessage
 from roocontext.store.notes import Note
+from roocontext.store.outline import Outline
+from roocontext.store.overview import SessionOverview
 from roocontext.store.rewind import Rewound
 from roocontext.store.session import AUDIT_PAGE, Session
 from roocontext.store.sessions import SessionInfo, Stats
@@ -165,6 +167,10 @@ class AsyncStore:
     ) -> list[SessionInfo]:
         """See Store.sessions."""
         return await self._threads.run(self._store.sessions, limit=limit, before=before)
+
+    async def overview(self, *, limit: int = 100) -> list[SessionOverview]:
+        """See Store.overview."""
+        return await self._threads.run(self._store.overview, limit=limit)
 
     async def find(self, beginning: str, *, limit: int = 100) -> list[SessionInfo]:
         """See Store.find."""
@@ -355,6 +361,10 @@ class AsyncSession:
     async def stats(self) -> Stats:
         """See Session.stats."""
         return await self._run(self._session.stats)
+
+    async def outline(self) -> Outline:
+        """See Session.outline."""
+        return await self._run(self._session.outline)
 
     async def live(self) -> list[LiveMessage]:
         """See Session.live."""

@@ -23,6 +23,7 @@ from roocontext.store import (
     fork,
     live,
     notes,
+    outline,
     rewind,
     sessions,
     verify,
@@ -44,6 +45,7 @@ from roocontext.store.database import Database
 from roocontext.store.erase import Redacted
 from roocontext.store.live import LiveMessage
 from roocontext.store.notes import Note
+from roocontext.store.outline import Outline
 from roocontext.store.rewind import Rewound
 from roocontext.store.sessions import SessionInfo, Stats
 from roocontext.store.sources import Clock, Ids
@@ -332,6 +334,11 @@ class Session:
         """How many messages and bytes are visible, hidden and taken back."""
         with self._database.read() as tx:
             return sessions.stats(tx, self.id)
+
+    def outline(self) -> Outline:
+        """What became of the entries, by control rows and stretches. No content is read."""
+        with self._database.read() as tx:
+            return outline.outline(tx, self.id)
 
     def live(self) -> list[LiveMessage]:
         """Every live message in view order, those hidden by a summary or marker too."""

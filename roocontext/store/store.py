@@ -16,12 +16,14 @@ from roocontext.store import (
     erase,
     migrate,
     notes,
+    overview,
     sessions,
 )
 from roocontext.store.arguments import check_mapping, check_whole
 from roocontext.store.database import Database
 from roocontext.store.engines import Durability, engine_of
 from roocontext.store.erase import Purged
+from roocontext.store.overview import SessionOverview
 from roocontext.store.session import Session
 from roocontext.store.sessions import SessionInfo
 from roocontext.store.sources import Clock, Ids, RandomIds, system_clock
@@ -114,6 +116,12 @@ class Store:
             raise InvalidOption("The next page begins behind a SessionInfo.", name="before")
         with self._database.read() as tx:
             return sessions.newest_first(tx, limit, before)
+
+    def overview(self, *, limit: int = 100) -> list[SessionOverview]:
+        """The newest sessions with their sizes and newest models, in one statement."""
+        check_whole("limit", limit, least=1)
+        with self._database.read() as tx:
+            return overview.overview(tx, limit)
 
     def find(self, beginning: str, *, limit: int = 100) -> list[SessionInfo]:
         """The sessions whose ids begin like this, in the order of their ids."""

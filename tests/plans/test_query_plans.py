@@ -73,9 +73,11 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "list": lambda store, _: store.sessions(),
     "find by its beginning": lambda store, _: store.find("s"),
     "next list": lambda store, _: store.sessions(before=store.sessions(limit=5)[-1]),
+    "overview": lambda store, _: store.overview(limit=20),
     "find": lambda store, chat: store.session(chat.id),
     "info": lambda _, chat: chat.info(),
     "head": lambda _, chat: chat.head(),
+    "outline": lambda _, chat: chat.outline(),
     "stats": lambda _, chat: chat.stats(),
     "message": lambda _, chat: chat.message(LONG // 2),
     "tokens": lambda _, chat: chat.tokens(BYTES),
@@ -324,7 +326,18 @@ def test_a_list_of_sessions_is_one_query_of_one_table(catcher: Catcher) -> None:
 
 def test_what_is_not_shown_is_not_read(catcher: Catcher) -> None:
     """Whoever wants no content asks for none: it may be many pages long."""
-    for operation in ("list", "find", "info", "head", "stats", "pins", "rewind", "undo"):
+    for operation in (
+        "list",
+        "overview",
+        "outline",
+        "find",
+        "info",
+        "head",
+        "stats",
+        "pins",
+        "rewind",
+        "undo",
+    ):
         for caught in catcher.of(operation):
             assert not _shows_content(caught.text), (operation, caught.text)
 
