@@ -1,4 +1,4 @@
-"""The outline of a session: its control rows and stretches of entries. No content is read."""
+"""The outline of a session: its control rows and the parts between them. No content is read."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class ControlEntry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class Part:
     """Entries that have the same tags and no rewind among them, and how many are messages."""
 
     span: Span
@@ -35,12 +35,12 @@ class Stretch:
 class Outline:
     """What became of a session's entries, in the order of the log.
 
-    A stretch ends before a rewind and at an entry that a rewind goes back to.
+    A part ends before a rewind and at an entry that a rewind goes back to.
     """
 
     info: SessionInfo
     controls: tuple[ControlEntry, ...]
-    stretches: tuple[Stretch, ...]
+    parts: tuple[Part, ...]
 
 
 def outline(tx: Transaction, session_id: str) -> Outline:
@@ -52,7 +52,7 @@ def outline(tx: Transaction, session_id: str) -> Outline:
     return Outline(
         info,
         tuple(ControlEntry(seq, Kind(kind), decode(details)) for seq, kind, details in rows),
-        tuple(Stretch(span, messages) for span, (messages, _) in zip(spans, sizes, strict=True)),
+        tuple(Part(span, messages) for span, (messages, _) in zip(spans, sizes, strict=True)),
     )
 
 

@@ -336,7 +336,7 @@ class Session:
             return sessions.stats(tx, self.id)
 
     def outline(self) -> Outline:
-        """What became of the entries, by control rows and stretches. No content is read."""
+        """What became of the entries, by control rows and parts. No content is read."""
         with self._database.read() as tx:
             return outline.outline(tx, self.id)
 

@@ -16,12 +16,12 @@ def check_outline(chat: Session) -> None:
     found = chat.outline()
     audit = {entry.seq: entry for entry in chat.audit()}
     rewinds = {seq for seq, entry in audit.items() if entry.kind is Kind.REWIND}
-    covered = [seq for one in found.stretches for seq in range(one.span.lo, one.span.hi + 1)]
+    covered = [seq for one in found.parts for seq in range(one.span.lo, one.span.hi + 1)]
     assert covered == sorted(audit.keys() - rewinds)
     assert found.info == chat.info()
     acting = [(e.seq, e.kind, e.entry.details) for e in audit.values() if e.entry.details]
     assert [tuple(one) for one in found.controls] == acting
-    for one in found.stretches:
+    for one in found.parts:
         rows = [audit[seq] for seq in range(one.span.lo, one.span.hi + 1)]
         messages = [row for row in rows if row.kind in MESSAGE_KINDS]
         assert one.messages == len(messages)

@@ -1,6 +1,6 @@
 """The screen: lines, rows and tables, as wide as it is, in colour or not.
 
-Text comes here through `wording`, which makes it harmless.
+Text comes here through `safe_text`.
 """
 
 import os
@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
-from roocontext.cli.screens.wording import ASCII, UNICODE, Signs, shortened
+from roocontext.cli.screens.safe_text import ASCII, UNICODE, Signs, shortened
 
 NARROW = 56
 """Below this many columns, tables become lists."""
