@@ -76,7 +76,12 @@ def listed(
     """
     # Which letters are equal without regard to case is for Python to say: SQLite knows ASCII only.
     found = store.overview(limit=_ALL if text else limit + 1)
-    matching = [one for one in found if _has(one, text.casefold())]
+    wanted = text.casefold()
+    matching = [
+        one
+        for one in found
+        if wanted in one.info.session_id.casefold() or wanted in (one.info.title or "").casefold()
+    ]
     rows = []
     for number, one in enumerate(matching[:limit], 1):
         context = (
@@ -100,10 +105,6 @@ def summed(found: "list[Stats]", session_id: str | None) -> StatsReport:
     names = [name for name in StatsReport.model_fields if name not in known]
     sums = {name: sum(getattr(one, name) for one in found) for name in names}
     return StatsReport.model_validate({**known, **sums})
-
-
-def _has(one: "SessionOverview", text: str) -> bool:
-    return text in one.info.session_id.casefold() or text in (one.info.title or "").casefold()
 
 
 def _row(one: "SessionOverview", context: Gauge) -> SessionRow:

@@ -78,7 +78,7 @@ def usage(
     """The usage of a session: of what the model sees, or of everything that was ever said."""
     context = gauge.measured(chat, given, progress=progress)
     counter = counter_for(context.model or "")
-    roles, tools = _tallied(_everything(chat) if everything else _view(chat), counter)
+    roles, tools = _tallied(_messages(chat, everything=everything), counter)
     calls: defaultdict[str | None, list[Call]] = defaultdict(list)
     for call in chat.calls():
         calls[call.model].append(call)
@@ -93,12 +93,12 @@ def usage(
     )
 
 
-def _view(chat: "Session") -> Iterator[tuple[str, Any, str]]:
-    for message in chat.view().messages:
-        yield message.role, message.content, message.format
-
-
-def _everything(chat: "Session") -> Iterator[tuple[str, Any, str]]:
+def _messages(chat: "Session", *, everything: bool) -> Iterator[tuple[str, Any, str]]:
+    """The role, content and format of the visible messages, or of all."""
+    if not everything:
+        for message in chat.view().messages:
+            yield message.role, message.content, message.format
+        return
     for found in chat.audit():
         if found.kind in MESSAGE_KINDS:
             yield found.role or "", found.content, found.entry.format or "anthropic"
@@ -182,16 +182,13 @@ def _of_summaries(chat: "Session") -> SummaryUsage:
 
 def _cost(records: Iterable[Any]) -> float | None:
     """The sum of the costs in some records, if any of them has one."""
-    known = [record for record in records if isinstance(record, dict)]
-    found = [[record[name] for name in _COSTS if _is_number(record.get(name))] for record in known]
-    costs = [these[0] for these in found if these]
+    costs: list[Any] = []
+    for record in records:
+        found = [record.get(name) for name in _COSTS] if isinstance(record, dict) else []
+        costs += [cost for cost in found if type(cost) in (int, float)][:1]
     return sum(costs) if costs else None
 
 
 def _sum(records: Iterable[Any], name: str) -> int:
     found = [record.get(name) for record in records if isinstance(record, dict)]
     return sum(number for number in found if type(number) is int)
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float)
