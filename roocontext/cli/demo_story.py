@@ -86,7 +86,7 @@ class Workshop:
         text = (self._folder / path).read_text()
         found = text.count(old)
         if found != 1:
-            return f"Nothing was changed: the text stands there {found} times."
+            return f"Nothing was changed: the text occurs {found} times."
         (self._folder / path).write_text(text.replace(old, new))
         return f"{path}: 1 place was changed."
 

@@ -29,7 +29,7 @@ class Bars:
 
     @contextmanager
     def bar(self, label: str) -> Iterator[Report]:
-        """A bar while something goes on. It can be told how far that is."""
+        """A bar while something goes on; the function reports how far it is."""
         if not is_terminal(sys.stderr):
             yield lambda _done, _total: None
             return

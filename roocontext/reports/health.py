@@ -191,8 +191,8 @@ def _postgres(health: "Health") -> Iterator[Finding]:
     ):
         on = settings[name] == "on"
         worst: Status = "warn" if name == "autovacuum" else "bad"
-        said = f"{name} = on" if on else f"{name} = {settings[name]}: {danger}"
-        yield _finding(name, "ok" if on else worst, said)
+        says = f"{name} = on" if on else f"{name} = {settings[name]}: {danger}"
+        yield _finding(name, "ok" if on else worst, says)
     if settings["in_recovery"] == "true":
         yield _finding("role", "note", "a standby: it can be read but not written")
     if any(health.rights.values()):

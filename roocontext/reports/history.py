@@ -1,4 +1,4 @@
-"""What was said: the effective history, the audit, and the difference of two views."""
+"""The messages of a session: the effective history, the audit, the difference of two views."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -148,7 +148,7 @@ def message_row(message: "Message") -> MessageRow:
 
 def entry_row(found: "AuditEntry") -> EntryRow:
     """An entry of the audit."""
-    told = plain(found)
-    hiders = [HiderRow.model_construct(**one) for one in told.pop("hiders")]
-    del told["hider"]
-    return EntryRow.model_construct(**{**told.pop("entry"), **told, "hiders": hiders})
+    row = plain(found)
+    hiders = [HiderRow.model_construct(**one) for one in row.pop("hiders")]
+    del row["hider"]
+    return EntryRow.model_construct(**{**row.pop("entry"), **row, "hiders": hiders})

@@ -1,7 +1,7 @@
 """The shape of a session: what hides what, and the branches that rewinds make.
 
-Entries between which no rewind stands and at which no branch begins form one stretch: they are live
-together, or taken back together. It is computed from an outline, so no content is read.
+A stretch is a run of entries without a rewind, at none of which but the last a branch begins: they
+are live together, or taken back together. A tree is made from an outline, so no content is read.
 """
 
 from bisect import bisect_right
@@ -39,7 +39,7 @@ class Stretch(Document):
 class Hiding(Document):
     """A summary, marker or clearing.
 
-    `hides` are the ranges of seq it stands for, `clears` pairs of a seq and a block. `hidden_by` is
+    `hides` are the ranges of seq it replaces, `clears` pairs of a seq and a block. `hidden_by` is
     the entry that hides it. `messages` is how many messages it keeps out of the view now.
     """
 

@@ -75,7 +75,7 @@ def usage(
     everything: bool = False,
     progress: Progress = lambda _done, _total: None,
 ) -> UsageReport:
-    """The usage of a session: of what the model sees, or of everything that was ever said."""
+    """The usage of a session: of what the model sees, or of every message in the log."""
     context = gauge.measured(chat, given, progress=progress)
     counter = counter_for(context.model or "")
     roles, tools = _tallied(_messages(chat, everything=everything), counter)

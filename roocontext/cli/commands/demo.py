@@ -38,12 +38,12 @@ WINDOW = 2_400
 _HELD, _ROLE = len("~99,999"), len("assistant")
 
 _WHY = {
-    "clear": "Old outputs of tools are the cheapest to do without. {cleared} of them show a"
-    " placeholder from now on; entry {seq} says which. Nothing else has changed.",
-    "condense": "Clearing was not enough. Entry {seq} is a summary, and stands where {hidden}"
-    " messages stood. It was put together from what they say: no model was asked.",
-    "truncate": "Entry {seq} is a marker. It stands where {hidden} messages stood, and only says"
-    " that something was left out there.",
+    "clear": "Old tool outputs are missed the least. {cleared} of them now show a placeholder;"
+    " entry {seq} records which. Nothing else has changed.",
+    "condense": "Clearing was not enough. Entry {seq} is a summary that replaces {hidden} messages"
+    " in the view. It is made of sentences from them: no model was called.",
+    "truncate": "Entry {seq} is a marker that replaces {hidden} messages in the view. It only says"
+    " that something was left out.",
 }
 
 app = typer.Typer()
@@ -69,9 +69,8 @@ def demo(
     screen = Screen(io.StringIO()) if context.as_json else Screen()
     given = context.surroundings
     with roocontext.Store.open(database, clock=given.clock, ids=given.ids) as store:
-        chat = store.create(title="mend the parser")
-        story = _Story(screen, chat, Workshop(place / "project"))
-        answer = story.tell(database)
+        chat = store.create(title="fix the parser")
+        answer = _Story(screen, chat, Workshop(place / "project")).tell(database)
     context.show(answer, lambda _screen, _answer: _commands(screen, answer))
 
 
@@ -88,12 +87,12 @@ class _Story:
 
     def tell(self, database: Path) -> "Demo":
         """Everything, in order."""
-        self._chapter("A coding agent is asked to mend a bug")
+        self._chapter("A coding agent is asked to fix a bug")
         self._say(
-            "Its files and commands are real. Its model is a script and holds"
+            "Its files and commands are real. Its model is a script with a context window of"
             f" {WINDOW:,} tokens, far too few for this. Before each call of the model, the manager"
-            " looks whether something must leave the view. Nothing ever leaves the log. On the left"
-            " stands what the context holds at each call."
+            " checks whether something must leave the view. Nothing ever leaves the log. On the"
+            " left are the tokens of the context at each call."
         )
         self._screen.blank()
         for task in story().tasks:
@@ -116,8 +115,8 @@ class _Story:
             self._chat.append("user", [result])
             lines = counted(output.count("\n") + 1, "line")
             arrow = self._screen.signs.arrow
-            said = f"{step.says} {arrow} {step.shown()} ({lines} back)"
-            self._spoken("assistant", said, held)
+            line = f"{step.says} {arrow} {step.shown()} ({lines} back)"
+            self._spoken("assistant", line, held)
         self._spoken("assistant", task.answer, self._manage())
         self._chat.append("assistant", task.answer)
 
@@ -151,8 +150,9 @@ class _Story:
         done = self._chat.rewind(to=self._condensed - 1)
         self._did.append("rewound")
         self._say(
-            f"Entry {done.seq} says so: {counted(done.left, 'message')} left the view and"
-            f" {done.returned} came back into it. A summary that was not there yet hides nothing."
+            f"Entry {done.seq} records it: {counted(done.left, 'message')} left the view and"
+            f" {done.returned} came back. The summary had not been written then, so it hides"
+            " nothing."
         )
         self._filled(self._gauge())
         self._chapter("Undo")
@@ -172,12 +172,12 @@ class _Story:
         self._filled(context)
         self._say(
             f"~{messages:,} of them are the messages, which is what `show` counts. The rest is the"
-            " system prompt: it goes with each call, and no session stores it."
+            " system prompt, which is sent with each call but is no message."
         )
-        self._chapter("The audit: every entry, and why it is or is not seen")
+        self._chapter("The audit: every entry, and why the model sees it or not")
         log = timeline.Log(chat.id, chat.info().title, chat.info().last_seq, 0)
         timeline.audit(screen, reports.history.entries(chat), log=log, full=False)
-        self._chapter("Verify: every hash, place, total and cache")
+        self._chapter("Verify: every hash, position, total and cache")
         checked = reports.verification.checked(chat.verify())
         results.verified(screen, reports.verification.verified([checked]))
         stats = chat.stats()

@@ -30,11 +30,11 @@ def parts(role: str, content: Any, form: str, signs: Signs = UNICODE) -> Iterato
 
 def preview(role: str, content: Any, form: str, signs: Signs = UNICODE) -> str:
     """A message in one line."""
-    said = (
+    lines = (
         one_line(f"{part.heading} {part.text[:2_000]}")
         for part in parts(role, content, form, signs)
     )
-    return " | ".join(said)[:600]
+    return " | ".join(lines)[:600]
 
 
 def readable(text: str, *, full: bool) -> tuple[str, str]:

@@ -93,8 +93,8 @@ def pins(screen: Screen, answer: "Pins") -> None:
     name = named(answer.session_id, screen.signs.more)
     seqs = ", ".join(map(str, answer.pins))
     many = counted(len(answer.pins), "message")
-    told = f"{many} pinned in {name}: {seqs}." if seqs else f"Nothing is pinned in {name}."
-    screen.line(_unchanged(answer.changed) + told)
+    text = f"{many} pinned in {name}: {seqs}." if seqs else f"Nothing is pinned in {name}."
+    screen.line(_unchanged(answer.changed) + text)
 
 
 def titled(screen: Screen, answer: "Titled") -> None:
@@ -198,9 +198,9 @@ def _copies(screen: Screen, answer: "PurgedReport") -> None:
 
 def _names(sessions: Sequence[str], more: str) -> str:
     """Some of these sessions, and how many more there are."""
-    said = ", ".join(named(one, more) for one in sessions[:_ASKED])
+    shown = ", ".join(named(one, more) for one in sessions[:_ASKED])
     left = len(sessions) - _ASKED
-    return f"{said} and {left:,} more" if left > 0 else said
+    return f"{shown} and {left:,} more" if left > 0 else shown
 
 
 def diagnosis(screen: Screen, answer: "Diagnosis") -> None:

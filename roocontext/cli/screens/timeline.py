@@ -59,7 +59,7 @@ def audit(screen: Screen, rows: "Iterable[EntryRow]", *, log: Log, full: bool) -
 
 
 def difference(screen: Screen, answer: "Difference") -> None:
-    """What left the view, and what came into it."""
+    """The messages that left the view, and those that came into it."""
     screen.line(*headline(answer.session_id, None, screen.signs.more))
     screen.line(f"From entry {answer.old} to entry {answer.new}: {_sums(answer)}.")
     for sign, style, rows in (("-", "bad", answer.left), ("+", "good", answer.came)):
@@ -69,22 +69,22 @@ def difference(screen: Screen, answer: "Difference") -> None:
 
 def _sums(answer: "Difference") -> str:
     """How much differs, in numbers."""
-    said = []
+    parts = []
     if answer.left or answer.came:
-        said.append(f"{counted(len(answer.left), 'message')} left the view")
-        said.append(f"{len(answer.came):,} came into it")
-    said += [
+        parts.append(f"{counted(len(answer.left), 'message')} left the view")
+        parts.append(f"{len(answer.came):,} came into it")
+    parts += [
         f"{counted(len(blocks), 'output')} {name}, of {_places(blocks, None)}"
         for name, blocks in (("cleared", answer.cleared), ("restored", answer.restored))
         if blocks
     ]
-    return ", ".join(said) or "nothing differs"
+    return ", ".join(parts) or "nothing differs"
 
 
 def brief(screen: Screen, row: "MessageRow", sign: str, style: str) -> None:
     """A message of a view on a line."""
-    said = content.preview(row.role, row.content, row.format, screen.signs)
-    screen.beside(f"{sign} {row.seq:>5} {_what(row):<{_WHAT}} ", said, style, "")
+    text = content.preview(row.role, row.content, row.format, screen.signs)
+    screen.beside(f"{sign} {row.seq:>5} {_what(row):<{_WHAT}} ", text, style, "")
 
 
 def did(acts: Mapping[str, Any], arrow: str, most: int | None = _RANGES) -> str:
@@ -141,8 +141,7 @@ def _message(screen: Screen, message: "MessageRow", *, full: bool) -> None:
 
 def _parts(screen: Screen, row: "MessageRow | EntryRow", *, style: str, full: bool) -> None:
     indent = _indent(screen)
-    said = content.parts(row.role or "", row.content, row.format or "", screen.signs)
-    for part in said:
+    for part in content.parts(row.role or "", row.content, row.format or "", screen.signs):
         text, rest = content.readable(part.text, full=full)
         own = "hidden" if part.kind == "thinking" else style
         if full:
@@ -175,11 +174,11 @@ def _start(row: "EntryRow", time: str, digits: int) -> str:
 def _entry(screen: Screen, row: "EntryRow", start: str) -> None:
     if not _acts(row):
         style = "" if row.visible else "hidden"
-        screen.beside(start, _said(screen, row), style, style)
+        screen.beside(start, _text(screen, row), style, style)
         return
     screen.whole(start, did(row.details, screen.signs.arrow), "acts")
     if row.role is not None:
-        screen.beside(" " * len(start), _said(screen, row), "", "note")
+        screen.beside(" " * len(start), _text(screen, row), "", "note")
 
 
 def _whole_entry(screen: Screen, row: "EntryRow", start: str) -> None:
@@ -193,8 +192,8 @@ def _whole_entry(screen: Screen, row: "EntryRow", start: str) -> None:
     else:
         screen.line((" ".join(start.split()) if screen.narrow else start.rstrip(), style))
     for name, value in _facts(row):
-        said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        screen.line((f"{name} ", "note"), (unbroken(said), style), indent=_indent(screen))
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        screen.line((f"{name} ", "note"), (unbroken(text), style), indent=_indent(screen))
     if row.content is not None and row.note is None:
         _parts(screen, row, style=style, full=True)
 
@@ -217,7 +216,7 @@ def _facts(row: "EntryRow") -> Iterator[tuple[str, Any]]:
         yield "record", record
 
 
-def _said(screen: Screen, row: "EntryRow") -> str:
+def _text(screen: Screen, row: "EntryRow") -> str:
     if row.note is not None:
         return one_line(_noted(row))
     return content.preview(row.role or "", row.content, row.format or "", screen.signs)
@@ -225,13 +224,13 @@ def _said(screen: Screen, row: "EntryRow") -> str:
 
 def _noted(row: "EntryRow") -> str:
     """A note: its kind, its target, and its content, or the value alone if there is only one."""
-    told = row.content
-    if row.note == "pin" and isinstance(told, dict):
-        return f"{'pinned' if told.get('pinned') else 'no longer pinned'}: {row.target}"
-    value = next(iter(told.values())) if isinstance(told, dict) and len(told) == 1 else told
-    said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    noted = row.content
+    if row.note == "pin" and isinstance(noted, dict):
+        return f"{'pinned' if noted.get('pinned') else 'no longer pinned'}: {row.target}"
+    value = next(iter(noted.values())) if isinstance(noted, dict) and len(noted) == 1 else noted
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     target = "" if row.target is None else f" of {row.target}"
-    return f"{row.note}{target}: {said}"
+    return f"{row.note}{target}: {text}"
 
 
 def _acts(row: "EntryRow") -> bool:

@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from roocontext.reports.tree import Hiding, Rewinding, Stretch, Tree
 
 _FIRST, _LAST = 40, 160
-"""How many lines are drawn of a long picture: where it began, and where it is now."""
+"""How many lines are drawn of a long picture, at its beginning and at its end."""
 
 
 class _Line(NamedTuple):
-    """A line of the picture: what leads to it and on from it, what it says, and in which style."""
+    """A line of the picture: how it and its continuations begin, its text, and the style."""
 
     start: str
     below: str
-    said: str
+    text: str
     style: str
 
 
 def draw(screen: Screen, answer: "Tree", *, full: bool) -> None:
-    """The trunk from top to bottom, with the branches that were taken back where they part."""
+    """Draw the live entries as a trunk, and what was taken back as branches."""
     screen.line(*headline(answer.session_id, answer.title, screen.signs.more))
     seen = f"{counted(answer.messages, 'message')}, {answer.visible_messages:,} seen"
     screen.line(f"{counted(answer.entries, 'entry', 'entries')}, {seen}")
@@ -46,10 +46,10 @@ def draw(screen: Screen, answer: "Tree", *, full: bool) -> None:
 
 
 def _put(screen: Screen, lines: list["_Line"]) -> None:
-    widest = screen.width // 2  # of a deep branch its end: what is said must stay on the screen
+    widest = screen.width // 2  # a deep branch is cut on the left: the text must stay on the screen
     for line in lines:
         start, below = line.start[-widest:], line.below[-widest:]
-        screen.hanging((start, line.style), below, (line.said, line.style))
+        screen.hanging((start, line.style), below, (line.text, line.style))
 
 
 def _lines(answer: "Tree", signs: Signs) -> Iterator["_Line"]:
@@ -67,14 +67,14 @@ def _lines(answer: "Tree", signs: Signs) -> Iterator["_Line"]:
         yield _Line(f"{start}{mark} ", trunk, _stretch(stretch), "" if live else "hidden")
         style = "acts" if live else "hidden"
         for hiding in hidings[stretch.lo]:
-            told = _hiding_said(hiding, signs, live=live)
-            yield _Line(f"{trunk}  ", f"{trunk}    ", told, style)
+            text = _hiding(hiding, signs, live=live)
+            yield _Line(f"{trunk}  ", f"{trunk}    ", text, style)
         for rewind in reached[stretch.hi]:
             yield _Line(trunk, f"{trunk}  ", _rewind(rewind, signs), "note")
 
 
 def _by_stretch(answer: "Tree") -> "defaultdict[int, list[Hiding]]":
-    """What hides, by the first entry of the stretch that it stands in."""
+    """The hidings by the first entry of their stretch."""
     starts = sorted(one.lo for one in answer.stretches)
     found: defaultdict[int, list[Hiding]] = defaultdict(list)
     for hiding in answer.hidings:
@@ -111,7 +111,7 @@ def _stretch(stretch: "Stretch") -> str:
     return f"{ranges([[lo, hi]])}  {counted(stretch.messages, 'message')}{fate}"
 
 
-def _hiding_said(hiding: "Hiding", signs: Signs, *, live: bool) -> str:
+def _hiding(hiding: "Hiding", signs: Signs, *, live: bool) -> str:
     by = hiding.hidden_by
     hidden = f"; itself hidden by {by}" if by is not None and live else ""
     return f"{hiding.seq} {hiding.kind} {did(dict(hiding), signs.arrow)}{hidden}"
