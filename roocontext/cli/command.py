@@ -16,6 +16,7 @@ import typer
 
 from roocontext import reports
 from roocontext.cli import find_database, terminal
+from roocontext.cli.completion import NEW
 from roocontext.cli.exit_codes import Code, Refusal, end
 from roocontext.cli.options import Database, Debug, Json
 from roocontext.cli.progress import Bars
@@ -26,12 +27,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from roocontext import Session, Store
-    from roocontext.cli.progress import Report
     from roocontext.store.sources import Clock, Ids
+    from roocontext.store.verify import Progress
 
 Answer = TypeVar("Answer")
 
-NEW = "new"
 _UNKNOWN = (
     "The connection to the database broke, so it is unknown whether the change was made: check"
     " before you repeat it. An append that is repeated with its --client-id is stored once."
@@ -111,7 +111,7 @@ class CommandContext:
         """The time."""
         return self.surroundings.clock()
 
-    def progress(self, label: str) -> "AbstractContextManager[Report]":
+    def progress(self, label: str) -> "AbstractContextManager[Progress]":
         """A progress bar."""
         return self.bars.bar(label)
 

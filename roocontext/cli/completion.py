@@ -19,6 +19,7 @@ from roocontext.errors import RooContextError
 Offers: TypeAlias = list[tuple[str, str]]
 """Words, each with a note that some shells show beside it."""
 
+NEW = "new"
 AIMS = ("manage", "condense", "truncate", "clear")
 
 _MOST = 10_000
@@ -42,7 +43,7 @@ def sessions(ctx: typer.Context, incomplete: str) -> Offers:
 
 def sessions_or_new(ctx: typer.Context, incomplete: str) -> Offers:
     """As `sessions`, and `new`."""
-    return [*sessions(ctx, incomplete), ("new", "begins a session")]
+    return [*sessions(ctx, incomplete), (NEW, "begins a session")]
 
 
 def policies() -> Offers:
@@ -93,7 +94,7 @@ def _named(names: Iterable[str]) -> Offers:
 def _is_word(text: str) -> bool:
     """Whether a shell takes the id as one word, and the command line as this session."""
     is_plain = text.isascii() and all(one.isalnum() or one in _WORD for one in text)
-    return is_plain and not text.startswith("-") and text not in (reports.naming.LAST, "new")
+    return is_plain and not text.startswith("-") and text not in (reports.naming.LAST, NEW)
 
 
 def _note(title: str) -> str:

@@ -4,15 +4,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock, Timer
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
 
 from roocontext.cli.terminal import is_terminal
 
-Report: TypeAlias = Callable[[int, int], None]
-"""Called with (done, total)."""
+if TYPE_CHECKING:
+    from roocontext.store.verify import Progress
 
 PATIENCE = 0.7
 """After how many seconds a bar is shown."""
@@ -28,7 +28,7 @@ class Bars:
         self._bars: list[_Bar] = []
 
     @contextmanager
-    def bar(self, label: str) -> Iterator[Report]:
+    def bar(self, label: str) -> Iterator["Progress"]:
         """A bar while something goes on; the function reports how far it is."""
         if not is_terminal(sys.stderr):
             yield lambda _done, _total: None

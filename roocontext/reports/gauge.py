@@ -4,9 +4,8 @@ The model is the one that is given, or else the one of the last recorded call. W
 is a count but no limit.
 """
 
-from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from roocontext.reports.document import Document
 from roocontext.tokens import counter_for, limit_for
@@ -14,14 +13,16 @@ from roocontext.tokens import counter_for, limit_for
 if TYPE_CHECKING:
     from roocontext import Session
     from roocontext.log.counting import Counter
-
-Progress: TypeAlias = Callable[[int, int], None]
-"""Called with (done, total)."""
+    from roocontext.store.verify import Progress
 
 BYTES_A_TOKEN = 4
 """The list of sessions estimates tokens from bytes, because it must not read contents."""
 
 _RECENT = 200
+
+
+def silent(_done: int, _total: int) -> None:
+    """Report no progress."""
 
 
 class Gauge(Document):
@@ -53,7 +54,7 @@ def measured(
     given: str | None,
     *,
     as_of: int | datetime | None = None,
-    progress: Progress = lambda _done, _total: None,
+    progress: "Progress" = silent,
 ) -> Gauge:
     """The gauge with the tokens counted. `progress` is called after each message."""
     model = model_of(chat, given)
@@ -86,7 +87,7 @@ def against(model: str | None, tokens: int, counter: str, *, exact: bool) -> Gau
 class _Telling:
     """A counter that reports its progress."""
 
-    def __init__(self, counter: "Counter", total: int, progress: Progress) -> None:
+    def __init__(self, counter: "Counter", total: int, progress: "Progress") -> None:
         self.name, self.exact = counter.name, counter.exact
         self._counter, self._total, self._progress = counter, total, progress
         self._done = 0

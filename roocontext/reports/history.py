@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from roocontext.reports import gauge
 from roocontext.reports.document import Document, plain
-from roocontext.reports.gauge import Gauge, Progress
+from roocontext.reports.gauge import Gauge
 
 if TYPE_CHECKING:
     from roocontext import AuditEntry, Message, Session
+    from roocontext.store.verify import Progress
 
 
 class MessageRow(Document):
@@ -104,7 +105,7 @@ def shown(
     model: str | None,
     *,
     as_of: int | datetime | None = None,
-    progress: Progress = lambda _done, _total: None,
+    progress: "Progress" = gauge.silent,
 ) -> Shown:
     """The effective history at some time."""
     view = chat.view(as_of=as_of)

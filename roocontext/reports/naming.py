@@ -14,7 +14,8 @@ LAST = "last"
 LITERAL = "="
 
 _SHOWN = 5
-_ALL = (1 << 31) - 1
+ALL = (1 << 31) - 1
+"""A limit that no number of sessions reaches."""
 
 
 def find(store: "Store", name: str) -> str:
@@ -43,4 +44,4 @@ def find(store: "Store", name: str) -> str:
 
 def every_session(store: "Store") -> "list[SessionInfo]":
     """All sessions, the newest first."""
-    return store.sessions(limit=_ALL)
+    return store.sessions(limit=ALL)

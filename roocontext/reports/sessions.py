@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 from roocontext.reports import gauge
 from roocontext.reports.document import Document, plain
-from roocontext.reports.gauge import Gauge, Progress
+from roocontext.reports.gauge import Gauge
+from roocontext.reports.naming import ALL
 
 if TYPE_CHECKING:
     from roocontext import Stats, Store
     from roocontext.store.overview import SessionOverview
-
-_ALL = (1 << 31) - 1
+    from roocontext.store.verify import Progress
 
 
 class SessionRow(Document):
@@ -68,14 +68,14 @@ def listed(
     limit: int = 20,
     model: str | None = None,
     count: bool = False,
-    progress: Progress = lambda _done, _total: None,
+    progress: "Progress" = gauge.silent,
 ) -> Sessions:
     """The newest sessions with a text in their id or title, without regard to case.
 
     It is one statement. Only with `count` is each session's view read, if it is not counted yet.
     """
     # Which letters are equal without regard to case is for Python to say: SQLite knows ASCII only.
-    found = store.overview(limit=_ALL if text else limit + 1)
+    found = store.overview(limit=ALL if text else limit + 1)
     wanted = text.casefold()
     matching = [
         one
@@ -96,7 +96,7 @@ def listed(
 
 def stats(store: "Store") -> StatsReport:
     """The sums of all sessions."""
-    return summed([one.stats for one in store.overview(limit=_ALL)], None)
+    return summed([one.stats for one in store.overview(limit=ALL)], None)
 
 
 def summed(found: "list[Stats]", session_id: str | None) -> StatsReport:

@@ -10,12 +10,13 @@ from roocontext.log.blocks import Block, reader
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.reports import gauge
 from roocontext.reports.document import Document
-from roocontext.reports.gauge import Gauge, Progress
+from roocontext.reports.gauge import Gauge
 from roocontext.tokens import counter_for, drift, usage_tokens
 
 if TYPE_CHECKING:
     from roocontext import Call, Session
     from roocontext.log.counting import Counter
+    from roocontext.store.verify import Progress
 
 _COSTS = ("cost", "total_cost", "cost_usd")
 """The names under which agents record the cost of a call."""
@@ -73,7 +74,7 @@ def usage(
     given: str | None = None,
     *,
     everything: bool = False,
-    progress: Progress = lambda _done, _total: None,
+    progress: "Progress" = gauge.silent,
 ) -> UsageReport:
     """The usage of a session: of what the model sees, or of every message in the log."""
     context = gauge.measured(chat, given, progress=progress)
