@@ -18,7 +18,17 @@ def model_of(kind: type) -> type[BaseModel]:
     )
 
 
-def schema() -> dict[str, Any]:
-    """The JSON schema of all documents."""
+def schema() -> Any:
+    """The JSON schema of all documents: names and types, not the prose."""
     models = [(model_of(kind), "serialization") for kind in DOCUMENTS.values()]
-    return models_json_schema(models)[1]
+    return bare(models_json_schema(models)[1])
+
+
+def bare(part: Any) -> Any:
+    """A part of a schema without titles and descriptions; a property may be called so."""
+    if isinstance(part, list):
+        return [bare(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    prose = [key for key in ("title", "description") if isinstance(part.get(key), str)]
+    return {key: bare(value) for key, value in part.items() if key not in prose}

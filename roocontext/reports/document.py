@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, SkipValidation
+
+Text: TypeAlias = SkipValidation[str]
+"""Text from a model or a file system: it may hold lone surrogates, which pydantic refuses."""
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 

@@ -15,7 +15,7 @@ from roocontext.errors import (
     StoreNotFound,
     StoreUnavailable,
 )
-from roocontext.reports.document import Document
+from roocontext.reports.document import Document, Text
 from roocontext.reports.words import counted, size
 from roocontext.store import health as facts
 
@@ -42,13 +42,13 @@ class Finding(Document):
 
     check: str
     status: str
-    says: str
+    says: Text
 
 
 class Diagnosis(Document):
     """Everything that `doctor` examined; `ok` unless something is bad."""
 
-    database: str
+    database: Text
     ok: bool
     findings: list[Finding]
 

@@ -5,7 +5,7 @@ The library's values `Receipt`, `Rewound`, `Redacted` and `Head` are documents a
 
 from typing import TYPE_CHECKING, Any
 
-from roocontext.reports.document import Document, plain
+from roocontext.reports.document import Document, Text, plain
 from roocontext.reports.gauge import Gauge
 from roocontext.reports.history import MessageRow, message_row
 
@@ -23,8 +23,8 @@ class OutcomeReport(Document):
 
     session_id: str
     status: str
-    detail: str
-    reason: str
+    detail: Text
+    reason: Text
     policy: str
     trigger: str
     counter: str
@@ -119,7 +119,7 @@ class Demo(Document):
     message.
     """
 
-    database: str
+    database: Text
     session_id: str
     did: list[str]
     ok: bool

@@ -4,12 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pydantic import SkipValidation
-
 from roocontext.log.blocks import Block, reader
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.reports import gauge
-from roocontext.reports.document import Document
+from roocontext.reports.document import Document, Text
 from roocontext.reports.gauge import Gauge
 from roocontext.tokens import counter_for, drift, usage_tokens
 
@@ -25,7 +23,7 @@ _COSTS = ("cost", "total_cost", "cost_usd")
 class Tally(Document):
     """The tokens of the messages of a role, or of the calls and results of a tool."""
 
-    name: SkipValidation[str]  # a model wrote it: there may be a lone surrogate in it
+    name: Text
     count: int
     tokens: int
 

@@ -11,7 +11,8 @@ import showcase
 from histories import HISTORIES, play
 from roocontext import Session, Store
 from roocontext.log.entries import MESSAGE_KINDS, Kind
-from roocontext.reports import naming, sessions, tree, usage
+from roocontext.reports import health, naming, sessions, tree, usage
+from roocontext.reports.document import plain
 from roocontext.store.database import Transaction
 
 HIDING = (Kind.SUMMARY, Kind.MARKER, Kind.CLEARING)
@@ -114,3 +115,13 @@ def check_tree(chat: Session) -> None:
     assert [(one.seq, one.to) for one in found.rewinds] == [
         (one.seq, one.entry.details["to"]) for one in rewinds
     ]
+
+
+def test_names_that_are_no_unicode_are_shown_as_they_are(tmp_path: Any) -> None:
+    """A tool's name comes from a model, a folder's name from the file system."""
+    found = health.Finding(check="file", status="bad", says="/srv/\udcff/agent.db")
+    assert plain(health.diagnosis("\udcff.db", [found]))["database"] == "\udcff.db"
+    with Store.open(tmp_path / "store.db") as store:
+        chat = store.create()
+        chat.append("assistant", [showcase.call("t", "run\ud800")])
+        assert [row.name for row in usage.usage(chat).tools] == ["run\ud800"]
