@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from roocontext.cli.app import commands
-from roocontext.cli.command import described
+from roocontext.cli.command_context import described
 from roocontext.cli.exit_codes import MEANINGS
 from roocontext.reports.catalogue import DOCUMENTS
 

@@ -12,7 +12,7 @@ import typer
 from typer.main import get_command
 
 from roocontext.cli import find_database, options
-from roocontext.cli.command import Surroundings
+from roocontext.cli.command_context import Surroundings
 from roocontext.cli.commands import append, change, demo, maintain, read
 from roocontext.cli.exit_codes import Code, PipeClosed, Refusal, end, print_warnings
 from roocontext.cli.options import Debug, Json

@@ -105,7 +105,7 @@ def print_warnings() -> None:
     """Print the library's warnings as lines of this command line."""
     log = logging.getLogger("roocontext")
     log.handlers = [_Warnings()]
-    log.propagate = False
+    log.propagate = False  # else they would come a second time, in another form
 
 
 def end(error: BaseException, *, debug: bool) -> int:

@@ -42,6 +42,8 @@ def place(db: str | None) -> str:
 def chosen(ctx: "Context") -> str:
     """The database of a command line: after the command, before it, or the environment's."""
     named, before = ctx.params.get("db"), ctx.find_root().params.get("db")
+    # The environment gives a value to the option after the command, but must not win over the one
+    # that was typed before it.
     source = ctx.get_parameter_source("db")
     is_behind = source is not None and source.name == "COMMANDLINE"
     return place(named if is_behind or before is None else before)
@@ -67,6 +69,7 @@ def opened(
         raise Refusal("The name of the database is empty: give a file or a URL.", Code.USAGE)
     if url == ":memory:" or (url.startswith("sqlite") and url.rstrip("/").endswith(":")):
         raise Refusal("A database in memory ends with the command. Name a file.", Code.USAGE)
+    # Other folders are the user's: a missing one is more likely a typing error.
     if create and _is_default(url):
         Path(url).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:

@@ -47,6 +47,7 @@ def take_streams() -> None:
     old = sys.stdout
     if isinstance(old, io.TextIOWrapper):
         encoding, is_terminal = old.encoding, old.isatty()
+        # A screen holds what any model wrote; an encoding that lacks a character is no error.
         sys.stdout = _Outlet(
             old.detach(), encoding=encoding, errors="backslashreplace", line_buffering=is_terminal
         )

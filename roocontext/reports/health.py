@@ -58,7 +58,7 @@ def examined(url: str | Path) -> list[Finding]:
     try:
         return judged(facts.examine(url))
     except StoreNotFound:
-        raise
+        raise  # there is nothing to examine
     except (ForeignDatabase, HistoryCorrupt, StoreUnavailable) as error:
         return hindered(error, facts.hindrances(url))
 

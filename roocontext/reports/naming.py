@@ -29,7 +29,7 @@ def find(store: "Store", name: str) -> str:
     try:
         return store.session(literal).id
     except SessionPurged:
-        raise
+        raise  # its id is still the name of this session, not the beginning of another
     except SessionNotFound:
         found = [] if name != literal else store.find(name, limit=_SHOWN + 1)
         if not found:

@@ -113,6 +113,7 @@ def stretches_of(rewinds: Mapping[int, int], last: int) -> list[Bounds]:
     live = live_ranges([Control(seq, Kind.REWIND, to=to) for seq, to in rewinds.items()], last)
     branches = {tip(rewinds, to) for to in rewinds.values()}
     found, lo = [], 1
+    # A stretch ends before each rewind and at each entry that one goes back to.
     for end in sorted({*rewinds, *(seq - 1 for seq in rewinds), *branches, last}):
         if lo <= end and end not in rewinds:
             found.append(Bounds(lo, end, tip(rewinds, lo - 1), live=within(live, lo)))
@@ -173,6 +174,7 @@ def _sized(bounds: Sequence[Bounds], outline: "Outline") -> list[Stretch]:
 def _hidings(outline: "Outline") -> list[Hiding]:
     """The summaries, markers and clearings, in the order of the log."""
     starts = [part.span.lo for part in outline.parts]
+    # By span and not by message: the parts of the outline know how many messages they have.
     kept_out: Counter[int | None] = Counter()
     for part in outline.parts:
         kept_out[part.span.condense_parent] += part.messages

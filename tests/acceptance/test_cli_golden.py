@@ -20,7 +20,7 @@ import showcase
 from commands import CommandLine, Done, preloaded
 from documents import model_of, schema
 from roocontext.cli import app  # noqa: F401 - registers all commands
-from roocontext.cli.command import described
+from roocontext.cli.command_context import described
 from roocontext.reports.catalogue import DOCUMENTS
 
 GOLDEN = Path(__file__).with_name("golden_cli")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from roocontext.cli import completion
-from roocontext.cli.command import CommandContext, command
+from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.completion import NEW
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.options import Expected

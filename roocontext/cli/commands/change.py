@@ -10,7 +10,7 @@ import typer
 import roocontext
 from roocontext import reports
 from roocontext.cli import completion, parse_time
-from roocontext.cli.command import CommandContext, command
+from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.options import Expected, ModelName, SessionName
 from roocontext.cli.screens import results

@@ -17,7 +17,7 @@ import typer
 
 import roocontext
 from roocontext import reports
-from roocontext.cli.command import CommandContext, command
+from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.demo_story import Task, Workshop, story
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.screens import meter, results, timeline

@@ -7,7 +7,7 @@ import typer
 
 from roocontext import reports
 from roocontext.cli import completion, parse_time
-from roocontext.cli.command import CommandContext, command
+from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.options import ModelName, SessionName
 from roocontext.cli.screens import tables, timeline
 from roocontext.cli.screens import tree as picture

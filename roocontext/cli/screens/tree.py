@@ -91,7 +91,7 @@ def _walk(stretches: "list[Stretch]") -> "Iterator[tuple[int, bool, Stretch]]":
     for stretch in stretches:
         following[stretch.after].append(stretch)
     waiting = _in_order(following[0], 0)
-    while waiting:
+    while waiting:  # a stack, because branches may hang on branches a thousand deep
         depth, is_branch, stretch = waiting.pop()
         yield depth, is_branch, stretch
         waiting += _in_order(following[stretch.hi], depth)

@@ -75,7 +75,7 @@ class CommandContext:
         with find_database.opened(
             self.url, clock=given.clock, ids=given.ids, write=write, create=create
         ) as store:
-            self.has_written = write
+            self.has_written = write  # from here on, a failure to print is not a failure to write
             try:
                 yield store
             except StoreUnavailable as error:
@@ -210,6 +210,7 @@ def _runnable(function: Callable[..., Any], *, database: bool) -> Callable[..., 
         if answer is False:
             raise typer.Exit(Code.NO)
 
+    # typer reads the signature, so the common options are added there, after the command's own.
     hints = get_type_hints(function, include_extras=True)
     given = [*inspect.signature(function).parameters.values()][1:]
     own = {"db": Database} if database else {}
