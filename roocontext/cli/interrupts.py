@@ -6,6 +6,7 @@ handlers only between its own steps, so a thread listens as well.
 
 import os
 import signal
+from contextlib import suppress
 from threading import Thread
 from typing import NoReturn
 
@@ -16,9 +17,10 @@ _SHOW_CURSOR = b"\x1b[?25h\n"
 
 def leave() -> NoReturn:
     """End the process now, with the exit code of an interrupt."""
-    if os.isatty(2):
-        os.write(2, _SHOW_CURSOR)  # a progress bar may have hidden it
-    os.write(2, _LINE)
+    with suppress(OSError):  # stderr may be closed
+        if os.isatty(2):
+            os.write(2, _SHOW_CURSOR)  # a progress bar may have hidden it
+        os.write(2, _LINE)
     os._exit(CODE)
 
 

@@ -38,11 +38,22 @@ def overview(tx: Transaction, limit: int) -> list[SessionOverview]:
     return [_overview(row) for row in tx.rows(_NEWEST, page=limit, recent=RECENT)]
 
 
+_INFO = tuple(field.name for field in fields(SessionInfo))
+# The page comes first: SQLite would compute what is selected for all sessions before it sorts them.
+_page = (
+    select(*(sessions.c[name] for name in _INFO))
+    .where(sessions.c.purged_at.is_(None))
+    .order_by(sessions.c.updated_at.desc(), sessions.c.session_id)
+    .limit(bindparam("page"))
+    .subquery("page")
+)
+
+
 def _total_at(total: Column[int], seq: ColumnElement[int]) -> ColumnElement[int]:
     """A running total at an entry, or at the last one if the log ends before it."""
-    last = case((seq > sessions.c.last_seq, sessions.c.last_seq), else_=seq)
-    at = and_(entries.c.session_id == sessions.c.session_id, entries.c.seq == last)
-    return func.coalesce(select(total).where(at).correlate(sessions, spans).scalar_subquery(), 0)
+    last = case((seq > _page.c.last_seq, _page.c.last_seq), else_=seq)
+    at = and_(entries.c.session_id == _page.c.session_id, entries.c.seq == last)
+    return func.coalesce(select(total).where(at).correlate(_page, spans).scalar_subquery(), 0)
 
 
 def _total(total: Column[int], of: str) -> ScalarSelect[Any]:
@@ -50,41 +61,36 @@ def _total(total: Column[int], of: str) -> ScalarSelect[Any]:
     size = _total_at(total, spans.c.hi) - _total_at(total, spans.c.lo - 1)
     return (
         select(func.coalesce(func.sum(size), 0))
-        .where(spans.c.session_id == sessions.c.session_id, text(of))
-        .correlate(sessions)
+        .where(spans.c.session_id == _page.c.session_id, text(of))
+        .correlate(_page)
         .scalar_subquery()
     )
 
 
-_INFO = tuple(sessions.c[field.name] for field in fields(SessionInfo))
 _TAKEN_BACK = "rewound_by IS NOT NULL"
 _MODEL = (
     select(entries.c.model)
     .where(
-        entries.c.session_id == sessions.c.session_id,
-        entries.c.seq > sessions.c.last_seq - bindparam("recent"),
+        entries.c.session_id == _page.c.session_id,
+        entries.c.seq > _page.c.last_seq - bindparam("recent"),
         entries.c.usage.is_not(None),
         entries.c.model.is_not(None),
     )
     .order_by(entries.c.seq.desc())
     .limit(1)
+    .correlate(_page)
     .scalar_subquery()
 )
 # Scalar subqueries, because each is answered from an index whatever the planner knows. A join of
 # spans and entries that is grouped afterwards may be planned as a scan of all entries.
-_NEWEST = (
-    select(
-        *_INFO,
-        _total(entries.c.messages_total, VISIBLE),
-        _total(entries.c.bytes_total, VISIBLE),
-        _total(entries.c.messages_total, _TAKEN_BACK),
-        _total(entries.c.bytes_total, _TAKEN_BACK),
-        _MODEL,
-    )
-    .where(sessions.c.purged_at.is_(None))
-    .order_by(sessions.c.updated_at.desc(), sessions.c.session_id)
-    .limit(bindparam("page"))
-)
+_NEWEST = select(
+    *(_page.c[name] for name in _INFO),
+    _total(entries.c.messages_total, VISIBLE),
+    _total(entries.c.bytes_total, VISIBLE),
+    _total(entries.c.messages_total, _TAKEN_BACK),
+    _total(entries.c.bytes_total, _TAKEN_BACK),
+    _MODEL,
+).order_by(_page.c.updated_at.desc(), _page.c.session_id)
 
 
 def _overview(row: Row) -> SessionOverview:

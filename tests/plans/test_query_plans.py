@@ -242,6 +242,14 @@ def test_sqlite_reads_a_view_by_its_spans(sqlite_work: tuple[Path, Catcher]) -> 
     assert [f"SEARCH entries USING INDEX {key}"] in plans
 
 
+def test_sqlite_sums_up_only_the_sessions_of_the_page(sqlite_work: tuple[Path, Catcher]) -> None:
+    path, catcher = sqlite_work
+    (overview,) = catcher.of("overview")
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute(f"EXPLAIN QUERY PLAN {overview.text}", overview.params)
+        assert {row[3] for row in rows} & {"CO-ROUTINE page", "MATERIALIZE page"}
+
+
 # PostgreSQL
 
 
