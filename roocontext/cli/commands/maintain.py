@@ -28,7 +28,8 @@ app = typer.Typer()
 _LABEL = 40
 _maintain = partial(command, app, panel="Maintain")
 
-db = typer.Typer(help="Make, upgrade and show the schema.")
+_SCHEMA = "Make, upgrade and show the schema."
+db = typer.Typer(help=_SCHEMA, short_help=_SCHEMA)
 app.add_typer(db, name="db", rich_help_panel="Maintain")
 _db = partial(command, db, panel="Database")
 
