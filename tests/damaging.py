@@ -157,6 +157,8 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "pins": lambda _, chat: chat.pins(),
     "newest_note": lambda _, chat: [chat.newest_note(kind) for kind in ("mine", "title")],
     "stats": lambda _, chat: chat.stats(),
+    "outline": lambda _, chat: chat.outline(),
+    "overview": lambda store, _: store.overview(),
     "visible_bytes": lambda _, chat: chat.visible_bytes(),
     "live": lambda _, chat: chat.live(),
     "tokens": lambda _, chat: chat.tokens(BYTES),

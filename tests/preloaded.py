@@ -23,17 +23,17 @@ import typer.completion
 import typer.rich_utils  # noqa: F401
 
 import roocontext
+import roocontext.reports.catalogue
 import roocontext.store.health
 from roocontext.cli import main
-from roocontext.cli.running import whole
+from roocontext.cli.app import commands
 from roocontext.tokens import counter_for
 from sources import SetClock
 
 START = 1_769_904_000_000
 MINUTE = 60_000
 
-for panels in (True, False):
-    whole(panels=panels)
+commands()
 for kind in (bool, int, str, Path, list[str]):
     pydantic.TypeAdapter(kind | None).validate_python(None)
 with roocontext.Store.open(":memory:") as warm:

@@ -4,12 +4,12 @@ import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, get_args, get_origin, get_type_hints
 
-from roocontext.cli.answers import reports, shapes
-from roocontext.cli.commands import described
-from roocontext.cli.failing import MEANINGS
-from roocontext.cli.running import whole
+from roocontext.cli.app import commands
+from roocontext.cli.command_context import described
+from roocontext.cli.exit_codes import MEANINGS
+from roocontext.reports.catalogue import DOCUMENTS
 
 PAGE = Path(__file__).parents[1] / "docs" / "cli" / "reference.md"
 
@@ -24,69 +24,71 @@ This page is made from the commands themselves, by `python tools/cli_reference.p
 | option | what it does |
 |---|---|
 | `--db URL` | the database: a path, or a URL |
-| `--json` | prints [documents](#documents) in place of a screen, escaped to ASCII |
-| `--debug` | shows where an error comes from |
+| `--json` | prints [documents](#documents) instead of a screen, escaped to ASCII |
+| `--debug` | shows the traceback of an error |
 
-They may stand before the command as well; what stands behind it wins. `-h` shows the help of a
-command, `--version` the version.
+They may also be given before the command; an option after the command wins. `-h` shows the help of
+a command, `--version` the version.
 
-**The database** is that of `--db`, as [opening](../guide/recording.md#opening) takes it. Without
-it, the one that `ROOCONTEXT_DB` names; without that, the file `roocontext/roocontext.db` in
-`XDG_DATA_HOME`, which is `~/.local/share` unless it is set.
+**The database** is that of `--db`, in the forms described in
+[opening](../guide/recording.md#opening). Without it, it is the one in `ROOCONTEXT_DB`. Without
+that, it is the file `roocontext/roocontext.db` in `XDG_DATA_HOME`, which is `~/.local/share` by
+default.
 
-**A session** is named by its id, or by the beginning of its id where only one begins like that.
-`last` is the one with the newest entry. What follows `=` is taken as the whole id: `=last` is a
-session that is called so.
+**A session** is named by its id, or by the beginning of its id if no other id begins like that.
+`last` is the session with the newest entry. Text after `=` is taken as the whole id: `=last` is a
+session whose id is `last`.
 
-**A point** of a session is the number of an entry, or a time: `2026-01-31`, `2026-01-31 09:30`,
-`09:30` of today, `yesterday 09:30`, with a zone or else in UTC, a day alone being its beginning;
-`now`, or as `90m ago` or `1h 30m ago`, in seconds, minutes, hours, days or weeks. `--to` compares a
-time with the agent's own times of the live messages, where it gave any, everything else with when
-entries were recorded. All times are shown in UTC.
+**A point** of a session is an entry's number or a time: `2026-01-31`, `2026-01-31 09:30`, `09:30`
+of today, `yesterday 09:30`, `now`, or `90m ago` or `1h 30m ago`, in seconds, minutes, hours, days
+or weeks. A time without a zone is UTC, and a date without a time is its midnight. `--to` compares a
+time with the agent's own times of the live messages, if it gave any; everything else compares it
+with the times entries were recorded. All times are shown in UTC.
 
-**Looking changes nothing.** The commands that look open the database to read only. They neither
-make nor upgrade it: that is done by `db upgrade`, and by `append new` where there is no database
-yet. Folder and file are made for their owner only. What waits in an SQLite file's log may be moved
-into the file when the last one who has it open leaves, also by one who only looked.
+**Reading changes nothing.** Commands that read open the database read-only. They neither make nor
+upgrade it: `db upgrade` does, and so does `append new` if there is no database yet. The file and
+its folder are made for their owner only. When the last process that has an SQLite file open closes
+it, what waits in the file's log may be moved into the file, even if that process only read.
 
-**What was said never acts on the terminal.** Control characters, escapes, marks that turn the
-direction of text, and characters that cannot be seen are shown as their escapes, as `\\x1b`. Long
-contents are cut; `--full` shows them whole.
+**Content cannot act on the terminal.** Control characters, escapes, marks that reverse the
+direction of text, and invisible characters are shown as escapes, such as `\\x1b`. Long contents
+are cut; `--full` shows them whole.
 
-**In pipes** there are neither colours nor a pager, and who stops reading is no error. `NO_COLOR`
-switches colours off in a terminal too, and `FORCE_COLOR` on in a pipe. `PAGER` is the pager of
-`show` and `audit`, `less` by default. `COLUMNS` sets the width; below 56 columns, tables become
-lists.
+**In pipes** there are no colours and no pager, and a reader that stops early is not an error.
+`NO_COLOR` switches colours off in a terminal, and `FORCE_COLOR` switches them on in a pipe. `PAGER`
+is the pager of `show`, `audit` and `tree`, `less` by default. `COLUMNS` sets the width; below 56
+columns, tables become lists.
 
-**What destroys asks first**, or takes `--yes`. Where nobody sits at the terminal it asks nobody,
-and ends with an error. What takes long shows a bar on standard error, in a terminal only; Ctrl-C
-ends it, and nothing is half done.
+**Commands that erase ask first**, unless `--yes` is given. Without a terminal they cannot ask, and
+end with an error. Long work shows a bar on standard error, in a terminal only. Ctrl-C ends a
+command at once, and nothing is half done.
 
-**Completion** of commands, options and their values, and ids: `roocontext --install-completion`.
+**Completion** of commands, options, values and ids: `roocontext --install-completion`. Ids with
+characters that a shell may interpret are not offered.
 """
 
 
 def page() -> str:
     """The whole page."""
     parts = [BEGINNING, _exit_codes()]
-    for panel, commands in _panels().items():
-        parts += [f"## {panel}\n", *(_command(name, command) for name, command in commands)]
+    for panel, found in _panels().items():
+        parts += [f"## {panel}\n", *(_command(name, command) for name, command in found)]
     return "\n".join([*parts, _documents()])
 
 
 def _exit_codes() -> str:
     rows = [f"| {code.value} | {meaning} |" for code, meaning in MEANINGS.items()]
     head = (
-        "## Exit codes\n\nAn error is one line on standard error, and nothing on standard output,"
-        " but for what a stream had printed before. With code 1 there is an answer where there is"
-        " one to give. `preview` ends with 0 whatever it foresees."
+        "## Exit codes\n\nAn error is one line on standard error. Nothing is printed on standard"
+        " output then, except what a stream had printed before. With exit code 1 the answer is"
+        " still printed, if there is one. `preview` ends with 0 whatever it finds."
     )
     return "\n".join([head, "", "| code | meaning |", "|---|---|", *rows, ""])
 
 
 def _panels() -> dict[str, list[tuple[str, Any]]]:
     panels: dict[str, list[tuple[str, Any]]] = {}
-    for name, command in _commands(whole(panels=True), ""):
+    for name, command in _commands(commands(), ""):
         panels.setdefault(command.rich_help_panel, []).append((name, command))
     return panels
 
@@ -106,15 +108,15 @@ def _command(name: str, command: Any) -> str:
     usage = " ".join([name, *map(_argument, arguments), *options])
     shape = next(one for one in described if one.name == name.rpartition(" ")[2])
     lines = "a line for each " if shape.is_stream else ""
-    told = f"`--json`: {lines}[{shape.shape.__name__}](#{shape.shape.__name__.lower()})."
-    parts = [f"### `{usage}`", "", inspect.cleandoc(command.help), "", told, ""]
+    prints = f"`--json`: {lines}[{shape.document}](#{shape.document.lower()})."
+    parts = [f"### `{usage}`", "", inspect.cleandoc(command.help), "", prints, ""]
     if own:
         parts += ["| | |", "|---|---|", *map(_row, own), ""]
     return "\n".join(parts)
 
 
 def _argument(argument: Any) -> str:
-    name = (argument.metavar or argument.name.upper()).strip("[].")
+    name = argument.metavar or argument.name.upper()
     many = "..." if argument.nargs == -1 else ""
     return f"{name}{many}" if argument.required else f"[{name}]{many}"
 
@@ -126,8 +128,8 @@ def _row(parameter: Any) -> str:
     names = ", ".join(f"`{one}`" for one in [*parameter.opts, *parameter.secondary_opts])
     value = "" if parameter.is_bool_flag else f" {parameter.metavar or parameter.name.upper()}"
     default = parameter.default
-    told = "" if default in (None, False, True, "", ()) else f" Default: {default}."
-    return f"| {names}{value} | {help_}{told} |"
+    else_ = "" if default in (None, False, True, "", ()) else f" Default: {default}."
+    return f"| {names}{value} | {help_}{else_} |"
 
 
 def _documents() -> str:
@@ -135,18 +137,18 @@ def _documents() -> str:
         "## Documents",
         "",
         (
-            "What `--json` prints. A name is never given another meaning, and none goes away"
-            " within a major version; new ones may come. Times are milliseconds since the epoch,"
-            " a `seq` is an entry's place in its session. Each is indented over several lines, but"
-            " for those of a stream, which are a line each."
+            "What `--json` prints. Within a major version, no name is removed or given another"
+            " meaning; new names may be added. Times are milliseconds since the epoch, and a `seq`"
+            " is an entry's place in its session. A document is indented over several lines; those"
+            " of a stream are one line each."
         ),
         "",
     ]
-    for name, shape in {**vars(shapes), **vars(reports)}.items():
-        if is_typeddict(shape):
-            parts += [f"### {name}", "", _prose(shape), "", "| name | type |", "|---|---|"]
-            parts += [f"| `{key}` | {_type(kind)} |" for key, kind in get_type_hints(shape).items()]
-            parts.append("")
+    for name, shape in DOCUMENTS.items():
+        hints = get_type_hints(shape)
+        parts += [f"### {name}", "", _prose(shape), "", "| name | type |", "|---|---|"]
+        parts += [f"| `{key}` | {_type(kind)} |" for key, kind in hints.items()]
+        parts.append("")
     return "\n".join(parts)
 
 
@@ -155,10 +157,11 @@ def _prose(thing: Any) -> str:
 
 
 def _type(kind: Any) -> str:
-    if is_typeddict(kind):
+    if kind in DOCUMENTS.values():
         return f"[{kind.__name__}](#{kind.__name__.lower()})"
-    if get_origin(kind) is list:
-        return f"list of {_type(get_args(kind)[0])}"
+    if get_origin(kind) in (list, tuple):
+        inside = [one for one in get_args(kind) if one is not ...]
+        return f"list of {' and '.join(map(_type, inside))}"
     if get_origin(kind) is dict:
         return f"object of {_type(get_args(kind)[1])}"
     if get_args(kind):

@@ -1,7 +1,7 @@
-"""The terminal: what is written where, through a pager or not, and what is asked.
+"""The terminal: what is written where, with a pager or without.
 
-Results go to stdout, everything else to stderr. Pagers and questions are for terminals only; a
-closed pipe ends the command quietly.
+Results go to stdout, everything else to stderr. A pager is for a terminal only, and a closed pipe
+ends the command quietly.
 """
 
 import io
@@ -17,12 +17,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from roocontext.cli.failing import PipeClosed
+from roocontext import reports
+from roocontext.cli import interrupts
+from roocontext.cli.exit_codes import PipeClosed
 from roocontext.cli.screens.screen import Screen
 
 
 class _Outlet(io.TextIOWrapper):
-    """Standard output that encodes anything, and whose closed end is not taken for a failure."""
+    """Standard output that encodes any text, and whose closed end is not an error."""
 
     def write(self, text: str) -> int:
         try:
@@ -38,78 +40,60 @@ class _Outlet(io.TextIOWrapper):
 
 
 def take_streams() -> None:
-    """Make standard output an outlet for the rest of the process, and open what was closed."""
+    """Make standard output an outlet for the rest of the process, and open closed streams."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - until the end
     old = sys.stdout
     if isinstance(old, io.TextIOWrapper):
         encoding, is_terminal = old.encoding, old.isatty()
+        # A screen holds what any model wrote; an encoding that lacks a character is no error.
         sys.stdout = _Outlet(
             old.detach(), encoding=encoding, errors="backslashreplace", line_buffering=is_terminal
         )
 
 
 def drop_stdout() -> None:
-    """Let what is still to be written go nowhere, because nobody reads it."""
+    """Discard what is still buffered, because nobody reads it."""
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
-def write_json(document: Any) -> None:
-    """One document. Escaped to ASCII, so that lone surrogates survive and nothing acts."""
-    sys.stdout.write(json.dumps(document, indent=2) + "\n")
-
-
-def write_json_line(document: Any) -> None:
-    """One document of a stream, on a line."""
-    sys.stdout.write(json.dumps(document) + "\n")
+def write_json(value: Any, *, indent: int | None = None) -> None:
+    """Print a document. It is escaped to ASCII, so that lone surrogates survive."""
+    sys.stdout.write(json.dumps(reports.document.plain(value), indent=indent) + "\n")
 
 
 def is_terminal(stream: IO[str]) -> bool:
-    """Whether somebody sits in front of it."""
+    """Whether a person may be there."""
     return stream.isatty()
-
-
-def asked(question: str) -> bool:
-    """Whether somebody says yes; the end of what is typed is no consent."""
-    try:
-        sys.stderr.write(question)
-        sys.stderr.flush()
-        answer = sys.stdin.readline()
-    except KeyboardInterrupt:
-        sys.stderr.write("\n")
-        raise
-    if not answer.endswith("\n"):
-        sys.stderr.write("\n")
-    return answer.strip().casefold() in ("y", "yes")
 
 
 @contextmanager
 def paged(*, wanted: bool = True) -> Iterator[Screen]:
-    """A screen that stops at each page, where there is somebody to turn them."""
+    """A screen, in a pager if one is wanted and stdout is a terminal."""
     command = _pager() if wanted and is_terminal(sys.stdout) else None
     if command is None:
         yield Screen()
         return
     with (
-        _uninterrupted(),
+        _interrupts_ignored(),
         subprocess.Popen(  # noqa: S603 - the pager that the user has chosen
             command, stdin=subprocess.PIPE, env={"LESS": "FRX", **os.environ}
         ) as process,
     ):
         assert process.stdin is not None
-        with suppress(PipeClosed, BrokenPipeError):  # who leaves the pager has seen enough
+        with suppress(PipeClosed, BrokenPipeError):  # the user has left the pager
             encoding = sys.stdout.encoding
             with _Outlet(process.stdin, encoding=encoding, errors="backslashreplace") as file:
                 yield Screen(file, colours=True)
     if process.returncode == -signal.SIGINT:
-        raise KeyboardInterrupt
+        interrupts.leave()
 
 
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Leave it to the pager what an interrupt does: the terminal is the pager's until it ends."""
+def _interrupts_ignored() -> Iterator[None]:
+    """Leave interrupts to the pager: the terminal is the pager's until it ends."""
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         yield
@@ -126,5 +110,5 @@ def _pager() -> list[str] | None:
         return None
     if not command or not shutil.which(command[0]):
         return None
-    # Whatever LESS says: without it, colours are shown as their escapes.
+    # Without -R, less shows colours as escapes, whatever LESS says.
     return [*command, "-R"] if Path(command[0]).name == "less" else command

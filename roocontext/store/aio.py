@@ -169,6 +169,7 @@ class AsyncStore(_Threaded[Store]):
         return AsyncSession(await self._threads.run(self._plain.session, session_id), self._threads)
 
     sessions = _threaded(Store.sessions)
+    overview = _threaded(Store.overview)
     find = _threaded(Store.find)
     purge = _threaded(Store.purge)
 
@@ -206,6 +207,7 @@ class AsyncSession(_Threaded[Session]):
     newest_note = _threaded(Session.newest_note)
     pins = _threaded(Session.pins)
     stats = _threaded(Session.stats)
+    outline = _threaded(Session.outline)
     visible_bytes = _threaded(Session.visible_bytes)
     live = _threaded(Session.live)
     tokens = _threaded(Session.tokens)

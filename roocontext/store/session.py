@@ -22,6 +22,7 @@ from roocontext.store import (
     fork,
     live,
     notes,
+    outline,
     rebuild,
     rewind,
     sessions,
@@ -48,6 +49,7 @@ from roocontext.store.erase import Redacted
 from roocontext.store.items import AnyNote, Describe, Item, NewNote, Pin, Rename, Unpin
 from roocontext.store.live import LiveMessage
 from roocontext.store.notes import Note
+from roocontext.store.outline import Outline
 from roocontext.store.rewind import Rewound
 from roocontext.store.sessions import SessionInfo, Stats
 from roocontext.store.sources import Clock, Ids
@@ -337,14 +339,17 @@ class Session:
         """How many messages and bytes are visible, hidden and taken back."""
         return self._database.snapshot(sessions.stats, self.id)
 
+    def outline(self) -> Outline:
+        """What became of the entries, by control rows and parts. No content is read."""
+        return self._database.snapshot(outline.outline, self.id)
+
     def live(self) -> list[LiveMessage]:
         """Every live message in view order, those hidden by a summary or marker too."""
         return self._database.snapshot(live.read_live, self.id)
 
     def visible_bytes(self) -> int:
         """How many bytes the view's contents take as stored, cleared blocks included."""
-        with self._database.read() as tx:
-            return sessions.visible_bytes(tx, self.id)
+        return self._database.snapshot(sessions.visible_bytes, self.id)
 
     def tokens(
         self, counter: Counter, *, as_of: int | datetime | None = None, after: int = 0

@@ -10,13 +10,14 @@ from sqlalchemy import URL
 
 from roocontext.errors import InvalidOption, SessionPurged
 from roocontext.log.encoding import check_id
-from roocontext.store import append, erase, migrate, sessions
+from roocontext.store import append, erase, migrate, overview, sessions
 from roocontext.store.arguments import check_whole
 from roocontext.store.database import Database
 from roocontext.store.engines import Durability, engine_of
 from roocontext.store.erase import Purged
 from roocontext.store.items import Describe, Rename
 from roocontext.store.notes import drafted
+from roocontext.store.overview import SessionOverview
 from roocontext.store.session import Session
 from roocontext.store.sessions import SessionInfo
 from roocontext.store.sources import Clock, Ids, RandomIds, system_clock
@@ -104,6 +105,12 @@ class Store:
             raise InvalidOption("The next page begins behind a SessionInfo.", name="before")
         with self._database.read() as tx:
             return sessions.newest_first(tx, limit, before)
+
+    def overview(self, *, limit: int = 100) -> list[SessionOverview]:
+        """The newest sessions with their sizes and newest models, in one statement."""
+        check_whole("limit", limit, least=1)
+        with self._database.read() as tx:
+            return overview.overview(tx, limit)
 
     def find(self, beginning: str, *, limit: int = 100) -> list[SessionInfo]:
         """The sessions whose ids begin like this, in the order of their ids."""

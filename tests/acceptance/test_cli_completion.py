@@ -13,13 +13,12 @@ import pytest
 import showcase
 from commands import CommandLine
 from roocontext import Store
-from roocontext.cli.completing import AIMS
+from roocontext.cli.completion import AIMS
 
 CommandLines = Callable[..., CommandLine]
 SCRIPT = Path(sys.executable).with_name("roocontext")
 
-PLAIN = ["plain-1.x", "last"]
-QUOTED = ["dev:one:a", "dev:two", "x/y@host#1", "my session", "café two", "日本", "~home", "#hash"]
+PLAIN = ["Plain_2", "plain-1.x"]
 REFUSED = [
     *(
         "$(reboot)",
@@ -36,6 +35,7 @@ REFUSED = [
         "a!",
     ),
     *("-dash", "a  b", " a", "a\nb", "a\x1b[31m", "a\u202eb", "a\u3164b", "a\u00a0b"),
+    *("dev:one:a", "x/y@host#1", "my session", "café two", "日本", "~home", "#hash", "=lit"),
 ]
 
 
@@ -60,11 +60,10 @@ def many(tmp_path: Path, command_line: CommandLines) -> CommandLine:
     """Commands on a store whose ids are of all kinds."""
     path = str(tmp_path / "store.db")
     with Store.open(path) as store:
-        for name in [*PLAIN, *QUOTED, *REFUSED]:
+        for name in [*PLAIN, *REFUSED]:
             store.create(
                 name, title='The "title": $(reboot) \\$(reboot) [red]of[/red]\n it\x1b[31m'
             )
-        store.create("=lit")
     return command_line(path, folder=tmp_path)
 
 
@@ -97,8 +96,7 @@ def test_completion_is_silent_where_there_is_no_database(
     assert completed(run, "roocontext show x") == []
     assert list(tmp_path.glob("*.db")) == []
     showcase.build(str(tmp_path / "other.db"))
-    for other in (f"--db {tmp_path}/other.db", f"--db = {tmp_path}/other.db"):
-        assert completed(run, f"roocontext show {other} fore") == ["foreign"]
+    assert completed(run, f"roocontext show --db {tmp_path}/other.db fore") == ["foreign"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -148,36 +146,25 @@ def test_every_name_that_is_offered_is_taken(many: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
-def test_no_id_reaches_a_shell_that_it_cannot_take_as_a_word(shell: str, many: CommandLine) -> None:
-    lines = completed(many, "roocontext show ", shell)
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_a_shell_is_offered_only_ids_that_are_words(
+    shell: str, encoding: str, many: CommandLine
+) -> None:
+    lines = completed(many, "roocontext show ", shell, PYTHONIOENCODING=encoding)
     offered = "\n".join(lines).removeprefix("_arguments '*: :((")
     for name in REFUSED:
         assert name not in offered
     assert not {*"$`;|&<>*\x1b\u202e"} & {*offered}
-    if shell == "powershell":
-        assert [line.partition(":::")[0] for line in lines] == ["last", "plain-1.x"]
+    for name in ("last", *PLAIN):
+        assert name in offered
 
 
-def test_each_shell_gets_ids_as_it_wants_them(many: CommandLine) -> None:
-    bash = completed(many, "roocontext show ")
-    assert {"dev:one:a", "x/y@host\\#1", "my\\ session", "café\\ two", "日本", "\\#hash"} < {*bash}
-    assert {"==lit", "=last"} < {*bash}
-    zsh = completed(many, "roocontext show ", "zsh")
+def test_titles_are_shown_where_a_shell_has_room_for_them(many: CommandLine) -> None:
     title = "The title reboot reboot red of /red it 31m"
-    assert f'"dev\\\\:two":"{title}"' in zsh
-    assert f'"my session":"{title}"' in zsh
+    assert f'"plain-1.x":"{title}"' in completed(many, "roocontext show ", "zsh")
     fish = completed(many, "roocontext show ", "fish")
-    assert {f"dev:two\t{title}", f"my session\t{title}"} < {*fish}
+    assert f"plain-1.x\t{title}" in fish
     assert "last\tthe one with the newest entry" in fish
-
-
-def test_an_encoding_that_lacks_a_letter_is_offered_none(many: CommandLine) -> None:
-    for shell in ("bash", "fish"):
-        words = completed(many, "roocontext show ", shell, PYTHONIOENCODING="ascii")
-        offered = "\n".join(words)
-        assert offered.isascii()
-        assert "dev:two" in offered
-        assert "caf" not in offered
 
 
 # bash, with the key itself
@@ -241,21 +228,10 @@ def bash(many: CommandLine, tmp_path: Path) -> Iterator[Bash]:
 def test_what_stands_in_the_line_after_tab(bash: Bash) -> None:
     for typed, words in (
         ("show pl", "show plain-1.x"),
-        ("show dev", "show dev:"),
-        ("show dev:o", "show dev:one:a"),
-        ("show dev:one:", "show dev:one:a"),
-        ("show x", "show x/y@host#1"),
-        ("show x/y@h", "show x/y@host#1"),
-        ("show my", "show my session"),
-        ("show my\\ s", "show my session"),
-        ('show "my s', "show my session"),
-        ("show 'dev:t", "show dev:two"),
-        ("show caf", "show café two"),
-        ("show \\#", "show #hash"),
-        ("show =pl", "show =plain-1.x"),
-        ("show ==", "show ==lit"),
-        ("condense dev:two --policy=hyb", "condense dev:two --policy=hybrid"),
-        ("show --db=store.db pl", "show --db=store.db plain-1.x"),
+        ("show la", "show last"),
+        ("show dev", "show dev"),
+        ("condense last --policy hyb", "condense last --policy hybrid"),
+        ("show --db store.db pl", "show --db store.db plain-1.x"),
     ):
         begun = bash.tab(f"roocontext {typed}")
         assert " ".join(word for word in begun if word).strip("[]") == words, typed

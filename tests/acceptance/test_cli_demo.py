@@ -13,7 +13,7 @@ import pytest
 
 from commands import CommandLine, preloaded
 from roocontext import Store
-from roocontext.cli.failing import Code
+from roocontext.cli.exit_codes import Code
 from roocontext.log.entries import Kind
 from roocontext.tokens import counter_for
 

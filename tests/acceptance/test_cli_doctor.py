@@ -15,10 +15,11 @@ import pytest
 import showcase
 from commands import CommandLine
 from roocontext import Store
-from roocontext.cli import doctor
-from roocontext.cli.failing import Code
-from roocontext.cli.screens import receipts
+from roocontext.cli.exit_codes import Code
+from roocontext.cli.screens import results
 from roocontext.cli.screens.screen import Screen
+from roocontext.reports.document import plain
+from roocontext.reports.health import Diagnosis, judged
 from roocontext.store.health import FileFacts, Health
 from roocontext.store.migrate import Standing
 
@@ -58,11 +59,7 @@ POSTGRES = Health(
 
 
 def statuses(health: Health) -> dict[str, str]:
-    return {
-        finding["check"]: finding["status"]
-        for finding in doctor.judged(health)
-        if finding["status"] != "ok"
-    }
+    return {finding.check: finding.status for finding in judged(health) if finding.status != "ok"}
 
 
 def test_a_healthy_database_has_nothing_to_tell() -> None:
@@ -120,8 +117,8 @@ def diagnosed() -> str:
     screen = Screen(file)
     for name, health in (("/srv/agent.db", SQLITE), ("postgresql://db/agents", POSTGRES)):
         for one in (health, replace(health, schema=Standing(None, "0001"))):
-            findings = doctor.judged(one)
-            receipts.diagnosis(screen, {"database": name, "ok": True, "findings": findings})
+            findings = judged(one)
+            results.diagnosis(screen, Diagnosis(database=name, ok=True, findings=findings))
     return file.getvalue()
 
 
@@ -134,7 +131,7 @@ def test_the_doctors_screen_is_as_it_was(columns: int, monkeypatch: pytest.Monke
 def documented() -> str:
     """What `--json` prints of the same databases."""
     healths = (SQLITE, POSTGRES, replace(SQLITE, schema=Standing(None, "0001")))
-    return json.dumps([doctor.judged(health) for health in healths], indent=2) + "\n"
+    return json.dumps(plain([judged(health) for health in healths]), indent=2) + "\n"
 
 
 def test_the_doctors_document_is_as_it_was() -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from commands import CommandLine, Done
 from roocontext import Store
-from roocontext.cli import times
-from roocontext.cli.failing import Code
-from roocontext.cli.running import whole
+from roocontext.cli import parse_time
+from roocontext.cli.app import commands
+from roocontext.cli.exit_codes import Code
 from roocontext.errors import MessageNotFound
 from sources import SetClock
 
@@ -69,7 +69,7 @@ def run(database: str, command_line: CommandLines) -> CommandLine:
     ],
 )
 def test_times_as_people_write_them(text: str, meant: datetime) -> None:
-    assert times.seq_or_time("--as-of", text, NOON) == meant
+    assert parse_time.seq_or_time("--as-of", text, NOON) == meant
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_times_as_people_write_them(text: str, meant: datetime) -> None:
     ],
 )
 def test_what_could_mean_several_times_is_none(text: str) -> None:
-    found = times.target("--to", text, NOON)
+    found = parse_time.target("--to", text, NOON)
     assert found == (9 if text == "9" else text)
 
 
@@ -189,7 +189,7 @@ def test_help_names_what_an_option_takes() -> None:
         for command in group.commands.values():
             yield from of(command) if hasattr(command, "commands") else [command]
 
-    for command in of(whole(panels=True)):
+    for command in of(commands()):
         for parameter in command.params:
             if parameter.param_type_name == "option" and not parameter.is_flag:
                 assert parameter.metavar, (command.name, parameter.name)

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from roocontext import Store
-from roocontext.cli.failing import Code
+from roocontext.cli.exit_codes import Code
 
 SCRIPT = Path(sys.executable).with_name("roocontext")
 CTRL_C = b"\x03"
@@ -174,10 +174,10 @@ def test_whoever_waits_is_shown_a_bar(sit: Callable[..., Sitting], tmp_path: Pat
 
 BLOCKED = """
 import os, signal, sqlite3, sys, threading
-from roocontext.cli.interrupts import heard_anywhere
+from roocontext.cli.interrupts import end_on_interrupt
+end_on_interrupt()
 threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
-with heard_anywhere():
-    sqlite3.connect(sys.argv[1], timeout=1_000_000).execute("begin immediate")
+sqlite3.connect(sys.argv[1], timeout=1_000_000).execute("begin immediate")
 """
 
 

@@ -14,12 +14,17 @@ from hypothesis import strategies as st
 
 import showcase
 from commands import CommandLine
-from roocontext import Plan, Session, Store
-from roocontext.cli.answers import documents
-from roocontext.cli.screens import branches, histories, receipts, tallies, wording
+from roocontext import Plan, Rewound, Session, Store
+from roocontext.cli.screens import results, tables, timeline
+from roocontext.cli.screens import tree as picture
 from roocontext.cli.screens.screen import Screen
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import live_ranges
+from roocontext.reports import history, words
+from roocontext.reports.results import OutcomeReport
+from roocontext.reports.tree import Stretch, Tree, rewinds_of, stretches_of, tip, tree
+from roocontext.reports.usage import UsageReport
+from roocontext.reports.verification import Checked, verified
 from sources import SetClock
 
 CommandLines = Callable[..., CommandLine]
@@ -34,21 +39,19 @@ def test_the_stretches_are_the_fold(log: list[int | None]) -> None:
     """A log of messages, and of rewinds to an earlier entry."""
     rewinds = {seq: to % seq for seq, to in enumerate(log, 1) if to is not None}
     controls = [Control(seq, Kind.REWIND, to=to) for seq, to in rewinds.items()]
-    shape = branches.Shape()
-    shape.last, shape._to = len(log), rewinds
-    stretches = shape.stretches()
+    stretches = stretches_of(rewinds, len(log))
 
-    covered = [seq for one in stretches for seq in range(one["lo"], one["hi"] + 1)]
+    covered = [seq for one in stretches for seq in range(one.lo, one.hi + 1)]
     assert covered == [seq for seq in range(1, len(log) + 1) if seq not in rewinds]
     live = {s for lo, hi in live_ranges(controls, len(log)) for s in range(lo, hi + 1)} - {*rewinds}
-    assert {s for s in covered if stretch_of(stretches, s)["live"]} == live
+    assert {s for s in covered if stretch_of(stretches, s).live} == live
     for seq in range(len(log) + 1):
         path: set[int] = set()
-        at = shape._tip(seq)
+        at = tip(rewinds, seq)
         while at:
             one = stretch_of(stretches, at)
-            path |= set(range(one["lo"], at + 1))
-            at = one["after"]
+            path |= set(range(one.lo, at + 1))
+            at = one.after
         then = {s for lo, hi in live_ranges(controls, seq) for s in range(lo, hi + 1)}
         assert path == then - {*rewinds}
 
@@ -76,11 +79,11 @@ def drawn(columns: int, draw: Callable[[Screen], None], *, within: bool = True) 
 
 
 def audited(chat: Session, columns: int, *, full: bool = False, after: int = 0) -> str:
-    log = histories.Log(chat.id, chat.info().title, chat.info().last_seq, after)
-    rows = map(documents.entry_row, chat.audit(after=after))
+    log = timeline.Log(chat.id, chat.info().title, chat.info().last_seq, after)
+    rows = history.entries(chat, after=after)
     return drawn(
         columns,
-        lambda screen: histories.audit(screen, rows, log=log, full=full),
+        lambda screen: timeline.audit(screen, rows, log=log, full=full),
         within=not full,  # what is said goes out whole, for other programs too
     )
 
@@ -158,8 +161,8 @@ def test_an_audit_names_each_day_once(tmp_path: Path) -> None:
 
 def test_a_difference_is_summed_up(shown: Store) -> None:
     def said(old: int, new: int | None = None) -> str:
-        found = documents.difference("parser", shown.session("parser").diff(old, new))
-        return drawn(80, lambda screen: histories.difference(screen, found)).splitlines()[1]
+        found = history.difference(shown.session("parser"), old, new)
+        return drawn(80, lambda screen: timeline.difference(screen, found)).splitlines()[1]
 
     assert said(10) == "From entry 10 to entry 27: 7 messages left the view, 5 came into it."
     assert said(14, 15) == "From entry 14 to entry 15: 2 outputs cleared, of 5, 7."
@@ -184,37 +187,38 @@ parser  mend the parser
 """
 
 
-def tree(shape: branches.Shape, title: str | None = None) -> Any:
-    return {
-        "session_id": "parser",
-        "title": title,
-        "entries": shape.last,
-        "messages": shape.messages,
-        "visible_messages": shape.visible,
-        "stretches": shape.stretches(),
-        "hidings": shape.hidings,
-        "rewinds": shape.rewinds(),
-    }
+def branched(rewinds: dict[int, int], last: int) -> Tree:
+    """The tree of a log of rewinds and of entries that are no messages."""
+    stretches = [
+        Stretch(**one._asdict(), messages=0, visible=0, rewound_by=None)
+        for one in stretches_of(rewinds, last)
+    ]
+    return Tree(
+        session_id="parser",
+        title=None,
+        entries=last,
+        messages=0,
+        visible_messages=0,
+        stretches=stretches,
+        hidings=[],
+        rewinds=rewinds_of({seq: {"to": to} for seq, to in rewinds.items()}),
+    )
 
 
 def test_the_tree_is_a_picture(shown: Store) -> None:
-    shape = branches.Shape().take(shown.session("parser").audit())
-    answer = tree(shape, "mend the parser")
-    assert drawn(80, lambda screen: branches.draw(screen, answer, full=False)) == PICTURE
+    answer = tree(shown.session("parser"))
+    assert drawn(80, lambda screen: picture.draw(screen, answer, full=False)) == PICTURE
     for columns in (20, 40):
-        small = drawn(columns, lambda screen: branches.draw(screen, answer, full=False))
+        small = drawn(columns, lambda screen: picture.draw(screen, answer, full=False))
         assert "(7 messages); ~280 → ~149 tokens" in " ".join(small.replace("│", " ").split())
-    hiding = [(one["seq"], one["messages"]) for one in answer["hidings"]]
+    hiding = [(one.seq, one.messages) for one in answer.hidings]
     assert hiding == [(15, 0), (16, 7), (17, 2)]
 
 
 def test_branches_hang_on_branches() -> None:
-    shape = branches.Shape()
-    shape.last = 12
-    shape._to = {5: 2, 8: 6, 10: 1}  # 1-4; 6-7 on 2; 9 on 6; 11-12 on 1
-    answer = tree(shape)
-    picture = drawn(80, lambda screen: branches.draw(screen, answer, full=False))
-    assert [line.split("  ")[0] for line in picture.splitlines()[3:]] == [
+    answer = branched({5: 2, 8: 6, 10: 1}, 12)  # 1-4; 6-7 on 2; 9 on 6; 11-12 on 1
+    lines = drawn(80, lambda screen: picture.draw(screen, answer, full=False)).splitlines()
+    assert [line.split("  ")[0] for line in lines[3:]] == [
         "● 1",
         "│ ↩ 10 rewind from 9 to here",
         "├─○ 2",
@@ -229,18 +233,15 @@ def test_branches_hang_on_branches() -> None:
 
 
 def stretch_of(stretches: list[Any], seq: int) -> Any:
-    return next(one for one in stretches if one["lo"] <= seq <= one["hi"])
+    return next(one for one in stretches if one.lo <= seq <= one.hi)
 
 
 def test_a_thousand_rewinds_ever_deeper_are_drawn() -> None:
-    shape = branches.Shape()
-    shape.last = 3_000
-    shape._to = {1_000 + 2 * n: 1_000 - n for n in range(1, 1_000)}
-    answer = tree(shape)
-    taken_back = sum(not one["live"] for one in answer["stretches"])
-    full = drawn(80, lambda screen: branches.draw(screen, answer, full=True))
+    answer = branched({1_000 + 2 * n: 1_000 - n for n in range(1, 1_000)}, 3_000)
+    taken_back = sum(not one.live for one in answer.stretches)
+    full = drawn(80, lambda screen: picture.draw(screen, answer, full=True))
     assert full.count("not live") == taken_back
-    few = drawn(80, lambda screen: branches.draw(screen, answer, full=False)).splitlines()
+    few = drawn(80, lambda screen: picture.draw(screen, answer, full=False)).splitlines()
     assert len(few) == 3 + 40 + 1 + 160
     lines = full.splitlines()
     assert few[:43] == lines[:43]
@@ -262,16 +263,16 @@ def test_what_an_agent_records_with_a_plan_may_be_anything(
             plan = Plan.condense(chat.view(), [seq], "A summary", record=record, compat=True)
             chat.commit(replace(plan, counts=None))
     run = command_line(path)
-    for words in ("audit odd", "tree odd", "usage odd", "usage odd --json", "show odd"):
-        done = run(*words.split())
-        assert (done.code, done.err) == (0, ""), words
+    for line in ("audit odd", "tree odd", "usage odd", "usage odd --json", "show odd"):
+        done = run(*line.split())
+        assert (done.code, done.err) == (0, ""), line
 
 
 # Receipts
 
 
-def outcome(**told: Any) -> Any:
-    return {
+def outcome(**told: Any) -> OutcomeReport:
+    known: dict[str, Any] = {
         "session_id": "s",
         "status": "condensed",
         "detail": "",
@@ -285,13 +286,18 @@ def outcome(**told: Any) -> Any:
         "tokens_before": 500,
         "tokens_after": 200,
         "excess": {},
+        "bytes_before": None,
+        "bytes_after": None,
+        "compaction_ids": [],
+        "cost": None,
+        "calls": 0,
         "hidden": 0,
         "cleared": 0,
         "seqs": [7],
         "dry_run": False,
         "view": None,
-        **told,
     }
+    return OutcomeReport(**{**known, **told})
 
 
 @pytest.mark.parametrize(
@@ -351,7 +357,7 @@ def outcome(**told: Any) -> Any:
     ],
 )
 def test_an_outcome_is_told_as_it_was(told: dict[str, Any], said: list[str]) -> None:
-    screen = drawn(80, lambda screen: receipts.outcome(screen, outcome(**told)))
+    screen = drawn(80, lambda screen: results.outcome(screen, outcome(**told)))
     assert screen.splitlines()[: len(said)] == said
 
 
@@ -368,42 +374,43 @@ def test_policies_that_do_as_programs_do_say_so(tmp_path: Path, command_line: Co
 def test_a_rewind_names_the_message_that_it_found() -> None:
     told: Any = {"session_id": "s", "to": 4, "seq": 9, "hash": "ab", "head_seq": 9, "left": 1}
     told |= {"returned": 2, "changed": True, "undone": None, "target": 5, "target_time": NOON}
-    screen = drawn(80, lambda screen: receipts.rewound(screen, told))
+    screen = drawn(80, lambda screen: results.rewound(screen, Rewound(**told)))
     assert screen.splitlines() == [
         "The message is entry 5, of 2026-01-01 12:00:00 UTC.",
         "s is what it was after entry 4, by entry 9.",
         "1 message left the view, 2 came back into it.",
     ]
     told |= {"target": None, "target_time": None}
-    assert drawn(80, lambda screen: receipts.rewound(screen, told)).startswith("s is what")
+    assert drawn(80, lambda screen: results.rewound(screen, Rewound(**told))).startswith(
+        "s is what"
+    )
 
 
 def test_thousands_of_good_sessions_are_summed_up() -> None:
     def checked(number: int, problem: str | None = None) -> Any:
         head = {"session_id": f"s{number}", "seq": number, "hash": "ab" * 32}
         told = {"ok": problem is None, "entries": number, "head": head, "seq": 3}
-        return {"session_id": f"s{number}", **told, "problem": problem, "rebuilt": None}
+        return Checked(session_id=f"s{number}", **told, problem=problem, rebuilt=None)
 
-    def verified(rows: list[Any]) -> list[str]:
-        answer: Any = {"ok": all(row["ok"] for row in rows), "sessions": rows}
-        return drawn(80, lambda screen: receipts.verified(screen, answer)).splitlines()
+    def summed_up(rows: list[Any]) -> list[str]:
+        return drawn(80, lambda screen: results.verified(screen, verified(rows))).splitlines()
 
     rows = [checked(number) for number in range(5_000)]
-    lines = verified(rows)
+    lines = summed_up(rows)
     assert len(lines) == 22
     assert lines[:2] == ["ok  s0  0 entries", "ok  s1  1 entry, head abababababababab"]
     assert lines[-2:] == [
         "… and 4,980 more that are ok",
         "5,000 sessions, 12,497,500 entries: all ok",
     ]
-    ill = verified([*rows, checked(5_000, "The hash is wrong."), checked(5_001, "It is cut.")])
+    ill = summed_up([*rows, checked(5_000, "The hash is wrong."), checked(5_001, "It is cut.")])
     assert ill[20:] == [
         "BAD s5000  5,000 entries, entry 3: The hash is wrong.",
         "BAD s5001  5,001 entries, entry 3: It is cut.",
         "… and 4,980 more that are ok",
         "5,002 sessions, 12,507,501 entries: 2 bad",
     ]
-    assert verified([checked(1)]) == ["ok  s1  1 entry, head abababababababab"]
+    assert summed_up([checked(1)]) == ["ok  s1  1 entry, head abababababababab"]
 
 
 def test_what_is_erased_is_said_before_and_after(
@@ -415,14 +422,14 @@ def test_what_is_erased_is_said_before_and_after(
     for number in range(5):
         assert run("fork", "parser", "--id", f"fork-{number}").code == 0
     with Store.open(path) as store:
-        planned: Any = documents.document(store.session("parser").redact(5, dry_run=True))
-    assert receipts.redaction(planned, "...") == (
+        planned = store.session("parser").redact(5, dry_run=True)
+    assert results.redaction(planned, "...") == (
         "This erases the content of entry 5 of parser, and its copies in fork-0 5, fork-1 5,"
         " fork-2 5 and 2 more. Summaries that may quote it stay: fork-0 16, fork-1 16, fork-2 16"
         " and 3 more. Erase it for good?"
     )
-    alone = {**planned, "copies": [["parser", 5]], "summaries": []}
-    assert receipts.redaction(alone, "...") == (
+    alone = replace(planned, copies=(("parser", 5),), summaries=())
+    assert results.redaction(alone, "...") == (
         "This erases the content of entry 5 of parser. Erase it for good?"
     )
     assert "This would erase" in run("redact", "parser", "5", "--dry-run").out
@@ -442,7 +449,7 @@ def test_a_second_purge_tells_of_the_first(tmp_path: Path, command_line: Command
     assert (first["changed"], first["dry_run"]) == (True, False)
     for ends in (["--yes"], [], ["--dry-run"]):
         done = run("purge", "foreign", *ends)
-        when = wording.moment(first["purged_at"])
+        when = words.moment(first["purged_at"])
         assert done.out.startswith(f"foreign was purged before, {when} UTC. Its receipt: 5 mess")
         assert first["last_hash"] in done.out
     second = run("purge", "foreign", "--json").document
@@ -466,7 +473,7 @@ def test_long_names_leave_the_numbers_on_the_screen(columns: int) -> None:
         "models": [{**model, "estimated": None, "ratio": 1.06}],
         "summaries": {"count": 1, "calls": 1, "input": 640, "output": 30, "cost": None},
     }
-    screen = drawn(columns, lambda screen: tallies.usage(screen, answer))
+    screen = drawn(columns, lambda screen: tables.usage(screen, UsageReport(**answer)))
     assert "1,234,567" in screen
     assert "mcp__a_server" in screen
     if columns >= 80:

@@ -85,9 +85,11 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "list": lambda store, _: store.sessions(),
     "find by its beginning": lambda store, _: store.find("s"),
     "next list": lambda store, _: store.sessions(before=store.sessions(limit=5)[-1]),
+    "overview": lambda store, _: store.overview(limit=20),
     "find": lambda store, chat: store.session(chat.id),
     "info": lambda _, chat: chat.info(),
     "head": lambda _, chat: chat.head(),
+    "outline": lambda _, chat: chat.outline(),
     "stats": lambda _, chat: chat.stats(),
     "message": lambda _, chat: chat.message(LONG // 2),
     "tokens": lambda _, chat: chat.tokens(BYTES),
@@ -280,6 +282,14 @@ def test_sqlite_reads_a_view_by_its_spans(sqlite_work: tuple[Path, Catcher]) -> 
     assert [f"SEARCH entries USING INDEX {key}"] in plans
 
 
+def test_sqlite_sums_up_only_the_sessions_of_the_page(sqlite_work: tuple[Path, Catcher]) -> None:
+    path, catcher = sqlite_work
+    (overview,) = catcher.of("overview")
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute(f"EXPLAIN QUERY PLAN {overview.text}", overview.params)
+        assert {row[3] for row in rows} & {"CO-ROUTINE page", "MATERIALIZE page"}
+
+
 # PostgreSQL
 
 
@@ -410,7 +420,18 @@ def test_a_page_from_the_newest_end_reads_few_spans(catcher: Catcher, operation:
 
 def test_what_is_not_shown_is_not_read(catcher: Catcher) -> None:
     """Whoever wants no content asks for none: it may be many pages long."""
-    for operation in ("list", "find", "info", "head", "stats", "pins", "rewind", "undo"):
+    for operation in (
+        "list",
+        "overview",
+        "outline",
+        "find",
+        "info",
+        "head",
+        "stats",
+        "pins",
+        "rewind",
+        "undo",
+    ):
         for caught in catcher.of(operation):
             assert not _shows_content(caught.text), (operation, caught.text)
 

@@ -10,9 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import showcase
-from roocontext.cli import times
-from roocontext.cli.screens import content, wording
+from roocontext.cli import parse_time
+from roocontext.cli.screens import content, safe_text
 from roocontext.errors import InvalidOption
+from roocontext.reports import words
 
 # Words
 
@@ -45,7 +46,7 @@ def test_every_character_that_acts_or_hides_becomes_its_escape() -> None:
     hidden = unseen()
     for code in range(sys.maxunicode + 1):
         character = chr(code)
-        escaped = wording.plain(character) != character
+        escaped = safe_text.plain(character) != character
         acts = unicodedata.category(character) in acting and character not in spared
         if acts or character in hidden:
             assert escaped, hex(code)
@@ -68,7 +69,7 @@ def test_every_character_that_acts_or_hides_becomes_its_escape() -> None:
     ],
 )
 def test_what_shapes_letters_stays(text: str) -> None:
-    assert wording.plain(text) == text
+    assert safe_text.plain(text) == text
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_what_shapes_letters_stays(text: str) -> None:
     ],
 )
 def test_what_shapes_nothing_is_seen(text: str, shown: str) -> None:
-    assert wording.plain(text) == shown
+    assert safe_text.plain(text) == shown
 
 
 @given(
@@ -99,7 +100,7 @@ def test_what_shapes_nothing_is_seen(text: str, shown: str) -> None:
 @example(["z", *"\u0301\u200d" * 9])
 def test_no_heap_of_the_unseen_stays(characters: list[str]) -> None:
     height = silent = 0
-    for one in wording.plain("".join(characters)):
+    for one in safe_text.plain("".join(characters)):
         height = height + 1 if unicodedata.category(one) in ("Mn", "Me", "Cf") else 0
         silent = silent + 1 if one in unseen() else 0
         # A joiner may follow a selector: emoji are made so.
@@ -109,22 +110,22 @@ def test_no_heap_of_the_unseen_stays(characters: list[str]) -> None:
 
 @pytest.mark.parametrize("length", [36, 100])
 def test_an_id_that_may_have_to_be_copied_is_whole(length: int) -> None:
-    assert wording.named("i" * length, "...") == "i" * length
+    assert safe_text.named("i" * length, "...") == "i" * length
 
 
 def test_long_names_do_not_flood_the_screen() -> None:
-    (name, _), title = wording.headline("i" * 1_000, "t" * 1_000, "...")
+    (name, _), title = safe_text.headline("i" * 1_000, "t" * 1_000, "...")
     assert name == "i" * 97 + "..."
     assert title == "  " + "t" * 157 + "..."
-    assert wording.headline("a\nb", None, "...") == (("a\\nb", "title"), "")
+    assert safe_text.headline("a\nb", None, "...") == (("a\\nb", "title"), "")
 
 
 @given(st.text(), st.integers(0, 40))
 def test_a_shortened_line_fits(text: str, width: int) -> None:
     from rich.cells import cell_len  # noqa: PLC0415
 
-    line = wording.one_line(text)
-    short = wording.shortened(line, width)
+    line = safe_text.one_line(text)
+    short = safe_text.shortened(line, width)
     assert cell_len(short) <= width
     assert "\n" not in short
     if cell_len(line) <= width:
@@ -144,12 +145,12 @@ def test_a_shortened_line_fits(text: str, width: int) -> None:
     ],
 )
 def test_sizes_are_said_shortly(count: int, said: str) -> None:
-    assert wording.size(count) == said
+    assert words.size(count) == said
 
 
 def test_any_integer_is_a_time() -> None:
-    assert wording.moment(0) == "1970-01-01 00:00:00"
-    assert wording.moment(2**62) == f"{2**62} ms"
+    assert words.moment(0) == "1970-01-01 00:00:00"
+    assert words.moment(2**62) == f"{2**62} ms"
 
 
 # What stands in a message
@@ -188,13 +189,13 @@ def on(hour: int, minute: int = 0, day: int = 1) -> datetime:
     ],
 )
 def test_points_of_a_session_are_read(text: str, meant: Any) -> None:
-    assert times.seq_or_time("--to", text, NOW) == meant
-    assert times.target("--to", text, NOW) == meant
+    assert parse_time.seq_or_time("--to", text, NOW) == meant
+    assert parse_time.target("--to", text, NOW) == meant
 
 
 def test_what_is_no_point_may_be_a_messages_id() -> None:
-    assert times.target("--to", "m8", NOW) == "m8"
+    assert parse_time.target("--to", "m8", NOW) == "m8"
     with pytest.raises(InvalidOption):
-        times.seq_or_time("--to", "m8", NOW)
+        parse_time.seq_or_time("--to", "m8", NOW)
     with pytest.raises(InvalidOption):
-        times.target("--to", "-8", NOW)
+        parse_time.target("--to", "-8", NOW)

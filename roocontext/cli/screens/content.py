@@ -1,19 +1,20 @@
-"""What stands in a message, as lines to read: bounded, so that 10 MB are no more than a screen."""
+"""The blocks of a message as lines to read, cut so that 10 MB are no more than a screen."""
 
 import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from roocontext.cli.screens.wording import UNICODE, Signs, counted, one_line, plain
+from roocontext.cli.screens.safe_text import UNICODE, Signs, one_line, plain
 from roocontext.log.readings import Block, reader, text_of
+from roocontext.reports.words import counted
 
 LINES = 12
 CHARACTERS = 1_200
-"""How much of one block is shown unless all of it is asked for."""
+"""How much of one block is shown without --full."""
 
 
 class Part(NamedTuple):
-    """A block of a message: what kind of thing it is, a heading, and its text."""
+    """A block of a message: its kind, a heading, and its text."""
 
     kind: str
     heading: str
@@ -29,15 +30,15 @@ def parts(role: str, content: Any, form: str, signs: Signs = UNICODE) -> Iterato
 
 def preview(role: str, content: Any, form: str, signs: Signs = UNICODE) -> str:
     """A message in one line."""
-    said = (
+    lines = (
         one_line(f"{part.heading} {part.text[:2_000]}")
         for part in parts(role, content, form, signs)
     )
-    return " | ".join(said)[:600]
+    return " | ".join(lines)[:600]
 
 
 def readable(text: str, *, full: bool) -> tuple[str, str]:
-    """A text to be shown, and what is to be said about the rest of it, if there is any."""
+    """The part of a text that is shown, and a line about the rest, if there is any."""
     if full:
         return plain(text), ""
     lines = text[:CHARACTERS].split("\n", LINES)
@@ -66,7 +67,7 @@ def _part(block: Block, signs: Signs) -> Part:
 
 
 def _arguments(given: Any) -> str:
-    """What a tool is called with: a name and a value for each line that they need."""
+    """The arguments of a call: names and values if they are simple, else JSON."""
     if isinstance(given, dict) and all(isinstance(value, str | int) for value in given.values()):
         return ", ".join(f"{name}={_value(value)}" for name, value in given.items())
     return _compact(given)
@@ -79,7 +80,7 @@ def _value(value: str | int) -> str:
 
 
 def _beside(block: Block) -> str:
-    """What a result holds that is no text."""
+    """What a result without text holds."""
     inside = block.get("content")
     kinds = (
         [_image(one.get("source")) for one in inside if isinstance(one, dict)]

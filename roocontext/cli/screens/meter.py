@@ -1,35 +1,39 @@
 """The meter: how full a context window is, in words and as a bar."""
 
-from roocontext.cli.answers.shapes import Gauge
+from typing import TYPE_CHECKING
+
+from roocontext.cli.screens.safe_text import one_line
 from roocontext.cli.screens.screen import Screen
-from roocontext.cli.screens.wording import one_line
+
+if TYPE_CHECKING:
+    from roocontext.reports.gauge import Gauge
 
 _DEFAULT = "default"
-"""Where the limit of a model comes from that is not known."""
+"""The source of the limit if the model is not in the table."""
 
 _CELLS = 10
 _FULL = 0.8
 _NAME = 40
 
 
-def words(gauge: Gauge) -> str:
+def words(gauge: "Gauge") -> str:
     """The count, and the limit if there is one."""
-    count = f"{'' if gauge['exact'] else '~'}{gauge['tokens']:,}"
-    limit = gauge["limit"]
+    count = f"{'' if gauge.exact else '~'}{gauge.tokens:,}"
+    limit = gauge.limit
     if limit is None:
         return f"{count} tokens"
     default = ""
-    if gauge["limit_source"] == _DEFAULT:
-        default = f" (default; {one_line(gauge['model'] or '', longest=_NAME)} is not known)"
-    return f"{count} of {limit:,} tokens{default}, {100 * gauge['tokens'] / limit:.0f} %"
+    if gauge.limit_source == _DEFAULT:
+        default = f" (default; {one_line(gauge.model or '', longest=_NAME)} is not known)"
+    return f"{count} of {limit:,} tokens{default}, {100 * gauge.tokens / limit:.0f} %"
 
 
-def bar(screen: Screen, gauge: Gauge) -> tuple[str, str]:
-    """The window as a bar, in the colour of how full it is."""
-    limit = gauge["limit"]
+def bar(screen: Screen, gauge: "Gauge") -> tuple[str, str]:
+    """The window as a bar, coloured by how full it is."""
+    limit = gauge.limit
     if limit is None:
         return "", ""
-    share = gauge["tokens"] / limit
+    share = gauge.tokens / limit
     cells = min(_CELLS, round(share * _CELLS))
     style = "bad" if share > 1 else "warn" if share >= _FULL else "good"
     return screen.signs.full * cells + screen.signs.empty * (_CELLS - cells), style

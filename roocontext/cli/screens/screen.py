@@ -1,6 +1,6 @@
 """The screen: lines, rows and tables, as wide as it is, in colour or not.
 
-Text comes here through `wording`, which makes it harmless.
+Text comes here through `safe_text`.
 """
 
 import os
@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
-from roocontext.cli.screens.wording import ASCII, UNICODE, Signs, shortened
+from roocontext.cli.screens.safe_text import ASCII, UNICODE, Signs, shortened
 
 NARROW = 56
 """Below this many columns, tables become lists."""
@@ -24,7 +24,7 @@ _BELOW = 3
 """How many lines a row may take below its start."""
 
 _BESIDE = 16
-"""How many columns there are at least for what is said beside a start."""
+"""The least number of columns for text beside the start of a row."""
 
 _THEME = Theme(
     {
@@ -73,27 +73,27 @@ class Screen:
             whole.rstrip()
             self._put(whole)
 
-    def beside(self, start: str, said: str, style: str, said_style: str) -> None:
-        """A row: its start, and as much of what is said as fits beside it, or below if narrow."""
+    def beside(self, start: str, text: str, style: str, text_style: str) -> None:
+        """A row: its start, and as much text as fits beside it, or below it if it is narrow."""
         if not self.fits_beside(start):
             self._above(start, style)
-            few = shortened(said, _BELOW * self.width, self.signs.more)
-            self.line((few, said_style), indent=1)
+            few = shortened(text, _BELOW * self.width, self.signs.more)
+            self.line((few, text_style), indent=1)
             return
-        few = shortened(said, self.width - cell_len(start), self.signs.more)
-        self._put(Text.assemble((start, style), (few, said_style)))
+        few = shortened(text, self.width - cell_len(start), self.signs.more)
+        self._put(Text.assemble((start, style), (few, text_style)))
 
-    def whole(self, start: str, said: str, style: str) -> None:
-        """A row of which nothing is cut: what is said goes on below itself."""
+    def whole(self, start: str, text: str, style: str) -> None:
+        """A row of which nothing is cut: the text goes on below itself."""
         if not self.fits_beside(start):
             self._above(start, style)
-            self.line((said, style), indent=1)
+            self.line((text, style), indent=1)
             return
-        self.hanging((start, style), " " * cell_len(start), (said, style))
+        self.hanging((start, style), " " * cell_len(start), (text, style))
 
-    def hanging(self, start: tuple[str, str], below: str, said: tuple[str, str]) -> None:
-        """A start and what is said beside it, which goes on beside what stands below the start."""
-        text, style = said
+    def hanging(self, start: tuple[str, str], below: str, styled: tuple[str, str]) -> None:
+        """A start with text beside it; the further lines of the text begin with `below`."""
+        text, style = styled
         room = max(1, self.width - max(cell_len(start[0]), cell_len(below)))
         for number, line in enumerate(Text(text).wrap(self.console, room, overflow="fold")):
             line.rstrip()
@@ -143,7 +143,8 @@ class Screen:
         self._put(Text())
 
     def _put(self, line: Text) -> None:
-        """Print a line that fits. Without colours there is nothing that rich has to do."""
+        """Print a line that fits."""
+        # rich takes hundreds of times as long, and an audit may have 100,000 lines.
         if self.console.color_system is None:
             self.raw(line.plain)
         else:

@@ -1,0 +1,99 @@
+"""One run of the command line: all commands together, and the process around them."""
+
+import os
+import sys
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import version
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.main import get_command
+
+from roocontext.cli import find_database, options
+from roocontext.cli.command_context import Surroundings
+from roocontext.cli.commands import append, change, demo, maintain, read
+from roocontext.cli.exit_codes import Code, PipeClosed, Refusal, end, print_warnings
+from roocontext.cli.options import Debug, Json
+from roocontext.cli.terminal import drop_stdout, take_streams
+from roocontext.store.sources import system_clock
+
+if TYPE_CHECKING:
+    from roocontext.store.sources import Clock, Ids
+
+NAME = "roocontext"
+HELP = (
+    "Read the sessions of coding agents, change what the model sees, and verify their logs."
+    " --db, --json and --debug may be given before the command or after it."
+)
+_LEAST = 20
+"""Help is not made for fewer columns than these."""
+
+
+def _version(*, wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"{NAME} {version(NAME)}")
+        raise typer.Exit
+
+
+@cache
+def commands() -> Any:
+    """All commands."""
+    app = typer.Typer(
+        name=NAME,
+        help=HELP,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    for family in (read, append, change, maintain, demo):
+        app.add_typer(family.app)
+    app.callback()(_root)
+    return get_command(app)
+
+
+def _root(
+    *,
+    db: Annotated[str | None, typer.Option("--db", metavar="URL", help=options.DB_HELP)] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass  # a command reads these options from its context
+
+
+def _check(arguments: Sequence[str]) -> None:
+    """Refuse arguments that are not UTF-8: Python gives them as lone surrogates."""
+    for number, argument in enumerate(arguments, 1):
+        if not _is_text(argument):
+            raise Refusal(f"Argument {number} of `{NAME}` is not UTF-8.", Code.USAGE)
+    for name in (find_database.VARIABLE, options.MODEL):
+        if not _is_text(os.environ.get(name, "")):
+            raise Refusal(f"{name} is not UTF-8.", Code.USAGE)
+
+
+def _is_text(argument: str) -> bool:
+    return not any("\ud800" <= one <= "\udfff" for one in argument)
+
+
+def run(arguments: Sequence[str], *, clock: "Clock | None" = None, ids: "Ids | None" = None) -> int:
+    """Run one command; its exit code."""
+    take_streams()
+    print_warnings()
+    try:
+        _check(arguments)
+        code = commands().main(
+            list(arguments) or ["--help"],
+            prog_name=NAME,
+            standalone_mode=False,
+            obj=Surroundings(clock or system_clock, ids),
+            terminal_width=max(_LEAST, get_terminal_size().columns),
+        )
+        sys.stdout.flush()
+    except Exception as error:  # noqa: BLE001 - each becomes one line and an exit code
+        if isinstance(error, PipeClosed | OSError):
+            drop_stdout()
+        return end(error, debug=False)
+    return code if isinstance(code, int) else 0

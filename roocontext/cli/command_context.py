@@ -1,0 +1,233 @@
+"""What every command has: the database, `--json`, `--debug`, and an exit code.
+
+A command is a function whose first argument is a `CommandContext`; typer reads the others as its
+arguments and options. It makes an answer, which is the document that `--json` prints, and passes
+it to `show` with the function that draws it. A command that returns False ends with exit code 1.
+"""
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+
+import typer
+
+from roocontext import reports
+from roocontext.cli import find_database, terminal
+from roocontext.cli.completion import NEW
+from roocontext.cli.exit_codes import Code, Refusal, end
+from roocontext.cli.options import Database, Debug, Json
+from roocontext.cli.progress import Bars
+from roocontext.cli.screens.screen import Screen
+from roocontext.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from roocontext import Session, Store
+    from roocontext.store.sources import Clock, Ids
+    from roocontext.store.verify import Progress
+
+Answer = TypeVar("Answer")
+
+_UNKNOWN = (
+    "The connection to the database broke, so it is unknown whether the change was made: check"
+    " before you repeat it. An append that is repeated with its --client-id is stored once."
+)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Where the times and ids of the process come from."""
+
+    clock: "Clock"
+    ids: "Ids | None" = None
+
+
+@dataclass(frozen=True)
+class Described:
+    """A command as the reference describes it: its name and the document that `--json` prints."""
+
+    name: str
+    document: str
+    is_stream: bool
+
+
+described: list[Described] = []
+
+
+@dataclass
+class CommandContext:
+    """What a command works with."""
+
+    url: str
+    as_json: bool
+    surroundings: Surroundings
+    bars: Bars = field(default_factory=Bars)
+    has_written: bool = False
+
+    @contextmanager
+    def store(self, *, write: bool = False, create: bool = False) -> Iterator["Store"]:
+        """The store, for reading or for writing."""
+        given = self.surroundings
+        with find_database.opened(
+            self.url, clock=given.clock, ids=given.ids, write=write, create=create
+        ) as store:
+            self.has_written = write  # from here on, a failure to print is not a failure to write
+            try:
+                yield store
+            except StoreUnavailable as error:
+                if write and error.outcome_unknown:
+                    raise Refusal(_UNKNOWN, Code.UNTOLD) from error
+                raise
+
+    @contextmanager
+    def session(self, name: str, *, write: bool = False) -> Iterator["Session"]:
+        """The session with this name."""
+        with self.store(write=write) as store:
+            yield store.session(reports.naming.find(store, name))
+
+    @contextmanager
+    def session_or_new(
+        self, name: str, *, session_id: str | None, title: str | None
+    ) -> Iterator["Session"]:
+        """The session with this name, for writing; `new` begins one."""
+        is_new = name == NEW
+        with self.store(write=True, create=is_new) as store:
+            if is_new:
+                yield store.create(session_id, title=title)
+            else:
+                yield store.session(reports.naming.find(store, name))
+
+    @property
+    def place(self) -> str:
+        """The database without its password."""
+        return find_database.shown(self.url)
+
+    @property
+    def now(self) -> int:
+        """The time."""
+        return self.surroundings.clock()
+
+    def progress(self, label: str) -> "AbstractContextManager[Progress]":
+        """A progress bar."""
+        return self.bars.bar(label)
+
+    def show(
+        self, answer: Answer, draw: Callable[[Screen, Answer], None], *, pager: bool = False
+    ) -> None:
+        """Print the answer, as a document or drawn."""
+        with self._printing():
+            if self.as_json:
+                terminal.write_json(answer, indent=2)
+                return
+            with terminal.paged(wanted=pager) as screen:
+                draw(screen, answer)
+
+    def stream(
+        self,
+        rows: Iterable[Answer],
+        draw: Callable[[Screen, Iterable[Answer]], None],
+        *,
+        pager: bool,
+    ) -> None:
+        """Print an answer row by row as it comes: a document on each line, or drawn."""
+        with self._printing():
+            if self.as_json:
+                for row in rows:
+                    terminal.write_json(row)
+                return
+            with terminal.paged(wanted=pager) as screen:
+                draw(screen, rows)
+
+    def confirm(self, question: str) -> None:
+        """Go on only if a person at the terminal says yes."""
+        if not terminal.is_terminal(sys.stdin):
+            line = "There is no terminal to ask: give --yes, or try it with --dry-run."
+            raise Refusal(line, Code.USAGE)
+        try:
+            with self.bars.hidden():
+                wanted = typer.confirm(question, err=True)
+        except typer.Abort:  # the end of input is no consent
+            wanted = False
+            sys.stderr.write("\n")
+        if not wanted:
+            raise Refusal("Nothing was changed.", Code.NO)
+
+    @contextmanager
+    def _printing(self) -> Iterator[None]:
+        """Tell a command that failed from one that only could not print its answer."""
+        try:
+            with self.bars.hidden():
+                yield
+                sys.stdout.flush()
+        except OSError as error:
+            terminal.drop_stdout()
+            if not self.has_written:
+                raise
+            raise Refusal(
+                f"It was done, but the answer could not be written: {error.strerror}.", Code.UNTOLD
+            ) from None
+
+
+def command(
+    app: typer.Typer,
+    *,
+    panel: str,
+    document: str,
+    stream: bool = False,
+    database: bool = True,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a function a command of the app; without `database`, it makes one of its own."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        about = (function.__doc__ or "").partition("\n\n")[0]
+        app.command(function.__name__, rich_help_panel=panel, short_help=about)(
+            _runnable(function, database=database)
+        )
+        described.append(Described(function.__name__, document, stream))
+        return function
+
+    return register
+
+
+def _runnable(function: Callable[..., Any], *, database: bool) -> Callable[..., None]:
+    """The function as typer calls it: with the options that every command has."""
+
+    def run(ctx: typer.Context, *, as_json: bool, debug: bool, **given: Any) -> None:
+        before = ctx.find_root().params
+        given.pop("db", None)
+        context = CommandContext(find_database.chosen(ctx), as_json or before["as_json"], ctx.obj)
+        if before["db"] is not None and not database:
+            raise Refusal(f"`{ctx.info_name}` makes its own database: no --db.", Code.USAGE)
+        try:
+            with context.progress("Working") if database else nullcontext():
+                answer = function(context, **given)
+        except Exception as error:  # noqa: BLE001 - each becomes one line and an exit code
+            raise typer.Exit(end(error, debug=debug or before["debug"])) from None
+        if answer is False:
+            raise typer.Exit(Code.NO)
+
+    # typer reads the signature, so the common options are added there, after the command's own.
+    hints = get_type_hints(function, include_extras=True)
+    given = [*inspect.signature(function).parameters.values()][1:]
+    own = {"db": Database} if database else {}
+    run.__name__, run.__doc__ = function.__name__, function.__doc__
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what typer reads
+        [
+            _parameter("ctx", typer.Context, inspect.Parameter.empty),
+            *(_parameter(one.name, hints[one.name], one.default) for one in given),
+            *(_parameter(name, kind, None) for name, kind in own.items()),
+            _parameter("as_json", Json, False),  # noqa: FBT003 - a default
+            _parameter("debug", Debug, False),  # noqa: FBT003 - likewise
+        ]
+    )
+    run.__annotations__ = {}
+    return run
+
+
+def _parameter(name: str, kind: Any, default: Any) -> inspect.Parameter:
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, keyword, annotation=kind, default=default)

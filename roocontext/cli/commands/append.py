@@ -1,0 +1,164 @@
+"""The command that appends a message. The content is an argument, a file, or standard input."""
+
+import json
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from roocontext.cli import completion
+from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.completion import NEW
+from roocontext.cli.exit_codes import Code, Refusal
+from roocontext.cli.options import Expected
+from roocontext.cli.screens import results
+from roocontext.cli.terminal import is_terminal
+from roocontext.errors import InvalidOption
+
+app = typer.Typer()
+
+
+@command(app, panel="Change", document="Receipt")
+def append(
+    context: CommandContext,
+    session: Annotated[
+        str,
+        typer.Argument(
+            metavar="SESSION",
+            help="A session as for other commands, or `new` to begin one, in a new database if"
+            " there is none.",
+            autocompletion=completion.sessions_or_new,
+        ),
+    ],
+    content: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="CONTENT",
+            help="The content of the message. Default: standard input, unchanged.",
+        ),
+    ] = None,
+    *,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file",
+            metavar="FILE",
+            readable=False,
+            help="Read the content from a file, unchanged.",
+        ),
+    ] = None,
+    role: Annotated[
+        str,
+        typer.Option(
+            metavar="ROLE",
+            help="user or assistant; other formats have more roles.",
+            autocompletion=completion.roles,
+        ),
+    ] = "user",
+    content_json: Annotated[
+        bool, typer.Option("--content-json", help="The content is JSON, such as a list of blocks.")
+    ] = False,
+    content_format: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="The shape of the JSON: anthropic, openai or gemini.",
+            autocompletion=completion.formats,
+        ),
+    ] = "anthropic",
+    ts: Annotated[
+        int | None,
+        typer.Option("--ts", metavar="MS", help="The agent's own time, in ms since the epoch."),
+    ] = None,
+    message_id: Annotated[
+        str | None, typer.Option(metavar="ID", help="The agent's name for the message.")
+    ] = None,
+    client_id: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="A name for the request. The same one is stored only once in a session.",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="The model that wrote the message.",
+            autocompletion=completion.models,
+        ),
+    ] = None,
+    usage: Annotated[
+        str | None,
+        typer.Option(metavar="JSON", help="The usage that the provider reported, unchanged."),
+    ] = None,
+    expected_seq: Expected = None,
+    session_id: Annotated[
+        str | None, typer.Option("--id", metavar="ID", help="The id of a `new` session.")
+    ] = None,
+    title: Annotated[
+        str | None, typer.Option(metavar="TITLE", help="The title of a `new` session.")
+    ] = None,
+) -> None:
+    """Append a message.
+
+    For example, `roocontext append new "Why does it fail?" --title "fix the parser"`, then
+    `roocontext append last --role assistant --file answer.txt`.
+    """
+    if session != NEW and (session_id, title) != (None, None):
+        raise Refusal("--id and --title are for `new` sessions.", Code.USAGE)
+    given = _given(content, file)
+    message: Any = _parsed("CONTENT", given) if content_json else given
+    reported = None if usage is None else _parsed("--usage", usage)
+    with context.session_or_new(session, session_id=session_id, title=title) as chat:
+        receipt = chat.append(
+            role,
+            message,
+            format=content_format,
+            ts=ts,
+            message_id=message_id,
+            client_id=client_id,
+            model=model,
+            usage=reported,
+            expected_seq=expected_seq,
+        )
+    context.show(receipt, results.appended)
+
+
+def _given(content: str | None, file: Path | None) -> str:
+    """The content, from the one place where it was given."""
+    if content is not None and file is not None:
+        raise Refusal("CONTENT and --file both name a content: give one.", Code.USAGE)
+    if content is not None:
+        return content
+    if file is None and is_terminal(sys.stdin):
+        raise Refusal("There is no content: give CONTENT, --file or standard input.", Code.USAGE)
+    try:
+        given = (sys.stdin.buffer.read() if file is None else file.read_bytes()).decode()
+    except UnicodeDecodeError as error:
+        line = f"The content is not UTF-8 at byte {error.start}."
+        raise Refusal(line, Code.USAGE) from None
+    except OSError as error:
+        line = f"The file {str(file)!r} cannot be read: {error.strerror}."
+        raise Refusal(line, Code.NOT_FOUND) from None
+    if not given:
+        raise Refusal("There is no content: the input is empty.", Code.USAGE)
+    return given
+
+
+def _parsed(name: str, text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=partial(_object, name))
+    except (ValueError, RecursionError):
+        raise InvalidOption(f"{name} is not JSON.", name=name) from None
+
+
+def _object(name: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; refused if it has a name twice, because one of the values would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise Refusal(f"{name} has an object with the same name twice.", Code.USAGE)
+    return found

@@ -1,0 +1,247 @@
+"""`roocontext demo`: a coding agent at work, on a window that is much too small for it.
+
+The agent is a script, everything else is real: it reads and edits files in a folder of its own and
+runs commands there, the session is in a real store, and the manager decides when something must
+leave the view. It needs neither a key nor a network.
+"""
+
+import io
+import shlex
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import roocontext
+from roocontext import reports
+from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.demo_story import Task, Workshop, story
+from roocontext.cli.exit_codes import Code, Refusal
+from roocontext.cli.screens import meter, results, timeline
+from roocontext.cli.screens.screen import Screen
+from roocontext.reports.words import counted
+
+if TYPE_CHECKING:
+    from roocontext import ContextManager, Session
+    from roocontext.context import Outcome
+    from roocontext.reports.gauge import Gauge
+    from roocontext.reports.results import Demo
+
+NAME = "roocontext"
+
+WINDOW = 2_400
+"""The context window of the pretended model."""
+
+_HELD, _ROLE = len("~99,999"), len("assistant")
+
+_WHY = {
+    "clear": "Old tool outputs are missed the least. {cleared} of them now show a placeholder;"
+    " entry {seq} records which. Nothing else has changed.",
+    "condense": "Clearing was not enough. Entry {seq} is a summary that replaces {hidden} messages"
+    " in the view. It is made of sentences from them: no model was called.",
+    "truncate": "Entry {seq} is a marker that replaces {hidden} messages in the view. It only says"
+    " that something was left out.",
+}
+
+app = typer.Typer()
+
+
+@command(app, panel="Demo", document="Demo", database=False)
+def demo(
+    context: CommandContext,
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            readable=False,
+            metavar="FOLDER",
+            help="Where to work and leave the database. Default: a temporary folder.",
+        ),
+    ] = None,
+) -> None:
+    """Watch an agent's session grow, be cleared, condensed, truncated, rewound and undone."""
+    place = folder or Path(tempfile.mkdtemp(prefix="roocontext-demo-"))
+    if not _is_made_empty(place):
+        raise Refusal("The folder is not empty; nothing in it was changed.", Code.REFUSED)
+    database = place / "demo.db"
+    screen = Screen(io.StringIO()) if context.as_json else Screen()
+    given = context.surroundings
+    with roocontext.Store.open(database, clock=given.clock, ids=given.ids) as store:
+        chat = store.create(title="fix the parser")
+        answer = _Story(screen, chat, Workshop(place / "project")).tell(database)
+    context.show(answer, lambda _screen, _answer: _commands(screen, answer))
+
+
+class _Story:
+    """Plays the story and shows what happens to the session."""
+
+    def __init__(self, screen: Screen, chat: "Session", workshop: Workshop) -> None:
+        self._screen = screen
+        self._chat = chat
+        self._workshop = workshop
+        self._context: ContextManager = roocontext.ContextManager(limit=WINDOW)
+        self._condensed: int | None = None
+        self._did: list[str] = []
+
+    def tell(self, database: Path) -> "Demo":
+        """Everything, in order."""
+        self._chapter("A coding agent is asked to fix a bug")
+        self._say(
+            "Its files and commands are real. Its model is a script with a context window of"
+            f" {WINDOW:,} tokens, far too few for this. Before each call of the model, the manager"
+            " checks whether something must leave the view. Nothing ever leaves the log. On the"
+            " left are the tokens of the context at each call."
+        )
+        self._screen.blank()
+        for task in story().tasks:
+            self._work(task)
+        self._chapter("Truncate, on request")
+        self._explain(self._context.truncate(self._chat, system=story().system))
+        self._rewind()
+        return self._end(database)
+
+    def _work(self, task: Task) -> None:
+        """Do a task step by step."""
+        self._spoken("user", task.asked)
+        self._chat.append("user", task.asked)
+        for number, step in enumerate(task.steps, 1):
+            held = self._manage()
+            called = f"{task.name}-{number}"
+            self._chat.append("assistant", step.message(called))
+            output = self._workshop.do(step)
+            result = {"type": "tool_result", "tool_use_id": called, "content": output}
+            self._chat.append("user", [result])
+            lines = counted(output.count("\n") + 1, "line")
+            arrow = self._screen.signs.arrow
+            line = f"{step.says} {arrow} {step.shown()} ({lines} back)"
+            self._spoken("assistant", line, held)
+        self._spoken("assistant", task.answer, self._manage())
+        self._chat.append("assistant", task.answer)
+
+    def _manage(self) -> str:
+        """Run the manager; the tokens of the context then."""
+        outcome = self._context.manage(self._chat, system=story().system)
+        if outcome.changed:
+            self._chapter(f"The manager acts: {outcome.status}")
+            self._explain(outcome)
+            self._screen.blank()
+        return f"~{outcome.tokens_after:,}"
+
+    def _explain(self, outcome: "Outcome") -> None:
+        for step in outcome.steps:
+            done = step.committed
+            if step.plan.action == "condense" and self._condensed is None:
+                self._condensed = done.seq
+            self._did.append(step.status.value)
+            self._say(
+                _WHY[step.plan.action].format(
+                    seq=done.seq, hidden=done.hidden, cleared=done.cleared
+                )
+            )
+        arrow = self._screen.signs.arrow
+        self._say(f"~{outcome.tokens_before:,} {arrow} ~{outcome.tokens_after:,} tokens")
+        self._filled(self._gauge())
+
+    def _rewind(self) -> None:
+        assert self._condensed is not None
+        self._chapter(f"Rewind past the condensation, to entry {self._condensed - 1}")
+        done = self._chat.rewind(to=self._condensed - 1)
+        self._did.append("rewound")
+        self._say(
+            f"Entry {done.seq} records it: {counted(done.left, 'message')} left the view and"
+            f" {done.returned} came back. The summary had not been written then, so it hides"
+            " nothing."
+        )
+        self._filled(self._gauge())
+        self._chapter("Undo")
+        undone = self._chat.undo()
+        self._did.append("undone")
+        self._say(
+            f"A rewind is an entry like any other, and entry {undone.seq} takes it back:"
+            f" {counted(undone.left, 'message')} left the view and {undone.returned} came back."
+        )
+        self._filled(self._gauge())
+
+    def _end(self, database: Path) -> "Demo":
+        chat, screen = self._chat, self._screen
+        context = self._gauge()
+        messages = chat.tokens(self._context.settings.counter)
+        self._chapter("How full its window is now")
+        self._filled(context)
+        self._say(
+            f"~{messages:,} of them are the messages, which is what `show` counts. The rest is the"
+            " system prompt, which is sent with each call but is no message."
+        )
+        self._chapter("The audit: every entry, and why the model sees it or not")
+        log = timeline.Log(chat.id, chat.info().title, chat.info().last_seq, 0)
+        timeline.audit(screen, reports.history.entries(chat), log=log, full=False)
+        self._chapter("Verify: every hash, position, total and cache")
+        checked = reports.verification.checked(chat.verify())
+        results.verified(screen, reports.verification.verified([checked]))
+        stats = chat.stats()
+        return reports.results.Demo(
+            database=str(database),
+            session_id=chat.id,
+            did=self._did,
+            ok=checked.ok,
+            entries=stats.entries,
+            messages=stats.messages,
+            visible_messages=stats.visible_messages,
+            context=context,
+        )
+
+    def _gauge(self) -> "Gauge":
+        """What a call of the model would send now, counted by the manager."""
+        counter = self._context.settings.counter
+        return reports.gauge.Gauge(
+            tokens=self._context.preview(self._chat, system=story().system).tokens_before,
+            exact=counter.exact,
+            counter=counter.name,
+            model="a script",
+            limit=WINDOW,
+            limit_source="override",
+        )
+
+    def _filled(self, found: "Gauge") -> None:
+        bar, style = meter.bar(self._screen, found)
+        self._screen.line((f"{bar} ", style), meter.words(found), indent=2)
+
+    def _chapter(self, title: str) -> None:
+        self._screen.blank()
+        self._screen.line((title, "title"))
+
+    def _say(self, text: str) -> None:
+        self._screen.line(text, indent=2)
+
+    def _spoken(self, role: str, text: str, held: str = "") -> None:
+        start = f"{held:>{_HELD}}  {role:<{_ROLE}} "
+        if self._screen.narrow:
+            self._screen.line((f"{role} ", f"said.{role}"), text, indent=2)
+            return
+        self._screen.hanging((start, f"said.{role}"), " " * len(start), (text, ""))
+
+
+def _is_made_empty(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return not any(folder.iterdir())
+    except OSError as error:
+        line = f"The folder {str(folder)!r} cannot be used: {error.strerror}."
+        raise Refusal(line, Code.NOT_FOUND) from None
+
+
+def _commands(screen: Screen, answer: "Demo") -> None:
+    """The commands that show what was left behind."""
+    screen.blank()
+    screen.line(("Look around in what it leaves behind", "title"))
+    for name in ("show", "audit", "tree"):
+        screen.raw(f"{_program()} {name} last --db {shlex.quote(answer.database)}", indent=2)
+
+
+def _program() -> str:
+    """The name of the program, or its path if the shell would not find it."""
+    started = Path(sys.argv[0])
+    by_name = shutil.which(NAME) is not None or started.name != NAME
+    return NAME if by_name else shlex.quote(str(started))

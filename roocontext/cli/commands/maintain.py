@@ -1,0 +1,194 @@
+"""Commands that verify, erase for good, and look after the database."""
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import roocontext
+from roocontext import reports
+from roocontext.cli import completion, parse_time
+from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.exit_codes import Code, Refusal
+from roocontext.cli.find_database import looked_for
+from roocontext.cli.options import SessionName
+from roocontext.cli.screens import results
+from roocontext.cli.screens.safe_text import ASCII, one_line
+from roocontext.errors import SessionPurged, StoreNotFound
+
+if TYPE_CHECKING:
+    from roocontext import Head, Session
+    from roocontext.reports.verification import Checked
+    from roocontext.store.migrate import Standing
+
+app = typer.Typer()
+
+_LABEL = 40
+_maintain = partial(command, app, panel="Maintain")
+
+_SCHEMA = "Make, upgrade and show the schema."
+db = typer.Typer(help=_SCHEMA, short_help=_SCHEMA)
+app.add_typer(db, name="db", rich_help_panel="Maintain")
+_db = partial(command, db, panel="Database")
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
+
+
+@_maintain(document="Verified")
+def verify(
+    context: CommandContext,
+    session: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SESSION", help="Default: all of them.", autocompletion=completion.sessions
+        ),
+    ] = None,
+    *,
+    head: Annotated[
+        Path | None,
+        typer.Option(
+            "--head",
+            metavar="FILE",
+            readable=False,
+            help="A head that `head` printed earlier; `-` is standard input.",
+        ),
+    ] = None,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Afterwards, recompute the caches from the log.")
+    ] = False,
+) -> bool:
+    """Check every hash, position, total and cache.
+
+    With a head that was saved elsewhere, it also detects that the end of the log was cut off:
+    `roocontext head last > head.json`, and later `roocontext verify last --head head.json`.
+    """
+    if head is not None and session is None:
+        raise Refusal("--head is the head of one session: name the session.", Code.USAGE)
+    with context.store(write=rebuild) as store:
+        ids = (
+            [info.session_id for info in reports.naming.every_session(store)]
+            if session is None
+            else [reports.naming.find(store, session)]
+        )
+        saved = None if head is None else _saved(head)
+        rows = [_checked(context, store.session(one), saved, rebuild=rebuild) for one in ids]
+    answer = reports.verification.verified(rows)
+    context.show(answer, results.verified)
+    return answer.ok
+
+
+@_maintain(document="Head")
+def head(context: CommandContext, session: SessionName) -> None:
+    """Print the last entry's hash. Save it where who writes the database cannot change it."""
+    with context.session(session) as chat:
+        answer = chat.head()
+    context.show(answer, results.head)
+
+
+@_maintain(document="Redacted")
+def redact(
+    context: CommandContext,
+    session: SessionName,
+    seq: Annotated[
+        str, typer.Argument(metavar="SEQ", help="The message's entry number, as `audit` shows it.")
+    ],
+    *,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Erase the content of one message for good, in this session and in its copies."""
+    number = parse_time.whole("SEQ", seq)
+    with context.session(session, write=not dry_run) as chat:
+        if not (yes or dry_run):
+            planned = chat.redact(number, dry_run=True)
+            if planned.changed:
+                context.confirm(results.redaction(planned, ASCII.more))
+        done = chat.redact(number, dry_run=dry_run)
+    context.show(done, results.redacted)
+
+
+@_maintain(document="PurgedReport")
+def purge(
+    context: CommandContext, session: SessionName, *, yes: Yes = False, dry_run: DryRun = False
+) -> None:
+    """Delete everything said in a session for good; a receipt is kept."""
+    again = False
+    with context.store(write=not dry_run) as store:
+        try:
+            name = reports.naming.find(store, session)
+        except SessionPurged as before:  # purging again erases what is left of it in the file
+            name, again = before.session_id, True
+        if not (yes or dry_run or again):
+            context.confirm(results.purging(store.purge(name, dry_run=True)))
+        done = store.purge(name, dry_run=dry_run)
+    answer = reports.results.purged_report(done, changed=not again, dry_run=dry_run)
+    context.show(answer, results.purged)
+
+
+@_maintain(document="Diagnosis")
+def doctor(context: CommandContext) -> bool:
+    """Look for dangers to a database: versions, settings, permissions, damage."""
+    with looked_for(context.url):
+        findings = reports.health.examined(context.url)
+    answer = reports.health.diagnosis(context.place, findings)
+    context.show(answer, results.diagnosis)
+    return answer.ok
+
+
+@_db(document="Standing")
+def current(context: CommandContext) -> None:
+    """Show the version of the schema."""
+    context.show(_schema(context), results.schema)
+
+
+@_db(document="Upgraded")
+def upgrade(context: CommandContext) -> None:
+    """Make the database, or upgrade its schema to the version of this release."""
+    try:
+        before = _schema(context).current
+    except StoreNotFound:
+        before = None
+    with context.store(write=True, create=True):
+        after = _schema(context)
+    answer = reports.results.Upgraded(before=before, after=after.wanted)
+    context.show(answer, results.upgraded)
+
+
+@_db(document="History")
+def history(context: CommandContext) -> None:
+    """Show the migrations of this release, and which of them the database has."""
+    answer = reports.results.history(_schema(context).current)
+    context.show(answer, results.history)
+
+
+def _schema(context: CommandContext) -> "Standing":
+    from roocontext.store import health  # noqa: PLC0415 - heavy
+
+    with looked_for(context.url):
+        return health.standing(context.url)
+
+
+def _saved(path: Path) -> "Head":
+    try:
+        text = sys.stdin.read() if str(path) == "-" else path.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise Refusal(f"The head {str(path)!r} is not UTF-8.", Code.USAGE) from None
+    except OSError as error:
+        line = f"The head {str(path)!r} cannot be read: {error.strerror}."
+        raise Refusal(line, Code.NOT_FOUND) from None
+    return roocontext.Head.from_json(text)
+
+
+def _checked(
+    context: CommandContext, chat: "Session", saved: "Head | None", *, rebuild: bool
+) -> "Checked":
+    with context.progress(f"Verifying {one_line(chat.id, longest=_LABEL)}") as progress:
+        found = chat.verify(saved, progress=progress)
+    if not rebuild:
+        return reports.verification.checked(found)
+    with context.progress("Recomputing the caches"):
+        rebuilt = chat.rebuild()
+    return reports.verification.checked(found, rebuilt)

@@ -1,0 +1,167 @@
+"""Commands that read. None of them writes, and none makes a database."""
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from roocontext import reports
+from roocontext.cli import completion, parse_time
+from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.options import ModelName, SessionName
+from roocontext.cli.screens import tables, timeline
+from roocontext.cli.screens import tree as picture
+
+app = typer.Typer()
+_read = partial(command, app, panel="Read")
+
+Full = Annotated[bool, typer.Option("--full", help="Show everything, however long it is.")]
+AsOf = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of",
+        metavar="WHEN",
+        help="An entry's number, or a time in UTC such as `2026-01-31 09:30` or `2h ago`. Includes"
+        " everything recorded up to then; the agent's own times are ignored.",
+    ),
+]
+Pager = Annotated[bool, typer.Option("--pager/--no-pager", help="Stop at each page.")]
+
+
+@_read(document="Sessions")
+def sessions(
+    context: CommandContext,
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEXT",
+            help="Only sessions with this text in their id or title.",
+            show_default=False,
+        ),
+    ] = "",
+    *,
+    limit: Annotated[
+        int, typer.Option(metavar="NUMBER", min=1, max=1_000_000, help="The most sessions to list.")
+    ] = 20,
+    count: Annotated[
+        bool,
+        typer.Option(
+            "--count",
+            help="Count the tokens. Otherwise they are estimated from the bytes, cleared outputs"
+            " included.",
+        ),
+    ] = False,
+    model: ModelName = None,
+) -> None:
+    """List the sessions, the newest first, with how full their context windows are."""
+    with context.store() as store, context.progress("Counting") as progress:
+        answer = reports.sessions.listed(
+            store, text, limit=limit, model=model, count=count, progress=progress
+        )
+    context.show(answer, partial(tables.sessions, text=text))
+
+
+@_read(document="Shown")
+def show(
+    context: CommandContext,
+    session: SessionName,
+    *,
+    as_of: AsOf = None,
+    full: Full = False,
+    model: ModelName = None,
+    pager: Pager = True,
+) -> None:
+    """Show the effective history: what the model sees, or saw at some time."""
+    when = None if as_of is None else parse_time.seq_or_time("--as-of", as_of, context.now)
+    with context.session(session) as chat, context.progress("Counting tokens") as progress:
+        answer = reports.history.shown(chat, model, as_of=when, progress=progress)
+    context.show(answer, partial(timeline.shown, full=full), pager=pager)
+
+
+@_read(document="EntryRow", stream=True)
+def audit(
+    context: CommandContext,
+    session: SessionName,
+    *,
+    after: Annotated[int, typer.Option(metavar="SEQ", min=0, help="Begin after this entry.")] = 0,
+    full: Full = False,
+    pager: Pager = True,
+) -> None:
+    """Show every entry ever written, and why the model sees it or not."""
+    with context.session(session) as chat:
+        info = chat.info()
+        log = timeline.Log(chat.id, info.title, info.last_seq, after)
+        rows = reports.history.entries(chat, after=after)
+        context.stream(rows, partial(timeline.audit, log=log, full=full), pager=pager)
+
+
+@_read(document="Tree")
+def tree(
+    context: CommandContext, session: SessionName, *, full: Full = False, pager: Pager = True
+) -> None:
+    """Show what hides what, and the branches that rewinds make."""
+    with context.session(session) as chat:
+        answer = reports.tree.tree(chat)
+    context.show(answer, partial(picture.draw, full=full), pager=pager)
+
+
+@_read(document="Difference")
+def diff(
+    context: CommandContext,
+    session: SessionName,
+    old: Annotated[
+        str,
+        typer.Argument(
+            metavar="OLD",
+            help="An entry's number, or a time in UTC such as `2026-01-31 09:30` or `2h ago`: right"
+            " after the last entry recorded up to then.",
+        ),
+    ],
+    new: Annotated[
+        str | None, typer.Argument(metavar="NEW", help="The same. Default: now.")
+    ] = None,
+) -> None:
+    """Show what left the view and what came into it between two points."""
+    before = parse_time.seq_or_time("OLD", old, context.now)
+    after = None if new is None else parse_time.seq_or_time("NEW", new, context.now)
+    with context.session(session) as chat:
+        answer = reports.history.difference(chat, before, after)
+    context.show(answer, timeline.difference)
+
+
+@_read(document="UsageReport")
+def usage(
+    context: CommandContext,
+    session: SessionName,
+    *,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Count everything ever said, not only what is visible.")
+    ] = False,
+    model: ModelName = None,
+) -> None:
+    """Show the tokens by role and by tool, and what the calls of models have cost."""
+    with context.session(session) as chat, context.progress("Counting tokens") as progress:
+        answer = reports.usage.usage(chat, model, everything=everything, progress=progress)
+    context.show(answer, tables.usage)
+
+
+@_read(document="StatsReport")
+def stats(
+    context: CommandContext,
+    session: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SESSION",
+            help="Default: all of them together.",
+            autocompletion=completion.sessions,
+        ),
+    ] = None,
+) -> None:
+    """Show how many messages are visible, hidden and taken back, and their bytes as written."""
+    if session is None:
+        with context.store() as store:
+            answer = reports.sessions.stats(store)
+    else:
+        with context.session(session) as chat:
+            answer = reports.sessions.summed([chat.stats()], chat.id)
+    context.show(answer, tables.stats)

@@ -1,0 +1,105 @@
+"""What a shell offers when Tab is pressed: sessions, and the values of options.
+
+Shells split and quote words by different rules. So only ids that are one word in every shell are
+offered; others can be typed.
+"""
+
+import unicodedata
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TypeAlias
+
+import typer
+
+import roocontext
+from roocontext import reports
+from roocontext.cli import find_database
+from roocontext.errors import RooContextError
+
+Offers: TypeAlias = list[tuple[str, str]]
+"""Words, each with a note that some shells show beside it."""
+
+NEW = "new"
+AIMS = ("manage", "condense", "truncate", "clear")
+
+_MOST = 10_000
+"""The most ids that are offered. With only some of them, a shell would complete a wrong one."""
+
+_LONGEST = 60
+_WORD = frozenset("-_.")
+_NOTE = frozenset(" .,-_/+")
+
+
+def sessions(ctx: typer.Context, incomplete: str) -> Offers:
+    """The sessions whose ids begin like this, and `last`."""
+    url = find_database.chosen(ctx)
+    offers = [(reports.naming.LAST, "the one with the newest entry")]
+    with suppress(RooContextError), roocontext.Store.open(url, upgrade=False, read_only=True) as s:
+        found = s.find(incomplete, limit=_MOST) if incomplete else s.sessions()
+        named = [(info.session_id, _note(info.title or "")) for info in found]
+        return [*offers, *(offer for offer in named if _is_word(offer[0]))]
+    return []  # a shell that asks for words has no place for an error
+
+
+def sessions_or_new(ctx: typer.Context, incomplete: str) -> Offers:
+    """As `sessions`, and `new`."""
+    return [*sessions(ctx, incomplete), (NEW, "begins a session")]
+
+
+def policies() -> Offers:
+    """The policies that are known."""
+    from roocontext.policies.builtin import policies as known  # noqa: PLC0415 - heavy
+
+    return _named(known.known())
+
+
+def summarisers() -> Offers:
+    """The summarisers that are known."""
+    from roocontext.summarisers import summarisers as known  # noqa: PLC0415 - heavy
+
+    return _named(known.known())
+
+
+def models() -> Offers:
+    """The models whose windows are known."""
+    from roocontext.tokens.limits import models as known  # noqa: PLC0415 - reads a data file
+
+    return [(name, f"{context:,} tokens") for name, context in known().items()]
+
+
+def formats() -> Offers:
+    """The formats of content."""
+    from roocontext.log.readings import readers  # noqa: PLC0415 - heavy
+
+    return _named(readers.known())
+
+
+def roles(ctx: typer.Context) -> Offers:
+    """The roles of the format that is given."""
+    from roocontext.log.readings import readers  # noqa: PLC0415 - heavy
+
+    name = ctx.params.get("content_format") or "anthropic"
+    return _named(readers[name].roles if name in readers.known() else ())
+
+
+def aims() -> Offers:
+    """What can be previewed."""
+    return _named(AIMS)
+
+
+def _named(names: Iterable[str]) -> Offers:
+    return [(name, "") for name in names]
+
+
+def _is_word(text: str) -> bool:
+    """Whether a shell takes the id as one word, and the command line as this session."""
+    is_plain = text.isascii() and all(one.isalnum() or one in _WORD for one in text)
+    return is_plain and not text.startswith("-") and text not in (reports.naming.LAST, NEW)
+
+
+def _note(title: str) -> str:
+    """A title without the characters that a shell may interpret."""
+    letters = (
+        one if unicodedata.category(one)[0] in "LMN" or one in _NOTE else " " for one in title
+    )
+    return " ".join("".join(letters).split())[:_LONGEST]

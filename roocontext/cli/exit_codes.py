@@ -1,0 +1,168 @@
+"""Exit codes, and the one line on stderr that says what went wrong.
+
+A line never contains content: errors carry numbers and ids only. Where an error advises a call of
+the library, the line names a command instead.
+"""
+
+import logging
+import re
+import sys
+import traceback
+from contextlib import suppress
+from enum import IntEnum
+
+from typer import Exit, TyperException
+
+from roocontext import errors
+from roocontext.cli import interrupts
+from roocontext.cli.screens.safe_text import plain
+
+
+class Code(IntEnum):
+    """What an exit code means."""
+
+    DONE = 0
+    NO = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    REFUSED = 4
+    DATABASE = 5
+    UNTOLD = 6
+    BUG = 70
+    INTERRUPTED = interrupts.CODE
+
+
+MEANINGS = {
+    Code.DONE: "Success. A closed pipe is not an error.",
+    Code.NO: "The answer is no: `verify` found a problem, `doctor` found a danger, there was"
+    " nothing left to hide or to undo, or the question was answered with no.",
+    Code.USAGE: "The command line is wrong, or the input cannot be stored.",
+    Code.NOT_FOUND: "There is no such session, entry, message or database, more than one session"
+    " has an id that begins like that, or the session was purged. Or a file or folder given as an"
+    " argument cannot be used.",
+    Code.REFUSED: "The session does not allow it now: a conflict, a pin, a context that would not"
+    " shrink, a prompt that is too large. Or the demo's folder is not empty.",
+    Code.DATABASE: "The database cannot be used: it is not a store, permission is missing, its"
+    " schema is newer, it is damaged or full, or it does not answer. Or the system refused"
+    " something else.",
+    Code.UNTOLD: "The change was made, but the answer could not be written; or the connection"
+    " broke, and the change may have been made. The line says which: check before you repeat it.",
+    Code.BUG: "A bug in roocontext; `--debug` shows the traceback.",
+    Code.INTERRUPTED: "Interrupted.",
+}
+
+_CODES: tuple[tuple[type[errors.RooContextError], Code], ...] = (
+    (errors.NothingToUndo, Code.NO),
+    (errors.SessionNotFound, Code.NOT_FOUND),
+    (errors.MessageNotFound, Code.NOT_FOUND),
+    (errors.StoreNotFound, Code.NOT_FOUND),
+    (errors.InvalidMessage, Code.USAGE),
+    (errors.InvalidOption, Code.USAGE),
+    (errors.InvalidIdentifier, Code.USAGE),
+    (errors.UnknownPlugin, Code.USAGE),
+    (errors.SchemaMismatch, Code.DATABASE),
+    (errors.ForeignDatabase, Code.DATABASE),
+    (errors.StoreUnavailable, Code.DATABASE),
+    (errors.HistoryCorrupt, Code.DATABASE),
+)
+
+_ADVICE: tuple[tuple[type[errors.RooContextError], str], ...] = (
+    (errors.SessionPurged, "Its receipt is all that is left."),
+    (errors.SessionNotFound, "`roocontext sessions` lists them."),
+    (errors.SessionExists, "Append to it, or choose another id."),
+    (errors.MessageNotFound, "`roocontext audit` shows every entry."),
+    (errors.InvalidOption, ""),
+    (errors.UndoRefused, "`rewind --to` goes to any entry; `--force` hides what came since."),
+    (errors.VersionConflict, "Look at the session again, then decide."),
+    (errors.StoreNotFound, "`roocontext db upgrade` makes it."),
+    (errors.SchemaMismatch, ""),
+    (errors.HistoryCorrupt, "`roocontext verify` names the first bad entry."),
+    (errors.StoreUnavailable, "`roocontext doctor` examines it."),
+)
+
+
+class Refusal(Exception):
+    """The command line itself refuses; the text is the line that is printed."""
+
+    def __init__(self, line: str, code: Code) -> None:
+        super().__init__(line)
+        self.code = code
+
+
+class PipeClosed(Exception):
+    """The reader of our stdout went away. No OSError, because typer and rich report those."""
+
+
+class _Warnings(logging.Handler):
+    """Prints the library's warnings as lines of this command line."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line."""
+        sys.stderr.write(f"roocontext: {plain(' '.join(record.getMessage().split()))}\n")
+
+
+def print_warnings() -> None:
+    """Print the library's warnings as lines of this command line."""
+    log = logging.getLogger("roocontext")
+    log.handlers = [_Warnings()]
+    log.propagate = False  # else they would come a second time, in another form
+
+
+def end(error: BaseException, *, debug: bool) -> int:
+    """Print what went wrong, if anything; the exit code."""
+    if isinstance(error, Exit):
+        return error.exit_code
+    if isinstance(error, PipeClosed):
+        return Code.DONE
+    with suppress(OSError):  # without stderr, the exit code still says it
+        if debug:
+            traceback.print_exception(error)
+        else:
+            sys.stderr.write(f"roocontext: {plain(' '.join(_line(error).split()))}\n")
+    return code_of(error)
+
+
+def code_of(error: BaseException) -> int:
+    """The exit code of an error."""
+    match error:
+        case Refusal():
+            return error.code
+        case errors.RooContextError():
+            return next((code for kind, code in _CODES if isinstance(error, kind)), Code.REFUSED)
+        case TyperException():
+            return error.exit_code
+        case OSError():
+            return Code.DATABASE
+    return Code.BUG
+
+
+def _line(error: BaseException) -> str:
+    match error:
+        case errors.RooContextError():
+            general = (type(error).__doc__ or "").strip().splitlines()[0]
+            return f"{error.fact or general} {advice_of(error)}"
+        case TyperException():
+            context = getattr(error, "ctx", None)
+            helps = f"`{context.command_path} --help` shows how." if context else ""
+            return f"{_mistake(error)} {helps}"
+        case Refusal():
+            return str(error)
+        case OSError():
+            return f"The system says: {error}."
+    return f"A bug in roocontext: {type(error).__name__}. --debug shows the traceback."
+
+
+def advice_of(error: errors.RooContextError) -> str:
+    """What to do: the advice of the case, or the command that helps in general."""
+    if "advice" in error.facts:
+        return error.advice
+    return next((advice for kind, advice in _ADVICE if isinstance(error, kind)), error.advice)
+
+
+def _mistake(error: TyperException) -> str:
+    if re.match("-[0-9]", getattr(error, "option_name", "")):
+        return (
+            "Neither an entry's number nor a time begins with -: entries are counted from 1, and a"
+            " time is written as 2026-01-31 or '2h ago'."
+        )
+    return f"{error.format_message().rstrip('.')}."

@@ -1,0 +1,110 @@
+"""Which database a command works on.
+
+It is the one of `--db`, or of ROOCONTEXT_DB, or a file in the user's data folder. Reading never
+makes a database and never upgrades one.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import roocontext
+from roocontext.cli.exit_codes import Code, Refusal
+from roocontext.errors import SchemaMismatch, StoreNotFound
+
+if TYPE_CHECKING:
+    from typer import Context
+
+    from roocontext import Store
+    from roocontext.store.sources import Clock, Ids
+
+VARIABLE = "ROOCONTEXT_DB"
+_SECRET = ("password", "sslpassword")
+
+
+def default_place() -> Path:
+    """The file that is used if none is named."""
+    try:
+        data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    except RuntimeError:
+        line = "There is no home folder to keep a database in: name one with --db."
+        raise Refusal(line, Code.USAGE) from None
+    return Path(data) / "roocontext" / "roocontext.db"
+
+
+def place(db: str | None) -> str:
+    """The database that is named, or the default one."""
+    return str(default_place()) if db is None else db
+
+
+def chosen(ctx: "Context") -> str:
+    """The database of a command line: after the command, before it, or the environment's."""
+    named, before = ctx.params.get("db"), ctx.find_root().params.get("db")
+    # The environment gives a value to the option after the command, but must not win over the one
+    # that was typed before it.
+    source = ctx.get_parameter_source("db")
+    is_behind = source is not None and source.name == "COMMANDLINE"
+    return place(named if is_behind or before is None else before)
+
+
+def shown(url: str) -> str:
+    """A path or URL without its password."""
+    if "://" not in url:
+        return url
+    from sqlalchemy import make_url  # noqa: PLC0415 - heavy, and only what opens a database needs it
+
+    parsed = make_url(url)
+    secret = {name: "***" for name in _SECRET if name in parsed.query}
+    return parsed.update_query_dict(secret).render_as_string(hide_password=True)
+
+
+@contextmanager
+def opened(
+    url: str, *, clock: "Clock", ids: "Ids | None", write: bool, create: bool = False
+) -> Iterator["Store"]:
+    """The store, for reading or for writing."""
+    if not url:
+        raise Refusal("The name of the database is empty: give a file or a URL.", Code.USAGE)
+    if url == ":memory:" or (url.startswith("sqlite") and url.rstrip("/").endswith(":")):
+        raise Refusal("A database in memory ends with the command. Name a file.", Code.USAGE)
+    # Other folders are the user's: a missing one is more likely a typing error.
+    if create and _is_default(url):
+        Path(url).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with looked_for(url):
+            store = roocontext.Store.open(
+                url, upgrade=create, read_only=not write, clock=clock, ids=ids
+            )
+    except SchemaMismatch as error:
+        raise _mismatch(error, shown(url)) from error
+    with store:
+        yield store
+
+
+@contextmanager
+def looked_for(url: str) -> Iterator[None]:
+    """Say of the default file that it does not exist *yet*: a command can make it."""
+    try:
+        yield
+    except StoreNotFound:
+        if not _is_default(url) or os.path.lexists(url):
+            raise
+        raise StoreNotFound(f"There is no file {url!r} yet.") from None
+
+
+def _is_default(url: str) -> bool:
+    """Whether it is the default file; there is none without a home folder."""
+    with suppress(Refusal):
+        return url == str(default_place())
+    return False
+
+
+def _mismatch(error: SchemaMismatch, database: str) -> Refusal:
+    if error.current is None:
+        line = f"There is no store in {database!r} yet: `roocontext db upgrade` makes one."
+        return Refusal(line, Code.NOT_FOUND)
+    if "advice" in error.facts:
+        return Refusal(f"{error.fact} {error.advice}", Code.DATABASE)
+    return Refusal(f"{error.fact} `roocontext db upgrade` upgrades it.", Code.DATABASE)

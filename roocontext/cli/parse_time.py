@@ -1,0 +1,80 @@
+"""Points of a session as people write them: an entry's number, a message's id, or a time.
+
+A time without a zone is UTC, as on all screens. A date without a time is its midnight.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from roocontext.errors import InvalidOption
+
+EXAMPLES = "2026-01-31, '2026-01-31 09:30', 09:30, yesterday or '2h ago'"
+
+_SEQ = re.compile(r"[+-]?[0-9]+")
+_CLOCK = re.compile(r"[0-9]{1,2}:")
+_PART = re.compile(r"([0-9]+) ?(seconds?|secs?|s|minutes?|mins?|m|hours?|h|days?|d|weeks?|w) ?")
+_AGO = re.compile(rf"(?:{_PART.pattern})+(?<= )ago")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_DAYS = {"TODAY": timedelta(), "YESTERDAY": timedelta(days=1)}
+_LARGEST = (1 << 63) - 1
+
+
+def seq_or_time(name: str, text: str, now: int) -> int | datetime:
+    """An entry's number or a time; InvalidOption for anything else."""
+    found = _read(name, text, now)
+    if found is None:
+        raise InvalidOption(
+            f"{name} is {text[:64]!r}, which is neither an entry's number nor a time;"
+            f" a time is written as {EXAMPLES}.",
+            name=name,
+        )
+    return found
+
+
+def target(name: str, text: str, now: int) -> int | datetime | str:
+    """An entry's number, a time or, if it is neither, the id of a message."""
+    found = _read(name, text, now)
+    return text if found is None else found
+
+
+def whole(name: str, text: str) -> int:
+    """An entry's number."""
+    if not _SEQ.fullmatch(text):
+        raise InvalidOption(f"{name} is {text[:64]!r}, which is no entry's number.", name=name)
+    return _in_range(name, text)
+
+
+def _read(name: str, text: str, now: int) -> int | datetime | None:
+    if _SEQ.fullmatch(text):
+        return _in_range(name, text)
+    try:
+        return _time(text.strip(), datetime.fromtimestamp(now / 1000, UTC))
+    except (ValueError, OverflowError):
+        return None
+
+
+def _time(text: str, now: datetime) -> datetime:
+    if text.lower() == "now":
+        return now
+    if _AGO.fullmatch(text.lower()):
+        parts = _PART.findall(text.lower())
+        return now - sum((timedelta(**{_UNITS[u[0]]: int(n)}) for n, u in parts), timedelta())
+    day, _, clock = text.upper().replace(" UTC", "+00:00").partition(" ")
+    if _CLOCK.match(day) and not clock:
+        day, clock = "TODAY", day
+    if day in _DAYS:
+        day = str((now - _DAYS[day]).date())
+    padded = f"0{clock}" if clock[1:2] == ":" else clock
+    found = datetime.fromisoformat(f"{day} {padded}".rstrip())
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _in_range(name: str, text: str) -> int:
+    shown = f"{name} is {text[:64]}{'...' if text[64:] else ''}"
+    if text.startswith("-") and text.strip("-0"):
+        raise InvalidOption(
+            f"{shown}, but entries are counted from 1, and 0 is the empty session.", name=name
+        )
+    if len(text) > 20 or int(text) > _LARGEST:
+        raise InvalidOption(f"{shown}, which is too large for an entry's number.", name=name)
+    return int(text)

@@ -1,0 +1,105 @@
+"""Progress bars on stderr, in a terminal only, for what takes long."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock, Timer
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+
+from roocontext.cli.terminal import is_terminal
+
+if TYPE_CHECKING:
+    from roocontext.store.verify import Progress
+
+PATIENCE = 0.7
+"""After how many seconds a bar is shown."""
+
+_LONG = 2_000
+"""From this total on a bar is shown at once."""
+
+
+class Bars:
+    """The bars of a command. They are nested, and only the innermost is shown."""
+
+    def __init__(self) -> None:
+        self._bars: list[_Bar] = []
+
+    @contextmanager
+    def bar(self, label: str) -> Iterator["Progress"]:
+        """A bar while something goes on; the function reports how far it is."""
+        if not is_terminal(sys.stderr):
+            yield lambda _done, _total: None
+            return
+        with self.hidden():
+            bar = _Bar(label)
+            self._bars.append(bar)
+            try:
+                bar.wait()
+                yield bar.report
+            finally:
+                bar.stop()
+                self._bars.remove(bar)
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """No bar meanwhile, because something else is written to the terminal."""
+        outer = self._bars[-1] if self._bars else None
+        if outer:
+            outer.stop()
+        try:
+            yield
+        finally:
+            if outer:
+                outer.wait()
+
+
+class _Bar:
+    """A bar that shows itself after a while."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._done, self._total = 0, 0
+        self._lock = Lock()  # the timer shows it in a thread of its own
+        self._timer: Timer | None = None
+        self._drawn: Callable[[], None] | None = None
+        self._hide: Callable[[], None] | None = None
+
+    def report(self, done: int, total: int) -> None:
+        """Draw how far it is."""
+        self._done, self._total = done, total
+        if self._drawn:
+            self._drawn()
+        elif total >= _LONG:
+            self.show()
+
+    def wait(self) -> None:
+        """Show it after a while."""
+        self._timer = Timer(PATIENCE, self.show)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def show(self) -> None:
+        """Show it, unless it is shown or stopped already."""
+        from rich.progress import Progress  # noqa: PLC0415 - rarely needed
+
+        with self._lock:
+            if self._timer is None or self._hide is not None:
+                return
+            bar = Progress(console=Console(stderr=True), transient=True, redirect_stdout=False)
+            task = bar.add_task(escape(self._label), total=None)
+            self._drawn = lambda: bar.update(task, completed=self._done, total=self._total or None)
+            self._drawn()
+            bar.start()
+            self._hide = bar.stop
+
+    def stop(self) -> None:
+        """Remove it from the terminal."""
+        if self._timer:
+            self._timer.cancel()
+        with self._lock:
+            hide, self._timer, self._drawn, self._hide = self._hide, None, None, None
+        if hide:
+            hide()

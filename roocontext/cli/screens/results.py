@@ -1,0 +1,278 @@
+"""What commands have done or found: one or two lines for each."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from roocontext.cli.screens import timeline
+from roocontext.cli.screens.safe_text import ASCII, named, one_line, plain
+from roocontext.cli.screens.screen import Screen
+from roocontext.reports.words import counted, moment, ranges, size
+
+if TYPE_CHECKING:
+    from roocontext import Head, Purged, Receipt, Redacted, Rewound
+    from roocontext.reports.health import Diagnosis
+    from roocontext.reports.results import (
+        Forked,
+        History,
+        OutcomeReport,
+        Pins,
+        PurgedReport,
+        Titled,
+        Upgraded,
+    )
+    from roocontext.reports.verification import Checked, Verified
+    from roocontext.store.migrate import Standing
+
+_GOOD = 20
+"""How many sessions without a problem are listed."""
+
+_ASKED = 3
+"""How many copies a question names."""
+
+
+def appended(screen: Screen, answer: "Receipt") -> None:
+    """The entry that was written."""
+    place = f"Entry {answer.seq} of {named(answer.session_id, screen.signs.more)}"
+    if answer.new:
+        screen.line(f"{place}, {answer.hash[:16]}.")
+        return
+    back = answer.rewound_by
+    since = "" if back is None else f" Rewind {back} has taken it back since."
+    screen.line(f"{place} was stored before; nothing was written.{since}")
+
+
+def outcome(screen: Screen, answer: "OutcomeReport") -> None:
+    """What was done, the sizes before and after, and the view that a preview leaves."""
+    screen.line(_done(answer))
+    sign = "" if answer.exact else "~"
+    before, after = answer.tokens_before, answer.tokens_after
+    arrow = f"{screen.signs.arrow} {sign}{after:,} " if answer.seqs else ""
+    noun = "token" if (after if answer.seqs else before) == 1 else "tokens"
+    screen.line(f"{sign}{before:,} {arrow}{noun} of {answer.window:,}")
+    dot = screen.signs.dot
+    known = "" if answer.window_source != "default" else f" {dot} no model is known"
+    about = f"policy {one_line(answer.policy)} {dot} counted by {one_line(answer.counter)}"
+    screen.line((f"{about}{known}", "note"))
+    if after > before:
+        would = "would grow" if answer.dry_run else "grew"
+        screen.line(
+            f"The context {would} by {counted(after - before, 'token')}: policy"
+            f" {answer.policy} does what the program does that it imitates."
+        )
+    for name, count in answer.excess.items():
+        screen.line((f"That is {count:,} {one_line(name)} too many.", "warn"))
+    for row in answer.view or []:
+        timeline.brief(screen, row, " ", "")
+
+
+def rewound(screen: Screen, answer: "Rewound") -> None:
+    """What the session was rewound to, and how the view changed."""
+    name = named(answer.session_id, screen.signs.more)
+    if answer.target is not None and answer.target_time is not None:
+        when = moment(answer.target_time)
+        screen.line((f"The message is entry {answer.target}, of {when} UTC.", "note"))
+    if not answer.changed:
+        screen.line(f"{name} is what it was after entry {answer.to} already. Nothing changed.")
+        return
+    undone = answer.undone
+    why = "" if undone is None else f", which takes back rewind {undone}"
+    screen.line(f"{name} is what it was after entry {answer.to}, by entry {answer.seq}{why}.")
+    left = counted(answer.left, "message")
+    screen.line(f"{left} left the view, {answer.returned:,} came back into it.")
+
+
+def forked(screen: Screen, answer: "Forked") -> None:
+    """The new session."""
+    more = screen.signs.more
+    origin = f"{named(answer.forked_from, more)} up to entry {answer.at}"
+    screen.line(f"{named(answer.session_id, more)} begins as a copy of {origin}.")
+
+
+def pins(screen: Screen, answer: "Pins") -> None:
+    """What is pinned."""
+    name = named(answer.session_id, screen.signs.more)
+    seqs = ", ".join(map(str, answer.pins))
+    many = counted(len(answer.pins), "message")
+    text = f"{many} pinned in {name}: {seqs}." if seqs else f"Nothing is pinned in {name}."
+    screen.line(_unchanged(answer.changed) + text)
+
+
+def titled(screen: Screen, answer: "Titled") -> None:
+    """The title."""
+    title = one_line(answer.title) if answer.title else "(no title)"
+    screen.line((named(answer.session_id, screen.signs.more), "title"), f"  {title}")
+    if answer.changed is False:
+        screen.line(_unchanged(answer.changed).strip())
+
+
+def verified(screen: Screen, answer: "Verified") -> None:
+    """Every session with a problem, the first ones without one, and the sums."""
+    rows = answer.sessions
+    good = [row for row in rows if row.ok]
+    shown = {row.session_id for row in good[:_GOOD]}
+    for row in rows:
+        if not row.ok or row.session_id in shown:
+            _checked(screen, row)
+    if left := len(good) - len(shown):
+        screen.line((f"{screen.signs.more} and {left:,} more that are ok", "note"))
+    if not rows:
+        screen.line("No sessions.")
+    elif len(rows) > 1:
+        entries = counted(sum(row.entries for row in rows), "entry", "entries")
+        found = f"{len(rows) - len(good):,} bad" if len(good) < len(rows) else "all ok"
+        style = "bad" if len(good) < len(rows) else "good"
+        screen.line(f"{counted(len(rows), 'session')}, {entries}: ", (found, style))
+
+
+def _checked(screen: Screen, row: "Checked") -> None:
+    style, word = ("good", "ok ") if row.ok else ("bad", "BAD")
+    seq, head = row.seq, row.head
+    where = "" if seq is None else f"entry {seq}: "
+    checked = counted(row.entries, "entry", "entries")
+    if row.problem:
+        checked += f", {where}{row.problem}"
+    elif head.seq:
+        checked += f", head {head.hash[:16]}"
+    screen.line((f"{word} ", style), f"{named(row.session_id, screen.signs.more)}  {checked}")
+    if row.rebuilt is not None:
+        wrong = counted(row.rebuilt, "row")
+        screen.line(f"The caches were computed anew: {wrong} had to be changed.", indent=4)
+
+
+def redacted(screen: Screen, answer: "Redacted") -> None:
+    """What was erased, and the summaries that may quote it."""
+    seq, more = answer.seq, screen.signs.more
+    if not answer.changed:
+        screen.line(f"The content of entry {seq} was erased before; there is nothing to erase.")
+    elif answer.dry_run:
+        screen.line(f"This would erase the content of entry {seq}.")
+    else:
+        screen.line(f"The content of entry {seq} is erased.")
+    screen.line(f"In: {_places(answer.copies, None, more)}.")
+    if answer.summaries:
+        screen.line(f"Summaries that may quote it: {_places(answer.summaries, None, more)}.")
+    _bytes(screen, dry_run=answer.dry_run, erased=answer.erased)
+
+
+def redaction(answer: "Redacted", more: str) -> str:
+    """The question before a message is erased."""
+    own = answer.session_id
+    copies = [copy for copy in answer.copies if copy[0] != own]
+    also = f", and its copies in {_places(copies, _ASKED, more)}" if copies else ""
+    quoted = _places(answer.summaries, _ASKED, more)
+    stay = f" Summaries that may quote it stay: {quoted}." if quoted else ""
+    what = f"entry {answer.seq} of {named(own, more)}"
+    return f"This erases the content of {what}{also}.{stay} Erase it for good?"
+
+
+def purging(receipt: "Purged") -> str:
+    """The question before a session is purged."""
+    stay = f" Copies stay in {_names(receipt.copies, ASCII.more)}." if receipt.copies else ""
+    what = f"{counted(receipt.messages, 'message')} of {named(receipt.session_id, ASCII.more)}"
+    return f"This deletes {what}.{stay} Delete them for good?"
+
+
+def purged(screen: Screen, answer: "PurgedReport") -> None:
+    """The receipt."""
+    what = f"{counted(answer.messages, 'message')}, {size(answer.bytes)}"
+    name = named(answer.session_id, screen.signs.more)
+    when = moment(answer.purged_at)
+    if not answer.changed:
+        screen.line(f"{name} was purged before, {when} UTC. Its receipt: {what}.")
+    elif answer.dry_run:
+        screen.line(f"This would delete all that was said in {name}: {what}.")
+        _copies(screen, answer)
+        return
+    else:
+        screen.line(f"Deleted all that was said in {name}: {what}, {when} UTC.")
+    screen.line(f"Last hash: {answer.last_hash}")
+    _copies(screen, answer)
+    _bytes(screen, dry_run=answer.dry_run, erased=answer.erased)
+
+
+def _copies(screen: Screen, answer: "PurgedReport") -> None:
+    if answer.copies:
+        names = _names(answer.copies, screen.signs.more)
+        screen.line((f"Copies stay in {names}: those are sessions of their own.", "warn"))
+
+
+def _names(sessions: Sequence[str], more: str) -> str:
+    """Some of these sessions, and how many more there are."""
+    shown = ", ".join(named(one, more) for one in sessions[:_ASKED])
+    left = len(sessions) - _ASKED
+    return f"{shown} and {left:,} more" if left > 0 else shown
+
+
+def diagnosis(screen: Screen, answer: "Diagnosis") -> None:
+    """A line for each finding."""
+    screen.line((plain(answer.database), "title"))
+    for finding in answer.findings:
+        status = finding.status
+        style = {"ok": "good", "note": "note", "warn": "warn", "bad": "bad"}[status]
+        screen.line((f"{status:<4} ", style), f"{finding.check}: ", plain(finding.says))
+
+
+def schema(screen: Screen, answer: "Standing") -> None:
+    """The two versions."""
+    screen.facts([("schema", answer.current or "none"), ("wanted", answer.wanted)])
+
+
+def upgraded(screen: Screen, answer: "Upgraded") -> None:
+    """What the upgrade did."""
+    before, after = answer.before, answer.after
+    if before == after:
+        screen.line(f"The schema is {after} already.")
+    else:
+        screen.line(f"The schema was {before or 'none'} and is {after}.")
+
+
+def head(screen: Screen, answer: "Head") -> None:
+    """The line that is kept elsewhere, as it is."""
+    screen.raw(answer.to_json())
+
+
+def history(screen: Screen, answer: "History") -> None:
+    """A row for each migration."""
+    for row in answer.revisions:
+        mark = "applied" if row.applied else "missing"
+        screen.whole(f"{row.revision}  {mark}  ", row.brought, "")
+
+
+def _unchanged(changed: bool | None) -> str:  # noqa: FBT001 - as the documents have it
+    return "Nothing changed. " if changed is False else ""
+
+
+def _done(answer: "OutcomeReport") -> str:
+    would = "would " * answer.dry_run
+    if answer.status == "noop":
+        return f"Nothing {'would be' if would else 'was'} done. {one_line(answer.reason)}".rstrip()
+    seqs = answer.seqs
+    ends = "" if would or len(seqs) > 1 else "s"
+    name = f"{'Entry' if len(seqs) == 1 else 'Entries'} {ranges([[seq, seq] for seq in seqs])}"
+    what = [
+        f"{would}{verb}{ends} {counted(count, noun)}"
+        for count, verb, noun in (
+            (answer.cleared, "clear", "output"),
+            (answer.hidden, "hide", "message"),
+        )
+        if count
+    ]
+    done = " and ".join(what) or f"{would}hide{ends} no message that was seen"
+    return f"{name} {done}: {one_line(answer.status)}."
+
+
+def _places(pairs: Sequence[Sequence[Any]], most: int | None, more: str) -> str:
+    """Entries of sessions, all of them or the first: `parser 16, branch 16`."""
+    shown = [f"{named(name, more)} {seq}" for name, seq in pairs[:most]]
+    left = len(pairs) - len(shown)
+    return ", ".join(shown) + (f" and {left:,} more" if left else "")
+
+
+def _bytes(screen: Screen, *, dry_run: bool, erased: bool) -> None:
+    if not dry_run:
+        gone = (
+            "The bytes are out of the file."
+            if erased
+            else ("Bytes may be left in the database's log, free space or backups.")
+        )
+        screen.line((gone, "note"))

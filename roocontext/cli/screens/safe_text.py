@@ -1,0 +1,110 @@
+"""Text that is safe to print on a terminal.
+
+What a session holds comes from models, tools and strangers. It reaches a screen through `plain`
+only, which escapes what could act on the terminal, reverse the line or hide in it.
+"""
+
+import re
+import unicodedata
+from typing import NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+
+_UNSEEN = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u070f\u115f\u1160\u17b4\u17b5\u180e\u200b"
+    "\u200e\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb"
+    "\U00013430-\U0001343f\U00016fe4\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff]"
+    "|(?<![^\x00-\x7f\\s\u200c\u200d])[\u200c\u200d]"
+    "|(?<![0-9#*\x80-\u200b\u200e-\ufdff\ufe10-\U0010ffff])[\ufe00-\ufe0f]"
+    "|(?<![\u1820-\u18aa])[\u180b-\u180d\u180f]"
+)
+"""Control characters, direction marks, lone surrogates, and blank or invisible characters. Joiners
+and variation selectors are kept where they shape the character before them, one for each."""
+
+_CROWD = re.compile(r"[^\w\s\x00-\x7f]{7,}")
+"""A run in which marks may be stacked on a letter: no mark is a letter or digit itself."""
+
+_MARKS = 6
+"""The most marks on one letter; no script needs more."""
+
+_STACKED = frozenset({"Mn", "Me", "Cf"})
+
+_LONGEST_NAME = 100
+_LONGEST_TITLE = 160
+"""How many cells of an id and of a title are shown. The beginning of an id is a name too."""
+
+
+class Signs(NamedTuple):
+    """The signs that screens draw with."""
+
+    dot: str
+    arrow: str
+    more: str
+    full: str
+    empty: str
+    call: str
+    result: str
+    live: str
+    dead: str
+    stem: str
+    branch: str
+    back: str
+
+
+UNICODE = Signs("·", "→", "…", "█", "░", "→", "←", "●", "○", "│", "├─", "↩")
+ASCII = Signs("-", "->", "...", "#", ".", "->", "<-", "*", "o", "|", "+-", "<-")
+
+
+def plain(text: str) -> str:
+    """The text with everything escaped that is not plainly readable; line ends are kept."""
+    if text.isascii() and text.isprintable():
+        return text
+    seen = _UNSEEN.sub(
+        lambda found: _escaped(found[0]), text.replace("\r\n", "\n").replace("\t", "    ")
+    )
+    return seen if seen.isascii() else _CROWD.sub(_thinned, seen)
+
+
+def unbroken(text: str) -> str:
+    """The whole text on one line."""
+    return plain(text).replace("\n", "\\n")
+
+
+def named(session_id: str, more: str) -> str:
+    """An id on one line, cut only if it is very long."""
+    return shortened(unbroken(session_id), _LONGEST_NAME, more)
+
+
+def headline(session_id: str, title: str | None, more: str) -> tuple[tuple[str, str], str]:
+    """The parts of the line that names a session."""
+    what = shortened(one_line(title or "", longest=2 * _LONGEST_TITLE), _LONGEST_TITLE, more)
+    return (named(session_id, more), "title"), f"  {what}" if what else ""
+
+
+def one_line(text: str, *, longest: int = 400) -> str:
+    """The beginning of a text as one line."""
+    return plain(" ".join(text[: 4 * longest].split()))[:longest]
+
+
+def shortened(text: str, width: int, more: str = UNICODE.more) -> str:
+    """A line cut to a number of cells; wide characters take two."""
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, max(0, width - len(more))).rstrip() + more[: max(0, width)]
+
+
+def _thinned(found: re.Match[str]) -> str:
+    """The text with the marks escaped that are too many for one letter."""
+    kept, height = [], 0
+    for mark in found[0]:
+        height = height + 1 if unicodedata.category(mark) in _STACKED else 0
+        kept.append(mark if height <= _MARKS else _escaped(mark))
+    return "".join(kept)
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,134 @@
+"""Tables: the list of sessions, sizes, and usage."""
+
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+
+from roocontext.cli.screens import meter
+from roocontext.cli.screens.safe_text import headline, named, one_line, shortened
+from roocontext.cli.screens.screen import Screen
+from roocontext.reports.words import counted, moment, size
+
+if TYPE_CHECKING:
+    from roocontext.reports.gauge import Gauge
+    from roocontext.reports.sessions import SessionRow, Sessions, StatsReport
+    from roocontext.reports.usage import ModelUsage, SummaryUsage, Tally, UsageReport
+
+_NAME = 16
+"""The least number of columns for the name of a tool or model."""
+
+
+def sessions(screen: Screen, answer: "Sessions", *, text: str = "") -> None:
+    """Two lines for each session."""
+    if not answer.sessions:
+        found = f"No session has {one_line(text)!r} in its id or title." if text else "No sessions."
+        screen.line(found)
+    for row in answer.sessions:
+        _session(screen, row)
+    if answer.more:
+        screen.line(("There are more: --limit shows them, TEXT finds them.", "note"))
+
+
+def stats(screen: Screen, answer: "StatsReport") -> None:
+    """How much there is, and what became of it."""
+    if answer.session_id is None:
+        screen.line((counted(answer.sessions, "session"), "title"))
+    else:
+        screen.line((named(answer.session_id, screen.signs.more), "title"))
+    screen.table(
+        ("", "messages", "size"),
+        [
+            ("visible", f"{answer.visible_messages:,}", size(answer.visible_bytes)),
+            ("hidden", f"{answer.hidden_messages:,}", size(answer.hidden_bytes)),
+            ("taken back", f"{answer.rewound_messages:,}", size(answer.rewound_bytes)),
+            ("all", f"{answer.messages:,}", size(answer.bytes)),
+        ],
+    )
+    screen.line(counted(answer.entries, "entry", "entries"), " in the log")
+
+
+def usage(screen: Screen, answer: "UsageReport") -> None:
+    """What roles and tools cost, and what the calls of models have cost."""
+    screen.line((named(answer.session_id, screen.signs.more), "title"))
+    context(screen, answer.context)
+    what = "everything that was ever said" if answer.everything else "what the model sees"
+    if answer.roles:
+        screen.blank()
+        screen.line(f"By role and by tool, {what}:")
+    _tallies(screen, "role", "messages", answer.roles, answer.context)
+    _tallies(screen, "tool", "blocks", answer.tools, answer.context)
+    rows = [_model(screen, row) for row in answer.models]
+    if answer.summaries.count:
+        rows.append(_summaries(answer.summaries))
+    if rows:
+        screen.blank()
+        screen.table(("model", "calls", "sent", "cached", "answered", "drift", "cost"), rows)
+
+
+def context(screen: Screen, found: "Gauge") -> None:
+    """The gauge of the context window, on one line or two."""
+    bar, style = meter.bar(screen, found)
+    model = found.model
+    named_ = _short(screen, model) if model else "no model is known: --model names one"
+    dot = screen.signs.dot
+    full = meter.words(found)
+    about = f"{named_} {dot} counted by {_short(screen, found.counter)}"
+    start = f"{bar} " if bar else ""
+    if cell_len(f"{start}{full} {dot} {about}") <= screen.width:
+        screen.line((start, style), full, (f" {dot} {about}", "note"))
+        return
+    screen.line((start, style), full)
+    screen.line((about, "note"))
+
+
+def _session(screen: Screen, row: "SessionRow") -> None:
+    screen.line(*headline(row.session_id, row.title, screen.signs.more))
+    bar, style = meter.bar(screen, row.context)
+    dot = screen.signs.dot
+    seen = f"{counted(row.messages, 'message')}, {row.visible_messages:,} seen"
+    when, what = moment(row.updated_at), f" {dot} {seen} {dot} {size(row.bytes)}"
+    start, full = f"{bar} " if bar else "", meter.words(row.context)
+    indent = 0 if screen.narrow else 2
+    if indent + cell_len(f"{when}{what} {dot} {start}{full}") <= screen.width:
+        screen.line((when, "note"), f"{what} {dot} ", (start, style), full, indent=indent)
+        return
+    screen.line((when, "note"), what, indent=indent)
+    screen.line((start, style), full, indent=indent)
+
+
+def _tallies(
+    screen: Screen,
+    heading: str,
+    counts: str,
+    rows: "list[Tally]",
+    found: "Gauge",
+) -> None:
+    if not rows:
+        return
+    sign = "" if found.exact else "~"
+    screen.blank()
+    screen.table(
+        (heading, counts, "tokens"),
+        [(_short(screen, row.name), f"{row.count:,}", f"{sign}{row.tokens:,}") for row in rows],
+    )
+
+
+def _model(screen: Screen, row: "ModelUsage") -> tuple[str, ...]:
+    numbers = (f"{count:,}" for count in (row.calls, row.input, row.cached, row.output))
+    drift = "-" if row.ratio is None else f"x{row.ratio:.2f}"
+    return (_short(screen, row.model or "(not named)"), *numbers, drift, _cost(row.cost))
+
+
+def _summaries(row: "SummaryUsage") -> tuple[str, ...]:
+    name = f"({counted(row.count, 'summary', 'summaries')})"
+    numbers = (f"{count:,}" for count in (row.calls, row.input))
+    return (name, *numbers, "-", f"{row.output:,}", "-", _cost(row.cost))
+
+
+def _short(screen: Screen, name: str) -> str:
+    """A name, cut to what a table has room for."""
+    return shortened(one_line(name), max(_NAME, screen.width // 2 - 4), screen.signs.more)
+
+
+def _cost(cost: float | None) -> str:
+    return "-" if cost is None else f"{cost:.4f}"

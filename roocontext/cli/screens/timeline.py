@@ -1,0 +1,260 @@
+"""Entries one after the other: the effective history, the audit, the difference of two views."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from roocontext.cli.screens import content, tables
+from roocontext.cli.screens.safe_text import headline, one_line, plain, shortened, unbroken
+from roocontext.cli.screens.screen import Screen
+from roocontext.reports.words import counted, moment, ranges
+
+if TYPE_CHECKING:
+    from roocontext.reports.history import Difference, EntryRow, MessageRow, Shown
+
+_SEQ, _WHAT = 4, 10
+_STATE = len("taken back by ")
+_RANGES = 12
+"""How many ranges of seq a row names without --full."""
+
+
+class Log(NamedTuple):
+    """The log that an audit shows: its last entry, and the entry after which the audit begins."""
+
+    session_id: str
+    title: str | None
+    last: int
+    after: int
+
+
+def shown(screen: Screen, answer: "Shown", *, full: bool) -> None:
+    """The effective history, message by message."""
+    screen.line(*headline(answer.session_id, answer.title, screen.signs.more))
+    many = counted(len(answer.messages), "message")
+    screen.line(f"The model sees {many} right after entry {answer.seq}.")
+    tables.context(screen, answer.context)
+    for message in answer.messages:
+        _message(screen, message, full=full)
+
+
+def audit(screen: Screen, rows: "Iterable[EntryRow]", *, log: Log, full: bool) -> None:
+    """Every entry on a line, under its day, with what it did if it hides, clears or rewinds."""
+    day = ""
+    for row in rows:
+        today, time = moment(row.recorded_at).split()
+        if not day:
+            _top(screen, log)
+        if today != day:
+            day = today
+            screen.line((f"{today} UTC", "note"))
+        start = _start(row, time, len(str(log.last)))
+        if full:
+            _whole_entry(screen, row, start)
+        else:
+            _entry(screen, row, start)
+    if not day:
+        screen.line(*headline(log.session_id, log.title, screen.signs.more))
+        where = f"No entries behind {log.after}; the last is {log.last}."
+        screen.line(where if log.last else "The session has no entries.")
+
+
+def difference(screen: Screen, answer: "Difference") -> None:
+    """The messages that left the view, and those that came into it."""
+    screen.line(*headline(answer.session_id, None, screen.signs.more))
+    screen.line(f"From entry {answer.old} to entry {answer.new}: {_sums(answer)}.")
+    for sign, style, rows in (("-", "bad", answer.left), ("+", "good", answer.came)):
+        for row in rows:
+            brief(screen, row, sign, style)
+
+
+def _sums(answer: "Difference") -> str:
+    """How much differs, in numbers."""
+    parts = []
+    if answer.left or answer.came:
+        parts.append(f"{counted(len(answer.left), 'message')} left the view")
+        parts.append(f"{len(answer.came):,} came into it")
+    parts += [
+        f"{counted(len(blocks), 'output')} {name}, of {_places(blocks, None)}"
+        for name, blocks in (("cleared", answer.cleared), ("restored", answer.restored))
+        if blocks
+    ]
+    return ", ".join(parts) or "nothing differs"
+
+
+def brief(screen: Screen, row: "MessageRow", sign: str, style: str) -> None:
+    """A message of a view on a line."""
+    text = content.preview(row.role, row.content, row.format, screen.signs)
+    screen.beside(f"{sign} {row.seq:>5} {_what(row):<{_WHAT}} ", text, style, "")
+
+
+def did(acts: Mapping[str, Any], arrow: str, most: int | None = _RANGES) -> str:
+    """What a control row did, by its details: `hides 3-11; 4,512 -> 1,001 bytes; manual`."""
+    record = acts.get("record", {})
+    if "to" in acts:
+        return _rewound(record)
+    hides, clears = acts.get("hides") or [], acts.get("clears") or []
+    many = f" ({counted(acts['messages'], 'message')})" if acts.get("messages") else ""
+    what = [f"hides {ranges(hides, most)}{many}"] if hides else []
+    if clears:
+        what = [f"clears {counted(len(clears), 'output')} of {_places(clears, most)}"]
+    what += sizes(record, arrow)
+    policy, trigger = (one_line(str(record.get(key, ""))) for key in ("policy", "trigger"))
+    who = "" if policy in ("", trigger) else f"policy {policy}"
+    why = ", ".join(filter(None, (who, trigger)))
+    return "; ".join(filter(None, (*what, why)))
+
+
+def _places(blocks: list[list[int]], most: int | None) -> str:
+    """The entries of these blocks."""
+    return ranges([[seq, seq] for seq in sorted({seq for seq, _ in blocks})], most)
+
+
+def sizes(record: Mapping[str, Any], arrow: str) -> list[str]:
+    """The sizes before and after, if both were recorded: a plan's record is the agent's own."""
+    before, after = record.get("before"), record.get("after")
+    if type(before) is not int or type(after) is not int:
+        return []
+    unit = record["counter"] if record.get("counter") in ("bytes", "images") else "tokens"
+    sign = "" if record.get("exact") else "~"
+    return [f"{sign}{before:,} {arrow} {sign}{after:,} {unit}"]
+
+
+def _rewound(record: Mapping[str, Any]) -> str:
+    undone = f"; takes back rewind {record['undone']}" if "undone" in record else ""
+    moved = f"{record.get('left', 0):,} left the view, {record.get('returned', 0):,} came back"
+    return f"{moved}{undone}"
+
+
+def _message(screen: Screen, message: "MessageRow", *, full: bool) -> None:
+    kind = "" if message.kind == "message" else f" {message.kind}"
+    cleared = f" {screen.signs.dot} output cleared" if message.cleared else ""
+    at = message.recorded_at if message.ts is None else message.ts
+    screen.blank()
+    screen.line(
+        (f"{message.seq} ", "title"),
+        (message.role, f"said.{message.role}"),
+        (kind, "acts"),
+        (f"{cleared}  {moment(at)}", "note"),
+    )
+    _parts(screen, message, style="", full=full)
+
+
+def _parts(screen: Screen, row: "MessageRow | EntryRow", *, style: str, full: bool) -> None:
+    indent = _indent(screen)
+    for part in content.parts(row.role or "", row.content, row.format or "", screen.signs):
+        text, rest = content.readable(part.text, full=full)
+        own = "hidden" if part.kind == "thinking" else style
+        if full:
+            screen.raw("\n".join(filter(None, (part.heading, text))), indent=indent)
+            continue
+        heading = f"{part.heading} " if part.heading else ""
+        screen.line((heading, "note"), (text, own), indent=indent)
+        if rest:
+            screen.line((f"{screen.signs.more} {rest}", "note"), indent=indent)
+
+
+def _top(screen: Screen, log: Log) -> None:
+    """The session, and the headings of the columns."""
+    screen.line(*headline(log.session_id, log.title, screen.signs.more))
+    since = f", shown from {log.after + 1} on" if log.after else ""
+    screen.line(f"{counted(log.last, 'entry', 'entries')}{since}")
+    digits = len(str(log.last))
+    names = f"{'entry':>{max(_SEQ, digits) + 1}} {'time':<8} {'what':<{_WHAT}}"
+    names += f" {'state':<{_STATE + digits}} "
+    if screen.fits_beside(names):
+        screen.line((f"{names}said or done", "note"))
+
+
+def _start(row: "EntryRow", time: str, digits: int) -> str:
+    """The columns before the text."""
+    what = f"{_what(row):<{_WHAT}} {_state(row):<{_STATE + digits}}"
+    return f"{row.seq:>{max(_SEQ, digits) + 1}} {time} {what} "
+
+
+def _entry(screen: Screen, row: "EntryRow", start: str) -> None:
+    if not _acts(row):
+        style = "" if row.visible else "hidden"
+        screen.beside(start, _text(screen, row), style, style)
+        return
+    screen.whole(start, did(row.details, screen.signs.arrow), "acts")
+    if row.role is not None:
+        screen.beside(" " * len(start), _text(screen, row), "", "note")
+
+
+def _whole_entry(screen: Screen, row: "EntryRow", start: str) -> None:
+    """Everything that is known of an entry, and its whole content."""
+    screen.blank()
+    style = "" if row.visible else "hidden"
+    if _acts(row):
+        screen.whole(start, did(row.details, screen.signs.arrow, None), "acts")
+    elif row.note is not None:
+        screen.whole(start, plain(_noted(row)), style)
+    else:
+        screen.line((" ".join(start.split()) if screen.narrow else start.rstrip(), style))
+    for name, value in _facts(row):
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        screen.line((f"{name} ", "note"), (unbroken(text), style), indent=_indent(screen))
+    if row.content is not None and row.note is None:
+        _parts(screen, row, style=style, full=True)
+
+
+def _facts(row: "EntryRow") -> Iterator[tuple[str, Any]]:
+    """What was recorded with an entry, and everything that hides it."""
+    for name in ("message_id", "client_id", "compaction_id", "model", "usage"):
+        if (value := getattr(row, name)) is not None:
+            yield name, value
+    if row.ts is not None:
+        yield "ts", f"{row.ts} ({moment(row.ts)})"
+    if row.format not in (None, "anthropic"):
+        yield "format", row.format
+    hiders = [f"{one.kind} {one.seq}" for one in row.hiders if one.kind != "clearing"]
+    if len(hiders) > 1:
+        yield "hidden by", ", ".join(hiders)
+    for block, clearing in row.cleared:
+        yield "cleared", f"block {block} by {clearing}"
+    if record := (row.details or {}).get("record"):
+        yield "record", record
+
+
+def _text(screen: Screen, row: "EntryRow") -> str:
+    if row.note is not None:
+        return one_line(_noted(row))
+    return content.preview(row.role or "", row.content, row.format or "", screen.signs)
+
+
+def _noted(row: "EntryRow") -> str:
+    """A note: its kind, its target, and its content, or the value alone if there is only one."""
+    noted = row.content
+    if row.note == "pin" and isinstance(noted, dict):
+        return f"{'pinned' if noted.get('pinned') else 'no longer pinned'}: {row.target}"
+    value = next(iter(noted.values())) if isinstance(noted, dict) and len(noted) == 1 else noted
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    target = "" if row.target is None else f" of {row.target}"
+    return f"{row.note}{target}: {text}"
+
+
+def _acts(row: "EntryRow") -> bool:
+    return row.details is not None and row.kind != "companion"
+
+
+def _indent(screen: Screen) -> int:
+    return 1 if screen.narrow else 4
+
+
+def _what(row: "MessageRow | EntryRow") -> str:
+    role = row.role or ""
+    return shortened(one_line(role), _WHAT, "") if row.kind == "message" else row.kind
+
+
+def _state(row: "EntryRow") -> str:
+    """Why the row is not seen as it was written: the first reason."""
+    for why, by in (
+        ("taken back by", row.rewound_by),
+        ("in summary", row.condense_parent),
+        ("cut by marker", row.truncation_parent),
+        ("cleared by", row.cleared[0][1] if row.cleared else None),
+        ("to", row.details["to"] if row.kind == "rewind" else None),
+    ):
+        if by is not None:
+            return f"{why} {by}"
+    return "redacted" if row.redacted else "seen" if row.visible else ""

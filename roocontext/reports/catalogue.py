@@ -1,0 +1,24 @@
+"""Every document, by its name: the models of this package, and the library's own values."""
+
+from roocontext.reports import gauge, health, history, results, sessions, tree, usage, verification
+from roocontext.reports.document import Document
+from roocontext.store.append import Receipt
+from roocontext.store.erase import Redacted
+from roocontext.store.migrate import Standing
+from roocontext.store.rewind import Rewound
+from roocontext.store.verify import Head
+
+_LIBRARY = (Receipt, Rewound, Redacted, Head, Standing)
+_MODULES = (gauge, sessions, history, tree, usage, results, verification, health)
+
+DOCUMENTS: dict[str, type] = {
+    **{
+        name: kind
+        for module in _MODULES
+        for name, kind in vars(module).items()
+        if isinstance(kind, type)
+        and issubclass(kind, Document)
+        and kind.__module__ == module.__name__
+    },
+    **{kind.__name__: kind for kind in _LIBRARY},
+}

@@ -1,0 +1,55 @@
+"""What a document is: a model of ours, or a value of the library that is shown as it is."""
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any, TypeAlias
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, SkipValidation
+
+Text: TypeAlias = SkipValidation[str]
+"""Text from a model or a file system: it may hold lone surrogates, which pydantic refuses."""
+
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+
+class Document(BaseModel):
+    """A document that differs from the value of the library it is made of.
+
+    Documents are stable: a name is never given another meaning, and none goes away within a major
+    version. Times are milliseconds since the epoch, and a seq is an entry's place in its session.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+def plain(value: Any) -> Any:
+    """A document as dicts, lists and scalars.
+
+    It is not left to pydantic: a message may hold lone surrogates, which pydantic refuses.
+    """
+    if type(value) in _SCALARS:
+        return value
+    if isinstance(value, Enum):
+        return value.value
+    named = fields_of(value)
+    if named is not None:
+        return {name: plain(item) for name, item in named.items()}
+    if isinstance(value, list | tuple | frozenset):
+        return [plain(item) for item in value]
+    return value
+
+
+def fields_of(value: Any) -> Mapping[str, Any] | None:
+    """The fields of a value that has names for them."""
+    if isinstance(value, BaseModel):
+        return dict(value)
+    if is_dataclass(value):
+        return {one.name: getattr(value, one.name) for one in fields(value)}
+    if isinstance(value, msgspec.Struct):
+        return msgspec.structs.asdict(value)
+    if isinstance(value, Mapping):
+        return value
+    named: Mapping[str, Any] | None = value._asdict() if hasattr(value, "_asdict") else None
+    return named

@@ -1,0 +1,234 @@
+"""What endangers a database: the facts of `store.health`, judged.
+
+`ok` is as it should be, `note` is worth knowing, `warn` may cost something some day, `bad` needs
+action now.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from roocontext.errors import (
+    ForeignDatabase,
+    HistoryCorrupt,
+    RooContextError,
+    StoreNotFound,
+    StoreUnavailable,
+)
+from roocontext.reports.document import Document, Text
+from roocontext.reports.words import counted, size
+from roocontext.store import health as facts
+
+if TYPE_CHECKING:
+    from roocontext.store.files import Place
+    from roocontext.store.health import FileFacts, Health, Hindrances
+
+Status: TypeAlias = Literal["ok", "note", "warn", "bad"]
+
+WAL_RESET_FIXED = (3, 51, 3)
+"""Before this version, two connections that write or checkpoint at once may damage the file."""
+
+NETWORKED = frozenset(
+    {"9p", "afs", "ceph", "cifs", "fuse.glusterfs", "fuse.sshfs", "gfs2", "glusterfs", "lustre"}
+    | {"nfs", "nfs4", "ocfs2", "smb3", "smbfs", "vboxsf", "virtiofs"}
+)
+_NO_STORE = "no store yet: `roocontext db upgrade` makes one"
+_PRIVATE = 0o077
+_LARGE_LOG = 64_000_000
+
+
+class Finding(Document):
+    """One thing that was examined. `status` is ok, note, warn or bad."""
+
+    check: str
+    status: str
+    says: Text
+
+
+class Diagnosis(Document):
+    """Everything that `doctor` examined; `ok` unless something is bad."""
+
+    database: Text
+    ok: bool
+    findings: list[Finding]
+
+
+def examined(url: str | Path) -> list[Finding]:
+    """What is found of a database; StoreNotFound if there is none."""
+    try:
+        return judged(facts.examine(url))
+    except StoreNotFound:
+        raise  # there is nothing to examine
+    except (ForeignDatabase, HistoryCorrupt, StoreUnavailable) as error:
+        return hindered(error, facts.hindrances(url))
+
+
+def diagnosis(name: str, findings: list[Finding]) -> Diagnosis:
+    """The diagnosis of a database; `name` is how it may be shown, without its password."""
+    ok = all(finding.status != "bad" for finding in findings)
+    return Diagnosis(database=name, ok=ok, findings=findings)
+
+
+def judged(health: "Health") -> list[Finding]:
+    """A finding for each fact."""
+    engine = _sqlite(health) if health.dialect == "sqlite" else _postgres(health)
+    return [*engine, *_schema(health)]
+
+
+def hindered(error: RooContextError, found: "Hindrances") -> list[Finding]:
+    """What is known of a database that could not be examined."""
+    helps = error.advice if "advice" in error.facts else ""
+    findings = [_finding("database", "bad", f"{error.fact} {helps}".rstrip())]
+    findings += [_place(place) for place in found.places]
+    if found.problems:
+        findings.append(_finding("integrity", "bad", "; ".join(found.problems)))
+    if found.unreadable:
+        tables = ", ".join(found.unreadable)
+        findings.append(_finding("role", "bad", f"{found.role} may not read {tables}"))
+    return findings
+
+
+def _place(place: "Place") -> Finding:
+    check, name = ("folder" if place.kind == "folder" else "file"), str(place.path)
+    if place.kind in ("hidden", "nothing"):
+        return _finding(check, "bad", f"{name} cannot be reached")
+    rights = [right for right, has in (("read", place.readable), ("write", place.writable)) if has]
+    may = f"you may {' and '.join(rights)} it" if rights else "you may neither read nor write it"
+    held = f", {size(place.size)}" if place.kind == "file" else ""
+    status: Status = "note" if place.readable else "bad"
+    return _finding(check, status, f"{name}{held}: {place.told}; {may}")
+
+
+def _sqlite(health: "Health") -> Iterator[Finding]:
+    yield _version(health)
+    if health.file is not None:
+        yield from _file(health.file)
+    settings = health.settings
+    if "journal_mode" not in settings:
+        yield _finding(
+            "journal", "note", "not asked: nobody writes, so the file is read as it lies"
+        )
+    elif settings["journal_mode"] == "wal":
+        yield _finding("journal", "ok", "write-ahead log: readers and a writer go on side by side")
+    else:
+        mode = settings["journal_mode"]
+        yield _finding("journal", "warn", f"journal_mode is {mode}: readers wait for writers")
+    full = settings["synchronous"] in ("2", "3")
+    yield _finding(
+        "durability",
+        "ok" if full else "warn",
+        "synchronous = FULL: what was returned survives a power cut"
+        if full
+        else "synchronous is below FULL: a power cut may take the last commits",
+    )
+    mapped = settings["mmap_size"]
+    yield _finding(
+        "mmap",
+        "ok" if mapped == "0" else "warn",
+        "mmap_size = 0"
+        if mapped == "0"
+        else f"mmap_size = {mapped}: a stray write of the process may damage the file",
+    )
+    if health.problems:
+        yield _finding("integrity", "bad", "; ".join(health.problems))
+    else:
+        yield _finding("integrity", "ok", "quick_check finds nothing wrong")
+
+
+def _version(health: "Health") -> Finding:
+    version = f"SQLite {health.version}"
+    if tuple(map(int, health.version.split("."))) >= WAL_RESET_FIXED:
+        return _finding("engine", "ok", version)
+    fixed = ".".join(map(str, WAL_RESET_FIXED))
+    others = health.file.holders if health.file else 0
+    danger = f"{version}: before {fixed} two processes that write at once may damage the file"
+    if others:
+        many = counted(others, "other process", "other processes")
+        return _finding("engine", "warn", f"{danger}, and {many} has it open")
+    return _finding("engine", "note", f"{danger}; no other process has it open now")
+
+
+def _file(file: "FileFacts") -> Iterator[Finding]:
+    mode = f"{file.mode:04o}"
+    if file.mode & _PRIVATE:
+        yield _finding("rights", "warn", f"{mode}: others may read what was said; chmod 600")
+    elif not file.is_own:
+        yield _finding("rights", "note", f"{mode}, and the file belongs to somebody else")
+    else:
+        yield _finding("rights", "ok", f"{mode}: only you can read it")
+    if file.filesystem is None:
+        yield _finding("disk", "note", "this system does not tell what the file stands on")
+    elif file.filesystem in NETWORKED:
+        kind = file.filesystem
+        yield _finding("disk", "bad", f"{kind}: locks do not hold on network file systems")
+    else:
+        yield _finding("disk", "ok", f"{file.filesystem}, {size(file.size)}")
+    for place in file.locked if file.is_own else ():
+        says = f"{place.path}: {place.told}, and you cannot write before it is yours"
+        yield _finding("log", "bad", says)
+    if file.log_size == 0:
+        yield _finding("log", "ok", "nothing waits in the write-ahead log")
+    elif file.log_size > _LARGE_LOG:
+        says = f"{size(file.log_size)} wait in the -wal file: a reader holds it up"
+        yield _finding("log", "warn", says)
+    else:
+        says = f"{size(file.log_size)} wait in the -wal file: never move the database without it"
+        yield _finding("log", "note", says)
+
+
+def _postgres(health: "Health") -> Iterator[Finding]:
+    settings = health.settings
+    yield _finding("engine", "ok", f"PostgreSQL {health.version}")
+    commit = settings["synchronous_commit"]
+    if commit == "off":
+        yield _finding("durability", "warn", "synchronous_commit = off: a crash may take commits")
+    else:
+        yield _finding("durability", "ok", f"synchronous_commit = {commit}")
+    for name, danger in (
+        ("fsync", "a crash of the machine may destroy the database"),
+        ("full_page_writes", "a crash of the machine may tear pages"),
+        ("autovacuum", "the table of sessions grows without end"),
+    ):
+        on = settings[name] == "on"
+        worst: Status = "warn" if name == "autovacuum" else "bad"
+        says = f"{name} = on" if on else f"{name} = {settings[name]}: {danger}"
+        yield _finding(name, "ok" if on else worst, says)
+    if settings["in_recovery"] == "true":
+        yield _finding("role", "note", "a standby: it can be read but not written")
+    if any(health.rights.values()):
+        rights = " and ".join(name for name, has in health.rights.items() if has)
+        yield _finding("role", "note", f"this role may {rights} entries: agents need not")
+    elif health.rights:
+        yield _finding("role", "ok", "this role can neither change nor delete entries")
+
+
+def _schema(health: "Health") -> Iterator[Finding]:
+    current, wanted = health.schema
+    if current is None:
+        yield _finding("schema", "bad", health.foreign or _NO_STORE)
+        return
+    if current != wanted:
+        helps = "a newer release reads it" if current > wanted else "`roocontext db upgrade` helps"
+        says = f"the schema is {current}, and {wanted} is wanted: {helps}"
+        yield _finding("schema", "bad", says)
+        return
+    if health.differences:
+        says = f"{current}, but {counted(health.differences, 'difference')} to what it should be"
+        yield _finding("schema", "bad", says)
+    else:
+        yield _finding("schema", "ok", f"{current}, {counted(health.sessions, 'session')}")
+    if health.astray:
+        says = f"{counted(health.astray, 'session')} with entries missing or too many: `verify`"
+        yield _finding("entries", "bad", f"{says} names them")
+    else:
+        says = "every session has the entries that it counts; `verify` checks each of them"
+        yield _finding("entries", "ok", says)
+    if not health.unguarded:
+        yield _finding("triggers", "ok", "the database refuses changes of the log")
+    else:
+        says = f"{', '.join(health.unguarded)} missing: only the hash chain shows such changes"
+        yield _finding("triggers", "warn", says)
+
+
+def _finding(check: str, status: Status, says: str) -> Finding:
+    return Finding(check=check, status=status, says=says)

@@ -1,0 +1,162 @@
+"""What commands have done: the documents that differ from the library's own receipts.
+
+The library's values `Receipt`, `Rewound`, `Redacted` and `Head` are documents as they are.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from roocontext.reports.document import Document, Text, plain
+from roocontext.reports.gauge import Gauge
+from roocontext.reports.history import MessageRow, message_row
+
+if TYPE_CHECKING:
+    from roocontext import Purged, Session
+    from roocontext.context import Outcome
+
+
+class OutcomeReport(Document):
+    """What condensing, truncating or clearing did, or would do.
+
+    `status` is noop, cleared, condensed or truncated. Tokens and bytes are those of the view before
+    and after. `seqs` are the entries that were written. `view` is the view that a preview leaves.
+    """
+
+    session_id: str
+    status: str
+    detail: Text
+    reason: Text
+    policy: str
+    trigger: str
+    counter: str
+    exact: bool
+    window: int
+    window_source: str
+    tokens_before: int
+    tokens_after: int
+    excess: dict[str, int]
+    bytes_before: int | None
+    bytes_after: int | None
+    hidden: int
+    cleared: int
+    seqs: list[int]
+    compaction_ids: list[str]
+    cost: float | None
+    calls: int
+    dry_run: bool
+    view: list[MessageRow] | None
+
+
+class Forked(Document):
+    """A session that begins as a copy of another up to entry `at`."""
+
+    session_id: str
+    forked_from: str
+    at: int
+
+
+class Pins(Document):
+    """The messages that no plan may hide; `changed` is None if they were only listed."""
+
+    session_id: str
+    pins: list[int]
+    changed: bool | None
+
+
+class Titled(Document):
+    """A session's title; `changed` is None if it was only shown."""
+
+    session_id: str
+    title: str | None
+    changed: bool | None
+
+
+class PurgedReport(Document):
+    """The receipt of a purge: what there was, and when it was deleted.
+
+    `changed` is False if the session was purged before: everything else is the first receipt then.
+    `copies` are the sessions that still hold entries of it, such as its forks. `erased` says that
+    its bytes are out of the file and its log too, as for a redaction.
+    """
+
+    session_id: str
+    entries: int
+    messages: int
+    bytes: int
+    last_hash: str
+    purged_at: int
+    copies: list[str]
+    dry_run: bool
+    erased: bool
+    changed: bool
+
+
+class Upgraded(Document):
+    """The version of the schema before and after an upgrade."""
+
+    before: str | None
+    after: str
+
+
+class RevisionRow(Document):
+    """A migration of this release, and whether the database has it."""
+
+    revision: str
+    brought: str
+    applied: bool
+
+
+class History(Document):
+    """Every migration of this release, oldest first."""
+
+    current: str | None
+    revisions: list[RevisionRow]
+
+
+class Demo(Document):
+    """What the demo left behind, and what happened to its session, in order.
+
+    `context` is what a call of the model would send: it includes the system prompt, which is no
+    message.
+    """
+
+    database: Text
+    session_id: str
+    did: list[str]
+    ok: bool
+    entries: int
+    messages: int
+    visible_messages: int
+    context: Gauge
+
+
+def outcome_report(session_id: str, outcome: "Outcome") -> OutcomeReport:
+    """What a run of the manager did."""
+    view = None if outcome.view is None else [message_row(one) for one in outcome.view]
+    return OutcomeReport(session_id=session_id, **outcome.to_dict(), view=view)
+
+
+def forked(branch: "Session", parent: str) -> Forked:
+    """A new session, and the entry up to which it is a copy."""
+    (*_, origin) = branch.notes("origin")
+    return Forked(session_id=branch.id, forked_from=parent, at=origin.content["seq"])
+
+
+def purged_report(receipt: "Purged", *, changed: bool, dry_run: bool) -> PurgedReport:
+    """The receipt of a purge, of this one or of one before."""
+    known: dict[str, Any] = {**plain(receipt), "changed": changed, "dry_run": dry_run}
+    return PurgedReport(**known)
+
+
+def history(current: str | None) -> History:
+    """The migrations of this release, and those that a database of this version has."""
+    from roocontext.store import migrate  # noqa: PLC0415 - loads alembic
+
+    revisions = [
+        RevisionRow(
+            revision=one.revision,
+            brought=one.brought,
+            applied=current is not None and one.revision <= current,
+        )
+        for one in migrate.history()
+    ]
+    return History(current=current, revisions=revisions)

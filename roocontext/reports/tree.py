@@ -1,0 +1,200 @@
+"""The shape of a session: what hides what, and the branches that rewinds make.
+
+A stretch is a run of entries without a rewind, at none of which but the last a branch begins: they
+are live together, or taken back together. A tree is made from an outline, so no content is read.
+"""
+
+from bisect import bisect_right
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from roocontext.log.entries import Control, Kind
+from roocontext.log.spans import live_ranges, within
+from roocontext.reports.document import Document
+
+if TYPE_CHECKING:
+    from roocontext import Session
+    from roocontext.store.outline import Outline
+
+_HIDING = frozenset({Kind.SUMMARY, Kind.MARKER, Kind.CLEARING})
+
+
+class Stretch(Document):
+    """Entries that follow each other, and the entry they follow.
+
+    `visible` is how many of the messages the model sees. Entries that are not live were taken back
+    by `rewound_by`.
+    """
+
+    lo: int
+    hi: int
+    after: int
+    messages: int
+    visible: int
+    live: bool
+    rewound_by: int | None
+
+
+class Hiding(Document):
+    """A summary, marker or clearing.
+
+    `hides` are the ranges of seq it replaces, `clears` pairs of a seq and a block. `hidden_by` is
+    the entry that hides it. `messages` is how many messages it keeps out of the view now.
+    """
+
+    seq: int
+    kind: str
+    live: bool
+    hidden_by: int | None
+    hides: list[list[int]]
+    clears: list[list[int]]
+    messages: int
+    record: Any
+
+
+class Rewinding(Document):
+    """A rewind: from where to where it went, which rewind it took back, and which took it back.
+
+    `came_from` and `reached` are the last entries that were live before it and after it. A rewind
+    that goes to another rewind goes to where that one went.
+    """
+
+    seq: int
+    to: int
+    came_from: int
+    reached: int
+    undoes: int | None
+    undone_by: int | None
+
+
+class Tree(Document):
+    """What hides what, and the branches that the rewinds make."""
+
+    session_id: str
+    title: str | None
+    entries: int
+    messages: int
+    visible_messages: int
+    stretches: list[Stretch]
+    hidings: list[Hiding]
+    rewinds: list[Rewinding]
+
+
+def tree(chat: "Session") -> Tree:
+    """The tree of a session."""
+    outline = chat.outline()
+    rewinds = {one.seq: one.details for one in outline.controls if one.kind is Kind.REWIND}
+    went = {seq: details["to"] for seq, details in rewinds.items()}
+    bounds = stretches_of(went, outline.info.last_seq)
+    return Tree(
+        session_id=outline.info.session_id,
+        title=outline.info.title,
+        entries=outline.info.last_seq,
+        messages=outline.info.messages,
+        visible_messages=sum(part.messages for part in outline.parts if part.span.visible),
+        stretches=_sized(bounds, outline),
+        hidings=_hidings(outline),
+        rewinds=rewinds_of(rewinds),
+    )
+
+
+class Bounds(NamedTuple):
+    """Where a stretch begins and ends, the entry it follows, and whether it is live."""
+
+    lo: int
+    hi: int
+    after: int
+    live: bool
+
+
+def stretches_of(rewinds: Mapping[int, int], last: int) -> list[Bounds]:
+    """The stretches of a log with these rewinds, in the order of the log."""
+    live = live_ranges([Control(seq, Kind.REWIND, to=to) for seq, to in rewinds.items()], last)
+    branches = {tip(rewinds, to) for to in rewinds.values()}
+    found, lo = [], 1
+    # A stretch ends before each rewind and at each entry that one goes back to.
+    for end in sorted({*rewinds, *(seq - 1 for seq in rewinds), *branches, last}):
+        if lo <= end and end not in rewinds:
+            found.append(Bounds(lo, end, tip(rewinds, lo - 1), live=within(live, lo)))
+        lo = end + 1
+    return found
+
+
+def rewinds_of(rewinds: Mapping[int, Mapping[str, Any]]) -> list[Rewinding]:
+    """The rewinds, given the details of each."""
+    to = {seq: details["to"] for seq, details in rewinds.items()}
+    undoes = {seq: details.get("record", {}).get("undone") for seq, details in rewinds.items()}
+    undone = {rewind: seq for seq, rewind in undoes.items()}
+    return [
+        Rewinding(
+            seq=seq,
+            to=target,
+            came_from=tip(to, seq - 1),
+            reached=tip(to, target),
+            undoes=undoes[seq],
+            undone_by=undone.get(seq),
+        )
+        for seq, target in to.items()
+    ]
+
+
+def tip(rewinds: Mapping[int, int], seq: int) -> int:
+    """The last live entry right after an entry: for a rewind, the tip of where it goes."""
+    while seq in rewinds:
+        seq = rewinds[seq]
+    return seq
+
+
+def _sized(bounds: Sequence[Bounds], outline: "Outline") -> list[Stretch]:
+    """The stretches with their messages. Each part of the outline lies within one stretch."""
+    clearings = [one.seq for one in outline.controls if one.kind is Kind.CLEARING]
+    parts, stretches = deque(outline.parts), []
+    for one in bounds:
+        inside = []
+        while parts and parts[0].span.hi <= one.hi:
+            inside.append(parts.popleft())
+        # Notes are never rewound: a stretch of nothing else was taken back by no entry.
+        rewinding = [
+            part.span.rewound_by
+            for part in inside
+            if part.messages or any(part.span.lo <= seq <= part.span.hi for seq in clearings)
+        ]
+        stretches.append(
+            Stretch(
+                **one._asdict(),
+                messages=sum(part.messages for part in inside),
+                visible=sum(part.messages for part in inside if part.span.visible),
+                rewound_by=rewinding[0] if rewinding else None,
+            )
+        )
+    return stretches
+
+
+def _hidings(outline: "Outline") -> list[Hiding]:
+    """The summaries, markers and clearings, in the order of the log."""
+    starts = [part.span.lo for part in outline.parts]
+    # By span and not by message: the parts of the outline know how many messages they have.
+    kept_out: Counter[int | None] = Counter()
+    for part in outline.parts:
+        kept_out[part.span.condense_parent] += part.messages
+        kept_out[part.span.truncation_parent] += part.messages
+    hidings = []
+    for one in outline.controls:
+        if one.kind not in _HIDING:
+            continue
+        span = outline.parts[bisect_right(starts, one.seq) - 1].span
+        parent = span.condense_parent or span.truncation_parent
+        hidings.append(
+            Hiding(
+                seq=one.seq,
+                kind=one.kind.value,
+                live=span.rewound_by is None,
+                hidden_by=span.rewound_by or (None if one.kind is Kind.CLEARING else parent),
+                hides=one.details.get("hides", []),
+                clears=one.details.get("clears", []),
+                messages=kept_out[one.seq],
+                record=one.details.get("record", {}),
+            )
+        )
+    return hidings

@@ -1,0 +1,96 @@
+"""The outline and the overview: what they sum up is what the audit and the statistics list."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+import showcase
+from histories import HISTORIES, play
+from roocontext import Session, Store
+from roocontext.log.entries import MESSAGE_KINDS, Kind
+
+
+def check_outline(chat: Session) -> None:
+    """Compare an outline with the audit, entry by entry."""
+    found = chat.outline()
+    audit = {entry.seq: entry for entry in chat.audit()}
+    rewinds = {seq for seq, entry in audit.items() if entry.kind is Kind.REWIND}
+    covered = [seq for one in found.parts for seq in range(one.span.lo, one.span.hi + 1)]
+    assert covered == sorted(audit.keys() - rewinds)
+    assert found.info == chat.info()
+    acting = [(e.seq, e.kind, e.entry.details) for e in audit.values() if e.entry.details]
+    assert [tuple(one) for one in found.controls] == acting
+    for one in found.parts:
+        rows = [audit[seq] for seq in range(one.span.lo, one.span.hi + 1)]
+        messages = [row for row in rows if row.kind in MESSAGE_KINDS]
+        assert one.messages == len(messages)
+        for row in messages:
+            assert (row.condense_parent, row.truncation_parent, row.rewound_by) == (
+                one.span.condense_parent,
+                one.span.truncation_parent,
+                one.span.rewound_by,
+            )
+
+
+@given(HISTORIES)
+@settings(max_examples=60)
+def test_an_outline_is_what_the_audit_says(scenes: Any) -> None:
+    with Store.open(":memory:") as store:
+        chat = store.create()
+        play(chat, scenes)
+        check_outline(chat)
+
+
+def check_overview(store: Store) -> None:
+    """Compare an overview with the list and the statistics of each session."""
+    found = store.overview()
+    assert [one.info for one in found] == store.sessions()
+    for one in found:
+        chat = store.session(one.info.session_id)
+        assert one.stats == chat.stats()
+        models = [call.model for call in chat.calls(last=200) if call.model]
+        assert one.model == (models[-1] if models else None)
+    assert store.overview(limit=2) == found[:2]
+
+
+@pytest.fixture(params=["file", "postgres"])
+def shown(request: pytest.FixtureRequest, tmp_path: Any) -> Any:
+    """A store that holds the showcase."""
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres_url")
+    else:
+        url = str(tmp_path / "store.db")
+    showcase.build(url)
+    with Store.open(url) as store:
+        yield store
+
+
+def test_the_overview_is_the_statistics_of_each(shown: Store) -> None:
+    shown.session("foreign").append("assistant", "x", model="gpt-4o", usage={"input_tokens": 1})
+    shown.purge("parsley")
+    check_overview(shown)
+    for info in shown.sessions():
+        check_outline(shown.session(info.session_id))
+
+
+@pytest.mark.parametrize("kind", ["overview", "outline"])
+def test_no_number_of_sessions_or_entries_makes_it_more_statements(
+    kind: str, shown: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from roocontext.store.database import Transaction  # noqa: PLC0415 - its statements are counted
+
+    asked: list[str] = []
+    rows = Transaction.rows
+
+    def counted(self: Any, statement: Any, **params: Any) -> Any:
+        asked.append(str(statement))
+        return rows(self, statement, **params)
+
+    monkeypatch.setattr(Transaction, "rows", counted)
+    if kind == "overview":
+        assert len(shown.overview()) == 6
+        assert len(asked) == 1
+    else:
+        shown.session("parser").outline()
+    assert not [text for text in asked if "entries.content" in text]

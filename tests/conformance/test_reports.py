@@ -1,0 +1,127 @@
+"""Reports: one statement for a list, no content for a tree, and the tree that the audit shows."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+import showcase
+from histories import HISTORIES, play
+from roocontext import Session, Store
+from roocontext.log.entries import MESSAGE_KINDS, Kind
+from roocontext.reports import health, naming, sessions, tree, usage
+from roocontext.reports.document import plain
+from roocontext.store.database import Transaction
+
+HIDING = (Kind.SUMMARY, Kind.MARKER, Kind.CLEARING)
+
+
+@pytest.fixture(params=["file", "postgres"])
+def shown(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[Store]:
+    """A store that holds the showcase."""
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres_url")
+    else:
+        url = str(tmp_path / "store.db")
+    showcase.build(url)
+    with Store.open(url) as store:
+        yield store
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The statements that are run."""
+    run: list[str] = []
+    execute = Transaction._execute
+
+    def recording(self: Any, statement: Any, params: Any) -> Any:
+        run.append(str(statement))
+        return execute(self, statement, params)
+
+    monkeypatch.setattr(Transaction, "_execute", recording)
+    return run
+
+
+def test_a_list_is_one_statement(shown: Store, statements: list[str]) -> None:
+    for text, limit, found in (("", 1, 1), ("", 20, 6), ("PARS", 20, 2), ("none", 20, 0)):
+        statements.clear()
+        answer = sessions.listed(shown, text, limit=limit)
+        assert (len(answer.sessions), len(statements)) == (found, 1)
+        assert "entries.content" not in statements[0]
+    assert sessions.listed(shown, limit=5).more
+    assert not sessions.listed(shown, limit=6).more
+
+
+def test_the_sums_of_all_sessions_are_one_statement(shown: Store, statements: list[str]) -> None:
+    answer = sessions.stats(shown)
+    assert len(statements) == 1
+    each = [shown.session(info.session_id).stats() for info in naming.every_session(shown)]
+    assert answer == sessions.summed(each, None)
+
+
+def test_a_title_is_found_whatever_its_case(tmp_path: Any) -> None:
+    with Store.open(tmp_path / "store.db") as store:
+        store.create("one", title="Die GRÖSSE der Straße")
+        for text in ("größe", "STRASSE", "One"):
+            assert [row.session_id for row in sessions.listed(store, text).sessions] == ["one"]
+
+
+def test_a_tree_reads_no_content(shown: Store, statements: list[str]) -> None:
+    tree.tree(shown.session("parser"))
+    assert not [text for text in statements if "entries.content" in text]
+
+
+def test_the_costs_of_summaries_are_summed(shown: Store) -> None:
+    assert usage.usage(shown.session("empty")).summaries.count == 0
+    summaries = usage.usage(shown.session("parser")).summaries
+    assert (summaries.count, summaries.calls, summaries.cost) == (1, 1, 0.002)
+
+
+@given(HISTORIES)
+@settings(max_examples=60)
+def test_the_tree_is_what_the_audit_shows(scenes: Any) -> None:
+    with Store.open(":memory:") as store:
+        chat = store.create()
+        play(chat, scenes)
+        check_tree(chat)
+
+
+def check_tree(chat: Session) -> None:
+    """Compare each number of a tree with the entries of the audit."""
+    found = tree.tree(chat)
+    audit = {one.seq: one for one in chat.audit()}
+    messages = {seq for seq, one in audit.items() if one.kind in MESSAGE_KINDS}
+    visible = {seq for seq, one in audit.items() if one.visible}
+    assert (found.entries, found.messages) == (len(audit), len(messages))
+    assert found.visible_messages == len(visible)
+    assert all(one.hi < other.lo for one, other in pairwise(found.stretches))
+    for one in found.stretches:
+        inside = set(range(one.lo, one.hi + 1))
+        assert one.messages == len(inside & messages)
+        assert one.visible == len(inside & visible)
+        rewound = {audit[seq].rewound_by for seq in inside} - {None}
+        assert rewound == ({one.rewound_by} - {None})
+        assert not (one.live and rewound)
+    acting = [one for one in audit.values() if one.kind in HIDING]
+    assert [one.seq for one in found.hidings] == [one.seq for one in acting]
+    for hiding, one in zip(found.hidings, acting, strict=True):
+        assert hiding.live is (one.rewound_by is None)
+        assert hiding.hidden_by == one.hidden_by
+        parents = [(row.condense_parent, row.truncation_parent) for row in audit.values()]
+        assert hiding.messages == sum(one.seq in pair for pair in parents)
+    rewinds = [one for one in audit.values() if one.kind is Kind.REWIND]
+    assert [(one.seq, one.to) for one in found.rewinds] == [
+        (one.seq, one.entry.details["to"]) for one in rewinds
+    ]
+
+
+def test_names_that_are_no_unicode_are_shown_as_they_are(tmp_path: Any) -> None:
+    """A tool's name comes from a model, a folder's name from the file system."""
+    found = health.Finding(check="file", status="bad", says="/srv/\udcff/agent.db")
+    assert plain(health.diagnosis("\udcff.db", [found]))["database"] == "\udcff.db"
+    with Store.open(tmp_path / "store.db") as store:
+        chat = store.create()
+        chat.append("assistant", [showcase.call("t", "run\ud800")])
+        assert [row.name for row in usage.usage(chat).tools] == ["run\ud800"]
