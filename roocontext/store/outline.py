@@ -2,9 +2,11 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from roocontext.log.encoding import decode
 from roocontext.log.entries import Control, Kind
