@@ -15,10 +15,13 @@ import operator
 import re
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
 from typing import Any, Final
+
+import msgspec
 
 from roocontext.log.encoding import whole
 from roocontext.log.entries import Message
@@ -367,9 +370,14 @@ def _with_output(block: Block) -> Block:
 
 
 def _encodable(block: Block) -> Block:
-    text = json.dumps(block, ensure_ascii=False)
-    sound = whole(text)
-    return block if sound is text else dict(json.loads(sound))
+    # msgspec refuses a lone surrogate in a tenth of the time that it takes to look for one.
+    with suppress(UnicodeEncodeError, RecursionError):
+        _encode(block)
+        return block
+    return dict(json.loads(whole(json.dumps(block, ensure_ascii=False))))
+
+
+_encode: Final = msgspec.json.Encoder().encode
 
 
 _MENDS: Final = {
