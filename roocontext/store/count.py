@@ -25,6 +25,7 @@ from roocontext.store.arguments import check_whole
 from roocontext.store.database import Database, Transaction
 from roocontext.store.live import live_ranges_now
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, counts, entries
+from roocontext.store.shapes import whole
 from roocontext.store.view import (
     IS_MESSAGE,
     Cleared,
@@ -225,7 +226,7 @@ def _kept(
     ]
     searched = _searched(tx, session_id, counter, lacking) if lacking else []
     rows = tx.each(_MISSING, _named(session_id, counter, searched))
-    return sum(int(tokens) for tokens, _ in kept), sorted(row[0] for row in rows)
+    return sum(whole(tokens) for tokens, _ in kept), sorted(row[0] for row in rows)
 
 
 def _searched(

@@ -6,9 +6,10 @@ numbers that only their counter knows: of these, the messages that they belong t
 
 from collections.abc import Callable
 
-from sqlalchemy import and_, bindparam, delete, or_, select, tuple_
+from sqlalchemy import and_, bindparam, delete, or_, select, tuple_, update
 
 from roocontext.errors import HistoryCorrupt
+from roocontext.log.times import Times
 from roocontext.store.append import lock
 from roocontext.store.caches import NONE, caches_of, read_present, renew
 from roocontext.store.database import Transaction
@@ -21,6 +22,16 @@ from roocontext.store.view import IS_MESSAGE, read_controls
 
 _PAGE = 10_000
 _SESSION = select(*sessions.columns).where(sessions.c.session_id == bindparam("session_id"))
+_NUMBERS = ("updated_minute", "rewound_messages", "rewound_bytes", *Times._fields)
+"""What the session's row keeps of its log besides its head."""
+_KEPT = select(*(sessions.c[name] for name in _NUMBERS)).where(
+    sessions.c.session_id == bindparam("session_id")
+)
+_FORGET = (
+    update(sessions)
+    .where(sessions.c.session_id == bindparam("of"))
+    .values(dict.fromkeys(_NUMBERS, 0))
+)
 _COUNTS = (
     select(*counts.columns)
     .where(
@@ -75,9 +86,10 @@ def problem_of(
 
 def rebuild(tx: Transaction, session_id: str) -> int:
     """Compute the caches of a session anew from its log; how many rows were wrong."""
+    wrong = _forget_unreadable(tx, session_id)
     head = lock(tx, session_id)
     seq = head.last_seq
-    wrong = _rebuild_shown(tx, session_id, seq) + _rebuild_counts(tx, session_id, seq)
+    wrong += _rebuild_shown(tx, session_id, seq) + _rebuild_counts(tx, session_id, seq)
     controls = read_controls(tx, session_id, seq)
     try:
         _, cached = read_present(tx, session_id, seq)
@@ -92,6 +104,18 @@ def rebuild(tx: Transaction, session_id: str) -> int:
         keep_rewound(tx, session_id)
         wrong += 1
     return wrong
+
+
+def _forget_unreadable(tx: Transaction, session_id: str) -> int:
+    """Set the numbers of the session's row to 0 if one cannot be read; 1 if so.
+
+    This comes before the session is locked, because locking reads them too.
+    """
+    try:
+        tx.row(_KEPT, session_id=session_id)
+    except HistoryCorrupt:
+        return tx.run(_FORGET, of=session_id)
+    return 0
 
 
 def _rebuild_shown(tx: Transaction, session_id: str, seq: int) -> int:

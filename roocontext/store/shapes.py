@@ -5,6 +5,7 @@ so that what makes values of rows need not doubt them.
 """
 
 from collections.abc import Sequence
+from decimal import Decimal
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -38,6 +39,16 @@ def checked(statement: ClauseElement, rows: list[tuple[Any, ...]]) -> list[tuple
         except msgspec.ValidationError:
             raise _damage(shape, rows) from None
     return rows
+
+
+def whole(number: Any) -> int:
+    """A number that the engine computed from stored integers, which PostgreSQL sums to decimals.
+
+    Where SQLite has anything else among them, a sum is a float, and the greatest is any value.
+    """
+    if not isinstance(number, int | Decimal):
+        raise HistoryCorrupt("A sum or a maximum of stored integers is not an integer.")
+    return int(number)
 
 
 @cache

@@ -12,6 +12,7 @@ from roocontext.log.times import Times
 from roocontext.store.append import Standing
 from roocontext.store.database import Transaction
 from roocontext.store.schema import IN_LOG, UP_TO_SEQ, entries, sessions, spans
+from roocontext.store.shapes import whole
 
 TimedRow = tuple[int, int | None, int]
 """A message's seq, its `ts`, and when it was recorded."""
@@ -115,7 +116,7 @@ _RENEW = (
 def read_times(tx: Transaction, session_id: str, seq: int) -> Times:
     """What `Times` says of a log up to a seq, from the log itself."""
     row = tx.row(_TIMES, session_id=session_id, seq=seq) or (None,) * 4
-    recorded, recorded_back, own, own_back = (int(value or 0) for value in row)
+    recorded, recorded_back, own, own_back = (whole(value or 0) for value in row)
     return Times(max(recorded, 0), recorded_back, max(own, 0), own_back)
 
 

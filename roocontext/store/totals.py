@@ -8,6 +8,7 @@ from sqlalchemy.sql import Select
 from roocontext.errors import HistoryCorrupt
 from roocontext.store.database import Transaction
 from roocontext.store.schema import VISIBLE, entries, sessions, spans
+from roocontext.store.shapes import whole
 
 
 class Total(NamedTuple):
@@ -78,7 +79,7 @@ def visible_total(tx: Transaction, session_id: str, last: int) -> Total:
     messages, size, unknown = row
     if unknown:
         raise HistoryCorrupt(f"Session {session_id!r} has a span whose end is not in its log.")
-    return Total(int(messages), int(size))
+    return Total(whole(messages), whole(size))
 
 
 def rewound_total(tx: Transaction, session_id: str) -> Total:
@@ -99,4 +100,4 @@ def is_rewound_wrong(tx: Transaction, session_id: str) -> bool:
 def _total(tx: Transaction, statement: Select[int, int], session_id: str) -> Total:
     row = tx.row(statement, session_id=session_id)
     assert row is not None
-    return Total(int(row[0]), int(row[1]))
+    return Total(whole(row[0]), whole(row[1]))

@@ -11,6 +11,7 @@ import pytest
 from damaging import READING, REDACTED, REDACTION_ROW, SECRET, WRITING, Damage, build, damages
 from roocontext import Session, Store
 from roocontext.errors import RooContextError
+from roocontext.log.times import Times
 from roocontext.store.schema import metadata
 
 UNPROVED = {"created_at", "updated_at", "tokens", "exact", "counter"}
@@ -19,6 +20,15 @@ UNPROVED = {"created_at", "updated_at", "tokens", "exact", "counter"}
 OPERATIONS = {"verify": lambda _, chat: chat.verify(), **READING, **WRITING}
 SAMPLES = {"file": 45, "postgres": 12}
 """How many damages `make test` tries on each engine, of some thousands."""
+SUMMED = (
+    Damage("entries", "recorded_at", "'one'", "seq = 4"),
+    Damage("entries", "ts", "9e999", "seq = 8"),
+    Damage("entries", "messages_total", "9e999", "seq = 3"),
+    Damage("entries", "bytes_total", "-9e999", "seq = 3"),
+    Damage("counts", "tokens", "9e999", "seq = 3"),
+)
+"""Values that are not integers, in columns that a statement sums or takes the maximum of."""
+KEPT = ("updated_minute", "rewound_messages", "rewound_bytes", *Times._fields)
 
 
 @pytest.fixture(params=["file", "postgres"])
@@ -44,6 +54,28 @@ def test_damage_is_a_typed_error(bare):
     _try_all(bare, sample=SAMPLES[bare.engine])
 
 
+@pytest.mark.parametrize("damage", SUMMED, ids=str)
+def test_what_cannot_be_summed_is_a_typed_error(opened, damage):
+    with opened("file", "sync") as lab:
+        lab.drop_guards()
+        assert not _faults(lab, damage)
+
+
+@pytest.mark.parametrize("column", KEPT)
+@pytest.mark.parametrize("value", ["'one'", "9e999", "x'00ff'"])
+def test_rebuild_renews_numbers_that_cannot_be_read(opened, column, value):
+    with opened("file", "sync") as lab:
+        lab.drop_guards()
+        chat = build(lab.store)
+        before = _renewable(lab)
+        lab.sql(f"UPDATE sessions SET {column} = {value}")
+        assert not chat.verify().ok
+        assert chat.rebuild() > 0
+        assert _renewable(lab) == before
+        assert chat.verify().ok
+        assert chat.rebuild() == 0
+
+
 @pytest.mark.torture
 def test_every_damage_is_a_typed_error(bare):
     _try_all(bare, sample=None)
@@ -65,10 +97,15 @@ def _rows(lab: Any, session_id: str) -> dict[str, list[tuple[str, Any]]]:
         "SELECT min(seq) FROM entries WHERE seq > 3"
         f" AND session_id = '{session_id}' GROUP BY kind, note, usage IS NULL, salt IS NULL"
     )
+    [(ending,)] = lab.sql("SELECT min(hi) FROM spans")
     lo = "(SELECT max(lo) FROM spans WHERE lo < 9)"
     return {
         "sessions": [("true", 0)],
-        "entries": [("seq = 1", 1), *((f"seq = {seq}", seq) for (seq,) in sorted(seqs))],
+        "entries": [
+            ("seq = 1", 1),
+            (f"seq = {ending}", ending),
+            *((f"seq = {seq}", seq) for (seq,) in sorted(seqs)),
+        ],
         "spans": [("lo = 1", 1), (f"lo = {lo}", 1)],
         "clearings": [("true", 1)],
         "counts": [("seq = 3", 3), ("seq = 12", 12)],
@@ -95,6 +132,10 @@ def _faults(lab: Any, damage: Damage) -> list[str]:
         _empty(lab)
         if forbidden:
             lab.sql(f"{column} SET NOT NULL")
+
+
+def _renewable(lab: Any) -> list[Any]:
+    return list(lab.sql(f"SELECT {', '.join(KEPT)} FROM sessions"))
 
 
 def _nullable(damage: Damage) -> bool:
