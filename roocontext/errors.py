@@ -202,7 +202,7 @@ class StoreFull(StoreUnavailable):
 class HistoryCorrupt(RooContextError):
     """What is stored contradicts itself."""
 
-    advice = "Run verify() for the first bad entry; rebuild() mends the caches, never the log."
+    advice = "Run verify() for the first bad entry. rebuild() renews the caches, never the log."
     seq: int | None = None
 
 
