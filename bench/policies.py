@@ -179,7 +179,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--write", action="store_true", help="renew the table in the documentation")
     given = parser.parse_args()
-    rows = [tally.row() for tally in compare(given.policy or sorted(policies))]
+    rows = [tally.row() for tally in compare(given.policy or policies.known())]
     if given.write:
         text = PAGE.read_text()
         head, rest = text.split(BEGIN)

@@ -40,7 +40,7 @@ def _ours(*_: object) -> None:
 
 
 def _listen(reader: int) -> None:
-    """Read the numbers of signals as they come. An interrupt may be a pager's, not ours."""
+    """Read the numbers of signals as they come; none come while a pager has the terminal."""
     while number := os.read(reader, 1):
         if number[0] == signal.SIGINT and signal.getsignal(signal.SIGINT) is _ours:
             leave()

@@ -95,9 +95,12 @@ def paged(*, wanted: bool = True) -> Iterator[Screen]:
 def _interrupts_ignored() -> Iterator[None]:
     """Leave interrupts to the pager: the terminal is the pager's until it ends."""
     before = signal.signal(signal.SIGINT, lambda *_: None)
+    # The listening thread may wake late: what it reads after the pager has ended would end us.
+    listening = signal.set_wakeup_fd(-1)
     try:
         yield
     finally:
+        signal.set_wakeup_fd(listening, warn_on_full_buffer=False)
         signal.signal(signal.SIGINT, before)
 
 
