@@ -35,6 +35,8 @@ settings.register_profile(
 settings.load_profile("repeatable")
 
 LEGS = [(engine, interface) for engine in ENGINES for interface in INTERFACES]
+EACH_ONCE = [*((engine, "sync") for engine in ENGINES), ("file", "async")]
+"""The legs of a test that is marked `every_leg`: each engine, and each interface."""
 EVERYDAY = [("file", "sync"), ("postgres", "sync")]
 """The legs of a test that is not marked `every_leg`: an asynchronous session adds a thread to a
 synchronous one and no logic of its own, and a store in memory runs the statements of a file. The
@@ -155,8 +157,8 @@ def _new_url(engine: str, request: pytest.FixtureRequest, folder: Path, stack: E
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give each test its legs."""
     if "leg" in metafunc.fixturenames:
-        every = TORTURE or metafunc.definition.get_closest_marker("every_leg")
-        legs = LEGS if every else EVERYDAY
+        every = metafunc.definition.get_closest_marker("every_leg")
+        legs = LEGS if TORTURE else EACH_ONCE if every else EVERYDAY
         metafunc.parametrize("leg", legs, ids="-".join, indirect=True, scope="session")
 
 

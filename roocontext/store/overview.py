@@ -19,6 +19,8 @@ from roocontext.log.encoding import decode
 from roocontext.store.database import Row, Transaction
 from roocontext.store.schema import VISIBLE, entries, sessions, spans
 from roocontext.store.sessions import SessionInfo, Stats
+from roocontext.store.shapes import whole
+from roocontext.store.totals import Total
 
 RECENT = 200
 """Among how many of the newest entries the last call of a model is looked for."""
@@ -100,10 +102,10 @@ _NEWEST = select(
 def _overview(row: Row) -> SessionOverview:
     session_id, title, metadata, *rest, shown, shown_bytes, rewound, rewound_bytes, model = row
     info = SessionInfo(session_id, title, metadata and decode(metadata), *rest)
-    hidden = info.messages - shown - rewound
-    hidden_bytes = info.bytes - shown_bytes - rewound_bytes
-    # PostgreSQL sums integers to decimals.
-    sizes = map(int, (shown, shown_bytes, hidden, hidden_bytes, rewound, rewound_bytes))
-    return SessionOverview(
-        info, Stats(session_id, info.last_seq, info.messages, info.bytes, *sizes), model
+    seen, taken_back = (
+        Total(whole(shown), whole(shown_bytes)),
+        Total(whole(rewound), whole(rewound_bytes)),
     )
+    hidden = Total(info.messages, info.bytes) - seen - taken_back
+    stats = Stats(session_id, info.last_seq, info.messages, info.bytes, *seen, *hidden, *taken_back)
+    return SessionOverview(info, stats, model)

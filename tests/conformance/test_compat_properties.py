@@ -29,7 +29,7 @@ from roocontext.programs.roo.policy import Roo, Roo2026
 from roocontext.tokens import usage_tokens
 from situations import LETTERS, situated
 
-EXAMPLES = 60 * int(os.environ.get("ROOCONTEXT_TORTURE") or "1")
+EXAMPLES = 25 * int(os.environ.get("ROOCONTEXT_TORTURE") or "1")
 
 switches = {"auto": st.booleans(), "threshold": st.sampled_from([5, 60, 100])}
 PROGRAMS: dict[str, st.SearchStrategy[Any]] = {

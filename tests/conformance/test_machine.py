@@ -32,7 +32,7 @@ pytestmark = pytest.mark.every_leg
 
 STEPS = 50
 TORTURE = os.environ.get("ROOCONTEXT_TORTURE")
-EXAMPLES = {"sync": 75, "async": 15}
+EXAMPLES = {"sync": 30, "async": 10}
 MOST_FORKS = 2
 
 picks = st.integers(0, 1_000)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 import showcase
+from examples import examples
 from histories import HISTORIES, play
 from roocontext import Session, Store
 from roocontext.log.entries import MESSAGE_KINDS, Kind
@@ -34,7 +35,7 @@ def check_outline(chat: Session) -> None:
 
 
 @given(HISTORIES)
-@settings(max_examples=60)
+@settings(max_examples=examples(20))
 def test_an_outline_is_what_the_audit_says(scenes: Any) -> None:
     with Store.open(":memory:") as store:
         chat = store.create()

@@ -33,7 +33,7 @@ from roocontext.programs.opencode.policy import OpenCode
 from situations import LETTERS, situated
 
 TORTURE = os.environ.get("ROOCONTEXT_TORTURE")
-EXAMPLES = 50 * int(TORTURE or "1")
+EXAMPLES = 25 * int(TORTURE or "1")
 RECOVERIES = 25 * int(TORTURE or "1")
 
 shares = st.floats(0.05, 0.95)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 import showcase
+from examples import examples
 from histories import HISTORIES, play
 from roocontext import Session, Store
 from roocontext.log.entries import MESSAGE_KINDS, Kind
@@ -80,7 +81,7 @@ def test_the_costs_of_summaries_are_summed(shown: Store) -> None:
 
 
 @given(HISTORIES)
-@settings(max_examples=60)
+@settings(max_examples=examples(20))
 def test_the_tree_is_what_the_audit_shows(scenes: Any) -> None:
     with Store.open(":memory:") as store:
         chat = store.create()

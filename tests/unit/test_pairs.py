@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.pairs import (
     Pair,
@@ -180,7 +181,7 @@ MESSAGES = st.lists(
 )
 
 
-@settings(max_examples=2_000)
+@settings(max_examples=examples(400))
 @given(messages=MESSAGES, sides=st.lists(st.booleans(), min_size=14, max_size=14))
 def test_what_is_within_reach_tells_whether_a_pair_is_split(messages, sides):
     here = [index for index in range(len(messages)) if sides[index]]

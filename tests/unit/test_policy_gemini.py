@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dialogue import WORDS, call, result, shown, text, work
+from examples import examples
 from lawful import commit_lawfully
 from roocontext import Kind, Store
 from roocontext.errors import InvalidOption
@@ -536,7 +537,7 @@ def test_a_run_of_answers_with_a_blank_one_is_not_sent(parts):
 # Always
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(40))
 @given(
     st.lists(
         st.tuples(STEPS, st.sampled_from(["", "in short", WORDS * 3])), min_size=1, max_size=3

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dialogue import WORDS, call, result, shown, text, work
+from examples import examples
 from provider_rules import violations
 from roocontext import Kind, NewMessage, Plan, Store
 from roocontext.errors import InvalidOption
@@ -456,7 +457,7 @@ def check(chat, before, policy, plan):
         assert {row.seq for row in living_summaries(before)} <= living
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(60))
 @given(
     st.lists(st.tuples(STEPS, ANSWERS), min_size=1, max_size=3),
     st.integers(10, 110),

@@ -14,6 +14,7 @@ from conformance.vectors.programs.opencode_messages import (
 )
 from conformance.vectors.programs.opencode_overflow import is_overflow, is_overflow_newer
 from dialogue import WORDS, call, result, shown, text
+from examples import examples
 from lawful import commit_lawfully
 from roocontext import Kind, Plan, Store
 from roocontext.log.budget import Budget, Size
@@ -921,7 +922,7 @@ def test_what_the_model_is_told_of_a_tool(given_part, older, newer):
 FEW = {"protect": 20, "minimum": 10, "output_max": 50}
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(40))
 @given(
     st.lists(
         st.tuples(STEPS, st.sampled_from(["", "in short", WORDS * 3])), min_size=1, max_size=3
@@ -952,7 +953,7 @@ def test_every_plan_keeps_the_laws(store, rounds, percent, failures, aim):
             assert not (asks and alone and newest.seq in gone)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(30))
 @given(
     st.lists(STEPS, min_size=1, max_size=3),
     st.sampled_from(["in short", WORDS * 3]),

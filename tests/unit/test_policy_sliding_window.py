@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dialogue import WORDS, call, fill, result, shown, work
+from examples import examples
 from provider_rules import violations
 from roocontext import Plan, Store
 from roocontext.log.budget import Budget, Size
@@ -248,7 +249,7 @@ def rules(chat, before, decision, policy):
     assert chat.verify().ok
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(60))
 @given(STEPS, st.integers(10, 110), st.integers(0, 400), st.none() | st.integers(0, 3))
 def test_it_ends_within_the_limit_or_says_why_not(store, steps, percent, system, images):
     chat = store.create()
@@ -279,7 +280,7 @@ def test_it_ends_within_the_limit_or_says_why_not(store, steps, percent, system,
             assert told.turns_to_remove == decision.plan.record["turns"]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(40))
 @given(STEPS, st.integers(10, 110))
 def test_what_the_program_would_hide_can_be_committed(store, steps, percent):
     chat = store.create()

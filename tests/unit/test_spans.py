@@ -16,7 +16,7 @@ from roocontext.log.plan import Action
 from roocontext.log.spans import OPEN_END, clearings_of, live_ranges, spans_of, visible_ranges
 
 TORTURE = os.environ.get("ROOCONTEXT_TORTURE")
-EXAMPLES = 150 * int(TORTURE or "1")
+EXAMPLES = 75 * int(TORTURE or "1")
 RESULT = [{"type": "tool_result", "tool_use_id": "t", "content": "x"}]
 
 picks = st.integers(0, 1_000)

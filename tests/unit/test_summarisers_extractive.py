@@ -4,6 +4,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from roocontext.errors import SummaryFailed
 from roocontext.log.summary import SummaryRequest
 from roocontext.summarisers import Extractive
@@ -452,7 +453,7 @@ def attempt(asked):
     st.none() | st.integers(-1, 3_000),
     st.none() | st.integers(0, 9_000),
 )
-@settings(max_examples=300)
+@settings(max_examples=examples(80))
 def test_any_messages_give_the_same_text_within_bounds(said_before, previous, longest, characters):
     asked = SummaryRequest(
         messages=said_before, previous=previous, longest=longest, characters=characters
@@ -468,7 +469,7 @@ def test_any_messages_give_the_same_text_within_bounds(said_before, previous, lo
 
 
 @given(messages, st.integers(12, 3_000))
-@settings(max_examples=200)
+@settings(max_examples=examples(60))
 def test_messages_with_any_text_are_never_summarised_to_nothing(said_before, longest):
     found = attempt(SummaryRequest(messages=said_before, longest=longest))
     words = [m["content"] for m in said_before if isinstance(m["content"], str)]
@@ -513,7 +514,7 @@ def test_fifty_rounds_do_not_grow_without_bound_and_keep_the_goal(work, first):
 
 
 @given(messages)
-@settings(max_examples=200)
+@settings(max_examples=examples(60))
 @example([user("> quoted\n\n- listed"), user("## Goal"), user("- - x")])
 def test_what_was_written_is_read_again(said_before):
     found = attempt(SummaryRequest(messages=said_before, longest=50_000))

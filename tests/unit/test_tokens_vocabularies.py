@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tiktoken import Encoding
 from tiktoken_ext import openai_public
 
+from examples import examples
 from roocontext.tokens import bpe, counter_for
 from roocontext.tokens.bpe import CL100K, O200K, Vocabulary
 from roocontext.tokens.ranks import SHA256, pack, read_ranks, rebuild, unpack
@@ -138,7 +139,7 @@ TEXTS = st.lists(st.sampled_from(PIECES * 2 + WORDS), max_size=60).map("".join)
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=600)
+@settings(max_examples=examples(150))
 @given(text=TEXTS)
 def test_cutting_out_blanks_changes_no_count(engines, name, text):
     assert engines[name, ALWAYS].count(text) == engines[name, NEVER].count(text)
@@ -237,7 +238,7 @@ def references() -> dict[str, Encoding]:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("tail", [1, 2])
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=LONG_TEXTS)
 def test_counting_in_stretches_changes_no_count(references, monkeypatch, name, tail, text):
     for setting, value in (("LONG", 1), ("_WINDOW", 400), ("_STRETCH", 500), ("_TAIL", tail)):
