@@ -107,9 +107,20 @@ def _watched() -> list[Forkable]:
     return [database for database in found if database is not None]
 
 
+def _is_first(thread: int) -> bool:
+    newest = time.monotonic() - _LONGEST_S
+    return next((one for one, since in list(forking.items()) if since > newest), thread) == thread
+
+
 def _before() -> None:
-    thread, begun = threading.get_ident(), time.monotonic()
-    forking[thread] = begun
+    thread = threading.get_ident()
+    forking.pop(thread, None)
+    forking[thread] = time.monotonic()
+    # One at a time: another thread that closes its connections meanwhile would be inside SQLite,
+    # and would leave a locked mutex to this one's child.
+    while not _is_first(thread):
+        time.sleep(_POLL_S)
+    begun = forking[thread] = time.monotonic()
     while any(database.is_busy(thread) for database in _watched()):
         if time.monotonic() - begun > PATIENCE_S:
             break
