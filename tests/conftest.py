@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-import servers
-from driving import Driven
 from roocontext import Store
-from sources import CountedIds, SetClock
+from support import postgres_server
+from support.async_driver import Driven
+from support.steady_sources import CountedIds, SetClock
 
 ENGINES = ("file", "memory", "postgres")
 INTERFACES = ("sync", "async")
@@ -106,14 +106,14 @@ class Lab:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[servers.Postgres]:
+def postgres() -> Iterator[postgres_server.Postgres]:
     """A PostgreSQL server."""
-    with servers.running() as server:
+    with postgres_server.running() as server:
         yield server
 
 
 @pytest.fixture
-def postgres_url(postgres: servers.Postgres) -> Iterator[str]:
+def postgres_url(postgres: postgres_server.Postgres) -> Iterator[str]:
     """A PostgreSQL database of the test's own that holds an empty store."""
     url = postgres.fresh()
     yield url

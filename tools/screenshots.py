@@ -20,9 +20,9 @@ from rich.text import Text
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-import showcase  # noqa: E402 - the tests' sessions
 from roocontext.cli import main  # noqa: E402
-from sources import SetClock  # noqa: E402
+from support import showcase  # noqa: E402 - the tests' sessions
+from support.steady_sources import SetClock  # noqa: E402
 
 FOLDER = ROOT / "docs" / "cli"
 WIDTH = 96

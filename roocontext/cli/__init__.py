@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from roocontext.cli.interrupts import end_on_interrupt
 
 if TYPE_CHECKING:
-    from roocontext.store.sources import Clock, Ids
+    from roocontext.store.clock_and_ids import Clock, Ids
 
 
 def main(

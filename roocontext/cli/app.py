@@ -17,10 +17,10 @@ from roocontext.cli.commands import append, change, demo, maintain, read
 from roocontext.cli.exit_codes import Code, PipeClosed, Refusal, end, print_warnings
 from roocontext.cli.options import Debug, Json
 from roocontext.cli.terminal import drop_stdout, take_streams
-from roocontext.store.sources import system_clock
+from roocontext.store.clock_and_ids import system_clock
 
 if TYPE_CHECKING:
-    from roocontext.store.sources import Clock, Ids
+    from roocontext.store.clock_and_ids import Clock, Ids
 
 NAME = "roocontext"
 HELP = (

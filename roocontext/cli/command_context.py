@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from roocontext import Session, Store
-    from roocontext.store.sources import Clock, Ids
+    from roocontext.store.clock_and_ids import Clock, Ids
     from roocontext.store.verify import Progress
 
 Answer = TypeVar("Answer")

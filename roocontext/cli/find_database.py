@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typer import Context
 
     from roocontext import Store
-    from roocontext.store.sources import Clock, Ids
+    from roocontext.store.clock_and_ids import Clock, Ids
 
 VARIABLE = "ROOCONTEXT_DB"
 _SECRET = ("password", "sslpassword")

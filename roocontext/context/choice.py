@@ -15,9 +15,9 @@ from roocontext.log.budget import Size
 from roocontext.log.plan import Counts, check_form, check_rows
 from roocontext.policies.decision import Ask, Decision, Nothing, Policy, Ready, TooLarge
 from roocontext.policies.default import Default, irreducible
-from roocontext.policies.groups import size_of, turns
-from roocontext.policies.situation import Aim, Seen, Situation
-from roocontext.policies.window import too_large
+from roocontext.policies.keep_newest import too_large
+from roocontext.policies.layout import size_of, turns
+from roocontext.policies.situation import Aim, Row, Situation
 
 FALLBACK: Final = Default()
 """Cuts where a policy has no way to: on request, or when a provider refused the request."""
@@ -72,7 +72,7 @@ class Choice:
         match decision:
             case TooLarge() if situation.aim is Aim.RECOVER:
                 return FALLBACK.decide(situation)
-            case Nothing(final=False) if self.must_fit and situation.load.is_over:
+            case Nothing(final=False) if self.must_fit and situation.totals.is_over:
                 return self._last_resort(situation)
             case Nothing(final=False) if self.aim in (Aim.TRUNCATE, Aim.RECOVER):
                 return self._instead(situation, decision)
@@ -80,7 +80,7 @@ class Choice:
 
     def hopeless(self, situation: Situation) -> TooLarge | None:
         """Why no plan would get the request within its limits; None if one might."""
-        if self.aim is not Aim.MANAGE or not situation.load.is_over:
+        if self.aim is not Aim.MANAGE or not situation.totals.is_over:
             return None
         if self.policy.compat:
             return self._stuck(situation)
@@ -92,7 +92,7 @@ class Choice:
 
     def hopeless_after(self, situation: Situation) -> TooLarge | None:
         """Why no more cutting would help once a plan has left this behind; None if it would."""
-        if not (self.must_fit and situation.load.is_over):
+        if not (self.must_fit and situation.totals.is_over):
             return None
         decision = self._last_resort(situation)
         return decision if isinstance(decision, TooLarge) else None
@@ -142,13 +142,13 @@ def _may_fit(situation: Situation, decision: Decision | None) -> bool:
     return False
 
 
-def _refusal(situation: Situation, rows: Iterable[Seen]) -> TooLarge | None:
+def _refusal(situation: Situation, rows: Iterable[Row]) -> TooLarge | None:
     size = situation.overhead.plus(size_of(rows))
-    return too_large("turn", size, situation.load.most)
+    return too_large("turn", size, situation.totals.most)
 
 
 def _fits_after(situation: Situation, ready: Ready) -> bool:
     try:
-        return not prepared(situation, ready).after.load.is_over
+        return not prepared(situation, ready).after.totals.is_over
     except UNUSABLE:
         return False

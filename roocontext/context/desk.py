@@ -14,7 +14,7 @@ from roocontext.context.settings import Frame, Settings
 from roocontext.log.budget import Size
 from roocontext.log.counting import BYTES
 from roocontext.log.plan import Plan
-from roocontext.policies.situation import Aim, Load, Reported, Seen, Situation
+from roocontext.policies.situation import Aim, Reported, Row, Situation, Totals
 from roocontext.store.commit import Committed
 from roocontext.store.count import Call
 from roocontext.tokens import Limit, usage_tokens
@@ -40,7 +40,7 @@ class Desk:
         found: list[Call] = yield self.chat.calls(last=LOOK_BACK)
         return found
 
-    def load(self, call: Call | None) -> Steps:
+    def totals(self, call: Call | None) -> Steps:
         """The totals; only messages that were never counted are read."""
         counter, limits = self.settings.counter, self.settings.limits
         tokens = yield self.chat.tokens(counter)
@@ -49,7 +49,7 @@ class Desk:
             (yield from self._bytes()),
             (yield self.chat.tokens(IMAGES)) if limits.images is not None else 0,
         )
-        return Load(
+        return Totals(
             size=size.plus(self.frame.overhead),
             window=self.window.context,
             output=self.window.output,
@@ -58,7 +58,7 @@ class Desk:
             model=self.settings.model,
         )
 
-    def situation(self, load: Load, *, aim: Aim, trigger: str, cap: int | None) -> Steps:
+    def situation(self, totals: Totals, *, aim: Aim, trigger: str, cap: int | None) -> Steps:
         """All that the policy may know."""
         settings, frame = self.settings, self.frame
         rows, head_seq, seen = yield from self._rows()
@@ -67,8 +67,8 @@ class Desk:
             head_seq=head_seq,
             seen=seen,
             rows=rows,
-            window=load.window,
-            output=load.output,
+            window=totals.window,
+            output=totals.output,
             measure=settings.measure,
             counter=settings.counter.name,
             exact=settings.counter.exact,
@@ -77,14 +77,14 @@ class Desk:
             system_size=frame.system_size,
             overhead=frame.overhead,
             limits=settings.limits,
-            reported=load.reported,
+            reported=totals.reported,
             now=settings.clock(),
             aim=aim,
             trigger=trigger,
             cap=cap,
             pins=(yield self.chat.pins()),
             protected_tools=settings.protected_tools,
-            failures=load.failures,
+            failures=totals.failures,
             model=settings.model,
         )
 
@@ -111,7 +111,7 @@ class Desk:
         hidden = self.settings.policy.compat
         counts = yield self.chat.counts(self.settings.counter, hidden=hidden)
         rows = tuple(
-            Seen(message, self._size(message, counts), condensed, truncated)
+            Row(message, self._size(message, counts), condensed, truncated)
             for message, condensed, truncated in told
         )
         return rows, head_seq, seen
@@ -145,12 +145,12 @@ class Paper(Desk):
         self._last_seq = 0
         self._untouched = True
 
-    def situation(self, load: Load, *, aim: Aim, trigger: str, cap: int | None) -> Steps:
+    def situation(self, totals: Totals, *, aim: Aim, trigger: str, cap: int | None) -> Steps:
         """What is read, or what the last plan left behind."""
         if self.situated is None:
             self._last_seq = (yield self.chat.head()).seq
-            self.situated = yield from super().situation(load, aim=aim, trigger=trigger, cap=cap)
-        told = {"reported": load.reported, "failures": load.failures}
+            self.situated = yield from super().situation(totals, aim=aim, trigger=trigger, cap=cap)
+        told = {"reported": totals.reported, "failures": totals.failures}
         return replace(self.situated, aim=aim, cap=cap, **told)
 
     def commit(self, plan: Plan) -> Steps:

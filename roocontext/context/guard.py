@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from roocontext.policies.situation import Load
+from roocontext.policies.situation import Totals
 from roocontext.store.notes import Note
 
 NOTE: Final = "compaction"
@@ -49,12 +49,12 @@ class Guard:
         little = before - after < TOO_LITTLE * before
         return Guard(0 if condensed else self.failures, after if little else None)
 
-    def holds(self, load: Load) -> bool:
+    def holds(self, totals: Totals) -> bool:
         """Whether another run would only go in circles."""
         return (
             self.stalled is not None
-            and not load.is_over
-            and load.size.tokens < self.stalled + TOO_LITTLE * load.window
+            and not totals.is_over
+            and totals.size.tokens < self.stalled + TOO_LITTLE * totals.window
         )
 
     def facts(self) -> dict[str, Any]:

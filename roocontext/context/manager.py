@@ -33,8 +33,8 @@ from roocontext.log.summary import SummaryRequest
 from roocontext.policies.decision import Policy
 from roocontext.policies.situation import Aim
 from roocontext.store.aio import AsyncSession
+from roocontext.store.clock_and_ids import Clock, system_clock
 from roocontext.store.session import Session
-from roocontext.store.sources import Clock, system_clock
 from roocontext.summarisers import is_async, summarised
 from roocontext.tokens import Drift
 

@@ -9,8 +9,8 @@ from roocontext.log.entries import Kind, Message, NewMessage, natural_position
 from roocontext.log.plan import Action, Plan, place
 from roocontext.log.readings import reader
 from roocontext.log.spans import Span, within
-from roocontext.policies.building import blocks_by_row
-from roocontext.policies.situation import Seen, Situation
+from roocontext.policies.make_plan import blocks_by_row
+from roocontext.policies.situation import Row, Situation
 
 
 def after(situation: Situation, plan: Plan, *, last_seq: int) -> Situation:
@@ -29,8 +29,8 @@ def after(situation: Situation, plan: Plan, *, last_seq: int) -> Situation:
 
 
 def _cleared(
-    situation: Situation, plan: Plan, by_row: Mapping[int, Sequence[int]], row: Seen
-) -> Seen:
+    situation: Situation, plan: Plan, by_row: Mapping[int, Sequence[int]], row: Row
+) -> Row:
     blocks = by_row.get(row.seq)
     if not blocks:
         return row
@@ -44,7 +44,7 @@ def _cleared(
     )
 
 
-def _tagged(row: Seen, plan: Plan, name: str) -> Seen:
+def _tagged(row: Row, plan: Plan, name: str) -> Row:
     if not within(plan.hides, row.seq):
         return row
     if plan.action is Action.CONDENSE:
@@ -52,7 +52,7 @@ def _tagged(row: Seen, plan: Plan, name: str) -> Seen:
     return replace(row, truncation_parent=name)
 
 
-def _place(rows: Sequence[Seen], plan: Plan, last_seq: int) -> int:
+def _place(rows: Sequence[Row], plan: Plan, last_seq: int) -> int:
     """The index of the plan's first row, by the rule that a commit places it by."""
     spans = [Span(row.seq, row.seq, natural_position(index)) for index, row in enumerate(rows)]
     hidden = [span.position for span in spans if within(plan.hides, span.lo)]
@@ -62,11 +62,11 @@ def _place(rows: Sequence[Seen], plan: Plan, last_seq: int) -> int:
     return sum(span.position < first for span in spans)
 
 
-def _new_rows(situation: Situation, plan: Plan, name: str, last_seq: int) -> Iterator[Seen]:
+def _new_rows(situation: Situation, plan: Plan, name: str, last_seq: int) -> Iterator[Row]:
     for index, row in enumerate(plan.rows):
         kind = plan.hider if index == plan.lead else Kind.COMPANION
         message = _message(row, kind, name, last_seq + 1 + index, situation.now)
-        yield Seen(message, situation.measure(row.role, row.content, row.format))
+        yield Row(message, situation.measure(row.role, row.content, row.format))
 
 
 def _message(row: NewMessage, kind: Kind, name: str, seq: int, now: int) -> Message:

@@ -39,8 +39,8 @@ from roocontext.log.plan import Action, Plan
 from roocontext.log.spans import within
 from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.policies.decision import Ask, Nothing, Ready, TooLarge
-from roocontext.policies.situation import Aim, Load, Situation
-from roocontext.policies.window import too_large
+from roocontext.policies.keep_newest import too_large
+from roocontext.policies.situation import Aim, Situation, Totals
 from roocontext.store.count import Call
 
 _log = logging.getLogger(__name__)
@@ -88,52 +88,52 @@ class Run:
         """The whole run: an Outcome, or a BudgetExceeded."""
         yield from self._fire(BeforeCheck(self.desk.chat.id, self.trigger))
         calls: list[Call] = yield from self.desk.calls()
-        load = yield from self._load(calls)
+        totals = yield from self._load(calls)
         if not self.quiet:
             for event in (yield from watched(self.desk, calls)):
                 yield from self._fire(event)
-        yield from self._refuse_system(load)
-        if self.aim is Aim.MANAGE and not self._due(load):
-            reason = "The last run did not help." if self.guard.holds(load) else "Nothing is due."
-            return self._outcome(load, load.size, Ended(Status.NOOP, reason=reason))
-        return (yield from self._compact(load))
+        yield from self._refuse_system(totals)
+        if self.aim is Aim.MANAGE and not self._due(totals):
+            reason = "The last run did not help." if self.guard.holds(totals) else "Nothing is due."
+            return self._outcome(totals, totals.size, Ended(Status.NOOP, reason=reason))
+        return (yield from self._compact(totals))
 
     def _load(self, calls: list[Call]) -> Steps:
         """The totals, and what the notes say of earlier runs."""
         self.guard = Guard.of((yield self.desk.chat.newest_note(NOTE)))
-        load: Load = yield from self.desk.load(calls[-1] if calls else None)
-        return replace(load, failures=self.guard.failures)
+        totals: Totals = yield from self.desk.totals(calls[-1] if calls else None)
+        return replace(totals, failures=self.guard.failures)
 
-    def _due(self, load: Load) -> bool:
+    def _due(self, totals: Totals) -> bool:
         """Whether to look for something: the policy says so, or the request is too large."""
-        return load.is_over or (self.settings.policy.due(load) and not self.guard.holds(load))
+        return totals.is_over or (self.settings.policy.due(totals) and not self.guard.holds(totals))
 
-    def _compact(self, load: Load) -> Steps:
+    def _compact(self, totals: Totals) -> Steps:
         """Decide and act until nothing more is due, at most a few times."""
         ended = Ended(Status.NOOP)
-        situation = yield from self._situation(load)
+        situation = yield from self._situation(totals)
         if refusal := self._choice.hopeless(situation):
             yield from self._refuse(refusal)
         for _ in range(ATTEMPTS):
             ended = yield from self._attempt(situation)
             if not ended.changed and ended.status is not Status.FAILED:
                 break
-            situation = yield from self._situation(load)
+            situation = yield from self._situation(totals)
             if not self._more(situation, ended):
                 break
         is_done = ended.status not in (Status.VETOED, Status.CONFLICT)
         if is_done and (refusal := self._choice.hopeless_after(situation)):
             yield from self._refuse(refusal)
-        return self._outcome(load, situation.size, ended)
+        return self._outcome(totals, situation.size, ended)
 
-    def _situation(self, load: Load) -> Steps:
-        now = replace(load, failures=self.guard.failures)
+    def _situation(self, totals: Totals) -> Steps:
+        now = replace(totals, failures=self.guard.failures)
         if self.steps:
             now = replace(now, reported=None)  # it spoke of another view
         situation: Situation = yield from self.desk.situation(
             now, aim=self.aim, trigger=self.trigger, cap=self.cap
         )
-        if self.failed or (self.steps and self._choice.must_fit and situation.load.is_over):
+        if self.failed or (self.steps and self._choice.must_fit and situation.totals.is_over):
             return replace(situation, aim=Aim.TRUNCATE)  # what is left is to cut
         return situation
 
@@ -147,8 +147,8 @@ class Run:
             failed = ended.status is Status.FAILED
             return (ended.changed or failed) and situation.size.tokens > self.cap
         if self.failed:
-            return (ended.changed or self._choice.must_fit) and situation.load.is_over
-        return self._choice.must_fit and self.settings.policy.due(situation.load)
+            return (ended.changed or self._choice.must_fit) and situation.totals.is_over
+        return self._choice.must_fit and self.settings.policy.due(situation.totals)
 
     def _attempt(self, situation: Situation) -> Steps:
         recut = self.cap is not None and bool(self.steps)
@@ -286,8 +286,8 @@ class Run:
 
     # What cannot be helped
 
-    def _refuse_system(self, load: Load) -> Steps:
-        refusal = too_large("system", self.desk.frame.overhead, load.most)
+    def _refuse_system(self, totals: Totals) -> Steps:
+        refusal = too_large("system", self.desk.frame.overhead, totals.most)
         if refusal is not None:
             yield from self._refuse(refusal)
 
@@ -329,7 +329,7 @@ class Run:
         )
         return self._fire(event)
 
-    def _outcome(self, load: Load, size: Size, ended: Ended) -> Outcome:
+    def _outcome(self, totals: Totals, size: Size, ended: Ended) -> Outcome:
         last = self.steps[-1] if self.steps else None
         return Outcome(
             status=last.status if last else ended.status,
@@ -339,11 +339,11 @@ class Run:
             trigger=self.trigger,
             counter=self.settings.counter.name,
             exact=self.settings.counter.exact,
-            window=load.window,
+            window=totals.window,
             window_source=self.desk.window.source,
-            tokens_before=self.steps[0].before.tokens if self.steps else load.size.tokens,
-            tokens_after=last.after.tokens if last else load.size.tokens,
-            excess=load.most.exceeded_by(size),
+            tokens_before=self.steps[0].before.tokens if self.steps else totals.size.tokens,
+            tokens_after=last.after.tokens if last else totals.size.tokens,
+            excess=totals.most.exceeded_by(size),
             steps=tuple(self.steps),
             cost=self.cost,
             calls=self.calls,

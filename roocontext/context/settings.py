@@ -14,7 +14,7 @@ from roocontext.log.counting import Counter
 from roocontext.policies.builtin import policies, policy_for
 from roocontext.policies.decision import Policy
 from roocontext.policies.situation import Measure
-from roocontext.store.sources import Clock
+from roocontext.store.clock_and_ids import Clock
 from roocontext.summarisers import AnySummariser, as_summariser, summariser_for, with_fallback
 from roocontext.tokens import Limit, counter_for, limit_for, size_of, switches
 

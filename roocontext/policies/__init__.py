@@ -1,1 +1,35 @@
-"""What is hidden or cleared, and when: pure functions from a situation to a decision."""
+"""What is hidden or cleared, and when: pure functions from a situation to a decision.
+
+The names below are all that a policy of somebody else's needs.
+"""
+
+from roocontext.log.plan import Action
+from roocontext.policies.decision import Ask, Decision, Nothing, Policy, Ready, Refused, TooLarge
+from roocontext.policies.layout import Group, Turn, groups, held, turns
+from roocontext.policies.make_plan import clear_plan, hide_plan, outgoing, say, summary_row
+from roocontext.policies.situation import Aim, Row, Situation, Totals
+
+__all__ = [
+    "Action",
+    "Aim",
+    "Ask",
+    "Decision",
+    "Group",
+    "Nothing",
+    "Policy",
+    "Ready",
+    "Refused",
+    "Row",
+    "Situation",
+    "TooLarge",
+    "Totals",
+    "Turn",
+    "clear_plan",
+    "groups",
+    "held",
+    "hide_plan",
+    "outgoing",
+    "say",
+    "summary_row",
+    "turns",
+]

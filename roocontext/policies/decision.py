@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias
 
 from roocontext.log.plan import Plan
 from roocontext.log.summary import Summary, SummaryRequest
-from roocontext.policies.situation import Load, Situation
+from roocontext.policies.situation import Situation, Totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Policy(Protocol):
         """Whether it imitates a real program, its defects included."""
         ...
 
-    def due(self, load: Load) -> bool:
+    def due(self, totals: Totals) -> bool:
         """Whether `decide` may find something to do. False must mean that it would not."""
         ...
 

@@ -17,9 +17,12 @@ from roocontext.log.budget import Budget, Size
 from roocontext.log.entries import Kind, NewMessage
 from roocontext.log.plan import CLEARED, TRUNCATED, Action, Plan
 from roocontext.log.summary import Summary, SummaryRequest
-from roocontext.policies.building import (
-    clearing,
-    hiding,
+from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused, TooLarge
+from roocontext.policies.keep_newest import too_large
+from roocontext.policies.layout import Group, Layout, size_of
+from roocontext.policies.make_plan import (
+    clear_plan,
+    hide_plan,
     measured,
     outgoing,
     say,
@@ -27,11 +30,8 @@ from roocontext.policies.building import (
     summarised_before,
     summary_row,
 )
-from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused, TooLarge
-from roocontext.policies.groups import Group, Layout, size_of
-from roocontext.policies.outputs import Output, clearable, stripped
-from roocontext.policies.situation import Aim, Load, Seen, Situation
-from roocontext.policies.window import too_large
+from roocontext.policies.situation import Aim, Row, Situation, Totals
+from roocontext.policies.tool_outputs import Output, clearable, stripped
 
 RESERVED: Final = 8_192
 """What is kept free for the answer of a model whose longest answer is not known."""
@@ -69,34 +69,34 @@ class Default:
             if not isinstance(share, int | float) or not 0 < share <= 1:
                 raise InvalidOption(f"{name} is a share: above 0, at most 1.", name=name)
 
-    def due(self, load: Load) -> bool:
+    def due(self, totals: Totals) -> bool:
         """Whether the request is above the threshold, by our count or by the provider's."""
-        return bool(self.level(load, self.threshold).exceeded_by(load.size))
+        return bool(self.level(totals, self.threshold).exceeded_by(totals.size))
 
     def decide(self, situation: Situation) -> Decision:
         """What is to be done to reach the situation's aim."""
         return _Work(self, Layout(situation)).decision()
 
-    def room(self, load: Load) -> int:
+    def room(self, totals: Totals) -> int:
         """The tokens that a request may have, in our count.
 
         If the provider reported more than we counted, a token of ours is worth that much more.
         """
         reserve = self.reserve
         if reserve is None:
-            reserve = min(load.output or RESERVED, self.most_reserved, load.window // 4)
-        room = max(1, load.window - reserve)
-        counted, reported = load.size.tokens, load.reported.total if load.reported else 0
-        if load.window >= reported > counted > 0:  # what was answered was not over the window
+            reserve = min(totals.output or RESERVED, self.most_reserved, totals.window // 4)
+        room = max(1, totals.window - reserve)
+        counted, reported = totals.size.tokens, totals.reported.total if totals.reported else 0
+        if totals.window >= reported > counted > 0:  # what was answered was not over the window
             room = max(1, room * counted // reported)
         return room
 
-    def level(self, load: Load, share: float, cap: int | None = None) -> Budget:
+    def level(self, totals: Totals, share: float, cap: int | None = None) -> Budget:
         """A share of each of the three budgets."""
-        room = self.room(load)
+        room = self.room(totals)
         if cap is not None:
             room = min(room, cap)
-        bytes_, images = load.limits.bytes, load.limits.images
+        bytes_, images = totals.limits.bytes, totals.limits.images
         return Budget(
             int(room * share),
             None if bytes_ is None else int(bytes_ * share),
@@ -162,8 +162,8 @@ class _Work:
         return self.policy.level(self._load, share, self.situation.cap)
 
     @cached_property
-    def _load(self) -> Load:
-        return self.situation.load
+    def _load(self) -> Totals:
+        return self.situation.totals
 
     @cached_property
     def _limits(self) -> Budget:
@@ -197,7 +197,7 @@ class _Work:
         if not outputs:
             return None
         places = [output.place for output in outputs]
-        plan = clearing(self.situation, places, self.policy.placeholder, policy=self.policy.name)
+        plan = clear_plan(self.situation, places, self.policy.placeholder, policy=self.policy.name)
         return Ready(plan, "cleared") if _shrinks(plan) else None
 
     @cached_property
@@ -241,12 +241,12 @@ class _Work:
         if not summary.text.strip():
             return Refused("The summary is empty.", "empty_summary")
         row = summary_row(self.situation, summary.text)
-        plan = hiding(self.situation, Action.CONDENSE, hides, [row], policy=self.policy.name)
+        plan = hide_plan(self.situation, Action.CONDENSE, hides, [row], policy=self.policy.name)
         if not _shrinks(plan):
             return Refused("The summary is larger than what it stands for.", "inflated_summary")
         return Ready(plan, "condensed")
 
-    def _old(self) -> tuple[Seen, ...]:
+    def _old(self) -> tuple[Row, ...]:
         """What a summary may take the place of."""
         stays = self.layout.held(summaries=False) | self._recent
         return tuple(row for row in self.situation.visible if row.seq not in stays)
@@ -294,7 +294,7 @@ class _Work:
         if not gone:
             return None
         marker = [self._marker]
-        plan = hiding(situation, Action.TRUNCATE, gone, marker, policy=self.policy.name)
+        plan = hide_plan(situation, Action.TRUNCATE, gone, marker, policy=self.policy.name)
         return Ready(plan, "truncated") if _shrinks(plan) else None
 
     def _free(self) -> list[Group]:

@@ -15,17 +15,8 @@ from roocontext.log.budget import Budget, Size
 from roocontext.log.entries import Kind, NewMessage
 from roocontext.log.plan import Action, Plan
 from roocontext.log.summary import Summary, SummaryRequest
-from roocontext.policies.building import (
-    hiding,
-    measured,
-    outgoing,
-    summarised_before,
-    summary_row,
-)
 from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused, TooLarge
-from roocontext.policies.groups import Layout, bound, size_of
-from roocontext.policies.situation import Aim, Load, Seen, Situation
-from roocontext.policies.window import (
+from roocontext.policies.keep_newest import (
     Part,
     budget_of,
     leaving,
@@ -36,6 +27,15 @@ from roocontext.policies.window import (
     whole_turns,
     without,
 )
+from roocontext.policies.layout import Layout, size_of, whole_groups
+from roocontext.policies.make_plan import (
+    hide_plan,
+    measured,
+    outgoing,
+    summarised_before,
+    summary_row,
+)
+from roocontext.policies.situation import Aim, Row, Situation, Totals
 
 _BYTES_PER_TOKEN: Final = 6
 
@@ -68,15 +68,15 @@ class Hybrid:
                     f"{name} is a part of the whole: above 0, at most 1.", name=name
                 )
 
-    def due(self, load: Load) -> bool:
+    def due(self, totals: Totals) -> bool:
         """Whether the request is over the limit."""
-        return bool(budget_of(load, self.limit, self.reserve).exceeded_by(load.size))
+        return bool(budget_of(totals, self.limit, self.reserve).exceeded_by(totals.size))
 
     def decide(self, situation: Situation) -> Decision:
         """Summarise what leaves the window, or say why that would not do."""
         if situation.aim is Aim.CLEAR:
             return Nothing("Nothing is cleared: what is old is summarised.")
-        budget = budget_of(situation.load, self.limit, self.reserve, situation.cap)
+        budget = budget_of(situation.totals, self.limit, self.reserve, situation.cap)
         over = bool(budget.exceeded_by(situation.size))
         if not over and situation.aim not in (Aim.CONDENSE, Aim.TRUNCATE):
             return Nothing("The context fits.")
@@ -131,7 +131,7 @@ class _Work:
         return None
 
     @cached_property
-    def _leaves(self) -> tuple[Seen, ...] | None:
+    def _leaves(self) -> tuple[Row, ...] | None:
         """What the next summary stands for, the last one apart; None when nothing would do."""
         for new in (self._summary, self._marker):
             leaves = self._window(self._held, self._replaced, new)
@@ -141,7 +141,7 @@ class _Work:
 
     def _window(
         self, stays: frozenset[int], replaced: frozenset[int], new: Size
-    ) -> tuple[Seen, ...] | None:
+    ) -> tuple[Row, ...] | None:
         """What leaves so that whole turns stay, or else a part of the newest one."""
         for whole in (self._turns, self._groups):
             parts = without(whole, replaced)
@@ -175,7 +175,7 @@ class _Work:
     def _plan(self, action: Action, hides: Collection[int], row: NewMessage) -> Plan:
         turns = turns_among(self._layout, hides)
         name, record = self.policy.name, {"turns": turns}
-        return hiding(self.situation, action, hides, [row], policy=name, record=record)
+        return hide_plan(self.situation, action, hides, [row], policy=name, record=record)
 
     def _request(self, hides: frozenset[int]) -> SummaryRequest:
         """The last summary and what leaves; a summary that leaves alone is itself summarised."""
@@ -232,7 +232,7 @@ class _Work:
     def _replaced(self) -> frozenset[int]:
         """The living summaries, but for pinned ones."""
         living = {row.seq for row in self._layout.summaries}
-        return bound(self._layout.groups, living) - self._held
+        return whole_groups(self._layout.groups, living) - self._held
 
     @cached_property
     def _base(self) -> int:

@@ -37,7 +37,7 @@ class Reported(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Row:
     """A live message, what it costs, and the ids of the summary and marker that hide it."""
 
     message: Message
@@ -57,7 +57,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class Totals:
     """What is known without reading a message: enough to tell whether anything is to be done.
 
     `size` is the whole request: the view, the system prompt and the tools.
@@ -95,7 +95,7 @@ class Situation:
     session_id: str
     head_seq: int
     seen: int | None = None
-    rows: tuple[Seen, ...]
+    rows: tuple[Row, ...]
     window: int
     measure: Measure
     counter: str
@@ -122,7 +122,7 @@ class Situation:
         return self.failures > 0
 
     @cached_property
-    def visible(self) -> tuple[Seen, ...]:
+    def visible(self) -> tuple[Row, ...]:
         """What the model sees."""
         return tuple(row for row in self.rows if row.visible)
 
@@ -135,9 +135,9 @@ class Situation:
         return total
 
     @property
-    def load(self) -> Load:
+    def totals(self) -> Totals:
         """The same in totals."""
-        return Load(
+        return Totals(
             size=self.size,
             window=self.window,
             output=self.output,

@@ -10,11 +10,8 @@ from typing import ClassVar
 
 from roocontext.log.budget import Budget
 from roocontext.log.plan import Action
-from roocontext.policies.building import hiding, measured
 from roocontext.policies.decision import Decision, Nothing, Ready, TooLarge
-from roocontext.policies.groups import Layout
-from roocontext.policies.situation import Aim, Load, Seen, Situation
-from roocontext.policies.window import (
+from roocontext.policies.keep_newest import (
     budget_of,
     leaving,
     marker,
@@ -23,6 +20,9 @@ from roocontext.policies.window import (
     turns_among,
     whole_turns,
 )
+from roocontext.policies.layout import Layout
+from roocontext.policies.make_plan import hide_plan, measured
+from roocontext.policies.situation import Aim, Row, Situation, Totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +43,15 @@ class SlidingWindow:
     name: ClassVar[str] = "sliding_window"
     compat: ClassVar[bool] = False
 
-    def due(self, load: Load) -> bool:
+    def due(self, totals: Totals) -> bool:
         """Whether the request is over the limit."""
-        return bool(budget_of(load, self.limit, self.reserve).exceeded_by(load.size))
+        return bool(budget_of(totals, self.limit, self.reserve).exceeded_by(totals.size))
 
     def decide(self, situation: Situation) -> Decision:
         """Hide what does not fit, or say why that would not do. It neither condenses nor clears."""
         if situation.aim in (Aim.CONDENSE, Aim.CLEAR):
             return Nothing("A sliding window only leaves out what is old.")
-        budget = budget_of(situation.load, self.limit, self.reserve, situation.cap)
+        budget = budget_of(situation.totals, self.limit, self.reserve, situation.cap)
         if not budget.exceeded_by(situation.size):
             return Nothing("The context fits.")
         layout = Layout(situation)
@@ -61,7 +61,7 @@ class SlidingWindow:
         hides = {row.seq for row in leaves}
         record = {"turns": turns_among(layout, hides)}
         row, name = marker(situation), self.name
-        plan = hiding(situation, Action.TRUNCATE, hides, [row], policy=name, record=record)
+        plan = hide_plan(situation, Action.TRUNCATE, hides, [row], policy=name, record=record)
         return Ready(plan, "truncated")
 
     def get_pruning_info(self, situation: Situation) -> PruningInfo:
@@ -73,7 +73,7 @@ class SlidingWindow:
         return PruningInfo(plan.record["turns"], plan.counts.before, plan.counts.after)
 
 
-def _leaving(layout: Layout, budget: Budget) -> tuple[Seen, ...] | TooLarge:
+def _leaving(layout: Layout, budget: Budget) -> tuple[Row, ...] | TooLarge:
     situation, parts, held = layout.situation, whole_turns(layout), layout.held()
     least = narrowest(situation, parts, held).plus(measured(situation, [marker(situation)]))
     # Over the bytes alone, it must still become smaller in tokens: no other plan is committed.

@@ -10,18 +10,18 @@ from typing import Final
 
 from roocontext.log.entries import Kind, NewMessage
 from roocontext.log.summary import SummaryRequest
-from roocontext.policies.building import measured, outgoing, summarised_before
 from roocontext.policies.decision import Decision, Nothing
 from roocontext.policies.default import Default
-from roocontext.policies.groups import size_of
-from roocontext.policies.situation import Aim, Load, Seen, Situation
+from roocontext.policies.layout import size_of
+from roocontext.policies.make_plan import measured, outgoing, summarised_before
+from roocontext.policies.situation import Aim, Row, Situation, Totals
 
 CUTTING: Final = Default()
 
 
 def summary_request(
     situation: Situation,
-    old: Sequence[Seen],
+    old: Sequence[Row],
     beside: Sequence[NewMessage],
     *,
     style: str,
@@ -51,16 +51,16 @@ def summary_request(
     )
 
 
-def is_over(load: Load) -> bool:
+def is_over(totals: Totals) -> bool:
     """Whether the request would be refused, by our count or by what the provider reported."""
-    reported = load.reported.total if load.reported else 0
-    over = max(load.size.tokens, reported) > load.window
-    return over or bool(load.limits.exceeded_by(load.size))
+    reported = totals.reported.total if totals.reported else 0
+    over = max(totals.size.tokens, reported) > totals.window
+    return over or bool(totals.limits.exceeded_by(totals.size))
 
 
 def cut(situation: Situation, reason: str) -> Decision:
     """Leave rows out if the request is over a limit, or say what cannot be; else do nothing."""
-    if situation.aim is Aim.MANAGE and is_over(situation.load):
+    if situation.aim is Aim.MANAGE and is_over(situation.totals):
         decision = CUTTING.decide(replace(situation, aim=Aim.TRUNCATE))
         if not isinstance(decision, Nothing):
             return decision

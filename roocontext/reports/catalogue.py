@@ -4,11 +4,11 @@ from roocontext.reports import gauge, health, history, results, sessions, tree, 
 from roocontext.reports.document import Document
 from roocontext.store.append import Receipt
 from roocontext.store.erase import Redacted
-from roocontext.store.migrate import Standing
+from roocontext.store.migrate import SchemaVersion
 from roocontext.store.rewind import Rewound
 from roocontext.store.verify import Head
 
-_LIBRARY = (Receipt, Rewound, Redacted, Head, Standing)
+_LIBRARY = (Receipt, Rewound, Redacted, Head, SchemaVersion)
 _MODULES = (gauge, sessions, history, tree, usage, results, verification, health)
 
 DOCUMENTS: dict[str, type] = {

@@ -19,9 +19,9 @@ from sqlalchemy import URL
 from roocontext.errors import StoreClosed
 from roocontext.log.entries import View
 from roocontext.store.audit import AuditEntry
+from roocontext.store.clock_and_ids import Clock, Ids, system_clock
 from roocontext.store.engines import Durability
 from roocontext.store.session import AUDIT_PAGE, Session
-from roocontext.store.sources import Clock, Ids, system_clock
 from roocontext.store.store import Store
 
 THREADS = 16

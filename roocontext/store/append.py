@@ -24,7 +24,7 @@ from roocontext.log.draft import Draft
 from roocontext.log.encoding import decode
 from roocontext.log.times import Times
 from roocontext.store.database import Transaction
-from roocontext.store.faults import UniqueViolation
+from roocontext.store.driver_errors import UniqueViolation
 from roocontext.store.schema import IN_LOG, entries, sessions, spans
 
 
@@ -46,7 +46,7 @@ class Receipt(msgspec.Struct, frozen=True):
 AReceipt = TypeVar("AReceipt", bound=Receipt)
 
 
-class Standing(NamedTuple):
+class SessionHead(NamedTuple):
     """Where a session stands."""
 
     last_seq: int
@@ -161,17 +161,17 @@ def append_many(
     return write(tx, session_id, head, drafts)
 
 
-def lock(tx: Transaction, session_id: str) -> Standing:
+def lock(tx: Transaction, session_id: str) -> SessionHead:
     """Where the session stands, for one that will write: nobody else will until it is done."""
     return _head(session_id, tx.row(_LOCK_HEAD, session_id=session_id))
 
 
-def read_head(tx: Transaction, session_id: str) -> Standing:
+def read_head(tx: Transaction, session_id: str) -> SessionHead:
     """Where the session stands."""
     return _head(session_id, tx.row(_READ_HEAD, session_id=session_id))
 
 
-def check_version(expected_seq: int | None, head: Standing) -> None:
+def check_version(expected_seq: int | None, head: SessionHead) -> None:
     """Refuse a writer whose session has moved on."""
     if expected_seq is not None and expected_seq != head.head_seq:
         raise VersionConflict(
@@ -182,7 +182,7 @@ def check_version(expected_seq: int | None, head: Standing) -> None:
 
 
 def write(
-    tx: Transaction, session_id: str, head: Standing, drafts: Sequence[Draft]
+    tx: Transaction, session_id: str, head: SessionHead, drafts: Sequence[Draft]
 ) -> list[Receipt]:
     """Chain the drafts to a locked session and store them."""
     rows = []
@@ -206,12 +206,12 @@ def write(
     except UniqueViolation:
         raise beyond(session_id, head.last_seq) from None
     updated_at = drafts[-1].sealed.recorded_at
-    moved = Standing(seq, hash_, head_seq, messages, size, updated_at, times)
+    moved = SessionHead(seq, hash_, head_seq, messages, size, updated_at, times)
     move_head(tx, session_id, head, moved)
     return [Receipt(session_id, row["seq"], row["hash"].hex(), head_seq) for row in rows]
 
 
-def move_head(tx: Transaction, session_id: str, old: Standing, new: Standing) -> None:
+def move_head(tx: Transaction, session_id: str, old: SessionHead, new: SessionHead) -> None:
     """Let a locked session stand where its new last entry is."""
     times = new.times
     moved = {
@@ -264,7 +264,7 @@ def row_of(session_id: str, draft: Draft) -> dict[str, Any]:
     return row
 
 
-def _head(session_id: str, row: tuple[Any, ...] | None) -> Standing:
+def _head(session_id: str, row: tuple[Any, ...] | None) -> SessionHead:
     if row is None:
         raise SessionNotFound(f"There is no session {session_id!r}.", session_id=session_id)
     last_seq, last_hash, head_seq, messages, size, updated_at, *times, purged_at, receipt = row
@@ -272,7 +272,7 @@ def _head(session_id: str, row: tuple[Any, ...] | None) -> Standing:
         raise SessionPurged(
             f"Session {session_id!r} was purged.", session_id=session_id, receipt=decode(receipt)
         )
-    return Standing(last_seq, last_hash, head_seq, messages, size, updated_at, Times(*times))
+    return SessionHead(last_seq, last_hash, head_seq, messages, size, updated_at, Times(*times))
 
 
 def stored_by(tx: Transaction, session_id: str, client_id: str) -> Stored | None:

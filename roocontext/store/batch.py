@@ -18,7 +18,7 @@ from roocontext.log.entries import NewMessage
 from roocontext.log.plan import Action, Plan
 from roocontext.store.append import (
     Receipt,
-    Standing,
+    SessionHead,
     Stored,
     all_or_none,
     check_version,
@@ -31,11 +31,11 @@ from roocontext.store.append import (
     taken,
     write,
 )
-from roocontext.store.arguments import check_maybe, check_whole, to_plan
+from roocontext.store.check_arguments import check_maybe, check_whole, to_plan
 from roocontext.store.commit import commit_on
 from roocontext.store.database import Transaction
 from roocontext.store.items import AnyNote, Item, Rewind
-from roocontext.store.notes import Drafted, cache, check_target_exists, drafted, first_note
+from roocontext.store.notes import Drafted, check_target_exists, drafted, first_note, set_title
 from roocontext.store.rewind import rewind_on
 from roocontext.store.schema import IN_LOG, entries
 
@@ -133,7 +133,7 @@ class _Batch:
 
     tx: Transaction
     session_id: str
-    head: Standing
+    head: SessionHead
     now: int
     salts: Salts
     new_id: Callable[[], str]
@@ -158,7 +158,7 @@ class _Batch:
         """Write what still waits; the receipts of all items."""
         self._flush()
         for note, shown in self.shown.items():
-            cache(self.tx, self.session_id, note, shown)
+            set_title(self.tx, self.session_id, note, shown)
         return self.written
 
     def _flush(self) -> None:

@@ -12,9 +12,9 @@ from sqlalchemy import bindparam, delete, insert, select
 from roocontext.log.draft import Draft
 from roocontext.log.entries import Control
 from roocontext.log.spans import Span, clearings_of, spans_of
-from roocontext.store.append import Receipt, Standing, beyond, write
+from roocontext.store.append import Receipt, SessionHead, beyond, write
 from roocontext.store.database import Query, Row, Transaction
-from roocontext.store.faults import UniqueViolation
+from roocontext.store.driver_errors import UniqueViolation
 from roocontext.store.schema import clearings, spans
 from roocontext.store.totals import keep_rewound
 from roocontext.store.view import CONTROLS, to_controls
@@ -80,7 +80,7 @@ def read_present_and(
 def write_controls(
     tx: Transaction,
     session_id: str,
-    head: Standing,
+    head: SessionHead,
     drafts: Sequence[Draft],
     *,
     cached: Caches,

@@ -22,7 +22,7 @@ from roocontext.log.pairs import Tools, bound, matched, reach, tools_from
 from roocontext.log.plan import Action, Plan, check_hides, place
 from roocontext.log.readings import reader
 from roocontext.log.spans import Span, clearings_of, live_ranges, spans_of, within
-from roocontext.store.append import Receipt, Standing, lock, read_head, refuse_taken
+from roocontext.store.append import Receipt, SessionHead, lock, read_head, refuse_taken
 from roocontext.store.caches import caches_of, read_present_and, write_controls
 from roocontext.store.database import Transaction
 from roocontext.store.notes import pins_query, redactions_query, to_pins, to_redacted
@@ -114,7 +114,7 @@ def commit_on(
     tx: Transaction,
     session_id: str,
     plan: Plan,
-    head: Standing,
+    head: SessionHead,
     *,
     now: int,
     salts: Salts,
@@ -159,7 +159,7 @@ def commit_on(
 class _State:
     """What the checks of a plan ask of a session; each answer is read when it is asked for."""
 
-    def __init__(self, tx: Transaction, session_id: str, head: Standing) -> None:
+    def __init__(self, tx: Transaction, session_id: str, head: SessionHead) -> None:
         self.tx = tx
         self.session_id = session_id
         self.head = head
@@ -193,7 +193,7 @@ class _ToolRow(NamedTuple):
     tools: Tools
 
 
-def _check_still(tx: Transaction, session_id: str, plan: Plan, head: Standing) -> None:
+def _check_still(tx: Transaction, session_id: str, plan: Plan, head: SessionHead) -> None:
     """Only appends may have come since the plan was made."""
     if plan.head_seq == head.head_seq:
         return
@@ -305,12 +305,12 @@ def _outputs(state: _State, seq: int) -> tuple[int, ...]:
     return reader(row[0]).outputs(decode(row[1])) if row else ()
 
 
-def _clears(plan: Plan, head: Standing) -> Control:
+def _clears(plan: Plan, head: SessionHead) -> Control:
     blocks: tuple[BlockRef, ...] = tuple(sorted(plan.clears))
     return Control(head.last_seq + 1, Kind.CLEARING, clears=blocks, placeholder=plan.placeholder)
 
 
-def _clearing(plan: Plan, head: Standing, now: int) -> Draft:
+def _clearing(plan: Plan, head: SessionHead, now: int) -> Draft:
     details = details_of(_clears(plan, head), _record(plan))
     return control_draft(Kind.CLEARING, details, now=now, client_id=plan.client_id)
 

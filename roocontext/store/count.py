@@ -21,7 +21,7 @@ from roocontext.log.encoding import check_id, decode, encode
 from roocontext.log.entries import Message, Range, ranges_of
 from roocontext.log.spans import spans_of, visible_ranges, within
 from roocontext.store.append import lock, read_head
-from roocontext.store.arguments import check_whole
+from roocontext.store.check_arguments import check_whole
 from roocontext.store.database import Database, Transaction
 from roocontext.store.live import live_ranges_now
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, counts, entries

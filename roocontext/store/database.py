@@ -21,14 +21,14 @@ from roocontext.errors import (
     StoreUnavailable,
 )
 from roocontext.store import processes
-from roocontext.store.engines import Engine
-from roocontext.store.faults import (
+from roocontext.store.driver_errors import (
     RETRYABLE,
     UniqueViolation,
     driver_errors,
     raise_ours,
     translated,
 )
+from roocontext.store.engines import Engine
 from roocontext.store.holds import Hold
 from roocontext.store.inspection import inspecting
 from roocontext.store.shapes import checked

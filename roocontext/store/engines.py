@@ -22,7 +22,7 @@ from sqlalchemy.exc import ArgumentError
 
 from roocontext.errors import InvalidOption, StoreUnavailable
 from roocontext.store import sqlite_files
-from roocontext.store.faults import translated, unconnected
+from roocontext.store.driver_errors import translated, unconnected
 from roocontext.store.holds import Queue
 
 Durability: TypeAlias = Literal["full", "normal"]

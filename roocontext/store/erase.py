@@ -13,7 +13,7 @@ from roocontext.log.encoding import decode, encode
 from roocontext.log.entries import Kind
 from roocontext.log.readings import reader
 from roocontext.log.spans import live_ranges, within
-from roocontext.store.append import Standing, lock, read_head, write
+from roocontext.store.append import SessionHead, lock, read_head, write
 from roocontext.store.database import Transaction
 from roocontext.store.notes import REDACTION
 from roocontext.store.schema import ERASURES, IN_LOG, entries, sessions
@@ -171,9 +171,9 @@ def purge(tx: Transaction, session_id: str, *, now: int, dry_run: bool) -> Purge
 
 def _locked_copies(
     tx: Transaction, copies: Mapping[str, Any], *, dry_run: bool
-) -> dict[str, Standing]:
+) -> dict[str, SessionHead]:
     """The sessions that hold the same entry, locked in the order of their ids."""
-    heads: dict[str, Standing] = {}
+    heads: dict[str, SessionHead] = {}
     while True:  # a fork may have been made while we waited for a lock
         found = sorted(row[0] for row in tx.rows(_COPIES, **copies))
         missing = [copy for copy in found if copy not in heads]

@@ -8,10 +8,10 @@ from sqlalchemy import bindparam, insert, select
 
 from roocontext.log.chain import GENESIS
 from roocontext.log.draft import Salts, note_draft
-from roocontext.store.append import Standing, lock, write
+from roocontext.store.append import SessionHead, lock, write
 from roocontext.store.caches import NONE, caches_of, renew
 from roocontext.store.database import Transaction
-from roocontext.store.notes import ORIGIN, REDACTION, read_notes, retell
+from roocontext.store.notes import ORIGIN, REDACTION, read_notes, refresh_title
 from roocontext.store.schema import UP_TO_SEQ, entries
 from roocontext.store.sessions import add
 from roocontext.store.times import read_times
@@ -40,7 +40,7 @@ def fork(
     row = tx.row(_AT, session_id=session_id, seq=seq)
     hash_, messages, size = row or (GENESIS, 0, 0)
     times = read_times(tx, session_id, seq)
-    head = Standing(seq, hash_, head_at(tx, session_id, seq), messages, size, now, times)
+    head = SessionHead(seq, hash_, head_at(tx, session_id, seq), messages, size, now, times)
     controls = read_controls(tx, session_id, seq)
     add(tx, fork_id, head, now=now)
     tx.run(_COPY, fork_id=fork_id, session_id=session_id, seq=seq)
@@ -56,4 +56,4 @@ def fork(
     ]
     write(tx, fork_id, head, [note_draft(ORIGIN, origin, now=now, salts=salts), *drafts])
     renew(tx, fork_id, NONE, caches_of(controls, seq))
-    retell(tx, fork_id, seq)
+    refresh_title(tx, fork_id, seq)

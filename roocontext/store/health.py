@@ -73,7 +73,7 @@ class Health:
     dialect: str
     version: str
     settings: Mapping[str, str]
-    schema: migrate.Standing
+    schema: migrate.SchemaVersion
     differences: int
     unguarded: tuple[str, ...]
     sessions: int
@@ -91,7 +91,7 @@ def examine(url: str | Path | URL) -> Health:
         return look(connection)
 
 
-def standing(url: str | Path | URL) -> migrate.Standing:
+def standing(url: str | Path | URL) -> migrate.SchemaVersion:
     """Where the schema of a database stands."""
     with _inspected(url) as connection:
         return migrate.standing(connection)
@@ -206,13 +206,13 @@ def _unguarded(connection: Connection, guards: tuple[str, ...], query: str) -> t
     return tuple(name for name in guards if name not in there)
 
 
-def _sessions(connection: Connection, schema: migrate.Standing) -> int:
+def _sessions(connection: Connection, schema: migrate.SchemaVersion) -> int:
     if schema.current != schema.wanted:
         return 0
     return _count(connection, "SELECT count(*) FROM sessions WHERE purged_at IS NULL")
 
 
-def _astray(connection: Connection, schema: migrate.Standing) -> int:
+def _astray(connection: Connection, schema: migrate.SchemaVersion) -> int:
     """How many sessions do not have the entries that they count; no content is read."""
     if schema.current != schema.wanted:
         return 0
@@ -225,12 +225,12 @@ def _astray(connection: Connection, schema: migrate.Standing) -> int:
     )
 
 
-def _differences(connection: Connection, schema: migrate.Standing) -> int:
+def _differences(connection: Connection, schema: migrate.SchemaVersion) -> int:
     """In how much the tables are not those that this version is built on."""
     return len(migrate.check(connection)) if schema.current == schema.wanted else 0
 
 
-def _foreign(connection: Connection, schema: migrate.Standing) -> str | None:
+def _foreign(connection: Connection, schema: migrate.SchemaVersion) -> str | None:
     return migrate.foreign(connection) if schema.current is None else None
 
 

@@ -50,7 +50,7 @@ def _upgrade_once(connection: Connection) -> None:
         _upgrade(connection)
 
 
-class Standing(NamedTuple):
+class SchemaVersion(NamedTuple):
     """The version that a schema has, None where there is none, and the one that is wanted."""
 
     current: str | None
@@ -64,9 +64,9 @@ class Revision(NamedTuple):
     brought: str
 
 
-def standing(connection: Connection) -> Standing:
+def standing(connection: Connection) -> SchemaVersion:
     """Where the schema stands."""
-    return Standing(_revision(connection), REVISION)
+    return SchemaVersion(_revision(connection), REVISION)
 
 
 def history() -> list[Revision]:

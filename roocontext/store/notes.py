@@ -14,8 +14,8 @@ from sqlalchemy import bindparam, literal_column, select, update
 from roocontext.errors import HistoryCorrupt, InvalidOption, MessageNotFound
 from roocontext.log.draft import Draft, Salts, note_draft
 from roocontext.log.encoding import check_id, decode, encode, plain
-from roocontext.store.append import Receipt, Standing, first_receipt, lock, write
-from roocontext.store.arguments import check_mapping, check_maybe, check_whole
+from roocontext.store.append import Receipt, SessionHead, first_receipt, lock, write
+from roocontext.store.check_arguments import check_mapping, check_maybe, check_whole
 from roocontext.store.database import Query, Row, Transaction
 from roocontext.store.items import AnyNote, Describe, NewNote, Pin, Rename, Unpin
 from roocontext.store.schema import IN_LOG, UP_TO_SEQ, entries, sessions
@@ -159,7 +159,7 @@ def write_note(tx: Transaction, session_id: str, new: Drafted) -> Receipt:
     if known := _known(tx, session_id, head, new.draft):
         return known
     (receipt,) = write(tx, session_id, head, [new.draft])
-    cache(tx, session_id, new.draft.sealed.note, new.shown)
+    set_title(tx, session_id, new.draft.sealed.note, new.shown)
     return receipt
 
 
@@ -186,7 +186,7 @@ def no_message(seq: int, last: int) -> MessageNotFound:
     )
 
 
-def cache(tx: Transaction, session_id: str, note: str | None, value: Any) -> None:
+def set_title(tx: Transaction, session_id: str, note: str | None, value: Any) -> None:
     """Keep the newest title or metadata where the list of sessions finds it."""
     if note == TITLE:
         tx.run(_SET_TITLE, of=session_id, new_title=value)
@@ -195,13 +195,13 @@ def cache(tx: Transaction, session_id: str, note: str | None, value: Any) -> Non
         tx.run(_SET_METADATA, of=session_id, new_metadata=text)
 
 
-def retell(tx: Transaction, session_id: str, seq: int) -> None:
+def refresh_title(tx: Transaction, session_id: str, seq: int) -> None:
     """Keep the title and metadata that the notes up to a seq say."""
     for note, value in _told(tx, session_id, seq).items():
-        cache(tx, session_id, note, value)
+        set_title(tx, session_id, note, value)
 
 
-def told_rightly(tx: Transaction, session_id: str, seq: int) -> bool:
+def title_is_fresh(tx: Transaction, session_id: str, seq: int) -> bool:
     """Whether what the list of sessions shows is what the notes up to a seq say."""
     told = _told(tx, session_id, seq)
     metadata = None if told[METADATA] is None else encode(told[METADATA], METADATA)
@@ -282,7 +282,7 @@ def _is_message(tx: Transaction, session_id: str, seq: int) -> bool:
     return row is not None and row[0] in ("message", "summary", "marker", "companion")
 
 
-def _known(tx: Transaction, session_id: str, head: Standing, draft: Draft) -> Receipt | None:
+def _known(tx: Transaction, session_id: str, head: SessionHead, draft: Draft) -> Receipt | None:
     """The receipt of a note that would say what is known."""
     kind, said = draft.sealed.note, draft.content
     if kind not in _STATES or said is None:

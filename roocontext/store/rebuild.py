@@ -13,7 +13,7 @@ from roocontext.log.times import Times
 from roocontext.store.append import lock
 from roocontext.store.caches import NONE, caches_of, read_present, renew
 from roocontext.store.database import Transaction
-from roocontext.store.notes import retell, told_rightly
+from roocontext.store.notes import refresh_title, title_is_fresh
 from roocontext.store.schema import UP_TO_SEQ, clearings, counts, entries, sessions, spans
 from roocontext.store.sessions import is_misplaced, put_in_place
 from roocontext.store.times import renew_times
@@ -68,7 +68,7 @@ def problem_of(
     try:
         row = tx.row(_SESSION, session_id=session_id)
         controls, cached = read_present(tx, session_id, last)
-        is_titled = told_rightly(tx, session_id, last)
+        is_titled = title_is_fresh(tx, session_id, last)
     except HistoryCorrupt as damage:
         return damage.fact.rstrip(".")
     present = caches_of(controls, last)
@@ -121,11 +121,11 @@ def _forget_unreadable(tx: Transaction, session_id: str) -> int:
 def _rebuild_shown(tx: Transaction, session_id: str, seq: int) -> int:
     """Title and metadata; 1 if they were wrong."""
     try:
-        rightly = told_rightly(tx, session_id, seq)
+        rightly = title_is_fresh(tx, session_id, seq)
     except HistoryCorrupt:
         rightly = False
     if not rightly:
-        retell(tx, session_id, seq)
+        refresh_title(tx, session_id, seq)
     return 0 if rightly else 1
 
 

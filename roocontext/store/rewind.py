@@ -17,7 +17,7 @@ from roocontext.log.draft import control_draft, details_of
 from roocontext.log.entries import Control, Kind, Range, subtract
 from roocontext.log.spans import Path, Span, live_ranges, within
 from roocontext.store import times
-from roocontext.store.append import Receipt, Standing, check_version, lock
+from roocontext.store.append import Receipt, SessionHead, check_version, lock
 from roocontext.store.caches import Caches, caches_of, read_present, write_controls
 from roocontext.store.database import Transaction
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
@@ -59,8 +59,8 @@ class Rewound:
 class _Place:
     """What a rewind names: the entries to go to with the target and without it."""
 
-    kept: int
-    dropped: int
+    with_target: int
+    without_target: int
     target: int | None = None
     target_time: int | None = None
 
@@ -109,17 +109,17 @@ def rewind(
     check_version(expected_seq, head)
     controls, cached = read_present(tx, session_id, head.last_seq)
     place = _Targets(tx, session_id, head, controls).find(to, ts)
-    after = place.kept if keep_target else place.dropped
+    after = place.with_target if keep_target else place.without_target
     if after < 0:
         raise MessageNotFound("Nothing comes before the empty session, entry 0.", candidates=(0,))
-    going = _Going(tx, session_id, head, controls, cached, now, trigger)
+    going = _Rewind(tx, session_id, head, controls, cached, now, trigger)
     return replace(going.to(after), target=place.target, target_time=place.target_time)
 
 
 def rewind_on(
     tx: Transaction,
     session_id: str,
-    head: Standing,
+    head: SessionHead,
     *,
     to: int,
     now: int,
@@ -130,7 +130,7 @@ def rewind_on(
     if not 0 <= to <= head.last_seq:
         raise no_entry(to, head.last_seq)
     controls, cached = read_present(tx, session_id, head.last_seq)
-    going = _Going(tx, session_id, head, controls, cached, now, trigger, client_id)
+    going = _Rewind(tx, session_id, head, controls, cached, now, trigger, client_id)
     *_, receipt = going.write(to)
     return receipt
 
@@ -158,16 +158,16 @@ def undo(
         (since,) = tx.row(_FOLDED_SINCE, session_id=session_id, seq=last) or (0,)
         came = "1 entry" if since == 1 else f"{since} entries"
         raise UndoRefused(f"{came} came after rewind {last}.", rewind=last, since=since)
-    return _Going(tx, session_id, head, controls, cached, now, trigger).to(last - 1, undone=last)
+    return _Rewind(tx, session_id, head, controls, cached, now, trigger).to(last - 1, undone=last)
 
 
 @dataclass(frozen=True, slots=True)
-class _Going:
+class _Rewind:
     """A rewind on its way into a locked session."""
 
     tx: Transaction
     session_id: str
-    head: Standing
+    head: SessionHead
     controls: Sequence[Control]
     cached: Caches
     now: int
@@ -234,7 +234,7 @@ class _Targets:
     """Finds the entry that a rewind names, or says what it could have named."""
 
     def __init__(
-        self, tx: Transaction, session_id: str, head: Standing, controls: Sequence[Control]
+        self, tx: Transaction, session_id: str, head: SessionHead, controls: Sequence[Control]
     ) -> None:
         self._tx = tx
         self._session_id = session_id

@@ -31,7 +31,9 @@ from roocontext.store import (
     view,
 )
 from roocontext.store.append import Receipt
-from roocontext.store.arguments import (
+from roocontext.store.audit import AuditEntry, Diff
+from roocontext.store.batch import Written
+from roocontext.store.check_arguments import (
     check_maybe,
     check_moment,
     check_page,
@@ -40,8 +42,7 @@ from roocontext.store.arguments import (
     to_messages,
     to_plan,
 )
-from roocontext.store.audit import AuditEntry, Diff
-from roocontext.store.batch import Written
+from roocontext.store.clock_and_ids import Clock, Ids
 from roocontext.store.commit import Committed
 from roocontext.store.count import Call
 from roocontext.store.database import Database
@@ -52,7 +53,6 @@ from roocontext.store.notes import Note
 from roocontext.store.outline import Outline
 from roocontext.store.rewind import Rewound
 from roocontext.store.sessions import SessionInfo, Stats
-from roocontext.store.sources import Clock, Ids
 from roocontext.store.verify import Head, Progress, Verification
 
 AUDIT_PAGE = 500

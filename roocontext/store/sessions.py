@@ -9,11 +9,11 @@ from sqlalchemy import and_, bindparam, insert, or_, select, update
 from roocontext.errors import SessionExists
 from roocontext.log.chain import GENESIS
 from roocontext.log.encoding import decode
-from roocontext.store.append import Standing, minute_of, read_head, write
+from roocontext.store.append import SessionHead, minute_of, read_head, write
 from roocontext.store.caches import NONE, caches_of, renew
 from roocontext.store.database import Row, Transaction
-from roocontext.store.faults import UniqueViolation
-from roocontext.store.notes import Drafted, cache
+from roocontext.store.driver_errors import UniqueViolation
+from roocontext.store.notes import Drafted, set_title
 from roocontext.store.schema import sessions
 from roocontext.store.totals import Total, rewound_total, visible_total
 
@@ -97,15 +97,15 @@ _FROM = (
 
 def create(tx: Transaction, session_id: str, notes: Sequence[Drafted], now: int) -> None:
     """A new session, with the notes that title it."""
-    head = Standing(0, GENESIS, 0, 0, 0, now)
+    head = SessionHead(0, GENESIS, 0, 0, 0, now)
     add(tx, session_id, head, now=now)
     renew(tx, session_id, NONE, caches_of([], 0))
     write(tx, session_id, head, [draft for draft, _ in notes])
     for draft, shown in notes:
-        cache(tx, session_id, draft.sealed.note, shown)
+        set_title(tx, session_id, draft.sealed.note, shown)
 
 
-def add(tx: Transaction, session_id: str, head: Standing, *, now: int) -> None:
+def add(tx: Transaction, session_id: str, head: SessionHead, *, now: int) -> None:
     """The row of a new session."""
     if tx.row(_ONE, session_id=session_id):
         read_head(tx, session_id)  # which says so if the id was purged

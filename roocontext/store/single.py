@@ -20,7 +20,7 @@ from roocontext.log.times import own_time
 from roocontext.store.append import (
     COLUMNS,
     Receipt,
-    Standing,
+    SessionHead,
     beyond,
     check_version,
     insert_of,
@@ -32,7 +32,7 @@ from roocontext.store.append import (
     row_of,
 )
 from roocontext.store.database import Database, Transaction
-from roocontext.store.faults import UniqueViolation
+from roocontext.store.driver_errors import UniqueViolation
 from roocontext.store.schema import entries, sessions
 
 _DRAWN = ("seq", "messages_total", "bytes_total", "hash")
@@ -140,7 +140,7 @@ def _append_directly(
         return first[0]
     check_version(expected_seq, head)
     sealed, seq, hash_ = draft.sealed, head.last_seq + 1, link(head.last_hash, draft.digest)
-    new = Standing(
+    new = SessionHead(
         *(seq, hash_, seq, head.messages + 1, head.bytes + sealed.size),
         updated_at=sealed.recorded_at,
         times=head.times.after(sealed),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from roocontext.errors import StoreNotFound, StoreReadOnly, StoreUnavailable
 from roocontext.store import files, processes
-from roocontext.store.faults import raise_ours, translated
+from roocontext.store.driver_errors import raise_ours, translated
 from roocontext.store.holds import Queue
 
 BUSY_TIMEOUT_S = 30

@@ -11,7 +11,8 @@ from sqlalchemy import URL
 from roocontext.errors import InvalidOption, SessionPurged
 from roocontext.log.encoding import check_id
 from roocontext.store import append, erase, migrate, overview, sessions
-from roocontext.store.arguments import check_whole
+from roocontext.store.check_arguments import check_whole
+from roocontext.store.clock_and_ids import Clock, Ids, RandomIds, system_clock
 from roocontext.store.database import Database
 from roocontext.store.engines import Durability, engine_of
 from roocontext.store.erase import Purged
@@ -20,7 +21,6 @@ from roocontext.store.notes import drafted
 from roocontext.store.overview import SessionOverview
 from roocontext.store.session import Session
 from roocontext.store.sessions import SessionInfo
-from roocontext.store.sources import Clock, Ids, RandomIds, system_clock
 
 
 class Store:

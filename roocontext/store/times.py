@@ -9,7 +9,7 @@ from sqlalchemy.sql import ClauseElement, ColumnElement
 from roocontext.log.entries import Range
 from roocontext.log.spans import within
 from roocontext.log.times import Times
-from roocontext.store.append import Standing
+from roocontext.store.append import SessionHead
 from roocontext.store.database import Transaction
 from roocontext.store.schema import IN_LOG, UP_TO_SEQ, entries, sessions, spans
 from roocontext.store.shapes import whole
@@ -120,7 +120,7 @@ def read_times(tx: Transaction, session_id: str, seq: int) -> Times:
     return Times(max(recorded, 0), recorded_back, max(own, 0), own_back)
 
 
-def renew_times(tx: Transaction, session_id: str, head: Standing) -> int:
+def renew_times(tx: Transaction, session_id: str, head: SessionHead) -> int:
     """Write what `Times` should say of a locked session; 1 if that was wrong, else 0."""
     found = read_times(tx, session_id, head.last_seq)
     if found == head.times:
@@ -128,7 +128,7 @@ def renew_times(tx: Transaction, session_id: str, head: Standing) -> int:
     return tx.run(_RENEW, of=session_id, **{f"new_{k}": v for k, v in found._asdict().items()})
 
 
-def last_recorded(tx: Transaction, session_id: str, head: Standing, time: int) -> int:
+def last_recorded(tx: Transaction, session_id: str, head: SessionHead, time: int) -> int:
     """The last entry that was recorded at this time or before it; 0 if there is none."""
     if head.times.recorded_back:
         row = tx.row(_LAST_RECORDED, session_id=session_id, time=time)
@@ -138,7 +138,7 @@ def last_recorded(tx: Transaction, session_id: str, head: Standing, time: int) -
 
 
 def first_later(
-    tx: Transaction, session_id: str, head: Standing, live: Sequence[Range], time: int
+    tx: Transaction, session_id: str, head: SessionHead, live: Sequence[Range], time: int
 ) -> TimedRow | None:
     """The first live message, by seq, whose own time is later than this."""
     start = 1
@@ -188,7 +188,7 @@ def nearest(tx: Transaction, session_id: str, ts: int) -> list[tuple[int, int]]:
 
 
 def _halved(
-    tx: Transaction, statement: ClauseElement, session_id: str, head: Standing, time: int
+    tx: Transaction, statement: ClauseElement, session_id: str, head: SessionHead, time: int
 ) -> tuple[Any, ...] | None:
     step = 1 << head.last_seq.bit_length()
     return tx.row(statement, session_id=session_id, step=step, time=time, last=head.last_seq)

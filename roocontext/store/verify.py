@@ -25,8 +25,8 @@ from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.log.pairs import TOOL_WORDS
 from roocontext.log.readings import is_known
 from roocontext.log.times import Times
-from roocontext.store.append import Standing, read_head
-from roocontext.store.arguments import check_whole
+from roocontext.store.append import SessionHead, read_head
+from roocontext.store.check_arguments import check_whole
 from roocontext.store.database import Database, Row, Transaction
 from roocontext.store.notes import REDACTION, read_notes
 from roocontext.store.rebuild import problem_of
@@ -259,12 +259,12 @@ class Verifier:
     def _check_standing(self) -> None:
         # When the last entry came is no part of the log: the list alone is ordered by it. The times
         # are a cache, and are compared with the others.
-        counted = Standing(
+        counted = SessionHead(
             *(self._seq, self._hash, self._head_seq, self._messages, self._bytes),
             updated_at=self._standing.updated_at,
             times=self._standing.times,
         )
-        for name, told, found in zip(Standing._fields, self._standing, counted, strict=True):
+        for name, told, found in zip(SessionHead._fields, self._standing, counted, strict=True):
             if told != found:
                 raise _Bad(
                     self._seq + 1 if name == "last_seq" else None,

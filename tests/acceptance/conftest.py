@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from commands import CommandLine, preloaded
+from support.cli_process import CommandLine, preloaded
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from servers import GIVEN, Postgres
+from support.postgres_server import GIVEN, Postgres
 
 ROOT = Path(__file__).parents[2]
 BUDGETS = {

@@ -16,13 +16,13 @@ import psycopg
 import pytest
 from sqlalchemy import make_url
 
-import showcase
-from commands import CommandLine, Done
 from roocontext import Store
 from roocontext.cli import find_database
 from roocontext.cli.exit_codes import MEANINGS, Code, Refusal
 from roocontext.errors import StoreNotFound
-from sources import SetClock
+from support import showcase
+from support.cli_process import CommandLine, Done
+from support.steady_sources import SetClock
 
 CommandLines = Callable[..., CommandLine]
 NOBODY = 65_534

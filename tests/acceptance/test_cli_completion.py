@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-import showcase
-from commands import CommandLine
 from roocontext import Store
 from roocontext.cli.completion import AIMS
+from support import showcase
+from support.cli_process import CommandLine
 
 CommandLines = Callable[..., CommandLine]
 SCRIPT = Path(sys.executable).with_name("roocontext")

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from commands import CommandLine, preloaded
 from roocontext import Store
 from roocontext.cli.exit_codes import Code
 from roocontext.log.entries import Kind
 from roocontext.tokens import counter_for
+from support.cli_process import CommandLine, preloaded
 
 CommandLines = Callable[..., CommandLine]
 GOLDEN = Path(__file__).with_name("golden_cli")

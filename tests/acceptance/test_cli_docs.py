@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from commands import CommandLine
+from support.cli_process import CommandLine
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "cli"

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-import showcase
-from commands import CommandLine
 from roocontext import Store
 from roocontext.cli.exit_codes import Code
 from roocontext.cli.screens import results
@@ -21,7 +19,9 @@ from roocontext.cli.screens.screen import Screen
 from roocontext.reports.document import plain
 from roocontext.reports.health import Diagnosis, judged
 from roocontext.store.health import FileFacts, Health
-from roocontext.store.migrate import Standing
+from roocontext.store.migrate import SchemaVersion
+from support import showcase
+from support.cli_process import CommandLine
 
 CommandLines = Callable[..., CommandLine]
 GOLDEN = Path(__file__).with_name("golden_cli")
@@ -32,7 +32,7 @@ SQLITE = Health(
     "sqlite",
     "3.51.3",
     {"journal_mode": "wal", "synchronous": "2", "mmap_size": "0"},
-    Standing("0001", "0001"),
+    SchemaVersion("0001", "0001"),
     differences=0,
     unguarded=(),
     sessions=2,
@@ -49,7 +49,7 @@ POSTGRES = Health(
         "autovacuum": "on",
         "in_recovery": "false",
     },
-    Standing("0001", "0001"),
+    SchemaVersion("0001", "0001"),
     differences=0,
     unguarded=(),
     sessions=2,
@@ -87,7 +87,7 @@ def test_a_healthy_database_has_nothing_to_tell() -> None:
             {"durability": "warn"},
         ),
         (replace(SQLITE, problems=("row 3 missing from index",)), {"integrity": "bad"}),
-        (replace(SQLITE, schema=Standing("0000", "0001")), {"schema": "bad"}),
+        (replace(SQLITE, schema=SchemaVersion("0000", "0001")), {"schema": "bad"}),
         (replace(SQLITE, differences=1), {"schema": "bad"}),
         (replace(SQLITE, unguarded=("entries_update",)), {"triggers": "warn"}),
         (
@@ -116,7 +116,7 @@ def diagnosed() -> str:
     file = io.StringIO()
     screen = Screen(file)
     for name, health in (("/srv/agent.db", SQLITE), ("postgresql://db/agents", POSTGRES)):
-        for one in (health, replace(health, schema=Standing(None, "0001"))):
+        for one in (health, replace(health, schema=SchemaVersion(None, "0001"))):
             findings = judged(one)
             results.diagnosis(screen, Diagnosis(database=name, ok=True, findings=findings))
     return file.getvalue()
@@ -130,7 +130,7 @@ def test_the_doctors_screen_is_as_it_was(columns: int, monkeypatch: pytest.Monke
 
 def documented() -> str:
     """What `--json` prints of the same databases."""
-    healths = (SQLITE, POSTGRES, replace(SQLITE, schema=Standing(None, "0001")))
+    healths = (SQLITE, POSTGRES, replace(SQLITE, schema=SchemaVersion(None, "0001")))
     return json.dumps(plain([judged(health) for health in healths]), indent=2) + "\n"
 
 

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
-import showcase
-from commands import CommandLine, Done, preloaded
-from documents import model_of, schema
 from roocontext.cli import app  # noqa: F401 - registers all commands
 from roocontext.cli.command_context import described
 from roocontext.reports.catalogue import DOCUMENTS
+from support import showcase
+from support.cli_process import CommandLine, Done, preloaded
+from support.document_models import model_of, schema
 
 GOLDEN = Path(__file__).with_name("golden_cli")
 SCHEMA = GOLDEN / "documents.schema.json"

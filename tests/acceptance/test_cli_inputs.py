@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from commands import CommandLine, Done
 from roocontext import Store
 from roocontext.cli import parse_time
 from roocontext.cli.app import commands
 from roocontext.cli.exit_codes import Code
 from roocontext.errors import MessageNotFound
-from sources import SetClock
+from support.cli_process import CommandLine, Done
+from support.steady_sources import SetClock
 
 CommandLines = Callable[..., CommandLine]
 

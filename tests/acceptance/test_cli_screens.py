@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import showcase
-from commands import CommandLine
 from roocontext import Plan, Rewound, Session, Store
 from roocontext.cli.screens import results, tables, timeline
 from roocontext.cli.screens import tree as picture
@@ -25,7 +23,9 @@ from roocontext.reports.results import OutcomeReport
 from roocontext.reports.tree import Stretch, Tree, rewinds_of, stretches_of, tip, tree
 from roocontext.reports.usage import UsageReport
 from roocontext.reports.verification import Checked, verified
-from sources import SetClock
+from support import showcase
+from support.cli_process import CommandLine
+from support.steady_sources import SetClock
 
 CommandLines = Callable[..., CommandLine]
 NOON = 1_767_268_800_000  # 2026-01-01 12:00 UTC

@@ -9,7 +9,17 @@ from typing import Any
 import anthropic
 import pytest
 
-from model_server import (
+from roocontext.errors import InvalidOption, SummaryFailed
+from roocontext.log.summary import Summary, SummaryRequest
+from roocontext.summarisers import (
+    Anthropic,
+    AsyncAnthropic,
+    Prices,
+    summarised,
+    summariser_for,
+    with_fallback,
+)
+from support.fake_provider import (
     BLANK,
     EMPTY,
     FULL,
@@ -24,16 +34,6 @@ from model_server import (
     overloaded,
     rate_limited,
     too_long,
-)
-from roocontext.errors import InvalidOption, SummaryFailed
-from roocontext.log.summary import Summary, SummaryRequest
-from roocontext.summarisers import (
-    Anthropic,
-    AsyncAnthropic,
-    Prices,
-    summarised,
-    summariser_for,
-    with_fallback,
 )
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from dialogue import fill, seqs, shown, state
 from roocontext import NewMessage, Plan
 from roocontext.errors import DuplicateMessage, InvalidMessage, VersionConflict
+from support.dialogue import fill, seqs, shown, state
 
 pytestmark = pytest.mark.every_leg
 

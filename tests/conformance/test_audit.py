@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dialogue import fill, result, seqs, shown, state, work
 from roocontext import Plan
 from roocontext.errors import MessageNotFound
 from roocontext.log.counting import BYTES
+from support.dialogue import fill, result, seqs, shown, state, work
 
 
 def test_every_entry_is_told_in_order(chat):

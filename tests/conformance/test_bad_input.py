@@ -10,7 +10,6 @@ from enum import IntEnum
 
 import pytest
 
-from dialogue import fill, result, state, work
 from roocontext import Counts, Head, NewMessage, Plan, RooContextError
 from roocontext.errors import (
     DuplicateMessage,
@@ -23,6 +22,7 @@ from roocontext.errors import (
     VersionConflict,
 )
 from roocontext.log.plan import Action
+from support.dialogue import fill, result, state, work
 
 CANARY = "".join(reversed("yranac-deknit"))
 HUGE = (2**63, 2**64, -(2**63) - 1, 10**30)

@@ -9,10 +9,10 @@ from tempfile import TemporaryDirectory
 import psycopg
 import pytest
 
-import servers
-from dialogue import fill
 from roocontext import ContextManager, Store
 from roocontext.log.counting import BYTES
+from support import postgres_server
+from support.dialogue import fill
 
 SOURCES = Path("/usr/share/i18n/locales/en_US")
 LANGUAGE = "en_US.UTF-8"
@@ -32,7 +32,7 @@ def url() -> Iterator[str]:
         with pytest.MonkeyPatch.context() as patch:
             if locale == LANGUAGE:
                 patch.setenv("LOCPATH", folder)
-            with servers.own() as server:
+            with postgres_server.own() as server:
                 yield server.empty(DATABASE.format(locale))
 
 

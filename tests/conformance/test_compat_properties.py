@@ -12,22 +12,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dialogue import state
-from histories import HISTORIES, play
-from managing import Scripted, manager
 from roocontext import Store
 from roocontext.context.settings import frame_of
 from roocontext.errors import BudgetExceeded, SummaryFailed, TurnTooLarge
 from roocontext.log.summary import Summary
 from roocontext.policies.decision import Ask, Ready
-from roocontext.policies.groups import size_of, turns
+from roocontext.policies.layout import size_of, turns
 from roocontext.policies.situation import Reported
 from roocontext.programs.gemini_cli.policy import GeminiUpstream
 from roocontext.programs.multi_llm_chat.policy import SlidingWindowUpstream
 from roocontext.programs.opencode.policy import OpenCodeUpstream
 from roocontext.programs.roo.policy import Roo, Roo2026
 from roocontext.tokens import usage_tokens
-from situations import LETTERS, situated
+from support.async_manager import Scripted, manager
+from support.dialogue import state
+from support.histories import HISTORIES, play
+from support.situations import LETTERS, situated
 
 EXAMPLES = 25 * int(os.environ.get("ROOCONTEXT_TORTURE") or "1")
 

@@ -6,11 +6,11 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from dialogue import call, fill, result, state, text
-from provider_rules import violations
 from roocontext import Plan
 from roocontext.errors import InvalidMessage
 from roocontext.log.encoding import MAX_DEPTH
+from support.dialogue import call, fill, result, state, text
+from support.provider_rules import violations
 
 
 def deep(levels: int, leaf: Any = "leaf") -> Any:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from dialogue import fill, seqs, shown, state, work
 from roocontext import Plan, Store
 from roocontext.errors import InvalidOption, StoreReadOnly
 from roocontext.log.counting import BYTES
+from support.dialogue import fill, seqs, shown, state, work
 
 USED = {"input_tokens": 40, "output_tokens": 2}
 

@@ -8,11 +8,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from damaging import READING, REDACTED, REDACTION_ROW, SECRET, WRITING, Damage, build, damages
 from roocontext import Session, Store
 from roocontext.errors import RooContextError
 from roocontext.log.times import Times
 from roocontext.store.schema import metadata
+from support.damage import READING, REDACTED, REDACTION_ROW, SECRET, WRITING, Damage, build, damages
 
 UNPROVED = {"created_at", "updated_at", "tokens", "exact", "counter"}
 """Numbers and names that nothing but the cell itself holds."""

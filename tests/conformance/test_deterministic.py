@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from freezegun import freeze_time
 
-from dumping import dump
 from roocontext import NewMessage, Plan, Store
-from sources import CountedIds
+from support.dumps import dump
+from support.steady_sources import CountedIds
 
 
 def script(store: Store) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from dialogue import call, fill, result, seqs, state, text
 from roocontext import Plan
 from roocontext.errors import MessageNotFound, SessionNotFound, SessionPurged
+from support.dialogue import call, fill, result, seqs, state, text
 
 SECRET = "hunter2-the-secret-password"
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from roocontext import AsyncSession, AsyncStore, NewMessage, Plan, Session, Store
-from sources import CountedIds, SetClock
+from support.steady_sources import CountedIds, SetClock
 
 pytestmark = pytest.mark.every_leg
 

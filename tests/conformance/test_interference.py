@@ -9,10 +9,10 @@ import psycopg
 import pytest
 import sqlalchemy
 
-from dialogue import fill
 from roocontext import AsyncStore, Counts, NewMessage, Plan, Store
 from roocontext.errors import DuplicateMessage, InvalidPlan, SessionPurged, StoreUnavailable
 from roocontext.store.verify import PAGE
+from support.dialogue import fill
 
 pytestmark = pytest.mark.every_leg
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from dialogue import shown, state
-from judging import changes_since
-from managing import Scripted, manager
-from model_server import Hang, ModelServer
-from nasty import WINDOW, long
-from provider_rules import violations
 from roocontext import AsyncContextManager, ContextManager, Plan
 from roocontext.errors import SessionPurged
+from support.async_manager import Scripted, manager
+from support.dialogue import shown, state
+from support.fake_provider import Hang, ModelServer
+from support.nasty_sessions import WINDOW, long
+from support.provider_rules import violations
+from support.run_judge import changes_since
 
 
 @pytest.fixture(scope="module")

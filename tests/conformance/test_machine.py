@@ -19,14 +19,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from oracle import Model
-from provider_rules import violations
 from roocontext import Counts, NewMessage, Pin, Plan, Rename, Rewind
 from roocontext.errors import DuplicateMessage, MessageNotFound, NothingToUndo, UndoRefused
 from roocontext.log.entries import Kind
 from roocontext.log.fold import Tags
 from roocontext.log.pairs import pairs, partners
 from roocontext.log.plan import Action
+from support.oracle import Model
+from support.provider_rules import violations
 
 pytestmark = pytest.mark.every_leg
 

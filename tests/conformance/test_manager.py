@@ -6,8 +6,6 @@ import sys
 
 import pytest
 
-from dialogue import WORDS, fill, seqs, shown, state, work
-from managing import WINDOW, Scripted, grow, manager, talk
 from roocontext import ContextManager, Hooks, Store
 from roocontext.context import (
     AfterCompact,
@@ -33,6 +31,8 @@ from roocontext.log.summary import Summary
 from roocontext.policies.builtin import policy_for
 from roocontext.policies.default import Default
 from roocontext.tokens import counter_for, limit_for
+from support.async_manager import WINDOW, Scripted, grow, manager, talk
+from support.dialogue import WORDS, fill, seqs, shown, state, work
 
 pytestmark = pytest.mark.every_leg
 

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from freezegun import freeze_time
 
-from dialogue import WORDS, call, fill, result, shown, work
-from dumping import dump
-from managing import Scripted
-from nasty import WINDOW
 from roocontext import ContextManager, Hooks, Store
 from roocontext.context import AfterCompact, BeforeCompact
 from roocontext.errors import BudgetExceeded, SummaryFailed
 from roocontext.policies.builtin import policies
-from sources import CountedIds
+from support.async_manager import Scripted
+from support.dialogue import WORDS, call, fill, result, shown, work
+from support.dumps import dump
+from support.nasty_sessions import WINDOW
+from support.steady_sources import CountedIds
 
 FROZEN = "2026-01-02 03:04:05.678"
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-import nasty_pasts  # noqa: F401 - its kinds are registered when it is read
-from judging import Trial, Verdict, judge, settle
-from managing import Scripted, manager
-from nasty import KINDS, WINDOW, long
 from roocontext import ContextManager, Store
 from roocontext.errors import BudgetExceeded, StoreReadOnly
+from support import nasty_pasts  # noqa: F401 - its kinds are registered when it is read
+from support.async_manager import Scripted, manager
+from support.nasty_sessions import KINDS, WINDOW, long
+from support.run_judge import Trial, Verdict, judge, settle
 
 POLICIES = ("default", "hybrid", "sliding_window", "gemini", "opencode")
 ASKING = ("default", "hybrid", "gemini", "opencode")

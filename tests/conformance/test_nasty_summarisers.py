@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from dialogue import WORDS, fill
-from judging import Trial, Verdict, judge, settle
-from managing import manager
-from model_server import (
+from roocontext.errors import SummaryFailed
+from roocontext.log.summary import Summary
+from roocontext.summarisers import summariser_for
+from support.async_manager import manager
+from support.dialogue import WORDS, fill
+from support.fake_provider import (
     BLANK,
     EMPTY,
     FULL,
@@ -24,10 +26,8 @@ from model_server import (
     rate_limited,
     too_long,
 )
-from nasty import WINDOW, long
-from roocontext.errors import SummaryFailed
-from roocontext.log.summary import Summary
-from roocontext.summarisers import summariser_for
+from support.nasty_sessions import WINDOW, long
+from support.run_judge import Trial, Verdict, judge, settle
 
 POLICIES = ("default", "hybrid", "gemini", "opencode")
 """Those that ask for summaries."""

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-import showcase
-from examples import examples
-from histories import HISTORIES, play
 from roocontext import Session, Store
 from roocontext.log.entries import MESSAGE_KINDS, Kind
+from support import showcase
+from support.examples import examples
+from support.histories import HISTORIES, play
 
 
 def check_outline(chat: Session) -> None:

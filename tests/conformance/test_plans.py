@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from dialogue import WORDS, call, fill, result, shown, state, text, work
 from roocontext import Counts, NewMessage, Plan
 from roocontext.errors import InvalidPlan, VersionConflict
 from roocontext.log.entries import natural_position
 from roocontext.log.plan import CLEARED, TRUNCATED, Action
+from support.dialogue import WORDS, call, fill, result, shown, state, text, work
 
 SMALLER = Counts("given", 10, 9)
 

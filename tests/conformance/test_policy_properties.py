@@ -12,10 +12,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dialogue import state
-from histories import HISTORIES, play
-from judging import Trial, changes_since, is_lawful, is_sound, judge, settle
-from managing import Scripted, manager
 from roocontext import Store
 from roocontext.errors import (
     BudgetExceeded,
@@ -25,12 +21,16 @@ from roocontext.errors import (
 )
 from roocontext.log.budget import Budget
 from roocontext.policies.default import Default
-from roocontext.policies.groups import groups
 from roocontext.policies.hybrid import Hybrid
+from roocontext.policies.layout import groups
 from roocontext.policies.sliding_window import SlidingWindow
 from roocontext.programs.gemini_cli.policy import Gemini
 from roocontext.programs.opencode.policy import OpenCode
-from situations import LETTERS, situated
+from support.async_manager import Scripted, manager
+from support.dialogue import state
+from support.histories import HISTORIES, play
+from support.run_judge import Trial, changes_since, is_lawful, is_sound, judge, settle
+from support.situations import LETTERS, situated
 
 TORTURE = os.environ.get("ROOCONTEXT_TORTURE")
 EXAMPLES = 25 * int(TORTURE or "1")

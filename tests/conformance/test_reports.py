@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-import showcase
-from examples import examples
-from histories import HISTORIES, play
 from roocontext import Session, Store
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.reports import health, naming, sessions, tree, usage
 from roocontext.reports.document import plain
 from roocontext.store.database import Transaction
+from support import showcase
+from support.examples import examples
+from support.histories import HISTORIES, play
 
 HIDING = (Kind.SUMMARY, Kind.MARKER, Kind.CLEARING)
 

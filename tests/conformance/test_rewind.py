@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dialogue import fill, seqs, shown, state, work
 from roocontext import NewMessage, Plan
 from roocontext.errors import MessageNotFound, NothingToUndo, UndoRefused, VersionConflict
+from support.dialogue import fill, seqs, shown, state, work
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from dialogue import fill, seqs, shown, state
 from roocontext import Plan
 from roocontext.errors import (
     InvalidIdentifier,
@@ -11,6 +10,7 @@ from roocontext.errors import (
     SessionExists,
     SessionNotFound,
 )
+from support.dialogue import fill, seqs, shown, state
 
 
 def test_a_new_session_is_empty(store):

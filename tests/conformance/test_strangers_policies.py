@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from dialogue import WORDS, fill, shown, state, work
-from managing import Scripted, grow, manager
 from roocontext import NewMessage, Plan, Store
 from roocontext.context import AfterCompact, BeforeCompact, Hooks, roo_events
 from roocontext.errors import TurnTooLarge
@@ -22,6 +20,8 @@ from roocontext.log.summary import SummaryRequest
 from roocontext.policies.decision import Ask, Nothing, Ready, TooLarge
 from roocontext.policies.situation import Aim
 from roocontext.tokens import counter_for
+from support.async_manager import Scripted, grow, manager
+from support.dialogue import WORDS, fill, shown, state, work
 
 COUNTER = counter_for("gpt-4o")
 WINDOW = 1_500
@@ -36,8 +36,8 @@ class Stranger:
     name: str = "stranger"
     aims: list[Aim] = field(default_factory=list)
 
-    def due(self, load):
-        return load.is_over
+    def due(self, totals):
+        return totals.is_over
 
     def decide(self, situation):
         self.aims.append(situation.aim)
@@ -295,7 +295,7 @@ from roocontext.policies.decision import Ask, Ready
 class Abacus:
     name = "abacus"
     compat = False
-    def due(self, load):
+    def due(self, totals):
         return True
     def decide(self, situation):
         rows = [row.message for row in situation.visible]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dialogue import fill
 from roocontext import NewMessage, Plan
 from roocontext.errors import MessageNotFound, NothingToUndo
+from support.dialogue import fill
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EXAMPLES = 25

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from dialogue import fill, shown, state, work
 from roocontext import Head, Plan
 from roocontext.errors import HistoryCorrupt, InvalidOption, MessageNotFound, RooContextError
 from roocontext.log.counting import BYTES
+from support.dialogue import fill, shown, state, work
 
 COLUMNS = (
     "kind, format, role, ts, recorded_at, message_id, client_id, model, usage, compaction_id, note,"

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from dialogue import fill, seqs, shown, work
 from roocontext import NewMessage, Plan
 from roocontext.errors import InvalidMessage, InvalidOption, InvalidPlan, MessageNotFound
+from support.dialogue import fill, seqs, shown, work
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

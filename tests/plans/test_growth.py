@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from roocontext import ContextManager, NewMessage, Plan, Session, Store
-from sources import SetClock
+from support.steady_sources import SetClock
 
 STEP = 10
 FEW, MANY = 4, 80

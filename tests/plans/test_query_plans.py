@@ -21,7 +21,7 @@ import pytest
 from roocontext import Counts, NewMessage, Pin, Plan, Rewind, Session, Store
 from roocontext.log.counting import BYTES
 from roocontext.log.plan import Action
-from sources import SetClock
+from support.steady_sources import SetClock
 
 LONG = 6_000
 SESSIONS = 1_500

@@ -17,7 +17,7 @@ from typing import Any
 from roocontext import Store
 from roocontext.errors import StoreForked
 from roocontext.store import processes
-from roocontext.store.sources import RandomIds
+from roocontext.store.clock_and_ids import RandomIds
 
 
 def report(child: Any, **facts: Any) -> None:

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from dialogue import fill, shown
-from judging import changes_since
-from managing import Scripted, manager
-from model_server import Answer, Exchange, ModelServer
-from nasty import long
 from roocontext import AsyncContextManager, AsyncStore, ContextManager, Store
+from support.async_manager import Scripted, manager
+from support.dialogue import fill, shown
+from support.fake_provider import Answer, Exchange, ModelServer
+from support.nasty_sessions import long
+from support.run_judge import changes_since
 from torture.processes import Nursery
 
 SECONDS = 60 if os.environ.get("ROOCONTEXT_TORTURE") else 0

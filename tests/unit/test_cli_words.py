@@ -9,11 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import showcase
 from roocontext.cli import parse_time
 from roocontext.cli.screens import content, safe_text
 from roocontext.errors import InvalidOption
 from roocontext.reports import words
+from support import showcase
 
 # Words
 

@@ -24,8 +24,8 @@ from roocontext.errors import (
 )
 from roocontext.store import processes
 from roocontext.store.database import ATTEMPTS, Database
+from roocontext.store.driver_errors import UniqueViolation, raise_ours, translated
 from roocontext.store.engines import engine_of
-from roocontext.store.faults import UniqueViolation, raise_ours, translated
 
 SECRET = "the text of a message"
 

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from examples import examples
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.pairs import (
     Pair,
@@ -19,6 +18,7 @@ from roocontext.log.pairs import (
     tools_of,
     turns,
 )
+from support.examples import examples
 
 
 def call(tool_id):

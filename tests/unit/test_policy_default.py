@@ -10,8 +10,8 @@ from roocontext.log.plan import Action
 from roocontext.log.summary import Summary
 from roocontext.policies.decision import Ask, Nothing, Ready, Refused, TooLarge
 from roocontext.policies.default import Default
-from roocontext.policies.situation import Aim, Load, Reported
-from situations import situated
+from roocontext.policies.situation import Aim, Reported, Totals
+from support.situations import situated
 
 WINDOW = 10_000
 ROOM = 7_500
@@ -23,8 +23,8 @@ def chat():
         yield store.create()
 
 
-def load(tokens, **options):
-    return Load(size=Size(tokens), window=WINDOW, **options)
+def totals(tokens, **options):
+    return Totals(size=Size(tokens), window=WINDOW, **options)
 
 
 def talk(chat, count, size=98):
@@ -51,32 +51,32 @@ def answered(text):
     [(None, 7_500), (1_000, 9_000), (64_000, 7_500), (2_500, 7_500), (2_499, 7_501)],
 )
 def test_the_room_is_the_window_without_the_answer(output, room):
-    assert Default().room(load(1, output=output)) == room
+    assert Default().room(totals(1, output=output)) == room
 
 
 def test_of_a_large_window_no_more_than_so_much_is_reserved():
-    large = Load(size=Size(1), window=1_000_000, output=128_000)
+    large = Totals(size=Size(1), window=1_000_000, output=128_000)
     assert Default().room(large) == 968_000
     assert Default(reserve=5).room(large) == 999_995
 
 
 def test_it_is_due_above_the_threshold():
-    assert not Default().due(load(6_375))
-    assert Default().due(load(6_376))
+    assert not Default().due(totals(6_375))
+    assert Default().due(totals(6_376))
 
 
 def test_a_report_above_the_count_shrinks_the_room():
     told = Reported(input=6_000, output=500, since=0)
-    assert Default().room(load(3_250, reported=told)) == ROOM // 2
-    assert Default().due(load(3_250, reported=told))
-    assert not Default().due(load(3_000, reported=Reported(100_000, 0, 0)))
+    assert Default().room(totals(3_250, reported=told)) == ROOM // 2
+    assert Default().due(totals(3_250, reported=told))
+    assert not Default().due(totals(3_000, reported=Reported(100_000, 0, 0)))
 
 
 def test_each_of_the_three_budgets_counts():
     limits = Budget(bytes=1_000, images=4)
-    assert not Default().due(Load(size=Size(1, 850, 4), window=WINDOW, limits=limits))
-    assert Default().due(Load(size=Size(1, 851, 4), window=WINDOW, limits=limits))
-    assert Default().due(Load(size=Size(1, 1, 5), window=WINDOW, limits=limits))
+    assert not Default().due(Totals(size=Size(1, 850, 4), window=WINDOW, limits=limits))
+    assert Default().due(Totals(size=Size(1, 851, 4), window=WINDOW, limits=limits))
+    assert Default().due(Totals(size=Size(1, 1, 5), window=WINDOW, limits=limits))
 
 
 def test_clearing_is_enough_when_it_relieves(chat):

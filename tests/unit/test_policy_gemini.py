@@ -7,9 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dialogue import WORDS, call, result, shown, text, work
-from examples import examples
-from lawful import commit_lawfully
 from roocontext import Kind, Store
 from roocontext.errors import InvalidOption
 from roocontext.log.budget import Budget
@@ -33,7 +30,10 @@ from roocontext.programs.gemini_cli.contents import (
     weights,
 )
 from roocontext.programs.gemini_cli.policy import Gemini, GeminiUpstream
-from situations import LETTERS, STEPS, play, situated
+from support.dialogue import WORDS, call, result, shown, text, work
+from support.examples import examples
+from support.plan_laws import commit_lawfully
+from support.situations import LETTERS, STEPS, play, situated
 
 LARGE = 1 << 40
 
@@ -65,7 +65,7 @@ def decide(chat, policy=Gemini(), **facts):  # noqa: B008 - frozen
     situation = seen(chat, policy, **facts)
     decision = policy.decide(situation)
     if situation.aim is Aim.MANAGE:
-        assert policy.due(situation.load) or isinstance(decision, Nothing)
+        assert policy.due(situation.totals) or isinstance(decision, Nothing)
     return decision
 
 
@@ -554,7 +554,7 @@ def test_every_plan_keeps_the_laws(store, rounds, percent, failures, aim):
         window = max(1, before.size.tokens * percent // 100)
         before = replace(before, window=window, aim=aim, failures=failures)
         decision = policy.decide(before)
-        assert aim is not Aim.MANAGE or policy.due(before.load) or isinstance(decision, Nothing)
+        assert aim is not Aim.MANAGE or policy.due(before.totals) or isinstance(decision, Nothing)
         if isinstance(decision, Ask):
             composed = decision.compose(summary(said))
             decision = composed if isinstance(composed, Ready) else decision.otherwise

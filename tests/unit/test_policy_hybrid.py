@@ -4,9 +4,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dialogue import WORDS, call, result, shown, text, work
-from examples import examples
-from provider_rules import violations
 from roocontext import Kind, NewMessage, Plan, Store
 from roocontext.errors import InvalidOption
 from roocontext.log.budget import Budget, Size
@@ -14,12 +11,15 @@ from roocontext.log.pairs import split
 from roocontext.log.plan import TRUNCATED
 from roocontext.log.readings import reader, text_of
 from roocontext.log.summary import Summary
-from roocontext.policies.building import HEADING
 from roocontext.policies.decision import Ask, Nothing, Ready, Refused, TooLarge
-from roocontext.policies.groups import groups, held, living_summaries, turns
 from roocontext.policies.hybrid import Hybrid
+from roocontext.policies.layout import groups, held, living_summaries, turns
+from roocontext.policies.make_plan import HEADING
 from roocontext.policies.situation import Aim
-from situations import IMAGE, LETTERS, STEPS, play, prompt_of, situated
+from support.dialogue import WORDS, call, result, shown, text, work
+from support.examples import examples
+from support.provider_rules import violations
+from support.situations import IMAGE, LETTERS, STEPS, play, prompt_of, situated
 
 MARKER_COST = LETTERS.count("user", TRUNCATED, "anthropic")
 HEADING_COST = LETTERS.count("user", f"{HEADING}\n\n", "anthropic")
@@ -401,8 +401,8 @@ def test_what_fits_is_left_alone_and_nothing_is_cleared(chat):
     talk(chat, 3)
     size = seen(chat).size.tokens
     assert isinstance(Hybrid().decide(seen(chat, window=size)), Nothing)
-    assert not Hybrid().due(seen(chat, window=size).load)
-    assert Hybrid(reserve=1).due(seen(chat, window=size).load)
+    assert not Hybrid().due(seen(chat, window=size).totals)
+    assert Hybrid(reserve=1).due(seen(chat, window=size).totals)
     assert isinstance(Hybrid().decide(seen(chat, window=1, aim=Aim.CLEAR)), Nothing)
 
 
@@ -445,7 +445,7 @@ def check(chat, before, policy, plan):
     assert after.size.tokens == plan.counts.after < before.size.tokens
     assert not Budget(policy.limit).exceeded_by(after.size)
     assert not before.limits.exceeded_by(after.size)
-    assert not policy.due(after.load)
+    assert not policy.due(after.totals)
     assert isinstance(policy.decide(after), Nothing)
     assert violations(chat.messages()) == []
     assert chat.verify().ok
@@ -474,7 +474,7 @@ def test_it_ends_within_the_limit_or_says_why_not(store, rounds, percent, system
         limit = limit or max(before.size.tokens * percent // 100, 1)
         policy = Hybrid(limit=limit, least=20, most=60)
         decision = policy.decide(before)
-        assert policy.due(before.load) is not isinstance(decision, Nothing)
+        assert policy.due(before.totals) is not isinstance(decision, Nothing)
         if isinstance(decision, TooLarge):
             assert decision.needed > decision.limit
         if not isinstance(decision, Ask):

@@ -13,9 +13,6 @@ from conformance.vectors.programs.opencode_messages import (
     model_part,
 )
 from conformance.vectors.programs.opencode_overflow import is_overflow, is_overflow_newer
-from dialogue import WORDS, call, result, shown, text
-from examples import examples
-from lawful import commit_lawfully
 from roocontext import Kind, Plan, Store
 from roocontext.log.budget import Budget, Size
 from roocontext.log.plan import Action
@@ -31,7 +28,10 @@ from roocontext.programs.opencode.prune import (
     PLACEHOLDER,
     SPARED_NEWER,
 )
-from situations import LETTERS, STEPS, play, situated
+from support.dialogue import WORDS, call, result, shown, text
+from support.examples import examples
+from support.plan_laws import commit_lawfully
+from support.situations import LETTERS, STEPS, play, situated
 
 BOTH = pytest.mark.parametrize("kind", [OpenCode, OpenCodeUpstream])
 LARGE = 1 << 40
@@ -83,7 +83,7 @@ def decide(chat, policy=OpenCode(), **facts):  # noqa: B008 - frozen
     situation = seen(chat, policy, **facts)
     decision = policy.decide(situation)
     if situation.aim is Aim.MANAGE:
-        assert policy.due(situation.load) or isinstance(decision, Nothing)
+        assert policy.due(situation.totals) or isinstance(decision, Nothing)
     return decision
 
 
@@ -558,12 +558,12 @@ def test_a_full_window_is_compacted_and_not_cleared(chat):
 
 def test_it_is_not_due_where_there_are_too_few_bytes_to_be_worth_it(chat):
     talk(chat, 2)
-    load = seen(chat, OpenCode()).load
-    assert load.size.bytes
-    assert not OpenCode().due(load)
-    assert OpenCode().due(replace(load, size=Size(load.size.tokens)))
-    assert not OpenCode(prune=False).due(replace(load, size=Size(load.size.tokens)))
-    assert OpenCodeUpstream().due(load)
+    totals = seen(chat, OpenCode()).totals
+    assert totals.size.bytes
+    assert not OpenCode().due(totals)
+    assert OpenCode().due(replace(totals, size=Size(totals.size.tokens)))
+    assert not OpenCode(prune=False).due(replace(totals, size=Size(totals.size.tokens)))
+    assert OpenCodeUpstream().due(totals)
 
 
 # Compacting
@@ -939,7 +939,7 @@ def test_every_plan_keeps_the_laws(store, rounds, percent, failures, aim):
         window = max(1, before.size.tokens * percent // 100)
         before = replace(before, window=window, aim=aim, failures=failures)
         decision = policy.decide(before)
-        assert aim is not Aim.MANAGE or policy.due(before.load) or isinstance(decision, Nothing)
+        assert aim is not Aim.MANAGE or policy.due(before.totals) or isinstance(decision, Nothing)
         if isinstance(decision, Ask):
             composed = decision.compose(summary(said))
             decision = composed if isinstance(composed, Ready) else decision.otherwise

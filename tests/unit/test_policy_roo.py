@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dialogue import call, fill, result, shown, text, work
 from roocontext import ContextManager, Store
 from roocontext.log.budget import Size
 from roocontext.log.plan import Action
 from roocontext.log.summary import Summary
 from roocontext.policies.decision import Ask, Nothing, Ready, Refused
-from roocontext.policies.situation import Aim, Load, Reported
+from roocontext.policies.situation import Aim, Reported, Totals
 from roocontext.programs.roo.condensing_2025 import GREW, INSTRUCTION, REASONING, TOO_FEW, trimmed
 from roocontext.programs.roo.condensing_2026 import with_tools_as_text
 from roocontext.programs.roo.policy import Roo, Roo2026
-from situations import LETTERS, STEPS, play, situated
+from support.dialogue import call, fill, result, shown, text, work
+from support.situations import LETTERS, STEPS, play, situated
 
 BOTH = pytest.mark.parametrize("policy", [Roo(), Roo2026()], ids=lambda policy: policy.name)
 LARGE = 1_000_000
@@ -36,8 +36,8 @@ def chat(store):
     return store.create()
 
 
-def load(tokens, window=1_000, output=100):
-    return Load(size=Size(tokens), window=window, output=output)
+def totals(tokens, window=1_000, output=100):
+    return Totals(size=Size(tokens), window=window, output=output)
 
 
 def decide(chat, policy, aim=Aim.CONDENSE, **facts):
@@ -68,22 +68,22 @@ def truncate(chat, policy, **facts):
 @BOTH
 def test_due_over_what_is_allowed_or_at_the_threshold(policy):
     # 1,000 tokens less a tenth and the 100 of the answer: 800 are allowed
-    assert [policy.due(load(tokens)) for tokens in (800, 801)] == [False, True]
+    assert [policy.due(totals(tokens)) for tokens in (800, 801)] == [False, True]
     half = type(policy)(threshold=50)
-    assert [half.due(load(tokens)) for tokens in (499, 500)] == [False, True]
+    assert [half.due(totals(tokens)) for tokens in (499, 500)] == [False, True]
     off = type(policy)(threshold=50, auto=False)
-    assert [off.due(load(tokens)) for tokens in (800, 801)] == [False, True]
+    assert [off.due(totals(tokens)) for tokens in (800, 801)] == [False, True]
 
 
 @BOTH
 def test_an_unknown_answer_takes_8192_tokens(policy):
     for output in (None, 0):
-        assert not policy.due(load(0, window=9_103, output=output))
-        assert policy.due(load(1, window=9_102, output=output))
+        assert not policy.due(totals(0, window=9_103, output=output))
+        assert policy.due(totals(1, window=9_102, output=output))
 
 
 def test_the_providers_number_counts_where_there_is_one():
-    reported = Load(size=Size(1), window=1_000, output=100, reported=Reported(700, 80, 21))
+    reported = Totals(size=Size(1), window=1_000, output=100, reported=Reported(700, 80, 21))
     assert Roo().due(reported)
 
 
@@ -96,8 +96,8 @@ def test_a_profiles_threshold(own, percent, caplog):
     window = 100_000
     share = min(percent, 89)
     with caplog.at_level(logging.WARNING):
-        assert policy.due(load(share * 1_000 + 1_000, window)) is True
-        assert policy.due(load(percent * 1_000 - 1, window)) is (percent == 100)
+        assert policy.due(totals(share * 1_000 + 1_000, window)) is True
+        assert policy.due(totals(percent * 1_000 - 1, window)) is (percent == 100)
     assert bool(caplog.records) is (own in (4, 101, 0))
 
 

@@ -4,20 +4,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dialogue import WORDS, call, fill, result, shown, work
-from examples import examples
-from provider_rules import violations
 from roocontext import Plan, Store
 from roocontext.log.budget import Budget, Size
 from roocontext.log.pairs import split
 from roocontext.log.plan import TRUNCATED
 from roocontext.log.readings import reader
 from roocontext.policies.decision import Nothing, Ready, TooLarge
-from roocontext.policies.groups import held, living_summaries, turns
+from roocontext.policies.layout import held, living_summaries, turns
 from roocontext.policies.situation import Aim
 from roocontext.policies.sliding_window import PruningInfo, SlidingWindow
 from roocontext.programs.multi_llm_chat.policy import SlidingWindowUpstream
-from situations import IMAGE, LETTERS, STEPS, play, prompt_of, situated
+from support.dialogue import WORDS, call, fill, result, shown, work
+from support.examples import examples
+from support.provider_rules import violations
+from support.situations import IMAGE, LETTERS, STEPS, play, prompt_of, situated
 
 MARKER_COST = LETTERS.count("user", TRUNCATED, "anthropic")
 
@@ -169,8 +169,8 @@ def test_the_window_is_the_models_less_what_is_reserved(chat):
     policy = SlidingWindow(reserve=100)
     assert isinstance(policy.decide(seen(chat, window=size + 100)), Nothing)
     assert isinstance(policy.decide(seen(chat, window=size + 99)), Ready)
-    assert not policy.due(seen(chat, window=size + 100).load)
-    assert policy.due(seen(chat, window=size + 99).load)
+    assert not policy.due(seen(chat, window=size + 100).totals)
+    assert policy.due(seen(chat, window=size + 99).totals)
     assert SlidingWindow(limit=50, reserve=60).decide(seen(chat)).limit == 0
 
 
@@ -179,7 +179,7 @@ def test_bytes_and_images_have_limits_too(chat):
         chat.append("user", [IMAGE])
         chat.append("assistant", WORDS)
     limits = Budget(images=2)
-    assert SlidingWindow().due(seen(chat, limits=limits).load)
+    assert SlidingWindow().due(seen(chat, limits=limits).totals)
     slide(chat, None, limits=limits)
     assert shown(chat) == [9, 5, 6, 7, 8]
     size = seen(chat).size
@@ -241,7 +241,7 @@ def rules(chat, before, decision, policy):
     assert after.size.tokens == decision.plan.counts.after < before.size.tokens
     assert not Budget(policy.limit).exceeded_by(after.size)
     assert not before.limits.exceeded_by(after.size)
-    assert not policy.due(after.load)
+    assert not policy.due(after.totals)
     assert isinstance(policy.decide(after), Nothing)
     kept = [row.seq for row in before.visible if row.seq in visible]
     assert [seq for seq in shown(chat) if seq in kept] == kept
@@ -263,12 +263,12 @@ def test_it_ends_within_the_limit_or_says_why_not(store, steps, percent, system,
     match decision:
         case Nothing():
             assert not budget.exceeded_by(before.size)
-            assert not policy.due(before.load)
+            assert not policy.due(before.totals)
         case TooLarge():
             assert decision.needed > decision.limit
-            assert policy.due(before.load)
+            assert policy.due(before.totals)
         case Ready():
-            assert policy.due(before.load)
+            assert policy.due(before.totals)
             newest = turns(before)[-1].seqs
             chat.commit(decision.plan)
             rules(chat, before, decision, policy)
@@ -288,7 +288,7 @@ def test_what_the_program_would_hide_can_be_committed(store, steps, percent):
     limit = seen(chat).size.tokens * percent // 100
     situation = seen(chat, window=limit, hidden=True)
     policy = SlidingWindowUpstream()
-    assert policy.due(situation.load)
+    assert policy.due(situation.totals)
     decision = policy.decide(situation)
     if isinstance(decision, Ready):
         chat.commit(decision.plan)

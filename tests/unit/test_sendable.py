@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provider_rules import displaced, violations
 from roocontext.log.entries import Kind, Message
 from roocontext.log.sendable import OPENING, UNANSWERED, Repair, Rule, sendable
+from support.provider_rules import displaced, violations
 
 
 def message(seq, role, content, form="anthropic"):

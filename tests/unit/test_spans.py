@@ -7,13 +7,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from oracle import Model
 from roocontext import NewMessage, Plan
 from roocontext.log import fold
 from roocontext.log.entries import MESSAGE_KINDS, Control, Kind, natural_position
 from roocontext.log.fold import Tags
 from roocontext.log.plan import Action
 from roocontext.log.spans import OPEN_END, clearings_of, live_ranges, spans_of, visible_ranges
+from support.oracle import Model
 
 TORTURE = os.environ.get("ROOCONTEXT_TORTURE")
 EXAMPLES = 75 * int(TORTURE or "1")

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from examples import examples
 from roocontext.errors import SummaryFailed
 from roocontext.log.summary import SummaryRequest
 from roocontext.summarisers import Extractive
 from roocontext.summarisers.extractive.outline import BOUNDS, TITLE, Section, parse, render
 from roocontext.summarisers.shorten import clean, weight
+from support.examples import examples
 
 GOAL = "The parser drops the last token. Mend it, but never change `parse()`'s signature."
 

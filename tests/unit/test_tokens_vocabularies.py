@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from tiktoken import Encoding
 from tiktoken_ext import openai_public
 
-from examples import examples
 from roocontext.tokens import bpe, counter_for
 from roocontext.tokens.bpe import CL100K, O200K, Vocabulary
 from roocontext.tokens.ranks import SHA256, pack, read_ranks, rebuild, unpack
+from support.examples import examples
 
 ROOT = Path(__file__).parents[2]
 MILLION = 1_000_000

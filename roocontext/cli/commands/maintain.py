@@ -21,7 +21,7 @@ from roocontext.errors import SessionPurged, StoreNotFound
 if TYPE_CHECKING:
     from roocontext import Head, Session
     from roocontext.reports.verification import Checked
-    from roocontext.store.migrate import Standing
+    from roocontext.store.migrate import SchemaVersion
 
 app = typer.Typer()
 
@@ -138,7 +138,7 @@ def doctor(context: CommandContext) -> bool:
     return answer.ok
 
 
-@_db(document="Standing")
+@_db(document="SchemaVersion")
 def current(context: CommandContext) -> None:
     """Show the version of the schema."""
     context.show(_schema(context), results.schema)
@@ -164,7 +164,7 @@ def history(context: CommandContext) -> None:
     context.show(answer, results.history)
 
 
-def _schema(context: CommandContext) -> "Standing":
+def _schema(context: CommandContext) -> "SchemaVersion":
     from roocontext.store import health  # noqa: PLC0415 - heavy
 
     with looked_for(context.url):

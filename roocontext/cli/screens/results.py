@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         Upgraded,
     )
     from roocontext.reports.verification import Checked, Verified
-    from roocontext.store.migrate import Standing
+    from roocontext.store.migrate import SchemaVersion
 
 _GOOD = 20
 """How many sessions without a problem are listed."""
@@ -212,7 +212,7 @@ def diagnosis(screen: Screen, answer: "Diagnosis") -> None:
         screen.line((f"{status:<4} ", style), f"{finding.check}: ", plain(finding.says))
 
 
-def schema(screen: Screen, answer: "Standing") -> None:
+def schema(screen: Screen, answer: "SchemaVersion") -> None:
     """The two versions."""
     screen.facts([("schema", answer.current or "none"), ("wanted", answer.wanted)])
 

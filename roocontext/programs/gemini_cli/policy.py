@@ -13,10 +13,10 @@ from typing import ClassVar, Final, TypeAlias
 from roocontext.errors import InvalidOption
 from roocontext.log.plan import Action, Plan
 from roocontext.log.summary import Summary, SummaryRequest
-from roocontext.policies.building import hiding, outgoing, say
 from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused
-from roocontext.policies.groups import bound, groups, waiting
-from roocontext.policies.situation import Aim, Load, Seen, Situation
+from roocontext.policies.layout import groups, waiting, whole_groups
+from roocontext.policies.make_plan import hide_plan, outgoing, say
+from roocontext.policies.situation import Aim, Row, Situation, Totals
 from roocontext.programs.gemini_cli.compression import (
     ACKNOWLEDGEMENT,
     ALIASES,
@@ -65,16 +65,16 @@ class Gemini:
     def __post_init__(self) -> None:
         _check(self.threshold, self.fraction)
 
-    def due(self, load: Load) -> bool:
+    def due(self, totals: Totals) -> bool:
         """Whether the threshold is reached; after a failure, whether the window is passed."""
-        return self._is_crowded(load) and (not load.failures or is_over(load))
+        return self._is_crowded(totals) and (not totals.failures or is_over(totals))
 
     def decide(self, situation: Situation) -> Decision:
         """Ask for a snapshot when it is time, or say why it is not."""
         if situation.aim in _ABSENT:
             return _ABSENT[situation.aim]
         if not _is_forced(situation):
-            if not self._is_crowded(situation.load):
+            if not self._is_crowded(situation.totals):
                 return Nothing("Less than the threshold is in use.", Status.NOOP)
             if situation.failures:
                 return cut(situation, "The last compression failed.")
@@ -93,24 +93,24 @@ class Gemini:
             otherwise=instead if isinstance(instead, Ready) else None,
         )
 
-    def _is_crowded(self, load: Load) -> bool:
+    def _is_crowded(self, totals: Totals) -> bool:
         """Whether the threshold is reached, or the request would leave almost no room."""
-        told = load.reported
-        last, request = (told.input, told.total - told.input) if told else (0, load.size.tokens)
+        told = totals.reported
+        last, request = (told.input, told.total - told.input) if told else (0, totals.size.tokens)
         return (
-            last + request >= self.threshold * load.window
-            or overflows(request, window=load.window, last_prompt=last)
-            or is_over(load)
+            last + request >= self.threshold * totals.window
+            or overflows(request, window=totals.window, last_prompt=last)
+            or is_over(totals)
         )
 
-    def _old(self, situation: Situation) -> list[Seen]:
+    def _old(self, situation: Situation) -> list[Row]:
         """What is before the cut, in whole groups, without what is pinned or waits."""
         contents = [content_of(row.message) for row in situation.visible]
         kept = curated(contents)
         split = split_point([contents[index] for index in kept], self.fraction)
         before = {row.seq for row in _before(situation, kept, split)}
         parts = groups(situation)
-        stays = bound(parts, situation.pins | waiting(situation))
+        stays = whole_groups(parts, situation.pins | waiting(situation))
         parted = (part.seqs for part in parts if not part.seqs <= before)
         before -= stays.union(*parted)
         return [row for row in situation.visible if row.seq in before]
@@ -145,9 +145,9 @@ class GeminiUpstream:
     def __post_init__(self) -> None:
         _check(self.threshold, self.fraction)
 
-    def due(self, load: Load) -> bool:
+    def due(self, totals: Totals) -> bool:
         """Whether the last prompt reached the threshold, and nothing failed since."""
-        return not load.failures and _last_prompt(load) >= self.threshold * load.window
+        return not totals.failures and _last_prompt(totals) >= self.threshold * totals.window
 
     def decide(self, situation: Situation) -> Decision:
         """Ask for a snapshot as the program would, or say that it would not."""
@@ -157,7 +157,7 @@ class GeminiUpstream:
         kept = curated(contents)
         history = [contents[index] for index in kept]
         tried = self._attempt(situation, history)
-        pinned = bound(groups(situation), situation.pins)
+        pinned = whole_groups(groups(situation), situation.pins)
         old = [row for row in _before(situation, kept, tried.split) if row.seq not in pinned]
         if not old:
             return Nothing(f"Nothing is compressed at {tried.tokens:,} tokens.", Status.NOOP)
@@ -178,7 +178,7 @@ class GeminiUpstream:
     def _attempt(self, situation: Situation, history: list[Content]) -> Attempt:
         return attempt(
             history,
-            _last_prompt(situation.load),
+            _last_prompt(situation.totals),
             window=situation.window,
             forced=_is_forced(situation),
             failed=bool(situation.failures),
@@ -194,7 +194,7 @@ class GeminiUpstream:
             return _refused(situation, Status.EMPTY_SUMMARY, "The summary is empty.")
         plan = _plan(situation, hides, text, policy=self.name, compat=True)
         assert plan.counts is not None
-        before = _last_prompt(situation.load)
+        before = _last_prompt(situation.totals)
         after = plan.counts.after if self.count is None else self.count(history)
         status = verdict(before, after)
         if status is Status.INFLATED:
@@ -218,12 +218,12 @@ def _is_forced(situation: Situation) -> bool:
     return situation.aim is not Aim.MANAGE
 
 
-def _last_prompt(load: Load) -> int:
+def _last_prompt(totals: Totals) -> int:
     """What the program compares: the last prompt as reported; without a report, our count."""
-    return load.size.tokens if load.reported is None else load.reported.input
+    return totals.size.tokens if totals.reported is None else totals.reported.input
 
 
-def _before(situation: Situation, kept: Sequence[int], split: int) -> tuple[Seen, ...]:
+def _before(situation: Situation, kept: Sequence[int], split: int) -> tuple[Row, ...]:
     """The rows of the first `split` contents of a curated history, and what fell out between."""
     if not split:
         return ()
@@ -234,7 +234,7 @@ def _plan(
     situation: Situation, hides: Sequence[int], text: str, *, policy: str, compat: bool = False
 ) -> Plan:
     rows = say(situation, "user", text), say(situation, "assistant", ACKNOWLEDGEMENT)
-    return hiding(situation, Action.CONDENSE, hides, rows, policy=policy, compat=compat)
+    return hide_plan(situation, Action.CONDENSE, hides, rows, policy=policy, compat=compat)
 
 
 def _refused(situation: Situation, status: Status, reason: str) -> Refused:

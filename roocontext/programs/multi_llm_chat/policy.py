@@ -14,12 +14,12 @@ from typing import ClassVar, Final, NamedTuple
 from roocontext.log.entries import Kind, Message
 from roocontext.log.plan import Action
 from roocontext.log.readings import reader, results
-from roocontext.policies.building import hiding
 from roocontext.policies.decision import Decision, Nothing, Ready
-from roocontext.policies.groups import bound, groups
-from roocontext.policies.situation import Aim, Load, Seen, Situation
+from roocontext.policies.keep_newest import marker
+from roocontext.policies.layout import groups, whole_groups
+from roocontext.policies.make_plan import hide_plan
+from roocontext.policies.situation import Aim, Row, Situation, Totals
 from roocontext.policies.sliding_window import PruningInfo
-from roocontext.policies.window import marker
 
 ANSWERING: Final = ("gemini", "chatgpt")
 """The roles under which the program keeps what models answered."""
@@ -68,7 +68,7 @@ class SlidingWindowUpstream:
     counted_as: ClassVar[str] = "multi_llm_chat"
     limited_as: ClassVar[str] = "multi_llm_chat"
 
-    def due(self, load: Load) -> bool:  # noqa: ARG002 - the totals do not tell what is hidden
+    def due(self, totals: Totals) -> bool:  # noqa: ARG002 - the totals do not tell what is hidden
         """Always: it weighs its whole list each time, hidden messages too."""
         return True
 
@@ -87,12 +87,12 @@ class SlidingWindowUpstream:
 
 
 def _hide(situation: Situation, gone: set[int], info: PruningInfo) -> Decision:
-    pinned = bound(groups(situation), situation.pins)
+    pinned = whole_groups(groups(situation), situation.pins)
     leaves = {row.seq for row in situation.visible if row.seq in gone} - pinned
     if not leaves:
         return Nothing("The program would leave out nothing more.")
     markers = {row.seq for row in situation.visible if row.message.kind is Kind.MARKER} - pinned
-    plan = hiding(
+    plan = hide_plan(
         situation,
         Action.TRUNCATE,
         leaves | markers,
@@ -108,7 +108,7 @@ def _hide(situation: Situation, gone: set[int], info: PruningInfo) -> Decision:
     return Ready(plan, "truncated")
 
 
-def _listed(row: Seen) -> bool:
+def _listed(row: Row) -> bool:
     return row.message.kind is Kind.MESSAGE and row.condense_parent is None
 
 

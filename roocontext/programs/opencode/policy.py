@@ -15,10 +15,10 @@ from typing import ClassVar, Final
 from roocontext.log.entries import Kind, NewMessage
 from roocontext.log.plan import Action, Plan
 from roocontext.log.summary import Summary, SummaryRequest
-from roocontext.policies.building import clearing, hiding, outgoing, say
 from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused
-from roocontext.policies.groups import SYSTEM, bound, groups, turns, waiting
-from roocontext.policies.situation import Aim, Load, Seen, Situation
+from roocontext.policies.layout import SYSTEM, groups, turns, waiting, whole_groups
+from roocontext.policies.make_plan import clear_plan, hide_plan, outgoing, say
+from roocontext.policies.situation import Aim, Row, Situation, Totals
 from roocontext.programs.opencode.estimate import estimate, estimate_upstream
 from roocontext.programs.opencode.overflow import OUTPUT_MAX, passes, reserve
 from roocontext.programs.opencode.prune import (
@@ -92,13 +92,13 @@ class _Program(ABC):
         """A summary asked for, if there is anything that it could take the place of."""
 
     def _clearing(
-        self, situation: Situation, rows: Sequence[Seen], estimate: Estimate
+        self, situation: Situation, rows: Sequence[Row], estimate: Estimate
     ) -> Plan | None:
         """The plan to clear what the walk over these rows finds; pins are passed by."""
         if not self.prune:
             return None
         found = prunable(
-            steps_of(rows, without=bound(groups(situation), situation.pins)),
+            steps_of(rows, without=whole_groups(groups(situation), situation.pins)),
             estimate,
             spared=self.spared | situation.protected_tools,
             protect=self.protect,
@@ -107,7 +107,7 @@ class _Program(ABC):
         if not found.refs:
             return None
         told = {"outputs": found.total, "pruned": found.pruned}
-        return clearing(
+        return clear_plan(
             situation,
             found.refs,
             PLACEHOLDER,
@@ -120,7 +120,7 @@ class _Program(ABC):
         self, situation: Situation, hides: Sequence[int], text: str, *, goes_on: bool
     ) -> Plan:
         """The plan that puts question and summary in the place of what is hidden."""
-        return hiding(
+        return hide_plan(
             situation,
             Action.CONDENSE,
             hides,
@@ -142,26 +142,26 @@ class OpenCode(_Program):
     name: ClassVar[str] = "opencode"
     compat: ClassVar[bool] = False
 
-    def due(self, load: Load) -> bool:
+    def due(self, totals: Totals) -> bool:
         """Whether the context overflows, or may hold enough to be worth clearing."""
-        return self._overflows(load) or (self.prune and self._may_hold_enough(load))
+        return self._overflows(totals) or (self.prune and self._may_hold_enough(totals))
 
     def _managed(self, situation: Situation) -> Decision:
-        if not self._overflows(situation.load):
+        if not self._overflows(situation.totals):
             return self._pruned(situation) or self._unhelped()
         asked = None if situation.failures else self._compaction(situation)
         return asked or self._instead(situation)
 
-    def _overflows(self, load: Load) -> bool:
+    def _overflows(self, totals: Totals) -> bool:
         """Whether the next request will leave less than the reserve, or is over another limit."""
-        reserved = min(reserve(load.output or 0, self.output_max), load.window // 2)
-        tokens = load.reported.total if load.reported else load.size.tokens
-        full = passes(tokens, context=load.window, reserved=reserved) or is_over(load)
+        reserved = min(reserve(totals.output or 0, self.output_max), totals.window // 2)
+        tokens = totals.reported.total if totals.reported else totals.size.tokens
+        full = passes(tokens, context=totals.window, reserved=reserved) or is_over(totals)
         return self.autocompact and full
 
-    def _may_hold_enough(self, load: Load) -> bool:
+    def _may_hold_enough(self, totals: Totals) -> bool:
         """A token of the estimate takes four bytes; 0 is that no bytes were counted."""
-        return not load.size.bytes or load.size.bytes > 4 * max(self.protect, self.minimum)
+        return not totals.size.bytes or totals.size.bytes > 4 * max(self.protect, self.minimum)
 
     def _pruned(self, situation: Situation) -> Ready | None:
         plan = self._clearing(situation, situation.visible, estimate)
@@ -170,7 +170,7 @@ class OpenCode(_Program):
     def _compaction(self, situation: Situation) -> Ask | None:
         """Pins stay, calls that wait for a result, and what the assistant has not begun on."""
         parts = groups(situation)
-        stays = bound(parts, situation.pins | waiting(situation) | _unanswered(situation))
+        stays = whole_groups(parts, situation.pins | waiting(situation) | _unanswered(situation))
         old = [row for row in situation.visible if row.seq not in stays]
         goes_on = situation.trigger == "auto" and old[-1:] == list(situation.visible[-1:])
         beside = _rows(situation, "", goes_on=goes_on)
@@ -203,21 +203,21 @@ class OpenCodeUpstream(_Program):
     compat: ClassVar[bool] = True
     counted_as: ClassVar[str] = "opencode-upstream"
 
-    def due(self, load: Load) -> bool:
+    def due(self, totals: Totals) -> bool:
         """Whether the last call overflows; what is worth clearing only the messages tell."""
-        return self.prune or self._overflows(load)
+        return self.prune or self._overflows(totals)
 
     def _managed(self, situation: Situation) -> Decision:
-        if self._overflows(situation.load) and _has_answered(situation):
+        if self._overflows(situation.totals) and _has_answered(situation):
             return self._compaction(situation) or NOTHING_OLD
         return self._pruned(situation) or NOTHING_DUE
 
-    def _overflows(self, load: Load) -> bool:
+    def _overflows(self, totals: Totals) -> bool:
         """Whether the last call left less than the reserve; what came since is not looked at."""
-        told = load.reported
-        tokens = told.input + told.output if told else load.size.tokens
-        reserved = reserve(load.output or 0, self.output_max)
-        return self.autocompact and passes(tokens, context=load.window, reserved=reserved)
+        told = totals.reported
+        tokens = told.input + told.output if told else totals.size.tokens
+        reserved = reserve(totals.output or 0, self.output_max)
+        return self.autocompact and passes(tokens, context=totals.window, reserved=reserved)
 
     def _pruned(self, situation: Situation) -> Ready | None:
         plan = self._clearing(situation, situation.rows, estimate_upstream)
@@ -225,7 +225,7 @@ class OpenCodeUpstream(_Program):
 
     def _compaction(self, situation: Situation) -> Ask | None:
         """Only pins stay."""
-        pinned = bound(groups(situation), situation.pins)
+        pinned = whole_groups(groups(situation), situation.pins)
         old = [row for row in situation.visible if row.seq not in pinned]
         if not old:
             return None
@@ -272,7 +272,7 @@ def _unanswered(situation: Situation) -> frozenset[int]:
     return frozenset(said)
 
 
-def _answers(row: Seen) -> bool:
+def _answers(row: Row) -> bool:
     """Whether a row of a turn is the assistant's or a tool's: no marker, no word of the system."""
     return row.message.kind is Kind.MESSAGE and row.message.role not in SYSTEM
 

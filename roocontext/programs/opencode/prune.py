@@ -13,7 +13,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from roocontext.log.entries import BlockRef, Kind
 from roocontext.log.pairs import Reading, pairs
 from roocontext.log.readings import Block, reader, results, text_of
-from roocontext.policies.situation import Seen
+from roocontext.policies.situation import Row
 
 PROTECT: Final = 40_000
 MINIMUM: Final = 20_000
@@ -81,7 +81,7 @@ def prunable(
     return Pruning(total, pruned, tuple(refs) if pruned > minimum else ())
 
 
-def steps_of(rows: Sequence[Seen], *, without: Collection[int] = ()) -> list[Step[BlockRef]]:
+def steps_of(rows: Sequence[Row], *, without: Collection[int] = ()) -> list[Step[BlockRef]]:
     """Rows as the walk sees them; the outputs of some of them are left out.
 
     A message of the user that holds nothing but outputs belongs to the answer before it.
@@ -118,7 +118,7 @@ def _tools(readings: Sequence[Reading]) -> list[dict[int, str]]:
 
 
 def _outputs(
-    row: Seen, blocks: Sequence[Block], tools: Mapping[int, str]
+    row: Row, blocks: Sequence[Block], tools: Mapping[int, str]
 ) -> Iterator[Output[BlockRef]]:
     message = row.message
     places = reader(message.format).outputs(message.content)
@@ -129,7 +129,7 @@ def _outputs(
             yield Output((row.seq, place), tools[index], text_of([block]), cleared=cleared)
 
 
-def _is_turn(row: Seen, reading: Reading) -> bool:
+def _is_turn(row: Row, reading: Reading) -> bool:
     role, blocks = reading
     spoken = row.message.kind in (Kind.MESSAGE, Kind.COMPANION)
     return spoken and role == "user" and len(results(blocks)) < len(blocks)

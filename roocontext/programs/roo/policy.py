@@ -17,9 +17,9 @@ from roocontext.log.pairs import partners
 from roocontext.log.plan import Action, Plan
 from roocontext.log.readings import Block, reader
 from roocontext.log.summary import Summary
-from roocontext.policies.building import hiding
 from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused
-from roocontext.policies.situation import Aim, Load, Seen, Situation
+from roocontext.policies.make_plan import hide_plan
+from roocontext.policies.situation import Aim, Row, Situation, Totals
 from roocontext.programs.roo import condensing_2025, condensing_2026
 from roocontext.programs.roo.condensing_2025 import Condensation, Skipped, Surroundings
 from roocontext.programs.roo.history import CONDENSED, TRUNCATED, Edit, Message
@@ -79,7 +79,7 @@ class _Task:
     @property
     def previous(self) -> int:
         """What the program says that the context costs."""
-        return _cost(self.situation.load)
+        return _cost(self.situation.totals)
 
     def surroundings(self, prompt: str | None, *, images: bool) -> Surroundings:
         """What a condensation is told beside the messages."""
@@ -112,7 +112,7 @@ class _Task:
     def plan(self, action: Action, edit: Edit, *, policy: str, record: Mapping[str, Any]) -> Plan:
         """What an edit of the list is as a plan."""
         row = NewMessage(edit.row["role"], edit.row["content"], ts=edit.row["ts"])
-        return hiding(
+        return hide_plan(
             self.situation,
             action,
             self.seqs(edit.tagged),
@@ -145,9 +145,9 @@ class _Program(ABC):
     compat: ClassVar[bool] = True
     counted_as: ClassVar[str] = "roo"
 
-    def due(self, load: Load) -> bool:
+    def due(self, totals: Totals) -> bool:
         """Whether the context is over the threshold, or over what may be sent."""
-        return self._over(load) or (self.auto and self._at_threshold(load))
+        return self._over(totals) or (self.auto and self._at_threshold(totals))
 
     def decide(self, situation: Situation) -> Decision:
         """Condense or truncate as the program would."""
@@ -165,12 +165,12 @@ class _Program(ABC):
         return self._manage(task)
 
     def _manage(self, task: _Task) -> Decision:
-        load = task.situation.load
-        if not task.messages or not self.due(load):
+        totals = task.situation.totals
+        if not task.messages or not self.due(totals):
             return Nothing("The context is under the threshold.")
         if not self.auto:
             return self._truncate(task)
-        return self._condense(task, self._truncate(task) if self._over(load) else None)
+        return self._condense(task, self._truncate(task) if self._over(totals) else None)
 
     def _condense(self, task: _Task, fallback: Ready | Nothing | None) -> Decision:
         """Ask for a summary, and truncate if none comes of it."""
@@ -205,12 +205,12 @@ class _Program(ABC):
     def _condensation(self, task: _Task) -> Condensation | Skipped:
         """A condensation as this version does it, or why there is none."""
 
-    def _over(self, load: Load) -> bool:
-        allowed = load.window * (1 - BUFFER) - (load.output or RESERVED)
-        return _cost(load) > allowed
+    def _over(self, totals: Totals) -> bool:
+        allowed = totals.window * (1 - BUFFER) - (totals.output or RESERVED)
+        return _cost(totals) > allowed
 
-    def _at_threshold(self, load: Load) -> bool:
-        return 100 * _cost(load) / load.window >= self._percent
+    def _at_threshold(self, totals: Totals) -> bool:
+        return 100 * _cost(totals) / totals.window >= self._percent
 
     @property
     def _percent(self) -> float:
@@ -257,7 +257,7 @@ class Roo2026(_Program):
         )
 
 
-def roo_message(row: Seen) -> Message:
+def roo_message(row: Row) -> Message:
     """A live row as the program would keep it."""
     message = row.message
     role, blocks = reader(message.format).blocks(message.role, message.content)
@@ -271,9 +271,9 @@ def roo_message(row: Seen) -> Message:
     return told | {key: value for key, value in given.items() if value is not None}
 
 
-def _cost(load: Load) -> int:
+def _cost(totals: Totals) -> int:
     """What the context costs: as the provider said, or as it is counted."""
-    return load.reported.total if load.reported else load.size.tokens
+    return totals.reported.total if totals.reported else totals.size.tokens
 
 
 def _blocks(system: Any) -> list[Block]:

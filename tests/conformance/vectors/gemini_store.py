@@ -17,12 +17,12 @@ from roocontext.errors import InvalidMessage
 from roocontext.log.readings import reader
 from roocontext.log.summary import Summary
 from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused
-from roocontext.policies.situation import Aim, Load, Reported, Situation
+from roocontext.policies.situation import Aim, Reported, Situation, Totals
 from roocontext.programs.gemini_cli.compression import THRESHOLD, Status
 from roocontext.programs.gemini_cli.contents import content_of
 from roocontext.programs.gemini_cli.policy import GeminiUpstream
 from roocontext.tokens import counter_for, limit_for
-from situations import situated
+from support.situations import situated
 
 COUNTER = counter_for("", name="gemini")
 
@@ -116,7 +116,7 @@ def compress(store: Store, given: Any) -> dict[str, Any]:
         reported=Reported(given["lastPromptTokenCount"], 0, 0),
         failures=int(given["hasFailedCompressionAttempt"]),
     )
-    due = policy.due(situation.load)
+    due = policy.due(situation.totals)
     decision = policy.decide(situation)
     assert due or given["force"] or isinstance(decision, Nothing)
     if isinstance(decision, Nothing):
@@ -164,7 +164,7 @@ class ServiceResult:
         self.status = ""
         self.flag: bool | None = None
 
-    def due(self, load: Load) -> bool:
+    def due(self, totals: Totals) -> bool:
         return True
 
     def decide(self, situation: Situation) -> Decision:

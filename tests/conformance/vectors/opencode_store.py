@@ -19,7 +19,7 @@ from roocontext.policies.situation import Aim, Reported, Situation
 from roocontext.programs.opencode.policy import QUESTION, OpenCode, OpenCodeUpstream
 from roocontext.programs.opencode.prune import PLACEHOLDER, Output, Step
 from roocontext.tokens import usage_tokens
-from situations import LETTERS, situated
+from support.situations import LETTERS, situated
 
 COMPACTING = OpenCodeUpstream()
 
@@ -255,7 +255,7 @@ def overflows(store: Store, given: Any, policy: OpenCode | OpenCodeUpstream) -> 
         policy, Aim.MANAGE, reported=Reported(used.input, used.output, 0), **facts
     )
     decision = policy.decide(told)
-    assert policy.due(told.load) or isinstance(decision, Nothing)
+    assert policy.due(told.totals) or isinstance(decision, Nothing)
     return isinstance(decision, Ask)
 
 

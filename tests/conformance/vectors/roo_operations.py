@@ -36,12 +36,12 @@ from roocontext.errors import MessageNotFound
 from roocontext.log.budget import FREE, Size
 from roocontext.log.summary import Summary
 from roocontext.policies.decision import Ask, Decision, Nothing, Ready
-from roocontext.policies.situation import Aim, Reported, Seen, Situation
+from roocontext.policies.situation import Aim, Reported, Row, Situation
 from roocontext.programs.roo.condensing_2025 import Condensation
 from roocontext.programs.roo.history import TRUNCATED, blocks_of
 from roocontext.programs.roo.policy import FAILED, roo_message
 from roocontext.programs.roo.truncation import truncation
-from situations import situated
+from support.situations import situated
 
 Operation = Callable[[Shelf, Any, str], Any]
 
@@ -79,7 +79,7 @@ def effective(shelf: Shelf, given: Any, version: str) -> Any:
     chat = shelf.told(given["messages"])
     if version == APRIL:
         refuse_place_for_tags(given["messages"])
-    return [roo_message(Seen(message, FREE)) for message in chat.view().messages]
+    return [roo_message(Row(message, FREE)) for message in chat.view().messages]
 
 
 @operates("cleanupAfterTruncation")
@@ -118,19 +118,19 @@ def summarise(shelf: Shelf, given: Any, version: str) -> Any:
 def manage(shelf: Shelf, given: Any, version: str) -> Any:
     chat = shelf.told(given["messages"])
     last = count(blocks_of(given["messages"][-1]))
-    policy, load = policy_of(given, version), load_of(given, last)
-    if policy.auto and policy.due(load):
+    policy, totals = policy_of(given, version), load_of(given, last)
+    if policy.auto and policy.due(totals):
         refuse_empty_summary(given, version, given["totalTokens"] + last)
-    if replace(policy, auto=False).due(load):
+    if replace(policy, auto=False).due(totals):
         refuse_misplaced({"fracToRemove": 0.5, **given})
-    facts = {"output": load.output, "reported": load.reported}
+    facts = {"output": totals.output, "reported": totals.reported}
     situation = situation_of(chat, given, Aim.MANAGE, **facts)
-    assert policy.due(situation.load) == policy.due(load)
+    assert policy.due(situation.totals) == policy.due(totals)
     result = _carried_out(chat, policy.decide(situation), given, version)
     if "throws" not in result:
         result["prevContextTokens"] = situation.reported.total
     return {
-        "willManageContext": policy.due(situation.load),
+        "willManageContext": policy.due(situation.totals),
         "lastMessageTokens": situation.rows[-1].size.tokens,
         "result": result,
     }

@@ -9,7 +9,7 @@ from conformance.vectors.programs import roo_history
 from roocontext.log.budget import FREE
 from roocontext.log.readings import Block
 from roocontext.log.summary import SummaryRequest
-from roocontext.policies.situation import Load, Reported
+from roocontext.policies.situation import Reported, Totals
 from roocontext.programs.roo import condensing_2025, condensing_2026, history
 from roocontext.programs.roo.condensing_2025 import Condensation, Skipped, Surroundings
 from roocontext.programs.roo.history import blocks_of
@@ -182,15 +182,15 @@ def manageContext(given: Any, version: str) -> Any:  # noqa: N802
     last = count(blocks_of(messages[-1]))
     previous = given["totalTokens"] + last
     policy = policy_of(given, version)
-    load = load_of(given, last)
+    totals = load_of(given, last)
     result = {"messages": messages, "summary": "", "cost": 0}
-    due = policy.due(load)
+    due = policy.due(totals)
     if due and policy.auto:
         result = _condensed(given, version, previous)
     if "throws" not in result:
         result["prevContextTokens"] = previous
         failed = "condenseId" not in result
-        if failed and replace(policy, auto=False).due(load):
+        if failed and replace(policy, auto=False).due(totals):
             result = {**result, **_truncated(given)}
     return {
         "willManageContext": due,
@@ -249,9 +249,9 @@ def condensation(given: Any, version: str, previous: int) -> Condensation | Skip
     return condensing_2026.condensation(given["messages"], around, environment=shown or "")
 
 
-def load_of(given: Any, last: int) -> Load:
+def load_of(given: Any, last: int) -> Totals:
     """The recorded numbers as a policy is told them."""
-    return Load(
+    return Totals(
         size=FREE,
         window=given["contextWindow"],
         output=given.get("maxTokens"),

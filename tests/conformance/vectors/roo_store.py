@@ -15,7 +15,7 @@ from roocontext import NewMessage, Plan, Store
 from roocontext.log.budget import FREE
 from roocontext.log.entries import ranges_of
 from roocontext.log.plan import Action
-from roocontext.policies.situation import Seen
+from roocontext.policies.situation import Row
 from roocontext.programs.roo.history import CONDENSED, TAGS, TRUNCATED, blocks_of
 from roocontext.programs.roo.policy import roo_message
 
@@ -104,7 +104,7 @@ def own_tag(message: Any) -> Any:
 
 def history(chat: Any) -> list[Any]:
     """The live rows as the program would keep them."""
-    return [roo_message(Seen(row.message, FREE, *row[1:])) for row in chat.live()]
+    return [roo_message(Row(row.message, FREE, *row[1:])) for row in chat.live()]
 
 
 def is_hidden(message: Any) -> bool:

@@ -22,7 +22,7 @@ from roocontext.policies.decision import Nothing, Ready
 from roocontext.policies.sliding_window import PruningInfo, SlidingWindow
 from roocontext.programs.multi_llm_chat.counter import estimate
 from roocontext.programs.multi_llm_chat.policy import SlidingWindowUpstream
-from situations import situated
+from support.situations import situated
 
 ROLES = {"user": "user", "gemini": "assistant", "chatgpt": "assistant", "tool": "tool"} | {
     role: role for role in ("system", "developer", "function")

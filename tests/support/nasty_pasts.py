@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from dialogue import WORDS, fill, shown, text, work
-from histories import STRANGE
-from nasty import SYSTEM, SYSTEM_TOKENS, kind, long
 from roocontext import NewMessage, Plan
 from roocontext.log.plan import Action, Counts
+from support.dialogue import WORDS, fill, shown, text, work
+from support.histories import STRANGE
+from support.nasty_sessions import SYSTEM, SYSTEM_TOKENS, kind, long
 
 # Roles and formats
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from dialogue import call, result, text
 from roocontext import NewMessage, Plan
 from roocontext.errors import InvalidPlan, NothingToUndo
 from roocontext.log.readings import reader
+from support.dialogue import call, result, text
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
 THOUGHT = {"type": "thinking", "thinking": "hm " * 9, "signature": "sig"}

@@ -7,14 +7,14 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from dialogue import call, result, text, work
 from roocontext import Plan
 from roocontext.errors import InvalidPlan
 from roocontext.log.budget import FREE, Size
 from roocontext.log.counting import Counter
 from roocontext.log.encoding import encode
-from roocontext.policies.situation import Seen, Situation
+from roocontext.policies.situation import Row, Situation
 from roocontext.tokens import size_of
+from support.dialogue import call, result, text, work
 
 
 def situated(
@@ -24,7 +24,7 @@ def situated(
     measure = partial(size_of, counter)
     live = chat.live()
     rows = tuple(
-        Seen(
+        Row(
             row.message,
             measure(row.message.role, row.message.content, row.message.format),
             *row[1:],

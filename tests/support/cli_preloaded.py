@@ -28,7 +28,7 @@ import roocontext.store.health
 from roocontext.cli import main
 from roocontext.cli.app import commands
 from roocontext.tokens import counter_for
-from sources import SetClock
+from support.steady_sources import SetClock
 
 START = 1_769_904_000_000
 MINUTE = 60_000

@@ -3,10 +3,10 @@
 import inspect
 from typing import Any
 
-from dialogue import WORDS, fill, work
-from driving import Driven
 from roocontext import AsyncContextManager, ContextManager
 from roocontext.log.summary import Summary
+from support.async_driver import Driven
+from support.dialogue import WORDS, fill, work
 
 WINDOW = 4_000
 """A context that the histories of `grow` fill soon."""

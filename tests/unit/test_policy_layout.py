@@ -2,10 +2,10 @@
 
 import pytest
 
-from dialogue import call, fill, result, text, work
 from roocontext import NewMessage, Plan, Store
-from roocontext.policies.groups import bound, groups, held, living_summaries, turns, waiting
-from situations import IMAGE, LETTERS, THOUGHT, situated
+from roocontext.policies.layout import groups, held, living_summaries, turns, waiting, whole_groups
+from support.dialogue import call, fill, result, text, work
+from support.situations import IMAGE, LETTERS, THOUGHT, situated
 
 
 @pytest.fixture
@@ -136,5 +136,5 @@ def test_what_is_bound_to_a_row_comes_with_it(chat):
     chat.append("user", [text("go")])
     work(chat)
     parts = groups(seen(chat))
-    assert bound(parts, {3}) == {2, 3}
-    assert bound(parts, {99}) == frozenset()
+    assert whole_groups(parts, {3}) == {2, 3}
+    assert whole_groups(parts, {99}) == frozenset()

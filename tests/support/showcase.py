@@ -4,7 +4,7 @@ from typing import Any
 
 from roocontext import NewMessage, Plan, Session, Store
 from roocontext.tokens import counter_for
-from sources import CountedIds, SetClock
+from support.steady_sources import CountedIds, SetClock
 
 START = 1_767_225_600_000
 MODEL = "claude-sonnet-4-5"

@@ -10,9 +10,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pytest
 
-from dialogue import shown, state
-from driving import Driven
-from provider_rules import violations
 from roocontext import Plan, Session
 from roocontext.context import Outcome
 from roocontext.context.settings import frame_of
@@ -24,6 +21,9 @@ from roocontext.log.pairs import split
 from roocontext.log.readings import reader
 from roocontext.log.spans import within
 from roocontext.tokens.reading import IMAGES
+from support.async_driver import Driven
+from support.dialogue import shown, state
+from support.provider_rules import violations
 
 MOST_ASKED = 3
 SETTLED = 8

@@ -8,7 +8,7 @@ from roocontext.log.entries import BlockRef, Kind, NewMessage, ranges_of
 from roocontext.log.plan import Action, Counts, Plan
 from roocontext.log.readings import reader, text_of
 from roocontext.log.summary import Outgoing
-from roocontext.policies.situation import Seen, Situation
+from roocontext.policies.situation import Row, Situation
 
 HEADING: Final = "[Summary of the conversation up to here]"
 """The first line of a summary in the view."""
@@ -25,14 +25,14 @@ def summary_row(situation: Situation, text: str) -> NewMessage:
     return say(situation, "user", f"{HEADING}\n\n{text.strip()}")
 
 
-def summarised_before(rows: Iterable[Seen]) -> str | None:
+def summarised_before(rows: Iterable[Row]) -> str | None:
     """The text of the summaries among these rows, which the next one is to bring up to date."""
     told = outgoing(row for row in rows if row.message.kind is Kind.SUMMARY)
     texts = (text_of(summary["content"]).removeprefix(HEADING).strip() for summary in told)
     return "\n\n".join(texts) or None
 
 
-def outgoing(rows: Iterable[Seen]) -> tuple[Outgoing, ...]:
+def outgoing(rows: Iterable[Row]) -> tuple[Outgoing, ...]:
     """Rows as a summariser is given them: Anthropic's role and blocks, whatever their format."""
     readings = (
         reader(row.message.format).blocks(row.message.role, row.message.content) for row in rows
@@ -48,7 +48,7 @@ def measured(situation: Situation, rows: Iterable[NewMessage]) -> Size:
     return total
 
 
-def hiding(
+def hide_plan(
     situation: Situation,
     action: Action,
     hide: Collection[int],
@@ -87,7 +87,7 @@ def hiding(
     )
 
 
-def clearing(
+def clear_plan(
     situation: Situation,
     blocks: Collection[BlockRef],
     placeholder: str,
@@ -132,7 +132,7 @@ def blocks_by_row(blocks: Iterable[BlockRef]) -> dict[int, list[int]]:
 
 
 def cleared_size(
-    situation: Situation, row: Seen, indices: Collection[int], placeholder: str
+    situation: Situation, row: Row, indices: Collection[int], placeholder: str
 ) -> Size:
     """What a row costs once these outputs of its are cleared."""
     message = row.message

@@ -23,7 +23,7 @@ from typing import Any, Protocol, Self
 
 import anthropic
 
-from provider_rules import violations
+from support.provider_rules import violations
 
 PATIENCE = 30
 

@@ -15,7 +15,7 @@ from roocontext.log.budget import FREE, Size
 from roocontext.log.entries import Kind
 from roocontext.log.pairs import Pair, Reading, pairs
 from roocontext.log.readings import Block, calls, reader, results
-from roocontext.policies.situation import Seen, Situation
+from roocontext.policies.situation import Row, Situation
 
 SYSTEM: Final = ("system", "developer")
 """The roles that speak for neither side of the conversation."""
@@ -25,7 +25,7 @@ _THINKING: Final = ("thinking", "redacted_thinking")
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    rows: tuple[Seen, ...]
+    rows: tuple[Row, ...]
 
     @property
     def seqs(self) -> frozenset[int]:
@@ -51,7 +51,7 @@ class Turn(_Rows):
     summaries, markers and their companions begin none.
     """
 
-    question: Seen | None = None
+    question: Row | None = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Layout:
         return (Turn(head), *asked) if head else asked
 
     @cached_property
-    def summaries(self) -> tuple[Seen, ...]:
+    def summaries(self) -> tuple[Row, ...]:
         """The summaries that the model sees: each stands for rows that nothing else stands for."""
         return tuple(row for row in self.situation.visible if row.message.kind is Kind.SUMMARY)
 
@@ -105,7 +105,7 @@ class Layout:
         cores |= {row.seq for row in self.situation.visible if row.message.role in SYSTEM}
         if summaries:
             cores |= {row.seq for row in self.summaries}
-        return bound(self.groups, cores)
+        return whole_groups(self.groups, cores)
 
     @cached_property
     def _readings(self) -> list[Reading]:
@@ -116,7 +116,7 @@ class Layout:
     def _pairs(self) -> list[Pair]:
         return pairs(self._readings)
 
-    def _asks(self, index: int, row: Seen) -> bool:
+    def _asks(self, index: int, row: Row) -> bool:
         """Whether the user says something of his own here."""
         role, blocks = self._readings[index]
         own = row.message.kind is Kind.MESSAGE and row.message.role not in SYSTEM
@@ -152,7 +152,7 @@ def held(situation: Situation, *, summaries: bool = True) -> frozenset[int]:
     return Layout(situation).held(summaries=summaries)
 
 
-def living_summaries(situation: Situation) -> tuple[Seen, ...]:
+def living_summaries(situation: Situation) -> tuple[Row, ...]:
     """The summaries that the model sees."""
     return Layout(situation).summaries
 
@@ -162,13 +162,13 @@ def waiting(situation: Situation) -> frozenset[int]:
     return Layout(situation).waiting
 
 
-def bound(parts: Iterable[Group], cores: Collection[int]) -> frozenset[int]:
+def whole_groups(parts: Iterable[Group], cores: Collection[int]) -> frozenset[int]:
     """These seqs, as far as they are in a group, with all that only leaves with them."""
     chosen = (part.seqs for part in parts if any(row.seq in cores for row in part.rows))
     return frozenset().union(*chosen)
 
 
-def size_of(rows: Iterable[Seen]) -> Size:
+def size_of(rows: Iterable[Row]) -> Size:
     """What rows cost together."""
     sizes = [row.size for row in rows]
     return Size(*map(sum, zip(*sizes, strict=True))) if sizes else FREE

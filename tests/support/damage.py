@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, Boolean, Integer, LargeBinary
 
-from dialogue import fill, work
 from roocontext import NewMessage, Pin, Plan
 from roocontext.log.counting import BYTES
 from roocontext.store.schema import entries, metadata
+from support.dialogue import fill, work
 
 SECRET = "a secret that no error may quote"
 OPEN_END = (1 << 62) - 1

@@ -11,12 +11,12 @@ from typing import TypeAlias
 from roocontext.log.budget import Budget, Size
 from roocontext.log.entries import NewMessage
 from roocontext.log.plan import TRUNCATED
-from roocontext.policies.building import say
 from roocontext.policies.decision import TooLarge
-from roocontext.policies.groups import Layout, joined, size_of
-from roocontext.policies.situation import Load, Seen, Situation
+from roocontext.policies.layout import Layout, joined, size_of
+from roocontext.policies.make_plan import say
+from roocontext.policies.situation import Row, Situation, Totals
 
-Part: TypeAlias = tuple[Seen, ...]
+Part: TypeAlias = tuple[Row, ...]
 
 
 def marker(situation: Situation) -> NewMessage:
@@ -24,11 +24,11 @@ def marker(situation: Situation) -> NewMessage:
     return say(situation, "user", TRUNCATED)
 
 
-def budget_of(load: Load, limit: int | None, reserve: int, cap: int | None = None) -> Budget:
+def budget_of(totals: Totals, limit: int | None, reserve: int, cap: int | None = None) -> Budget:
     """The most that a request may cost: `limit` or the model's window, less what is reserved."""
-    tokens = max(min(load.window, load.window if limit is None else limit) - reserve, 0)
-    others = [other for other in (load.limits.tokens, cap) if other is not None]
-    return Budget(min([tokens, *others]), load.limits.bytes, load.limits.images)
+    tokens = max(min(totals.window, totals.window if limit is None else limit) - reserve, 0)
+    others = [other for other in (totals.limits.tokens, cap) if other is not None]
+    return Budget(min([tokens, *others]), totals.limits.bytes, totals.limits.images)
 
 
 def whole_turns(layout: Layout) -> list[Part]:
@@ -53,7 +53,7 @@ def narrowest(situation: Situation, parts: Sequence[Part], held: Collection[int]
 
 def leaving(
     parts: Sequence[Part], held: Collection[int], spent: Size, budget: Budget
-) -> tuple[Seen, ...]:
+) -> tuple[Row, ...]:
     """The rows that leave when, from the newest on, as many parts stay as the budget holds.
 
     `spent` is what the last part, what is held and all else that stays costs already.

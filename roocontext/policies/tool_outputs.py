@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from roocontext.log.budget import FREE, Size
 from roocontext.log.entries import BlockRef
 from roocontext.log.readings import Block, reader, results
-from roocontext.policies.building import blocks_by_row, cleared_size
-from roocontext.policies.groups import Layout, bound
-from roocontext.policies.situation import Seen, Situation
+from roocontext.policies.layout import Layout, whole_groups
+from roocontext.policies.make_plan import blocks_by_row, cleared_size
+from roocontext.policies.situation import Row, Situation
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ def clearable(layout: Layout, placeholder: str) -> tuple[Output, ...]:
     Those of protected tools, of pinned messages and their partners are not among them.
     """
     situation = layout.situation
-    kept = bound(layout.groups, situation.pins)
+    kept = whole_groups(layout.groups, situation.pins)
     names: dict[str, str] = {}
     found: list[Output] = []
     for row in situation.visible:
@@ -37,7 +37,7 @@ def clearable(layout: Layout, placeholder: str) -> tuple[Output, ...]:
 
 
 def stripped(
-    situation: Situation, rows: Iterable[Seen], outputs: Iterable[Output], placeholder: str
+    situation: Situation, rows: Iterable[Row], outputs: Iterable[Output], placeholder: str
 ) -> Size:
     """What these rows cost once these outputs are cleared."""
     blocks = blocks_by_row(output.place for output in outputs)
@@ -51,7 +51,7 @@ def stripped(
 
 
 def _outputs(
-    situation: Situation, row: Seen, names: dict[str, str], placeholder: str
+    situation: Situation, row: Row, names: dict[str, str], placeholder: str
 ) -> Iterator[Output]:
     message = row.message
     read = reader(message.format)
@@ -78,7 +78,7 @@ def _alone(situation: Situation, block: Block, placeholder: str) -> Size:
     return whole.minus(bare)
 
 
-def _called(row: Seen) -> dict[str, str]:
+def _called(row: Row) -> dict[str, str]:
     """The tools that a message calls, by the call's id."""
     _, blocks = reader(row.message.format).blocks(row.message.role, row.message.content)
     return {

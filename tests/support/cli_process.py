@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-PRELOADED = Path(__file__).with_name("preloaded.py")
+TESTS = Path(__file__).parents[1]
 
 
 class Done(NamedTuple):
@@ -91,9 +91,9 @@ class CommandLine:
 @contextmanager
 def preloaded() -> Iterator["subprocess.Popen[str]"]:
     """The process that forks the commands."""
-    command = [sys.executable, "-W", "error", str(PRELOADED)]
+    command = [sys.executable, "-W", "error", "-m", "support.cli_preloaded"]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=TESTS
     ) as process:
         yield process
         assert process.stdin

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dialogue import WORDS, call, fill, result, text, work
-from histories import IMAGE, STRANGE, THOUGHT
 from roocontext import Plan
 from roocontext.log.budget import Budget
 from roocontext.tokens import counter_for
+from support.dialogue import WORDS, call, fill, result, text, work
+from support.histories import IMAGE, STRANGE, THOUGHT
 
 Build = Callable[[Any], Any]
 
