@@ -8,9 +8,10 @@ from sqlalchemy import bindparam, insert, select
 
 from roocontext.log.chain import GENESIS
 from roocontext.log.draft import Salts, note_draft
-from roocontext.store.append import SessionHead, lock, write
+from roocontext.store.append import write
 from roocontext.store.caches import NONE, caches_of, renew
 from roocontext.store.database import Transaction
+from roocontext.store.head import SessionHead, lock
 from roocontext.store.notes import ORIGIN, REDACTION, read_notes, refresh_title
 from roocontext.store.schema import UP_TO_SEQ, entries
 from roocontext.store.sessions import add

@@ -20,6 +20,7 @@ from roocontext.store import (
     count,
     erase,
     fork,
+    head,
     live,
     notes,
     outline,
@@ -246,7 +247,7 @@ class Session:
 
     def head_seq(self) -> int:
         """The last fold entry: what `expected_seq` and plans are compared with."""
-        return self._database.snapshot(append.read_head, self.id).head_seq
+        return self._database.snapshot(head.read_head, self.id).head_seq
 
     def view(
         self,

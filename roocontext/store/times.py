@@ -9,8 +9,8 @@ from sqlalchemy.sql import ClauseElement, ColumnElement
 from roocontext.log.entries import Range
 from roocontext.log.spans import within
 from roocontext.log.times import Times
-from roocontext.store.append import SessionHead
 from roocontext.store.database import Transaction
+from roocontext.store.head import SessionHead
 from roocontext.store.schema import IN_LOG, UP_TO_SEQ, entries, sessions, spans
 from roocontext.store.shapes import whole
 
