@@ -18,10 +18,10 @@ from roocontext.errors import (
 )
 from roocontext.log.chain import link
 from roocontext.log.draft import Draft
-from roocontext.store.database import Transaction
 from roocontext.store.driver_errors import UniqueViolation
 from roocontext.store.head import SessionHead, check_version, lock, move_head
 from roocontext.store.schema import IN_LOG, entries, spans
+from roocontext.store.transaction import Transaction
 
 
 class Receipt(msgspec.Struct, frozen=True):

@@ -8,8 +8,8 @@ from sqlalchemy.sql import Update
 from roocontext.errors import SessionNotFound, SessionPurged, VersionConflict
 from roocontext.log.encoding import decode
 from roocontext.log.times import Times
-from roocontext.store.database import Transaction
 from roocontext.store.schema import sessions
+from roocontext.store.transaction import Transaction
 
 
 class SessionHead(NamedTuple):
