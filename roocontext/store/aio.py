@@ -21,14 +21,15 @@ from roocontext.log.entries import View
 from roocontext.store.audit import AuditEntry
 from roocontext.store.clock_and_ids import Clock, Ids, system_clock
 from roocontext.store.engines import Durability
-from roocontext.store.session import AUDIT_PAGE, Session
+from roocontext.store.session import Session
+from roocontext.store.session_reader import AUDIT_PAGE
 from roocontext.store.store import Store
 
 THREADS = 16
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
-Plain = TypeVar("Plain")
+Plain_co = TypeVar("Plain_co", covariant=True)
 
 
 class _Threads:
@@ -72,22 +73,22 @@ class _Threads:
         self._executor.shutdown(wait=False)
 
 
-class _Threaded(Generic[Plain]):
+class _Threaded(Generic[Plain_co]):
     """A synchronous object, and the threads that its methods run in."""
 
-    def __init__(self, plain: Plain, threads: _Threads) -> None:
+    def __init__(self, plain: Plain_co, threads: _Threads) -> None:
         self._plain = plain
         self._threads = threads
 
 
 def _threaded(
-    method: Callable[Concatenate[Plain, Params], Result],
-) -> Callable[Concatenate[_Threaded[Plain], Params], Coroutine[Any, Any, Result]]:
+    method: Callable[Concatenate[Plain_co, Params], Result],
+) -> Callable[Concatenate[_Threaded[Plain_co], Params], Coroutine[Any, Any, Result]]:
     """The method as a coroutine function, with its own parameters, result and docstring."""
 
     @wraps(method)
     async def call(
-        threaded: _Threaded[Plain], /, *args: Params.args, **kwargs: Params.kwargs
+        threaded: _Threaded[Plain_co], /, *args: Params.args, **kwargs: Params.kwargs
     ) -> Result:
         return await threaded._threads.run(method, threaded._plain, *args, **kwargs)  # noqa: SLF001
 

@@ -12,11 +12,12 @@ from sqlalchemy import bindparam, delete, insert, select
 from roocontext.log.draft import Draft
 from roocontext.log.entries import Control
 from roocontext.log.spans import Span, clearings_of, spans_of
-from roocontext.store.append import Receipt, SessionHead, beyond, write
-from roocontext.store.database import Query, Row, Transaction
+from roocontext.store.append import Receipt, beyond, write
 from roocontext.store.driver_errors import UniqueViolation
+from roocontext.store.head import SessionHead
 from roocontext.store.schema import clearings, spans
 from roocontext.store.totals import keep_rewound
+from roocontext.store.transaction import Query, Row, Transaction
 from roocontext.store.view import CONTROLS, to_controls
 
 ClearedBlock = tuple[int, int, int, str]

@@ -22,11 +22,12 @@ from roocontext.log.pairs import Tools, bound, matched, reach, tools_from
 from roocontext.log.plan import Action, Plan, check_hides, place
 from roocontext.log.readings import reader
 from roocontext.log.spans import Span, clearings_of, live_ranges, spans_of, within
-from roocontext.store.append import Receipt, SessionHead, lock, read_head, refuse_taken
+from roocontext.store.append import Receipt, refuse_taken
 from roocontext.store.caches import caches_of, read_present_and, write_controls
-from roocontext.store.database import Transaction
+from roocontext.store.head import SessionHead, lock, read_head
 from roocontext.store.notes import pins_query, redactions_query, to_pins, to_redacted
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
+from roocontext.store.transaction import Transaction
 from roocontext.store.view import (
     IS_MESSAGE,
     bounds,

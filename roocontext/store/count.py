@@ -20,12 +20,13 @@ from roocontext.log.counting import Counter, count_message
 from roocontext.log.encoding import check_id, decode, encode
 from roocontext.log.entries import Message, Range, ranges_of
 from roocontext.log.spans import spans_of, visible_ranges, within
-from roocontext.store.append import lock, read_head
 from roocontext.store.check_arguments import check_whole
-from roocontext.store.database import Database, Transaction
+from roocontext.store.database import Database
+from roocontext.store.head import lock, read_head
 from roocontext.store.live import live_ranges_now
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, counts, entries
 from roocontext.store.shapes import whole
+from roocontext.store.transaction import Transaction
 from roocontext.store.view import (
     IS_MESSAGE,
     Cleared,

@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from roocontext.store.database import Database, Transaction
+    from roocontext.store.database import Database
+    from roocontext.store.transaction import Transaction
 
 Leave: TypeAlias = Callable[
     [type[BaseException] | None, BaseException | None, TracebackType | None], None

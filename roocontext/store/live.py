@@ -7,9 +7,9 @@ from sqlalchemy import bindparam, select
 
 from roocontext.log.entries import Message, Range
 from roocontext.log.spans import live_ranges, spans_of
-from roocontext.store.append import read_head
-from roocontext.store.database import Transaction
+from roocontext.store.head import read_head
 from roocontext.store.schema import entries
+from roocontext.store.transaction import Transaction
 from roocontext.store.view import Cleared, cleared_at, read_controls, read_messages
 
 

@@ -16,11 +16,11 @@ from sqlalchemy import (
 )
 
 from roocontext.log.encoding import decode
-from roocontext.store.database import Row, Transaction
 from roocontext.store.schema import VISIBLE, entries, sessions, spans
 from roocontext.store.sessions import SessionInfo, Stats
 from roocontext.store.shapes import whole
 from roocontext.store.totals import Total
+from roocontext.store.transaction import Row, Transaction
 
 RECENT = 200
 """Among how many of the newest entries the last call of a model is looked for."""

@@ -9,13 +9,14 @@ from sqlalchemy import and_, bindparam, insert, or_, select, update
 from roocontext.errors import SessionExists
 from roocontext.log.chain import GENESIS
 from roocontext.log.encoding import decode
-from roocontext.store.append import SessionHead, minute_of, read_head, write
+from roocontext.store.append import write
 from roocontext.store.caches import NONE, caches_of, renew
-from roocontext.store.database import Row, Transaction
 from roocontext.store.driver_errors import UniqueViolation
+from roocontext.store.head import SessionHead, minute_of, read_head
 from roocontext.store.notes import Drafted, set_title
 from roocontext.store.schema import sessions
 from roocontext.store.totals import Total, rewound_total, visible_total
+from roocontext.store.transaction import Row, Transaction
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from sqlalchemy import URL
 
 from roocontext.errors import InvalidOption, SessionPurged
 from roocontext.log.encoding import check_id
-from roocontext.store import append, erase, migrate, overview, sessions
+from roocontext.store import erase, head, migrate, overview, sessions
 from roocontext.store.check_arguments import check_whole
 from roocontext.store.clock_and_ids import Clock, Ids, RandomIds, system_clock
 from roocontext.store.database import Database
@@ -95,7 +95,7 @@ class Store:
         """The session with this id."""
         check_id("session_id", session_id)
         with self._database.read() as tx:
-            append.read_head(tx, session_id)
+            head.read_head(tx, session_id)
         return self._session(session_id)
 
     def sessions(self, *, limit: int = 100, before: SessionInfo | None = None) -> list[SessionInfo]:

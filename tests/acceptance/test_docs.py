@@ -352,7 +352,8 @@ def _subclasses(kind: type) -> set[type]:
 def _public(kind: type) -> list[str]:
     return [
         name
-        for name, member in vars(kind).items()
+        for owner in inspect.getmro(kind)
+        for name, member in vars(owner).items()
         if not name.startswith("_") and isinstance(member, FunctionType | classmethod)
     ]
 
