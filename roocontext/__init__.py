@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from roocontext.context.outcome import Outcome
     from roocontext.errors import RooContextError
     from roocontext.log.entries import Kind, Message, NewMessage, View
+    from roocontext.log.forms import Repair
     from roocontext.log.plan import Action, Counts, Plan
-    from roocontext.log.sendable import Repair
     from roocontext.store.aio import AsyncSession, AsyncStore
     from roocontext.store.append import Receipt
     from roocontext.store.audit import AuditEntry, Diff
@@ -95,7 +95,7 @@ _HOMES = {
     "Receipt": "roocontext.store.append",
     "Redacted": "roocontext.store.erase",
     "Rename": "roocontext.store.items",
-    "Repair": "roocontext.log.sendable",
+    "Repair": "roocontext.log.forms",
     "Rewind": "roocontext.store.items",
     "Rewound": "roocontext.store.rewind",
     "RooContextError": "roocontext.errors",

@@ -10,8 +10,8 @@ from roocontext.log.counting import Counter
 from roocontext.log.draft import message_draft
 from roocontext.log.encoding import MAX_INTEGER, check_id
 from roocontext.log.entries import Message, NewMessage, View
+from roocontext.log.forms import Repair, compose
 from roocontext.log.plan import Plan
-from roocontext.log.sendable import Repair, sendable
 from roocontext.store import (
     append,
     audit,
@@ -279,11 +279,11 @@ class Session:
 
     def messages(self, *, as_of: int | datetime | None = None) -> list[dict[str, Any]]:
         """The view as the Anthropic Messages API accepts it; see `validate` for what it mends."""
-        return sendable(self.view(as_of=as_of).messages).messages
+        return compose(self.view(as_of=as_of).messages).messages
 
     def validate(self, *, as_of: int | datetime | None = None) -> tuple[Repair, ...]:
         """What `messages` had to mend for the provider. The log is never mended."""
-        return sendable(self.view(as_of=as_of).messages).repairs
+        return compose(self.view(as_of=as_of).messages).repairs
 
     def audit(self, *, after: int = 0) -> Iterator[AuditEntry]:
         """Every entry ever written, in order, with why each is or is not visible now."""
