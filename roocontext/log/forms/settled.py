@@ -25,11 +25,9 @@ def settled(messages: Sequence[Message]) -> list[dict[str, Any]] | None:
         role, content = message.role, message.content
         if role != wanted or message.format != "anthropic":
             return None
-        tools: list[str] | None = []
-        if not _is_sendable(content):
-            tools = _tools(role, content)
-            if tools is None:
-                return None
+        tools = [] if _is_sendable(content) else _tools(role, content)
+        if tools is None:
+            return None
         if role == "user":
             if tools != waiting:
                 return None
