@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from roocontext.context.manager import AsyncContextManager, ContextManager
     from roocontext.context.outcome import Outcome
     from roocontext.log.entries import Entry, Kind, Message, NewMessage, View
+    from roocontext.log.forms import Repair
     from roocontext.log.plan import Action, Counts, Plan
-    from roocontext.log.sendable import Repair
     from roocontext.store.aio import AsyncSession, AsyncStore
     from roocontext.store.append import Receipt
     from roocontext.store.audit import AuditEntry, Diff, Hider
@@ -140,8 +140,8 @@ _LAZY = {
     "roocontext.context.manager": "AsyncContextManager ContextManager",
     "roocontext.context.outcome": "Outcome",
     "roocontext.log.entries": "Entry Kind Message NewMessage View",
+    "roocontext.log.forms": "Repair",
     "roocontext.log.plan": "Action Counts Plan",
-    "roocontext.log.sendable": "Repair",
     "roocontext.store.aio": "AsyncSession AsyncStore",
     "roocontext.store.append": "Receipt",
     "roocontext.store.audit": "AuditEntry Diff Hider",

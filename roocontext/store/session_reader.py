@@ -8,7 +8,7 @@ from roocontext.errors import InvalidOption
 from roocontext.log.counting import Counter
 from roocontext.log.encoding import MAX_INTEGER, check_id
 from roocontext.log.entries import Message, View
-from roocontext.log.sendable import Repair, sendable
+from roocontext.log.forms import Repair, compose
 from roocontext.store import (
     audit,
     count,
@@ -88,12 +88,12 @@ class SessionReader:
             page = self.view(as_of=moment, after=page.messages[-1].seq, limit=size)
 
     def messages(self, *, as_of: int | datetime | None = None) -> list[dict[str, Any]]:
-        """The view as the Anthropic Messages API accepts it; see `validate` for what it mends."""
-        return sendable(self.view(as_of=as_of).messages).messages
+        """The view as the Anthropic Messages API accepts it; `validate` lists the repairs."""
+        return compose(self.view(as_of=as_of).messages).messages
 
     def validate(self, *, as_of: int | datetime | None = None) -> tuple[Repair, ...]:
-        """What `messages` had to mend for the provider. The log is never mended."""
-        return sendable(self.view(as_of=as_of).messages).repairs
+        """The repairs that `messages` makes for the provider. The log itself is never changed."""
+        return compose(self.view(as_of=as_of).messages).repairs
 
     def audit(self, *, after: int = 0) -> Iterator[AuditEntry]:
         """Every entry ever written, in order, with why each is or is not visible now."""

@@ -27,7 +27,7 @@ from sqlalchemy import make_url
 
 import roocontext
 from roocontext import AsyncSession, AsyncStore, Session, Store, errors
-from roocontext.log.sendable import Rule
+from roocontext.log.forms import Rule
 from roocontext.policies.builtin import policies
 from roocontext.store.schema import metadata
 from roocontext.summarisers import summarisers
