@@ -25,11 +25,12 @@ class Document(BaseModel):
 
 
 def plain(value: Any) -> Any:
-    """A document as dicts, lists and scalars.
+    """Turn a document into dicts, lists and scalars.
 
     It is not left to pydantic: a message may hold lone surrogates, which pydantic refuses.
     """
-    if type(value) in _SCALARS:
+    # A dict is JSON already. It may be 500 levels deep: two frames a level would be too many.
+    if type(value) in _SCALARS or type(value) is dict:
         return value
     if isinstance(value, Enum):
         return value.value
@@ -37,7 +38,7 @@ def plain(value: Any) -> Any:
     if named is not None:
         return {name: plain(item) for name, item in named.items()}
     if isinstance(value, list | tuple | frozenset):
-        return [plain(item) for item in value]
+        return list(map(plain, value))
     return value
 
 

@@ -158,10 +158,38 @@ def test_any_integer_is_a_time() -> None:
 
 def test_letters_in_arguments_are_letters() -> None:
     call = showcase.call("t", "write", text="Größe 名 \ud800", count=2, path="ö.py")
-    said = content.preview("assistant", [call], "anthropic")
+    said = content.one_line_of("assistant", [call], "anthropic")
     assert said == '→ write text="Größe 名 \\ud800", count=2, path=ö.py'
     nested = showcase.call("t", "write", lines=["Größe"])
-    assert "Größe" in content.preview("assistant", [nested], "anthropic")
+    assert "Größe" in content.one_line_of("assistant", [nested], "anthropic")
+
+
+@pytest.mark.parametrize(
+    ("block", "shown"),
+    [
+        ({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}, "→ web_search"),
+        (
+            {"type": "document", "source": {"media_type": "application/pdf", "data": "JVBERi0="}},
+            "[application/pdf, 8 characters]",
+        ),
+        (
+            {"type": "document", "source": {"type": "url", "url": "https://a.example/b.pdf"}},
+            "[document https://a.example/b.pdf]",
+        ),
+        ({"type": "image", "source": None}, "[image]"),
+        (
+            {"type": "redacted_thinking", "data": "x"},
+            '[redacted_thinking] {"type": "redacted_thinking", "data": "x"}',
+        ),
+        (showcase.result("t", [{"type": "image", "source": {}}]), "← [image]"),
+        (showcase.result("t", [showcase.result("u", "inner")]), "← inner"),
+        (showcase.result("t", [{"type": "sensor"}]), "← [sensor]"),
+        (showcase.result("t", []), "← (empty)"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",
+)
+def test_every_kind_of_block_has_a_line(block: dict[str, Any], shown: str) -> None:
+    assert content.one_line_of("user", [block], "anthropic") == shown
 
 
 # Times

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from roocontext.cli.screens import content, tables
 from roocontext.cli.screens.safe_text import headline, one_line, plain, shortened, unbroken
 from roocontext.cli.screens.screen import Screen
+from roocontext.log.readings import Holds
 from roocontext.reports.words import counted, moment, ranges
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def _sums(answer: "Difference") -> str:
 
 def brief(screen: Screen, row: "MessageRow", sign: str, style: str) -> None:
     """A message of a view on a line."""
-    text = content.preview(row.role, row.content, row.format, screen.signs)
+    text = content.one_line_of(row.role, row.content, row.format, screen.signs)
     screen.beside(f"{sign} {row.seq:>5} {_what(row):<{_WHAT}} ", text, style, "")
 
 
@@ -141,13 +142,13 @@ def _message(screen: Screen, message: "MessageRow", *, full: bool) -> None:
 
 def _parts(screen: Screen, row: "MessageRow | EntryRow", *, style: str, full: bool) -> None:
     indent = _indent(screen)
-    for part in content.parts(row.role or "", row.content, row.format or "", screen.signs):
-        text, rest = content.readable(part.text, full=full)
-        own = "hidden" if part.kind == "thinking" else style
+    for block in content.block_texts(row.role or "", row.content, row.format or "", screen.signs):
+        text, rest = content.readable(block.text, full=full)
+        own = "hidden" if block.kind is Holds.THINKING else style
         if full:
-            screen.raw("\n".join(filter(None, (part.heading, text))), indent=indent)
+            screen.raw("\n".join(filter(None, (block.heading, text))), indent=indent)
             continue
-        heading = f"{part.heading} " if part.heading else ""
+        heading = f"{block.heading} " if block.heading else ""
         screen.line((heading, "note"), (text, own), indent=indent)
         if rest:
             screen.line((f"{screen.signs.more} {rest}", "note"), indent=indent)
@@ -219,7 +220,7 @@ def _facts(row: "EntryRow") -> Iterator[tuple[str, Any]]:
 def _text(screen: Screen, row: "EntryRow") -> str:
     if row.note is not None:
         return one_line(_noted(row))
-    return content.preview(row.role or "", row.content, row.format or "", screen.signs)
+    return content.one_line_of(row.role or "", row.content, row.format or "", screen.signs)
 
 
 def _noted(row: "EntryRow") -> str:
