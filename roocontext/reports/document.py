@@ -24,7 +24,7 @@ class Document(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
 
-def plain(value: Any) -> Any:
+def as_json(value: Any) -> Any:
     """Turn a document into dicts, lists and scalars.
 
     It is not left to pydantic: a message may hold lone surrogates, which pydantic refuses.
@@ -36,9 +36,9 @@ def plain(value: Any) -> Any:
         return value.value
     named = fields_of(value)
     if named is not None:
-        return {name: plain(item) for name, item in named.items()}
+        return {name: as_json(item) for name, item in named.items()}
     if isinstance(value, list | tuple | frozenset):
-        return list(map(plain, value))
+        return list(map(as_json, value))
     return value
 
 

@@ -67,7 +67,7 @@ class UsageReport(Document):
     summaries: SummaryUsage
 
 
-def usage(
+def usage_of(
     chat: "Session",
     given: str | None = None,
     *,
@@ -75,7 +75,7 @@ def usage(
     progress: "Progress" = gauge.silent,
 ) -> UsageReport:
     """The usage of a session: of what the model sees, or of every message in the log."""
-    context = gauge.measured(chat, given, progress=progress)
+    context = gauge.counted_gauge(chat, given, progress=progress)
     counter = counter_for(context.model or "")
     roles, tools = _tallied(_messages(chat, everything=everything), counter)
     calls: defaultdict[str | None, list[Call]] = defaultdict(list)

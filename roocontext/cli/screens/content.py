@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from roocontext.cli.screens.safe_text import UNICODE, Signs, one_line, plain
+from roocontext.cli.screens.safe_text import UNICODE_SIGNS, Signs, one_line, safe
 from roocontext.log.readings import Holds, Piece, pieces, reader, walk
-from roocontext.reports.words import counted
+from roocontext.reports.words import quantity
 
 LINES = 12
 CHARACTERS = 1_200
@@ -21,14 +21,16 @@ class BlockText(NamedTuple):
     text: str
 
 
-def block_texts(role: str, content: Any, form: str, signs: Signs = UNICODE) -> Iterator[BlockText]:
+def block_texts(
+    role: str, content: Any, form: str, signs: Signs = UNICODE_SIGNS
+) -> Iterator[BlockText]:
     """The blocks of a message of any format."""
     _, blocks = reader(form).blocks(role, content)
     for piece in pieces(blocks):
         yield BlockText(piece.kind, *_shown(piece, signs))
 
 
-def one_line_of(role: str, content: Any, form: str, signs: Signs = UNICODE) -> str:
+def one_line_of(role: str, content: Any, form: str, signs: Signs = UNICODE_SIGNS) -> str:
     """A message in one line."""
     lines = (
         one_line(f"{block.heading} {block.text[:2_000]}")
@@ -40,13 +42,13 @@ def one_line_of(role: str, content: Any, form: str, signs: Signs = UNICODE) -> s
 def readable(text: str, *, full: bool) -> tuple[str, str]:
     """The part of a text that is shown, and a line about the rest, if there is any."""
     if full:
-        return plain(text), ""
+        return safe(text), ""
     lines = text[:CHARACTERS].split("\n", LINES)
     shown = "\n".join(lines[:LINES])
     left = len(text) - len(shown)
     if left <= 0:
-        return plain(shown), ""
-    return plain(shown), f"{counted(left, 'more character')}: --full shows them"
+        return safe(shown), ""
+    return safe(shown), f"{quantity(left, 'more character')}: --full shows them"
 
 
 def _shown(piece: Piece, signs: Signs) -> tuple[str, str]:
@@ -94,7 +96,7 @@ def _media(block: Any) -> str:
     """An image or a file: its type and size, or where it is."""
     match block.get("source"):
         case {"media_type": str(kind), "data": str(data)}:
-            return f"[{one_line(kind, longest=40)}, {counted(len(data), 'character')}]"
+            return f"[{one_line(kind, longest=40)}, {quantity(len(data), 'character')}]"
         case {"url": str(url)}:
             return f"[{block['type']} {one_line(url, longest=200)}]"
     return f"[{block['type']}]"
