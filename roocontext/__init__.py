@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from roocontext.store.append import Receipt
     from roocontext.store.audit import AuditEntry, Diff
     from roocontext.store.batch import Written
+    from roocontext.store.calls import Call
     from roocontext.store.commit import Committed
-    from roocontext.store.count import Call
     from roocontext.store.erase import Purged, Redacted
     from roocontext.store.items import Describe, NewNote, Pin, Rename, Rewind, Unpin
     from roocontext.store.live import LiveMessage

@@ -15,8 +15,8 @@ from roocontext.log.budget import Size
 from roocontext.log.counting import BYTES
 from roocontext.log.plan import Plan
 from roocontext.policies.situation import Aim, Reported, Row, Situation, Totals
+from roocontext.store.calls import Call
 from roocontext.store.commit import Committed
-from roocontext.store.count import Call
 from roocontext.tokens import Limit, usage_tokens
 from roocontext.tokens.reading import IMAGES
 

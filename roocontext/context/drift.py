@@ -5,7 +5,7 @@ from typing import Final
 
 from roocontext.context.desk import Desk, Steps
 from roocontext.context.hooks import Drifted
-from roocontext.store.count import Call
+from roocontext.store.calls import Call
 from roocontext.tokens import Drift, drift, usage_tokens
 
 _log: Final = logging.getLogger(__name__)

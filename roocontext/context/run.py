@@ -41,7 +41,7 @@ from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.policies.decision import Ask, Nothing, Ready, TooLarge
 from roocontext.policies.keep_newest import too_large
 from roocontext.policies.situation import Aim, Situation, Totals
-from roocontext.store.count import Call
+from roocontext.store.calls import Call
 
 _log = logging.getLogger(__name__)
 

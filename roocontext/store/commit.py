@@ -24,14 +24,19 @@ from roocontext.log.readings import reader
 from roocontext.log.spans import Span, clearings_of, live_ranges, spans_of, within
 from roocontext.store.append import Receipt, SessionHead, lock, read_head, refuse_taken
 from roocontext.store.caches import caches_of, read_present_and, write_controls
+from roocontext.store.count import Counted, keep
 from roocontext.store.database import Transaction
-from roocontext.store.notes import pins_query, redactions_query, to_pins, to_redacted
-from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
-from roocontext.store.view import (
-    IS_MESSAGE,
-    bounds,
-    counted,
+from roocontext.store.notes import (
+    Drafted,
+    pins_query,
+    redactions_query,
+    to_pins,
+    to_redacted,
+    write_note,
 )
+from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
+from roocontext.store.view import IS_MESSAGE, bounds
+from roocontext.store.view import counted as messages_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +103,14 @@ def commit(
     salts: Salts,
     new_id: Callable[[], str],
     dry_run: bool = False,
+    new_notes: Sequence[Drafted] = (),
+    counted: Counted,
 ) -> Committed:
-    """Write what a plan says, if the session is still what it was planned on."""
+    """Write what a plan says, if the session is still what it was planned on, and the notes.
+
+    Counts that the planner has made are kept with it: a transaction of their own would cost as
+    much as the plan's.
+    """
     if plan.session_id not in (None, session_id):
         raise InvalidPlan(f"The plan was made for session {plan.session_id!r}.")
     head = (read_head if dry_run else lock)(tx, session_id)
@@ -107,6 +118,10 @@ def commit(
     done, _ = commit_on(
         tx, session_id, plan, head, now=now, salts=salts, new_id=new_id, dry_run=dry_run
     )
+    if not dry_run:
+        for note in new_notes:
+            write_note(tx, session_id, note)
+        keep(tx, session_id, counted)
     return done
 
 
@@ -223,7 +238,7 @@ def _check_hiding(state: _State, plan: Plan) -> int:
     kept = subtract(state.visible_ranges, hidden)
     ends = [end for stretch in plan.hides for end in stretch]
     sides = [hidden, kept, *([(end, end)] for end in ends)]
-    here, there, *each = (side[0] for side in counted(state.tx, state.session_id, sides))
+    here, there, *each = (side[0] for side in messages_in(state.tx, state.session_id, sides))
     if not plan.compat:
         _check_no_split(state, hidden, hidden if here <= there else kept)
     pinned = _bound_by_pins(state, partnered=plan.compat)

@@ -1,11 +1,11 @@
 """One session's log. Each method is one transaction around one function."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from roocontext.errors import InvalidOption, StoreFull, StoreReadOnly
+from roocontext.errors import InvalidOption
 from roocontext.log.counting import Counter
 from roocontext.log.draft import message_draft
 from roocontext.log.encoding import MAX_INTEGER, check_id
@@ -16,6 +16,7 @@ from roocontext.store import (
     append,
     audit,
     batch,
+    calls,
     commit,
     count,
     erase,
@@ -33,6 +34,7 @@ from roocontext.store import (
 from roocontext.store.append import Receipt
 from roocontext.store.audit import AuditEntry, Diff
 from roocontext.store.batch import Written
+from roocontext.store.calls import Call
 from roocontext.store.check_arguments import (
     check_maybe,
     check_moment,
@@ -44,15 +46,16 @@ from roocontext.store.check_arguments import (
 )
 from roocontext.store.clock_and_ids import Clock, Ids
 from roocontext.store.commit import Committed
-from roocontext.store.count import Call
+from roocontext.store.count import Counted
 from roocontext.store.database import Database
 from roocontext.store.erase import Redacted
 from roocontext.store.items import AnyNote, Describe, Item, NewNote, Pin, Rename, Unpin
 from roocontext.store.live import LiveMessage
-from roocontext.store.notes import Note
+from roocontext.store.notes import Note, drafted
 from roocontext.store.outline import Outline
 from roocontext.store.rewind import Rewound
 from roocontext.store.sessions import SessionInfo, Stats
+from roocontext.store.snapshot import Snapshot, Wanted, read_snapshot
 from roocontext.store.verify import Head, Progress, Verification
 
 AUDIT_PAGE = 500
@@ -109,17 +112,31 @@ class Session:
         drafts = [message_draft(one, now=now, salts=salts) for one in to_messages(messages)]
         return self._database.write(append.append_many, self.id, drafts, expected_seq)
 
-    def commit(self, plan: Plan, *, dry_run: bool = False) -> Committed:
-        """Do what a plan says, if only appends came since it was made; or only say what it does."""
+    def commit(
+        self,
+        plan: Plan,
+        *,
+        dry_run: bool = False,
+        notes: Sequence[NewNote] = (),
+        counted: Counted | None = None,
+    ) -> Committed:
+        """Do what a plan says, if only appends came since it was made; or only say what it does.
+
+        The notes are written right behind it, and what was `counted` for a snapshot is kept, all
+        in the same transaction.
+        """
         run = self._database.snapshot if dry_run else self._database.write
+        now, salts = self._clock(), self._ids.salt
         return run(
             commit.commit,
             self.id,
             to_plan(plan),
-            now=self._clock(),
-            salts=self._ids.salt,
+            now=now,
+            salts=salts,
             new_id=self._ids.new_id,
             dry_run=dry_run,
+            new_notes=[drafted(note, now=now, salts=salts) for note in notes],
+            counted=counted or Counted(),
         )
 
     def write_batch(
@@ -369,7 +386,21 @@ class Session:
     def calls(self, *, last: int | None = None) -> list[Call]:
         """The calls of models whose usage was given, oldest first, among the `last` entries."""
         check_maybe("last", last)
-        return self._database.snapshot(count.calls, self.id, last=last)
+        return self._database.snapshot(calls.calls, self.id, last=last)
+
+    def snapshot(self, wanted: Wanted) -> Snapshot:
+        """What a manager needs of the session, all of one moment.
+
+        What is counted for it is not kept: give it to the next `commit`, or to `keep_counts`.
+        """
+        return read_snapshot(self._database, self.id, wanted)
+
+    def keep_counts(self, counted: Counted) -> bool:
+        """Keep what was counted for a snapshot; whether any of it is new.
+
+        A cache, no entry: where nothing can be written, nothing happens.
+        """
+        return count.keep_if_possible(self._database, self.id, counted)
 
     def keep_estimate(self, seq: int, counter: Counter, estimate: int) -> bool:
         """Keep what the request that message `seq` answers was estimated at; whether it is new.
@@ -378,10 +409,7 @@ class Session:
         """
         check_whole("seq", seq, least=1)
         check_whole("estimate", estimate)
-        try:
-            return self._database.write(count.keep_estimate, self.id, counter, seq, estimate)
-        except (StoreReadOnly, StoreFull):
-            return False
+        return self.keep_counts(Counted().with_estimates(counter, {seq: estimate}))
 
     # Proving
 
@@ -402,8 +430,8 @@ class Session:
         return self._database.write(rebuild.rebuild, self.id)
 
     def _note(self, new: AnyNote) -> Receipt:
-        drafted = notes.drafted(new, now=self._clock(), salts=self._ids.salt)
-        return self._database.write(notes.write_note, self.id, drafted)
+        note = drafted(new, now=self._clock(), salts=self._ids.salt)
+        return self._database.write(notes.write_note, self.id, note)
 
     def _read_at(
         self, as_of: int | datetime | None, operation: Callable[..., Result], *args: Any
