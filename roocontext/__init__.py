@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from roocontext.context.manager import AsyncContextManager, ContextManager
     from roocontext.context.outcome import Outcome
     from roocontext.errors import RooContextError
+    from roocontext.log.committed import Committed
     from roocontext.log.entries import Kind, Message, NewMessage, View
     from roocontext.log.plan import Action, Counts, Plan
     from roocontext.log.sendable import Repair
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from roocontext.store.audit import AuditEntry, Diff
     from roocontext.store.batch import Written
     from roocontext.store.calls import Call
-    from roocontext.store.commit import Committed
     from roocontext.store.erase import Purged, Redacted
     from roocontext.store.items import Describe, NewNote, Pin, Rename, Rewind, Unpin
     from roocontext.store.live import LiveMessage

@@ -2,12 +2,13 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, select
 
 from roocontext.errors import InvalidPlan, VersionConflict
+from roocontext.log.committed import Committed
 from roocontext.log.draft import Draft, Salts, control_draft, details_of, message_draft
 from roocontext.log.encoding import decode
 from roocontext.log.entries import (
@@ -37,27 +38,6 @@ from roocontext.store.notes import (
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
 from roocontext.store.view import IS_MESSAGE, bounds
 from roocontext.store.view import counted as messages_in
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """What a plan did, or in a dry run would do: the view lost `hidden` and gained `rows`.
-
-    `seq` is the summary, marker or clearing; `compaction_id` the condense or truncation id;
-    `hidden` counts messages and `cleared` blocks.
-    """
-
-    session_id: str
-    action: Action
-    seq: int
-    hash: str | None
-    head_seq: int
-    compaction_id: str | None
-    rows: tuple[int, ...]
-    hidden: int
-    cleared: int
-    dry_run: bool = False
-
 
 _in_session = entries.c.session_id == bindparam("session_id")
 _LAST_MESSAGE = (
@@ -121,7 +101,7 @@ def commit(
     if not dry_run:
         for note in new_notes:
             write_note(tx, session_id, note)
-        keep(tx, session_id, counted)
+        keep(tx, session_id, counted.at(done.rows))
     return done
 
 

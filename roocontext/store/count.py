@@ -5,9 +5,9 @@ then, under a name that says what is cleared. Nothing is counted within a transa
 take its time.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -97,21 +97,35 @@ Key: TypeAlias = tuple[str, int]
 class Counted:
     """Counts that are not kept yet: by name and message, with whether each is exact.
 
-    `redacted` are the messages that were redacted already when they were read.
+    `redacted` are the messages that were redacted already when they were read. `inserted` are what
+    the rows of a plan cost, which have no seq before they are committed.
     """
 
     counts: Mapping[Key, tuple[int, bool]] = field(default_factory=dict)
     redacted: frozenset[int] = frozenset()
+    inserted: tuple[tuple[str, int, bool], ...] = ()
 
     def plus(self, other: "Counted") -> "Counted":
         """Both together."""
         return Counted({**self.counts, **other.counts}, self.redacted | other.redacted)
 
+    def with_inserted(self, counter: Counter, tokens: Iterable[int]) -> "Counted":
+        """These, and what each row of a plan costs, in the plan's order."""
+        return replace(self, inserted=tuple((counter.name, n, counter.exact) for n in tokens))
+
+    def at(self, seqs: Sequence[int]) -> "Counted":
+        """These, with the plan's rows at the seqs that they have got."""
+        new = {
+            (name, seq): (count, exact)
+            for seq, (name, count, exact) in zip(seqs, self.inserted, strict=False)
+        }
+        return self.plus(Counted(new))
+
     def with_estimates(self, counter: Counter, estimates: Mapping[int, int]) -> "Counted":
         """These, and what the requests were estimated at that these messages answer."""
         name, exact = ESTIMATE_OF + counter.name, counter.exact
         new = {(name, seq): (estimate, exact) for seq, estimate in estimates.items()}
-        return Counted({**self.counts, **new}, self.redacted)
+        return self.plus(Counted(new))
 
 
 class Part(NamedTuple):

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from roocontext.errors import InvalidOption
+from roocontext.log.committed import Committed
 from roocontext.log.counting import Counter
 from roocontext.log.draft import message_draft
 from roocontext.log.encoding import MAX_INTEGER, check_id
@@ -45,7 +46,6 @@ from roocontext.store.check_arguments import (
     to_plan,
 )
 from roocontext.store.clock_and_ids import Clock, Ids
-from roocontext.store.commit import Committed
 from roocontext.store.count import Counted
 from roocontext.store.database import Database
 from roocontext.store.erase import Redacted

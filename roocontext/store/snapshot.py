@@ -1,6 +1,6 @@
 """Everything that a manager needs of a session, read in one transaction."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -36,16 +36,16 @@ class Wanted:
     """What a snapshot is to hold; nothing else is read.
 
     The pins come with the `rows`. The view is summed up by `counter`, and by the `others`. Calls
-    are looked for among the last `calls` entries; with `estimates`, the requests that they answered
-    are counted too where that was never done. Of `notes` the newest of each kind is read. `known`
-    are counts that an earlier snapshot found and that are not kept yet.
+    are looked for among the last `calls` entries; the requests that they answered are counted too
+    where `estimates` says so. Of `notes` the newest of each kind is read. `known` are counts that
+    an earlier snapshot found and that are not kept yet.
     """
 
     counter: Counter
     rows: Rows = Rows.NONE
     others: Sequence[Counter] = ()
     calls: int = 0
-    estimates: bool = False
+    estimates: Callable[[Call], bool] | None = None
     notes: Sequence[str] = ()
     known: Counted = field(default_factory=Counted)
 
@@ -70,8 +70,8 @@ class Snapshot:
 
     `sums` holds what the view costs, by the name of each counter; `bytes` is what it takes as
     stored. `since` is what follows the newest call, if the view has only grown since. `estimated`
-    holds what was counted just now for calls that had no estimate, by the answer's seq. `counted`
-    are the counts and estimates that are not kept yet: they can travel in the next commit.
+    holds what the views cost that calls answered, by the answer's seq. `counted` are the counts
+    that are not kept yet: they can travel in the next commit.
     """
 
     session_id: str
@@ -110,7 +110,7 @@ class _Reading:
         tallies = [Tally(tx, session_id, other) for other in wanted.others]
         self._others = [(other, other.part(*self._view)) for other in tallies]
         self._calls = calls(tx, session_id, last=wanted.calls) if wanted.calls else []
-        self._new = self._without_estimate() if wanted.estimates else []
+        self._new = self._to_estimate()
         self._past = self._requests_before_a_change()
         self._tail = self._behind_calls()
         self._rows = self._messages(last)
@@ -155,10 +155,11 @@ class _Reading:
             counted=counted,
         )
 
-    def _without_estimate(self) -> list[Call]:
-        """The calls whose requests were never counted. No count of a redacted answer is kept."""
-        name = self._wanted.counter.name
-        new = [call for call in self._calls if name not in call.estimates]
+    def _to_estimate(self) -> list[Call]:
+        """The calls whose requests are to be counted. Of a redacted answer no count is kept."""
+        if self._wanted.estimates is None:
+            return []
+        new = filter(self._wanted.estimates, self._calls)
         return [call for call in new if lasts(self._tx, self._session_id, call.seq)]
 
     def _requests_before_a_change(self) -> dict[int, Part]:
