@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from roocontext.context.hooks import Hooks
     from roocontext.context.manager import AsyncContextManager, ContextManager
     from roocontext.context.outcome import Outcome
+    from roocontext.log.committed import Committed
     from roocontext.log.entries import Entry, Kind, Message, NewMessage, View
     from roocontext.log.forms import Repair
     from roocontext.log.plan import Action, Counts, Plan
@@ -45,8 +46,7 @@ if TYPE_CHECKING:
     from roocontext.store.append import Receipt
     from roocontext.store.audit import AuditEntry, Diff, Hider
     from roocontext.store.batch import Written
-    from roocontext.store.commit import Committed
-    from roocontext.store.count import Call
+    from roocontext.store.calls import Call
     from roocontext.store.erase import Purged, Redacted
     from roocontext.store.items import Describe, NewNote, Pin, Rename, Rewind, Unpin
     from roocontext.store.live import LiveMessage
@@ -139,6 +139,7 @@ _LAZY = {
     "roocontext.context.hooks": "Hooks",
     "roocontext.context.manager": "AsyncContextManager ContextManager",
     "roocontext.context.outcome": "Outcome",
+    "roocontext.log.committed": "Committed",
     "roocontext.log.entries": "Entry Kind Message NewMessage View",
     "roocontext.log.forms": "Repair",
     "roocontext.log.plan": "Action Counts Plan",
@@ -146,8 +147,7 @@ _LAZY = {
     "roocontext.store.append": "Receipt",
     "roocontext.store.audit": "AuditEntry Diff Hider",
     "roocontext.store.batch": "Written",
-    "roocontext.store.commit": "Committed",
-    "roocontext.store.count": "Call",
+    "roocontext.store.calls": "Call",
     "roocontext.store.erase": "Purged Redacted",
     "roocontext.store.items": "Describe NewNote Pin Rename Rewind Unpin",
     "roocontext.store.live": "LiveMessage",

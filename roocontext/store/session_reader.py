@@ -11,6 +11,7 @@ from roocontext.log.entries import Message, View
 from roocontext.log.forms import Repair, compose
 from roocontext.store import (
     audit,
+    calls,
     count,
     head,
     live,
@@ -21,18 +22,19 @@ from roocontext.store import (
     view,
 )
 from roocontext.store.audit import AuditEntry, Diff
+from roocontext.store.calls import Call
 from roocontext.store.check_arguments import (
     check_maybe,
     check_moment,
     check_page,
     check_whole,
 )
-from roocontext.store.count import Call
 from roocontext.store.database import Database
 from roocontext.store.live import LiveMessage
 from roocontext.store.notes import Note
 from roocontext.store.outline import Outline
 from roocontext.store.sessions import SessionInfo, Stats
+from roocontext.store.snapshot import Snapshot, Wanted, read_snapshot
 from roocontext.store.verify import Head, Progress, Verification
 
 AUDIT_PAGE = 500
@@ -179,7 +181,15 @@ class SessionReader:
     def calls(self, *, last: int | None = None) -> list[Call]:
         """The calls of models whose usage was given, oldest first, among the `last` entries."""
         check_maybe("last", last)
-        return self._database.snapshot(count.calls, self.id, last=last)
+        return self._database.snapshot(calls.calls, self.id, last=last)
+
+    def snapshot(self, wanted: Wanted) -> Snapshot:
+        """Everything that a manager needs of the session, read at one moment.
+
+        The snapshot's new counts are not stored. Pass them to the next `commit` or to
+        `keep_counts`.
+        """
+        return read_snapshot(self._database, self.id, wanted)
 
     def head(self) -> Head:
         """The last entry and its hash: kept elsewhere, it makes a cut tail show."""
