@@ -40,6 +40,7 @@ SESSIONS_RULES = {
     "totals": """messages >= 0 AND bytes >= 0
         AND rewound_messages BETWEEN 0 AND messages AND rewound_bytes BETWEEN 0 AND bytes""",
     "times": "recorded_back >= 0 AND own_back >= 0",
+    "parent": "parent <> session_id",
     "purged": "(purged_at IS NULL) = (receipt IS NULL)",
 }
 ENTRIES_RULES = {
@@ -93,6 +94,7 @@ def _tables() -> None:
         sa.Column("own_back", sa.BigInteger, nullable=False),
         sa.Column("title", TEXT),
         sa.Column("metadata", TEXT),
+        sa.Column("parent", TEXT),
         sa.Column("purged_at", sa.BigInteger),
         sa.Column("receipt", TEXT),
         sa.PrimaryKeyConstraint("session_id", name="sessions_pkey"),
@@ -160,6 +162,16 @@ def _tables() -> None:
         sqlite_with_rowid=False,
         rules=COUNTS_RULES,
     )
+    _table(
+        "facts",
+        sa.Column("session_id", TEXT, nullable=False),
+        sa.Column("key", TEXT, nullable=False),
+        sa.Column("value", TEXT, nullable=False),
+        sa.PrimaryKeyConstraint("session_id", "key", name="facts_pkey"),
+        # The index by value then holds the session's id too, and no row is looked up.
+        sqlite_with_rowid=False,
+        rules={},
+    )
 
 
 def _table(
@@ -188,6 +200,8 @@ def _indexes() -> None:
     _partial("entries_ts", "entries", "session_id, ts, seq", "ts")
     _partial("entries_control", "entries", "session_id, seq", "details")
     _partial("entries_notes", "entries", "session_id, note, target, seq", "note")
+    _partial("sessions_parent", "sessions", "parent", "parent")
+    op.execute("CREATE INDEX facts_value ON facts (key, value)")
     op.execute("CREATE INDEX sessions_updated ON sessions (updated_minute) WHERE purged_at IS NULL")
     op.execute("CREATE INDEX entries_first ON entries (hash) WHERE seq = 1")
     op.execute(

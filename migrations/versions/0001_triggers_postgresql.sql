@@ -63,3 +63,13 @@ CREATE TRIGGER sessions_guard BEFORE DELETE ON sessions
 
 CREATE TRIGGER sessions_truncate BEFORE TRUNCATE ON sessions
     FOR EACH STATEMENT EXECUTE FUNCTION roocontext_sessions_guard();
+
+CREATE FUNCTION roocontext_parent_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'the parent of a session never changes'
+        USING ERRCODE = 'integrity_constraint_violation';
+END $$;
+
+CREATE TRIGGER sessions_parent BEFORE UPDATE OF parent ON sessions
+    FOR EACH ROW WHEN (NEW.parent IS DISTINCT FROM OLD.parent)
+    EXECUTE FUNCTION roocontext_parent_guard();

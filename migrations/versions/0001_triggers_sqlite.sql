@@ -58,3 +58,7 @@ CREATE TRIGGER sessions_insert BEFORE INSERT ON sessions WHEN EXISTS (
     SELECT 1 FROM sessions AS s WHERE s.session_id = NEW.session_id OR s.rowid = NEW.rowid
 )
 BEGIN SELECT RAISE(ABORT, 'a session is purged, never deleted'); END;
+
+CREATE TRIGGER sessions_parent BEFORE UPDATE OF parent ON sessions
+WHEN NEW.parent IS NOT OLD.parent
+BEGIN SELECT RAISE(ABORT, 'the parent of a session never changes'); END;

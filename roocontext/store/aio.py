@@ -158,10 +158,25 @@ class AsyncStore(_Threaded[Store]):
         *,
         title: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        parent: str | None = None,
     ) -> "AsyncSession":
         """See Store.create."""
         made = await self._threads.run(
-            self._plain.create, session_id, title=title, metadata=metadata
+            self._plain.create, session_id, title=title, metadata=metadata, parent=parent
+        )
+        return AsyncSession(made, self._threads)
+
+    async def open_session(
+        self,
+        session_id: str,
+        *,
+        parent: str | None = None,
+        title: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> "AsyncSession":
+        """See Store.open_session."""
+        made = await self._threads.run(
+            self._plain.open_session, session_id, parent=parent, title=title, metadata=metadata
         )
         return AsyncSession(made, self._threads)
 
@@ -181,6 +196,7 @@ class AsyncSession(_Threaded[Session]):
     def __init__(self, session: Session, threads: _Threads) -> None:
         super().__init__(session, threads)
         self.id = session.id
+        self.parent = session.parent
 
     def __repr__(self) -> str:
         return f"AsyncSession({self.id!r})"
@@ -198,6 +214,7 @@ class AsyncSession(_Threaded[Session]):
     note = _threaded(Session.note)
     redact = _threaded(Session.redact)
     info = _threaded(Session.info)
+    children = _threaded(Session.children)
     head_seq = _threaded(Session.head_seq)
     view = _threaded(Session.view)
     messages = _threaded(Session.messages)

@@ -21,7 +21,7 @@ from roocontext.errors import (
 from roocontext.store import processes
 from roocontext.store.driver_errors import RETRYABLE, UniqueViolation
 from roocontext.store.engines import Engine
-from roocontext.store.holds import Hold
+from roocontext.store.holds import Hold, Use
 from roocontext.store.inspection import inspecting
 from roocontext.store.sqlite_files import BUSY_TIMEOUT_S
 from roocontext.store.statements import compiler
@@ -134,40 +134,46 @@ class Database:
         """Close every connection; those in use when they are given back."""
         processes.notice()
         self._closed = True
-        self._recover()
-        self._close_idle()
+        # Closing is use of SQLite: a child of a fork in between would inherit a locked mutex.
+        with Use(self):
+            self._recover()
+            self._close_idle()
 
     # What a hold asks for
+
+    def arrive(self, use: Use) -> None:
+        """Let forks of other threads end first; later ones wait for this use."""
+        self._uses.add(use)
+        while processes.forking and processes.must_wait(use.thread):
+            self._uses.discard(use)  # a fork waits for those that use a connection
+            processes.wait(use.thread)
+            self._uses.add(use)
 
     def begin(self, hold: Hold) -> Transaction:
         """Wait for the hold's turn, and give it a connection."""
         if hold.queue is not None:
             hold.queue.enter(hold)
-        self._holds.add(hold)
-        while processes.forking and processes.must_wait(hold.thread):
-            self._holds.discard(hold)  # a fork waits for those that use a connection
-            processes.wait(hold.thread)
-            self._holds.add(hold)
+        self.arrive(hold)
         tx = self._take(hold)
         if hold.begin is not None:
             tx.command(hold.begin)
         return tx
 
-    def end(self, hold: Hold, error: BaseException | None) -> None:
-        """Take back all that a hold has. Can be repeated where an interrupt cut it short."""
-        tx = hold.tx
+    def end(self, use: Use, error: BaseException | None) -> None:
+        """Take back all that a use has. Can be repeated where an interrupt cut it short."""
+        tx = use.tx
         if tx is not None:
             if tx.is_sound and (error is None or self._rolled_back(tx, error)):
-                hold.tx = None  # first: from here on it is another's
+                use.tx = None  # first: from here on it is another's
                 self._idle.append(tx)
                 if self._closed:
                     self._close_idle()
             else:
                 tx.connection.close()
-                hold.tx = None
-        if hold.queue is not None:
-            hold.queue.leave(hold)
-        self._holds.discard(hold)
+                use.tx = None
+        if isinstance(use, Hold) and use.queue is not None:
+            use.queue.leave(use)
+        self._uses.discard(use)
 
     def check_read(self, tx: Transaction) -> None:
         """Raise if what was just read may be torn."""
@@ -180,7 +186,7 @@ class Database:
         """Whether another thread uses SQLite here."""
         self._recover()
         return self.dialect == "sqlite" and any(
-            hold.thread != thread and not hold.is_over() for hold in tuple(self._holds)
+            hold.thread != thread and not hold.is_over() for hold in tuple(self._uses)
         )
 
     def let_go(self) -> None:
@@ -190,12 +196,12 @@ class Database:
 
     def is_held(self) -> bool:
         """Whether there is any connection."""
-        return bool(self._idle or self._holds)
+        return bool(self._idle or self._uses)
 
     def begin_anew(self) -> None:
         """Forget all connections without closing them, and refuse what would go on with them."""
-        left = [*self._idle, *(hold.tx for hold in self._holds if hold.tx is not None)]
-        for hold in self._holds:
+        left = [*self._idle, *(hold.tx for hold in self._uses if hold.tx is not None)]
+        for hold in self._uses:
             hold.tx = None
         for tx in left:
             processes.keep_open(tx.connection)
@@ -205,7 +211,7 @@ class Database:
 
     def _begin_life(self) -> None:
         self._idle: list[Transaction] = []
-        self._holds: set[Hold] = set()
+        self._uses: set[Use] = set()
         self._writers = self._engine.queue()
         self._readers = self._writers if self._engine.alone else None
 
@@ -268,7 +274,7 @@ class Database:
     def _recover(self) -> None:
         """Take back the connections that interrupted operations have left behind."""
         if not self._engine.alone:  # the one connection goes from hold to hold in the queue
-            for hold in tuple(self._holds):
+            for hold in tuple(self._uses):
                 if hold.is_over():
                     hold.recover()
 

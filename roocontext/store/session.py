@@ -48,8 +48,16 @@ class Session(SessionReader):
     It holds no state of its own, so any number of them may speak of the same session at once.
     """
 
-    def __init__(self, database: Database, session_id: str, *, clock: Clock, ids: Ids) -> None:
-        super().__init__(database, session_id)
+    def __init__(
+        self,
+        database: Database,
+        session_id: str,
+        *,
+        parent: str | None = None,
+        clock: Clock,
+        ids: Ids,
+    ) -> None:
+        super().__init__(database, session_id, parent)
         self._clock = clock
         self._ids = ids
 

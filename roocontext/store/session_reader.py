@@ -43,11 +43,15 @@ Result = TypeVar("Result")
 
 
 class SessionReader:
-    """Reads one session's log: its view, its audit, its notes, its sizes, and their proof."""
+    """Reads one session's log: its view, its audit, its notes, its sizes, and their proof.
 
-    def __init__(self, database: Database, session_id: str) -> None:
+    `parent` is the id that was given when the session was created, also if that one is purged.
+    """
+
+    def __init__(self, database: Database, session_id: str, parent: str | None) -> None:
         self._database = database
         self.id = session_id
+        self.parent = parent
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.id!r})"
@@ -55,6 +59,10 @@ class SessionReader:
     def info(self) -> SessionInfo:
         """Title, metadata, times and sizes."""
         return self._database.snapshot(sessions.info, self.id)
+
+    def children(self) -> list[SessionInfo]:
+        """The sessions whose parent this is, in the order of their creation."""
+        return self._database.snapshot(sessions.children, self.id)
 
     def head_seq(self) -> int:
         """The last fold entry: what `expected_seq` and plans are compared with."""
