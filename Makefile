@@ -1,16 +1,22 @@
 # A plain `make` lists the targets. Each sets up what it needs in .venv.
 PYTHON ?= python3
 VENV ?= .venv
+OLDEST ?= $(VENV)-oldest
 RUN := $(VENV)/bin
 
-.PHONY: help demo test check format torture bench compare docs build clean
+.PHONY: help demo test test-oldest check format torture bench compare docs build clean
 
 help:
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(RUN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,postgres]'
+	touch $@
+
+$(OLDEST)/.ready: pyproject.toml constraints-oldest.txt
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-oldest.txt -e '.[test]'
 	touch $@
 
 demo: $(VENV)/.ready  ## the main job, shown on an embedded database: no key, no network
@@ -18,6 +24,9 @@ demo: $(VENV)/.ready  ## the main job, shown on an embedded database: no key, no
 
 test: $(VENV)/.ready  ## every test, on SQLite and on a real PostgreSQL
 	$(RUN)/python -m pytest -n 2 --dist worksteal -m 'not torture'
+
+test-oldest: $(OLDEST)/.ready  ## every test, with the oldest allowed version of each dependency
+	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal -m 'not torture'
 
 check: $(VENV)/.ready  ## format, lint, strict types, import layers, dead dependencies, the docs
 	$(RUN)/ruff format --check .
@@ -47,4 +56,4 @@ build: $(VENV)/.ready  ## the wheel and the source archive, into dist/
 	$(RUN)/python -m build
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) build dist site *.egg-info
+	rm -rf $(VENV) $(OLDEST) build dist site *.egg-info

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from roocontext import NewMessage, Plan
 from roocontext.errors import MessageNotFound, NothingToUndo
 from support.dialogue import fill
+from support.examples import examples
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-EXAMPLES = 25
+EXAMPLES = examples(10)
 COUNTS = ("latest_recorded", "recorded_back", "latest_own", "own_back")
 
 moments = st.integers(0, 60)

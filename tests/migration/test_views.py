@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from migration.conftest import Raw
-from migration.histories import HISTORIES, make_all
+from migration.golden_histories import HISTORIES, make_all
 from roocontext import Store
 from roocontext.log.encoding import decode, encode
 

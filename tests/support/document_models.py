@@ -1,5 +1,7 @@
 """The documents as pydantic models: those of `reports`, and the library's own values."""
 
+import json
+import re
 from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
@@ -21,7 +23,9 @@ def model_of(kind: type) -> type[BaseModel]:
 def schema() -> Any:
     """The JSON schema of all documents: names and types, not the prose."""
     models = [(model_of(kind), "serialization") for kind in DOCUMENTS.values()]
-    return bare(models_json_schema(models)[1])
+    found = json.dumps(bare(models_json_schema(models)[1]))
+    # pydantic 2.12 puts the module before a name that a value and the model made of it share.
+    return json.loads(re.sub(r"\b(?:[a-z_]+__)+(?=[A-Z])", "", found))
 
 
 def bare(part: Any) -> Any:

@@ -5,6 +5,7 @@ Databases are copies of one that was migrated once, which is the cheapest way to
 
 import os
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +18,7 @@ from sqlalchemy import make_url
 from roocontext import Store
 
 GIVEN = "ROOCONTEXT_TEST_POSTGRES_URL"
+_HANG_UP = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
 
 
 class Postgres:
@@ -47,6 +49,9 @@ class Postgres:
         name = make_url(url).database
         assert name is not None
         assert name.startswith(self._prefix)
+        # The server itself would wait a tenth of a second for a connection that was just closed.
+        while self._admin.execute(_HANG_UP, [name]).fetchall():
+            time.sleep(0.001)
         self._admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
         self._made.remove(name)
 

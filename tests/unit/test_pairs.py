@@ -181,7 +181,7 @@ MESSAGES = st.lists(
 )
 
 
-@settings(max_examples=examples(400))
+@settings(max_examples=examples(150))
 @given(messages=MESSAGES, sides=st.lists(st.booleans(), min_size=14, max_size=14))
 def test_what_is_within_reach_tells_whether_a_pair_is_split(messages, sides):
     here = [index for index in range(len(messages)) if sides[index]]

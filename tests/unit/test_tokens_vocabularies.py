@@ -139,7 +139,7 @@ TEXTS = st.lists(st.sampled_from(PIECES * 2 + WORDS), max_size=60).map("".join)
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(60))
 @given(text=TEXTS)
 def test_cutting_out_blanks_changes_no_count(engines, name, text):
     assert engines[name, ALWAYS].count(text) == engines[name, NEVER].count(text)
@@ -238,7 +238,7 @@ def references() -> dict[str, Encoding]:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("tail", [1, 2])
-@settings(max_examples=examples(50), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=LONG_TEXTS)
 def test_counting_in_stretches_changes_no_count(references, monkeypatch, name, tail, text):
     for setting, value in (("LONG", 1), ("_WINDOW", 400), ("_STRETCH", 500), ("_TAIL", tail)):

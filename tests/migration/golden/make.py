@@ -18,7 +18,7 @@ from typing import Any
 TESTS = Path(__file__).parents[2]
 sys.path.insert(0, str(TESTS))
 
-from migration.histories import make_all  # noqa: E402 - from beside this script
+from migration.golden_histories import make_all  # noqa: E402 - from beside this script
 from roocontext import Store  # noqa: E402
 from roocontext.store.schema import REVISION  # noqa: E402
 from support.steady_sources import CountedIds, SetClock  # noqa: E402
