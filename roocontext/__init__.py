@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from roocontext.context.manager import AsyncContextManager, ContextManager
     from roocontext.context.outcome import Outcome
     from roocontext.errors import RooContextError
+    from roocontext.log.budget import Size
     from roocontext.log.committed import Committed
     from roocontext.log.entries import Kind, Message, NewMessage, View
     from roocontext.log.plan import Action, Counts, Plan
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from roocontext.store.rewind import Rewound
     from roocontext.store.session import Session
     from roocontext.store.sessions import SessionInfo, Stats
+    from roocontext.store.snapshot import Snapshot, Wanted
     from roocontext.store.store import Store
     from roocontext.store.verify import Head, Verification
 
@@ -60,11 +62,14 @@ __all__ = [
     "RooContextError",
     "Session",
     "SessionInfo",
+    "Size",
+    "Snapshot",
     "Stats",
     "Store",
     "Unpin",
     "Verification",
     "View",
+    "Wanted",
     "Written",
 ]
 
@@ -74,8 +79,8 @@ _HOMES = {
     "AsyncSession": "roocontext.store.aio",
     "AsyncStore": "roocontext.store.aio",
     "AuditEntry": "roocontext.store.audit",
-    "Call": "roocontext.store.count",
-    "Committed": "roocontext.store.commit",
+    "Call": "roocontext.store.calls",
+    "Committed": "roocontext.log.committed",
     "ContextManager": "roocontext.context.manager",
     "Counts": "roocontext.log.plan",
     "Describe": "roocontext.store.items",
@@ -101,11 +106,14 @@ _HOMES = {
     "RooContextError": "roocontext.errors",
     "Session": "roocontext.store.session",
     "SessionInfo": "roocontext.store.sessions",
+    "Size": "roocontext.log.budget",
+    "Snapshot": "roocontext.store.snapshot",
     "Stats": "roocontext.store.sessions",
     "Store": "roocontext.store.store",
     "Unpin": "roocontext.store.items",
     "Verification": "roocontext.store.verify",
     "View": "roocontext.log.entries",
+    "Wanted": "roocontext.store.snapshot",
     "Written": "roocontext.store.batch",
 }
 

@@ -322,4 +322,4 @@ class _Work:
 
 
 def _shrinks(plan: Plan) -> bool:
-    return plan.counts is not None and plan.counts.after < plan.counts.before
+    return plan.counts is not None and plan.counts.shrinks

@@ -44,7 +44,7 @@ VALUES = [
     *("NewMessage", "Message", "View", "Plan", "Counts", "Head"),
     *("Receipt", "Committed", "Rewound", "AuditEntry", "Hider", "Diff", "Entry", "Repair"),
     *("Note", "SessionInfo", "Stats", "Verification", "Redacted", "Purged"),
-    *("LiveMessage", "Call", "Outcome"),
+    *("LiveMessage", "Call", "Outcome", "Size", "Wanted", "Snapshot"),
     *("NewNote", "Rename", "Describe", "Pin", "Unpin", "Rewind", "Written"),
 ]
 

@@ -19,6 +19,7 @@ import psycopg
 import pytest
 
 from roocontext import Counts, NewMessage, Pin, Plan, Rewind, Session, Store
+from roocontext.log.budget import Size
 from roocontext.log.counting import BYTES
 from roocontext.log.plan import Action
 from support.steady_sources import SetClock
@@ -128,7 +129,7 @@ def batch_of(chat: Session) -> list[Any]:
             action=Action.CONDENSE,
             hides=((last + 1, last + 2),),
             rows=(NewMessage("user", "short", client_id="batch-2"),),
-            counts=Counts("given", 2, 1),
+            counts=Counts("given", Size(2), Size(1)),
             compaction_id="condense-1",
         ),
         Pin(last + 3, client_id="batch-3"),

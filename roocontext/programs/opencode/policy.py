@@ -259,7 +259,7 @@ def _judged(plan: Plan, summary: Summary) -> Ready | Refused:
 
 
 def _shrinks(plan: Plan) -> bool:
-    return plan.counts is not None and plan.counts.after < plan.counts.before
+    return plan.counts is not None and plan.counts.shrinks
 
 
 def _unanswered(situation: Situation) -> frozenset[int]:
