@@ -22,6 +22,7 @@ from roocontext import Counts, NewMessage, Pin, Plan, Rewind, Session, Store
 from roocontext.log.budget import Size
 from roocontext.log.counting import BYTES
 from roocontext.log.plan import Action
+from roocontext.store.snapshot import Rows, Wanted
 from support.steady_sources import SetClock
 
 LONG = 6_000
@@ -97,6 +98,9 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "tokens of the past": lambda _, chat: chat.tokens(BYTES, as_of=LONG - 10),
     "tokens of each": lambda _, chat: chat.counts(BYTES),
     "calls": lambda _, chat: chat.calls(last=64),
+    "snapshot": lambda _, chat: chat.snapshot(
+        Wanted(counter=BYTES, rows=Rows.LIVE, calls=64, estimates=bool, notes=["remark"])
+    ),
     "estimate": lambda _, chat: chat.keep_estimate(LONG - 1, BYTES, 7),
     "pin": lambda _, chat: chat.pin(LONG - 40),
     "pins": lambda _, chat: chat.pins(),

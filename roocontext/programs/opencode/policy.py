@@ -254,7 +254,7 @@ def _judged(plan: Plan, summary: Summary) -> Ready | Refused:
     if not summary.text.strip():
         return Refused("The summary is empty.", EMPTY)
     if not _shrinks(plan):
-        return Refused("The summary is larger than what it stands for.", INFLATED)
+        return Refused("The summary is larger than what it replaces.", INFLATED)
     return Ready(plan, COMPACTED)
 
 
