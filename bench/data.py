@@ -5,6 +5,7 @@ from random import Random
 from typing import Any
 
 from roocontext import Counts, NewMessage, Plan, Session
+from roocontext.log.budget import Size
 from roocontext.log.entries import Control, Kind, ranges_of
 from roocontext.log.plan import Action
 
@@ -82,7 +83,7 @@ def age(chat: Session, *, messages: int, condensations: int, visible: int) -> Se
 
 def condensing(head_seq: int, lo: int, hi: int) -> Plan:
     """A plan to hide these messages of a session in which nothing else is hidden among them."""
-    counts = Counts("bytes", SIZE * (hi - lo + 2), SIZE)
+    counts = Counts("bytes", Size(SIZE * (hi - lo + 2)), Size(SIZE))
     summary = NewMessage("user", "What was said before, in short.")
     return Plan(
         head_seq=head_seq,

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from roocontext.context.hooks import Hooks
     from roocontext.context.manager import AsyncContextManager, ContextManager
     from roocontext.context.outcome import Outcome
+    from roocontext.log.budget import Size
     from roocontext.log.committed import Committed
     from roocontext.log.entries import Entry, Kind, Message, NewMessage, View
     from roocontext.log.forms import Repair
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from roocontext.store.rewind import Rewound
     from roocontext.store.session import Session
     from roocontext.store.sessions import SessionInfo, Stats
+    from roocontext.store.snapshot import Snapshot, Wanted
     from roocontext.store.store import Store
     from roocontext.store.verify import Head, Verification
     from roocontext.tokens.usage import Drift
@@ -114,6 +116,8 @@ __all__ = [
     "SessionNotFound",
     "SessionOverview",
     "SessionPurged",
+    "Size",
+    "Snapshot",
     "Stats",
     "Store",
     "StoreClosed",
@@ -131,6 +135,7 @@ __all__ = [
     "Verification",
     "VersionConflict",
     "View",
+    "Wanted",
     "Written",
 ]
 
@@ -139,6 +144,7 @@ _LAZY = {
     "roocontext.context.hooks": "Hooks",
     "roocontext.context.manager": "AsyncContextManager ContextManager",
     "roocontext.context.outcome": "Outcome",
+    "roocontext.log.budget": "Size",
     "roocontext.log.committed": "Committed",
     "roocontext.log.entries": "Entry Kind Message NewMessage View",
     "roocontext.log.forms": "Repair",
@@ -157,6 +163,7 @@ _LAZY = {
     "roocontext.store.rewind": "Rewound",
     "roocontext.store.session": "Session",
     "roocontext.store.sessions": "SessionInfo Stats",
+    "roocontext.store.snapshot": "Snapshot Wanted",
     "roocontext.store.store": "Store",
     "roocontext.store.verify": "Head Verification",
     "roocontext.tokens.usage": "Drift",

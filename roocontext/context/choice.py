@@ -36,13 +36,8 @@ def prepared(situation: Situation, ready: Ready) -> Prepared:
     check_form(ready.plan)
     left = situation_after(situation, ready.plan, last_seq=situation.head_seq)
     before = situation.size
-    counts = Counts(situation.counter, before.tokens, left.size.tokens, situation.exact)
-    sizes = {
-        "bytes": {"before": before.bytes, "after": left.size.bytes},
-        "images": {"before": before.images, "after": left.size.images},
-    }
-    record = {**sizes, **ready.plan.record, **sizes}  # first, and never the policy's
-    plan = replace(ready.plan, counts=counts, record=record)
+    counts = Counts(situation.counter, before, left.size, situation.exact)
+    plan = replace(ready.plan, counts=counts)
     return Prepared(replace(ready, plan=plan), before, left)
 
 

@@ -37,7 +37,7 @@ def drift_of(calls: Iterable[Call], counter: str) -> dict[str, Drift]:
 
 
 def warn(event: Drifted) -> None:
-    """Tell whoever reads the program's log."""
+    """Warn in the log of the program."""
     _log.warning(
         "Entry %d of session %s: %s estimated %d tokens, and %s reported %d.",
         *(event.seq, event.session_id, event.counter),

@@ -42,7 +42,7 @@ from roocontext.tokens import Drift, Limit
 
 
 class _Manager:
-    """What both managers know, and the runs that they drive."""
+    """The settings of both managers, and the runs that they drive."""
 
     _awaits: ClassVar[bool]
 
@@ -65,10 +65,10 @@ class _Manager:
     ) -> None:
         """Limit, counter and summariser follow from the model where they are not given.
 
-        `limit` is the model's context, in tokens: one that is none warns, and the next source is
-        asked. `output` is its longest answer; `limits` are the bytes and images of a request.
-        `client` is one of the Anthropic SDK, and writes the summaries; without it and without a
-        `summariser` they are extracted, offline.
+        `limit` is the model's context, in tokens; if it is no positive number, a warning is logged
+        and the next source is asked. `output` is its longest answer; `limits` are the bytes and
+        images of a request. `client` is one of the Anthropic SDK, and writes the summaries;
+        without it and without a `summariser` they are extracted, offline.
         """
         check_options(
             model=model,
@@ -231,7 +231,7 @@ class ContextManager(_Manager):
         """What the same call would do now, and the view it would leave; nothing is written.
 
         The aim is `manage`, `condense`, `truncate` or `prune`. The summariser is asked, because the
-        view depends on its answer; no hook is told.
+        view depends on its answer; no hook is called.
         """
         return drive(self._previewed(chat, aim, system, tools))
 
@@ -340,7 +340,7 @@ _AIMS: Final = {
 
 
 def _refuse_async(settings: Settings) -> None:
-    """Nothing that must be awaited can be used without a loop."""
+    """Refuse what must be awaited: there is no loop to await it in."""
     if is_async(settings.summariser):
         raise InvalidOption(
             "An asynchronous summariser needs AsyncContextManager.", name="summariser"

@@ -1,4 +1,4 @@
-"""What a provider said when it refused a request as too long, and how much must go."""
+"""Reads a provider's refusal of a request that is too long, and how much of it must go."""
 
 import re
 from typing import Final, NamedTuple
@@ -30,7 +30,7 @@ _PHRASES: Final = re.compile(
     re.IGNORECASE,
 )
 _RATE: Final = re.compile(r"per min|per day|rate.limit|\bTPM\b", re.IGNORECASE)
-"""Such a refusal goes away by waiting, however long the request is called."""
+"""A rate limit: retry later, even if the refusal speaks of length."""
 
 ENTITY_TOO_LARGE: Final = 413
 

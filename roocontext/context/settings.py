@@ -1,4 +1,4 @@
-"""What a manager was told once, and what follows from the model at each run."""
+"""What a manager is given when it is made, and what follows from the model at each run."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def check_options(
 
 
 def positive(name: str, value: Any) -> int | None:
-    """A limit, or None for none."""
+    """A positive int, or None for no limit."""
     if value is not None and (type(value) is not int or value < 1):
         raise InvalidOption(f"{name} is a positive whole number.", name=name)
     limit: int | None = value
@@ -83,7 +83,8 @@ def counter_of(counter: str | Counter | None, model: str, policy: Policy) -> Cou
 def summariser_of(summariser: Any, client: Any) -> AnySummariser:
     """The summariser itself, the one of this name, or what goes with the client.
 
-    A model of the client is backed by what needs none; without a client, that is all there is.
+    A summary that the client's model fails to write is extracted instead, which needs no model.
+    Without a client all summaries are extracted.
     """
     if isinstance(summariser, str):
         return summariser_for(summariser, client=client)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Size(NamedTuple):
-    """What something costs in each of the three."""
+    """What something costs in tokens, bytes and images."""
 
     tokens: int = 0
     bytes: int = 0

@@ -1,4 +1,4 @@
-"""What a counter of tokens is, and the one that needs no model: bytes."""
+"""The protocol of token counters, and the one counter that needs no model: bytes."""
 
 from typing import Any, ClassVar, Protocol
 
@@ -25,7 +25,7 @@ class Counter(Protocol):
 
 
 class Bytes:
-    """Counts the bytes of the stored content: no estimate of tokens, but the same everywhere."""
+    """Counts the bytes of the stored content, which no model changes; no estimate of tokens."""
 
     name: ClassVar[str] = "bytes"
     exact: ClassVar[bool] = True

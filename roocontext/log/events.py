@@ -21,9 +21,9 @@ class Status(StrEnum):
     CLEARED = "cleared"
     CONDENSED = "condensed"
     TRUNCATED = "truncated"
-    FAILED = "failed"  # no summary of use came, and nothing else could be done
-    VETOED = "vetoed"  # a hook said no
-    CONFLICT = "conflict"  # the session was changed meanwhile, so that the plan did not fit it
+    FAILED = "failed"  # no useful summary came, and nothing else could be done
+    VETOED = "vetoed"  # a hook stopped it
+    CONFLICT = "conflict"  # the session was changed meanwhile, so the plan no longer fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class AfterCompact:
 
 @dataclass(frozen=True, slots=True)
 class CompactionFailed:
-    """No summary of use came. `failures` is how many in a row."""
+    """No useful summary came. `failures` is how many in a row."""
 
     session_id: str
     trigger: str

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import structs
 
 from roocontext.errors import InvalidPlan
+from roocontext.log.budget import Size
 from roocontext.log.counting import BYTES, Counter, count_message
 from roocontext.log.encoding import MAX_INTEGER, check_id, encode, plain
 from roocontext.log.entries import (
@@ -44,12 +45,37 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The size of the context before and after, by one counter on both sides."""
+    """The size of the context before and after, by one counter on both sides.
+
+    The manager measures the whole request, in all its units. A plan made by hand has tokens only.
+    """
 
     counter: str
-    before: int
-    after: int
+    before: Size
+    after: Size
     exact: bool = False
+
+    @property
+    def shrinks(self) -> bool:
+        """Whether the context becomes smaller."""
+        return self.after.tokens < self.before.tokens
+
+    def record(self) -> dict[str, Any]:
+        """What is recorded of them with the plan."""
+        before, after = self.before, self.after
+        record = {
+            "counter": self.counter,
+            "exact": self.exact,
+            "before": before.tokens,
+            "after": after.tokens,
+        }
+        if not (before.bytes or before.images):
+            return record
+        return {
+            **record,
+            "bytes": {"before": before.bytes, "after": after.bytes},
+            "images": {"before": before.images, "after": after.images},
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +168,7 @@ class Plan:
             action=Action.CLEAR,
             clears=tuple(sorted(blocks)),
             placeholder=placeholder,
-            counts=Counts(counter.name, before, before - saved, counter.exact),
+            counts=Counts(counter.name, Size(before), Size(before - saved), counter.exact),
             session_id=view.session_id,
             seen=view.seq,
             **options,
@@ -172,7 +198,7 @@ class Plan:
             action=action,
             hides=ranges_of(sorted(away)),
             rows=rows,
-            counts=Counts(counter.name, before, after, counter.exact),
+            counts=Counts(counter.name, Size(before), Size(after), counter.exact),
             session_id=view.session_id,
             seen=view.seq,
             **options,
@@ -226,6 +252,11 @@ def check_form(plan: Plan) -> None:
         raise InvalidPlan("policy and trigger are strings.")
     if not isinstance(plan.record, Mapping):
         raise InvalidPlan("record is a mapping.")
+    counts = plan.counts
+    if counts is not None and not (
+        isinstance(counts.before, Size) and isinstance(counts.after, Size)
+    ):
+        raise InvalidPlan("counts hold two sizes: Size(tokens) before and after.")
     _check_ids(plan)
     if plan.action is Action.CLEAR:
         if not plan.clears or plan.hides or plan.rows:
@@ -369,11 +400,12 @@ def _check_smaller(plan: Plan) -> None:
     counts = plan.counts
     if counts is None:
         raise InvalidPlan("It carries no counts of the context before and after.")
-    if counts.after >= counts.before:
+    if not counts.shrinks:
+        before, after = counts.before.tokens, counts.after.tokens
         raise InvalidPlan(
-            f"The context would not shrink: {counts.before} to {counts.after} by {counts.counter}.",
-            before=counts.before,
-            after=counts.after,
+            f"The context would not shrink: {before} to {after} by {counts.counter}.",
+            before=before,
+            after=after,
         )
 
 

@@ -1,8 +1,8 @@
-"""What a policy answers, and what a policy is.
+"""What a policy is, and what it answers.
 
-A policy is pure: it is told a situation and answers with data. It never calls a summariser, reads
-a clock or knows a store; what must be asked of a model it hands out as a request, together with
-the function that makes a plan of the answer.
+A policy is pure: it is given a situation and answers with data. It never calls a summariser, reads
+a clock or uses a store. If a model must be asked, the policy returns the request, together with the
+function that makes a plan of the answer.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from roocontext.policies.situation import Situation, Totals
 class Nothing:
     """There is nothing to do, and why. `status` is the policy's own name for it.
 
-    When it is `final`, nobody else is to cut either, however large the request is.
+    If it is `final`, the manager does not cut either, however large the request is.
     """
 
     reason: str
@@ -37,7 +37,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A summary that is of no use, and why; nothing is to change. With `latch` it is remembered."""
+    """The summary cannot be used, and why; nothing changes. With `latch` it counts as a failure."""
 
     reason: str
     status: str
@@ -46,10 +46,10 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A summary is needed. `compose` makes the plan of it, or says why it is of no use.
+    """A summary is needed. `compose` makes the plan of it, or says why it cannot be used.
 
-    `hides` are the seqs that the plan would hide. `otherwise` is what is done when no summary of
-    use comes: a plan that needs none, or nothing.
+    `hides` are the seqs that the plan would hide. `otherwise` is done when no useful summary comes:
+    a plan that needs none, or nothing.
     """
 
     request: SummaryRequest
@@ -84,7 +84,7 @@ Decision: TypeAlias = Nothing | Ready | Ask | TooLarge
 class Policy(Protocol):
     """Decides what is hidden or cleared, and when.
 
-    `compat` policies imitate a real program with its defects. They are told of hidden rows too,
+    `compat` policies imitate a real program with its defects. They are given hidden rows too,
     and their plans are checked less.
 
     Three more attributes are read where a policy has them: `counted_as` and `limited_as` name the

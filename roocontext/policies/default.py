@@ -116,7 +116,7 @@ class _Work:
 
     @property
     def situation(self) -> Situation:
-        """What the policy was told."""
+        """What the policy was given."""
         return self.layout.situation
 
     def decision(self) -> Decision:
@@ -136,7 +136,7 @@ class _Work:
     def refusal(self) -> TooLarge | None:
         """The numbers of what no plan can take away, if they are over the limits.
 
-        They are told with what a plan itself needs: a window of that many would do.
+        `needed` includes the marker, so a window of that size suffices.
         """
         if not self._limits.exceeded_by(self._least()):
             return None
@@ -241,7 +241,7 @@ class _Work:
         row = summary_row(self.situation, summary.text)
         plan = hide_plan(self.situation, Action.CONDENSE, hides, [row], policy=self.policy.name)
         if not _shrinks(plan):
-            return Refused("The summary is larger than what it stands for.", "inflated_summary")
+            return Refused("The summary is larger than what it replaces.", "inflated_summary")
         return Ready(plan, "condensed")
 
     def _old(self) -> tuple[Row, ...]:
@@ -322,4 +322,4 @@ class _Work:
 
 
 def _shrinks(plan: Plan) -> bool:
-    return plan.counts is not None and plan.counts.after < plan.counts.before
+    return plan.counts is not None and plan.counts.shrinks

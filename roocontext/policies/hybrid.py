@@ -1,4 +1,4 @@
-"""A summary and a window: what is old is summarised, what is recent stays as it was said.
+"""A summary and a window: what is old is summarised, what is recent stays as it is.
 
 There is one summary in the view at a time. When rows leave the window, the next one is made of the
 last one and of them, and stands in the place of both. The newest turn is cut only where it does not
@@ -131,7 +131,7 @@ class _Work:
 
     @cached_property
     def _leaves(self) -> tuple[Row, ...] | None:
-        """What the next summary stands for, the last one apart; None when nothing would do."""
+        """What the next summary replaces, besides the last one; None when nothing would help."""
         for new in (self._summary, self._marker):
             leaves = self._window(self._held, self._replaced, new)
             if leaves is not None:
@@ -166,7 +166,7 @@ class _Work:
         before, new = self.situation.size, measured(self.situation, [row])
         after = before.minus(self._gone(hides)).plus(new)
         if after.tokens >= before.tokens:
-            return Refused("The summary is larger than what it stands for.", "inflated_summary")
+            return Refused("The summary is larger than what it replaces.", "inflated_summary")
         if not self._useful(after):
             return Refused("The summary does not fit beside what stays.", "oversized_summary")
         return Ready(self._plan(Action.CONDENSE, hides, row), "condensed")
@@ -179,18 +179,18 @@ class _Work:
     def _request(self, hides: frozenset[int]) -> SummaryRequest:
         """The last summary and what leaves; a summary that leaves alone is itself summarised."""
         rows = [row for row in self.situation.visible if row.seq in hides]
-        said = [row for row in rows if row.message.kind is Kind.MESSAGE]
+        written = [row for row in rows if row.message.kind is Kind.MESSAGE]
         gone, longest = size_of(rows), self._longest(size_of(rows))
         return SummaryRequest(
-            messages=outgoing(said or rows),
+            messages=outgoing(written or rows),
             style=self.policy.style,
-            previous=summarised_before(rows) if said else None,
+            previous=summarised_before(rows) if written else None,
             longest=longest,
             characters=longest * gone.bytes // max(gone.tokens, 1) or None,
         )
 
     def _longest(self, gone: Size) -> int:
-        """How many tokens a summary may have: its share, and what makes it fit and be of use."""
+        """How many tokens a summary may have: its share, as far as it fits and helps."""
         heading = measured(self.situation, [self._row("")]).tokens
         free = (self.limit.tokens or 0) - (self.situation.size.tokens - gone.tokens)
         return max(min(self._summary.tokens, free, gone.tokens - 1) - heading, 1)
@@ -229,7 +229,7 @@ class _Work:
 
     @cached_property
     def _replaced(self) -> frozenset[int]:
-        """The living summaries, but for pinned ones."""
+        """The visible summaries that are not pinned."""
         living = {row.seq for row in self._layout.summaries}
         return whole_groups(self._layout.groups, living) - self._held
 

@@ -1,4 +1,4 @@
-"""The window of what stays: the newest parts that fit, and what is held whatever its age.
+"""Which rows stay: the newest parts that fit, and what must stay whatever its age.
 
 A part is a tuple of rows that stay or leave together, held ones apart. Parts are given oldest
 first, no group is in two of them, and the last one always stays.
@@ -19,7 +19,7 @@ Part: TypeAlias = tuple[Row, ...]
 
 
 def marker(situation: Situation) -> NewMessage:
-    """What stands where rows were left out."""
+    """The marker in the place of the rows that were left out."""
     return say(situation, "user", TRUNCATED)
 
 
@@ -74,6 +74,6 @@ def without(parts: Sequence[Part], seqs: Collection[int]) -> list[Part]:
 
 
 def turns_among(layout: Layout, seqs: Collection[int]) -> int:
-    """How many turns lose rows when these leave; what stands before the first one is none."""
+    """How many turns lose rows when these leave; what comes before the first one is none."""
     asked = (turn for turn in layout.turns if turn.question is not None)
     return sum(not turn.seqs.isdisjoint(seqs) for turn in asked)

@@ -138,4 +138,4 @@ def cleared_size(
 
 
 def _counts(situation: Situation, after: Size) -> Counts:
-    return Counts(situation.counter, situation.size.tokens, after.tokens, situation.exact)
+    return Counts(situation.counter, situation.size, after, situation.exact)

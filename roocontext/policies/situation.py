@@ -1,4 +1,4 @@
-"""What a policy is told: the live messages with their sizes and tags, and the limits."""
+"""What a policy is given: the live messages with their sizes and tags, and the limits."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ Measure: TypeAlias = Callable[[str, Any, str], Size]
 
 
 class Aim(StrEnum):
-    """What is wanted of the policy."""
+    """What the policy is asked to do."""
 
     MANAGE = "manage"  # whatever the context needs, if anything
     CONDENSE = "condense"
@@ -24,7 +24,7 @@ class Aim(StrEnum):
 
 
 class Reported(NamedTuple):
-    """What the provider said the last call cost, and what we count for the messages since."""
+    """What the provider reported for the last call, and what we count for the messages since."""
 
     input: int
     output: int
@@ -32,7 +32,7 @@ class Reported(NamedTuple):
 
     @property
     def total(self) -> int:
-        """What the next request will cost by that."""
+        """What the next request will cost by that report."""
         return self.input + self.output + self.since
 
 
@@ -58,7 +58,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """What is known without reading a message: enough to tell whether anything is to be done.
+    """What is known without reading a message: enough to decide whether anything is to be done.
 
     `size` is the whole request: the view, the system prompt and the tools.
     """
@@ -136,7 +136,7 @@ class Situation:
 
     @property
     def totals(self) -> Totals:
-        """The same in totals."""
+        """The same without the messages."""
         return Totals(
             size=self.size,
             window=self.window,

@@ -69,7 +69,8 @@ class SlidingWindow:
         plan = decision.plan if isinstance(decision, Ready) else None
         if plan is None or plan.counts is None:
             return PruningInfo(0, situation.size.tokens, situation.size.tokens)
-        return PruningInfo(plan.record["turns"], plan.counts.before, plan.counts.after)
+        before, after = plan.counts.before.tokens, plan.counts.after.tokens
+        return PruningInfo(plan.record["turns"], before, after)
 
 
 def _leaving(layout: Layout, budget: Budget) -> tuple[Row, ...] | TooLarge:

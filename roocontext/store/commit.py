@@ -395,15 +395,5 @@ def _rows(
 
 def _record(plan: Plan) -> dict[str, Any]:
     """What is kept of a plan beside what it decides."""
-    counts = plan.counts
-    measured = (
-        {
-            "counter": counts.counter,
-            "exact": counts.exact,
-            "before": counts.before,
-            "after": counts.after,
-        }
-        if counts
-        else {}
-    )
+    measured = plan.counts.record() if plan.counts else {}
     return {**plan.record, **measured, "policy": plan.policy, "trigger": plan.trigger}

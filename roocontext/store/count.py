@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import and_, bindparam, func, insert, select
 
-from roocontext.errors import StoreFull, StoreReadOnly
+from roocontext.errors import HistoryCorrupt, StoreFull, StoreReadOnly
 from roocontext.log.counting import Counter, count_message
 from roocontext.log.encoding import check_id, encode
 from roocontext.log.entries import Control, Message, Range, ranges_of
@@ -194,15 +194,26 @@ class Tally:
 
     def sum(self, part: Part) -> int:
         """What a part costs as it is shown."""
-        name, counts = self.name, self._counts
-        saved = sum(counts[name, seq] - counts[shown, seq] for seq, shown in part.cleared.items())
-        return part.kept + sum(counts[name, seq] for seq in part.missing) - saved
+        shown = self._shown(part)
+        saved = sum(self.of(seq) - count for seq, count in shown.items())
+        return part.kept + sum(self.of(seq) for seq in part.missing) - saved
 
     def by_seq(self, part: Part) -> dict[int, int]:
         """What each message costs as it is shown, of those that were looked up one by one."""
-        whole = {seq: count for (name, seq), count in self._counts.items() if name == self.name}
-        shown = {seq: self._counts[name, seq] for seq, name in part.cleared.items()}
-        return whole | shown
+        written = {seq: count for (name, seq), count in self._counts.items() if name == self.name}
+        return written | self._shown(part)
+
+    def of(self, seq: int) -> int:
+        """What a message costs as it was written."""
+        try:
+            return self._counts[self.name, seq]
+        except KeyError:  # as many counts as messages, by the running totals: these are wrong
+            raise uncounted(seq) from None
+
+    def _shown(self, part: Part) -> dict[int, int]:
+        """What the messages with cleared outputs cost now. A wrong clearing may name no message."""
+        keys = ((name, seq) for seq, name in part.cleared.items())
+        return {seq: self._counts[name, seq] for name, seq in keys if (name, seq) in self._counts}
 
     def _look_up(self, keys: Sequence[Key]) -> None:
         unknown = [key for key in keys if key not in self._counts]
@@ -224,6 +235,11 @@ class Tally:
 
     def _has(self, key: Key) -> bool:
         return key in self._counts or key in self._uncounted
+
+
+def uncounted(seq: int) -> HistoryCorrupt:
+    """The error for a message that the running totals leave out."""
+    return HistoryCorrupt(f"Entry {seq} is a message that the running totals leave out.", seq=seq)
 
 
 def tokens(

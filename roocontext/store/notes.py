@@ -31,14 +31,14 @@ REDACTION = "redaction"
 OWN = frozenset({PIN, TITLE, METADATA, ORIGIN, REDACTION})
 """The kinds that mean something to the store, and that only it writes."""
 _STATES = frozenset({PIN, TITLE, METADATA})
-"""The kinds that say what is so: to say it again tells nothing."""
+"""The kinds that hold a state: writing the same state again is left out."""
 _SAYS: Mapping[str, tuple[str, type]] = {
     PIN: ("pinned", bool),
     TITLE: ("title", str),
     METADATA: ("metadata", dict),
     REDACTION: ("digest", str),
 }
-"""What the store itself reads in the notes of a kind."""
+"""What the store itself reads in a note of each kind: the key and the type of its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,13 +228,13 @@ def _notes(rows: Sequence[Row]) -> list[Note]:
 
 def _note(seq: int, note: str, target: int | None, content: str, recorded_at: int) -> Note:
     try:
-        said = decode(content)
+        decoded = decode(content)
     except HistoryCorrupt:
-        said = None
+        decoded = None
     name, type_ = _SAYS.get(note, ("", object))
-    if not isinstance(said, dict) or not isinstance(said.get(name), type_):
-        raise HistoryCorrupt(f"Entry {seq} does not say what a note of its kind says.", seq=seq)
-    return Note(seq, note, target, said, recorded_at)
+    if not isinstance(decoded, dict) or not isinstance(decoded.get(name), type_):
+        raise HistoryCorrupt(f"Entry {seq} does not hold what a note of its kind holds.", seq=seq)
+    return Note(seq, note, target, decoded, recorded_at)
 
 
 def newest_note(
@@ -287,15 +287,15 @@ def _is_message(tx: Transaction, session_id: str, seq: int) -> bool:
 
 
 def _known(tx: Transaction, session_id: str, head: SessionHead, draft: Draft) -> Receipt | None:
-    """The receipt of a note that would say what is known."""
-    kind, said = draft.sealed.note, draft.content
-    if kind not in _STATES or said is None:
+    """The receipt for a note that would change nothing."""
+    kind, new = draft.sealed.note, draft.content
+    if kind not in _STATES or new is None:
         return None
     counting = _newest_row(tx, session_id, kind, draft.sealed.target, head.last_seq)
     if counting is None:
-        unpins = kind == PIN and not decode(said)["pinned"]
+        unpins = kind == PIN and not decode(new)["pinned"]
         place = (head.last_seq, head.last_hash) if unpins else None
     else:
         seq, _, _, content, _, hash_ = counting
-        place = (seq, hash_) if content == said else None
+        place = (seq, hash_) if content == new else None
     return place and Receipt(session_id, place[0], place[1].hex(), head.head_seq, new=False)

@@ -9,7 +9,7 @@ from roocontext.log.counting import Counter
 from roocontext.log.entries import Message
 from roocontext.log.spans import live_ranges
 from roocontext.store.calls import Call, calls
-from roocontext.store.count import Counted, Part, Tally, behind, lasts, shown_before
+from roocontext.store.count import Counted, Part, Tally, behind, lasts, shown_before, uncounted
 from roocontext.store.database import Database
 from roocontext.store.head import read_head
 from roocontext.store.live import LiveMessage, live_messages
@@ -128,6 +128,9 @@ class _Reading:
         for other, _ in self._others:
             counted = counted.plus(other.count())
         costs = tally.by_seq(self._shown)
+        for message, *_ in self._rows:
+            if message.seq not in costs:
+                raise uncounted(message.seq)
         total = tally.sum(self._whole)
 
         def after(seq: int) -> int:

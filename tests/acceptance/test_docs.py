@@ -45,6 +45,7 @@ VALUES = [
     *("Receipt", "Committed", "Rewound", "AuditEntry", "Hider", "Diff", "Entry", "Repair"),
     *("Note", "SessionInfo", "Stats", "Verification", "Redacted", "Purged"),
     *("LiveMessage", "Call", "Outcome", "Outline", "ControlEntry", "SessionOverview", "Drift"),
+    *("Size", "Wanted", "Snapshot"),
     *("NewNote", "Rename", "Describe", "Pin", "Unpin", "Rewind", "Written"),
 ]
 

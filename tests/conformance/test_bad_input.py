@@ -21,6 +21,7 @@ from roocontext.errors import (
     SessionNotFound,
     VersionConflict,
 )
+from roocontext.log.budget import Size
 from roocontext.log.plan import Action
 from support.dialogue import fill, result, state, work
 
@@ -368,9 +369,17 @@ def plan_with(chat, **changes):
         "action": Action.CONDENSE,
         "hides": ((1, 2),),
         "rows": (NewMessage("user", "S"),),
-        "counts": Counts("c", 2, 1),
+        "counts": Counts("c", Size(2), Size(1)),
     }
     return Plan(**{**fields, **changes})
+
+
+def test_counts_hold_sizes(chat):
+    fill(chat, 2)
+    for counts in (Counts("c", 2, 1), Counts("c", Size(2), 1), Counts("c", None, Size(1))):
+        refused(
+            chat, InvalidPlan, lambda counts=counts: chat.commit(plan_with(chat, counts=counts))
+        )
 
 
 @pytest.mark.parametrize(

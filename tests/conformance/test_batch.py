@@ -23,6 +23,7 @@ from roocontext.errors import (
     MessageNotFound,
     VersionConflict,
 )
+from roocontext.log.budget import Size
 from roocontext.log.plan import Action
 
 
@@ -34,7 +35,7 @@ def said(count, start=1):
 
 
 def condensed(head_seq, hides, **options):
-    counts = Counts("given", 10, 5)
+    counts = Counts("given", Size(10), Size(5))
     rows = options.pop("rows", (NewMessage("user", "the summary"),))
     return Plan(
         head_seq=head_seq, action=Action.CONDENSE, hides=hides, rows=rows, counts=counts, **options
@@ -64,7 +65,7 @@ def imported():
             head_seq=11,
             action=Action.CLEAR,
             clears=((11, 0),),
-            counts=Counts("given", 9, 5),
+            counts=Counts("given", Size(9), Size(5)),
             client_id="clearing",
         ),  # 12
         NewMessage("user", "a wrong turn", client_id="wrong"),  # 13

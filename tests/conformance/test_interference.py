@@ -11,6 +11,7 @@ import sqlalchemy
 
 from roocontext import AsyncStore, Counts, NewMessage, Plan, Store
 from roocontext.errors import DuplicateMessage, InvalidPlan, SessionPurged, StoreUnavailable
+from roocontext.log.budget import Size
 from roocontext.store.verify import PAGE
 from support.dialogue import fill
 
@@ -103,7 +104,7 @@ def test_a_client_id_twice_in_one_plan(chat: Any) -> None:
         action="condense",
         hides=((1, 3),),
         rows=rows,
-        counts=Counts("bytes", 9, 1),
+        counts=Counts("bytes", Size(9), Size(1)),
     )
     for dry_run in (True, False):
         with pytest.raises(DuplicateMessage):

@@ -21,6 +21,7 @@ from hypothesis.stateful import (
 
 from roocontext import Counts, NewMessage, Pin, Plan, Rename, Rewind
 from roocontext.errors import DuplicateMessage, MessageNotFound, NothingToUndo, UndoRefused
+from roocontext.log.budget import Size
 from roocontext.log.entries import Kind
 from roocontext.log.fold import Tags
 from roocontext.log.pairs import pairs, partners
@@ -152,7 +153,7 @@ class SessionMachine(RuleBasedStateMachine):
             action=action,
             hides=hides,
             rows=(NewMessage("user", "R"),),
-            counts=Counts("given", 10, 9 if smaller else 10),
+            counts=Counts("given", Size(10), Size(9 if smaller else 10)),
             compat=compat,
         )
         if hides[-1][1] <= plan.head_seq:
@@ -165,7 +166,7 @@ class SessionMachine(RuleBasedStateMachine):
             return
         blocks = {outputs[pick % len(outputs)] for pick in chosen}
         if compat:
-            counts = Counts("given", 10, 11)
+            counts = Counts("given", Size(10), Size(11))
             plan = Plan(
                 head_seq=self.model.head_seq,
                 action=Action.CLEAR,
@@ -293,7 +294,7 @@ class SessionMachine(RuleBasedStateMachine):
             action=Action.CONDENSE,
             hides=((seq, seq),),
             rows=(NewMessage("user", self._text(1)), NewMessage("assistant", "ok")),
-            counts=Counts("given", 10, 9),
+            counts=Counts("given", Size(10), Size(9)),
             client_id=f"plan-{self.said}",
             compaction_id=f"condense-{self.said}",
         )

@@ -6,11 +6,12 @@ import pytest
 
 from roocontext import Counts, NewMessage, Plan
 from roocontext.errors import InvalidPlan, VersionConflict
+from roocontext.log.budget import Size
 from roocontext.log.entries import natural_position
 from roocontext.log.plan import CLEARED, TRUNCATED, Action
 from support.dialogue import WORDS, call, fill, result, shown, state, text, work
 
-SMALLER = Counts("given", 10, 9)
+SMALLER = Counts("given", Size(10), Size(9))
 
 
 def raw(chat, *hides, action=Action.CONDENSE, **options):
@@ -105,8 +106,8 @@ def test_what_was_decided_and_why_is_in_the_log(chat):
         "cost": 1.5,
         "counter": "bytes",
         "exact": True,
-        "before": plan.counts.before,
-        "after": plan.counts.after,
+        "before": plan.counts.before.tokens,
+        "after": plan.counts.after.tokens,
         "policy": "roo",
         "trigger": "auto",
     }
@@ -468,7 +469,7 @@ def test_a_call_that_waits_may_be_hidden_alone(chat):
 
 def test_what_shrinks_nothing(chat):
     said = fill(chat, 3)
-    for counts in (None, Counts("given", 10, 10), Counts("given", 10, 11)):
+    for counts in (None, Counts("given", Size(10), Size(10)), Counts("given", Size(10), Size(11))):
         refused(chat, raw(chat, (1, 2), counts=counts))
     error = refused(chat, Plan.condense(chat.view(), said[:1], WORDS * 2))
     assert error.after >= error.before
@@ -481,7 +482,8 @@ def test_what_a_compat_plan_may_do(chat):
     asked, told = work(chat)
     assert chat.commit(raw(chat, (asked, asked), counts=None, compat=True)).hidden == 1
     assert shown(chat) == [*said, told + 1, told]
-    assert chat.commit(raw(chat, (1, 2), counts=Counts("g", 1, 9), compat=True)).hidden == 2
+    grown = Counts("g", Size(1), Size(9))
+    assert chat.commit(raw(chat, (1, 2), counts=grown, compat=True)).hidden == 2
     assert chat.verify().ok
 
 

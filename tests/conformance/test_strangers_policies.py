@@ -13,6 +13,7 @@ import pytest
 from roocontext import NewMessage, Plan, Store
 from roocontext.context import AfterCompact, BeforeCompact, Hooks
 from roocontext.errors import TurnTooLarge
+from roocontext.log.budget import Size
 from roocontext.log.counting import BYTES
 from roocontext.log.entries import View, ranges_of
 from roocontext.log.plan import Action, Counts
@@ -104,7 +105,7 @@ def bare(situation):
 def boasting(situation):
     """A plan whose counts are somebody else's, and wrong."""
     plan = bare(situation).plan
-    counts = Counts("guessed", 3, 2)
+    counts = Counts("guessed", Size(3), Size(2))
     return Ready(Plan(**{**fields(plan), "counts": counts}), "done")
 
 
@@ -162,7 +163,7 @@ def test_a_plan_that_shrinks_by_its_own_counts_only_is_refused(chat):
 
     def growing(situation):
         rows = (NewMessage("user", WORDS * 99),)
-        counts = Counts("guessed", 9, 1)
+        counts = Counts("guessed", Size(9), Size(1))
         plan = Plan(
             head_seq=situation.head_seq,
             action=Action.TRUNCATE,

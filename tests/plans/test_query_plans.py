@@ -19,8 +19,10 @@ import psycopg
 import pytest
 
 from roocontext import Counts, NewMessage, Pin, Plan, Rewind, Session, Store
+from roocontext.log.budget import Size
 from roocontext.log.counting import BYTES
 from roocontext.log.plan import Action
+from roocontext.store.snapshot import Rows, Wanted
 from support.steady_sources import SetClock
 
 LONG = 6_000
@@ -106,6 +108,9 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "tokens of the past": lambda _, chat: chat.tokens(BYTES, as_of=LONG - 10),
     "tokens of each": lambda _, chat: chat.counts(BYTES),
     "calls": lambda _, chat: chat.calls(last=64),
+    "snapshot": lambda _, chat: chat.snapshot(
+        Wanted(counter=BYTES, rows=Rows.LIVE, calls=64, estimates=bool, notes=["remark"])
+    ),
     "estimate": lambda _, chat: chat.keep_estimate(LONG - 1, BYTES, 7),
     "pin": lambda _, chat: chat.pin(LONG - 40),
     "pins": lambda _, chat: chat.pins(),
@@ -138,7 +143,7 @@ def batch_of(chat: Session) -> list[Any]:
             action=Action.CONDENSE,
             hides=((last + 1, last + 2),),
             rows=(NewMessage("user", "short", client_id="batch-2"),),
-            counts=Counts("given", 2, 1),
+            counts=Counts("given", Size(2), Size(1)),
             compaction_id="condense-1",
         ),
         Pin(last + 3, client_id="batch-3"),

@@ -5,16 +5,28 @@ are ignored, texts that are not UTF-8 too. PostgreSQL keeps to its types.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, Boolean, Integer, LargeBinary
 
-from roocontext import NewMessage, Pin, Plan
+from roocontext import NewMessage, Pin, Plan, Wanted
 from roocontext.log.counting import BYTES
 from roocontext.store.schema import entries, metadata
+from roocontext.store.snapshot import Rows
+from roocontext.tokens import counter_for
 from support.dialogue import fill, work
 
+WANTED = Wanted(
+    counter=counter_for("gpt-4o", name="roo"),
+    rows=Rows.VISIBLE,
+    others=[BYTES],
+    calls=64,
+    estimates=lambda _: True,
+    notes=["mine"],
+)
+"""All that a snapshot can hold, by a counter that has counted nothing yet and by one that has."""
 SECRET = "a secret that no error may quote"
 OPEN_END = (1 << 62) - 1
 REDACTED, REDACTION_ROW = 8, "seq = 17"
@@ -166,6 +178,8 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "tokens of the past": lambda _, chat: chat.tokens(BYTES, as_of=11),
     "counts": lambda _, chat: chat.counts(BYTES, hidden=True),
     "calls": lambda _, chat: chat.calls(),
+    "snapshot": lambda _, chat: chat.snapshot(WANTED),
+    "snapshot of what is live": lambda _, chat: chat.snapshot(replace(WANTED, rows=Rows.LIVE)),
     "head": lambda _, chat: chat.head(),
     "session": lambda store, chat: store.session(chat.id),
     "sessions": lambda store, _: store.sessions(),
@@ -178,6 +192,7 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "commit in a dry run": lambda _, chat: chat.commit(_plan(chat), dry_run=True),
 }
 WRITING: dict[str, Callable[[Any, Any], Any]] = {
+    "keep_counts": lambda _, chat: chat.keep_counts(chat.snapshot(WANTED).counted),
     "keep_estimate": lambda _, chat: chat.keep_estimate(3, BYTES, 7),
     "append": lambda _, chat: chat.append("user", "more"),
     "append again": lambda _, chat: chat.append("user", SECRET, client_id="once"),

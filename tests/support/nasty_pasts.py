@@ -3,6 +3,7 @@
 from typing import Any
 
 from roocontext import NewMessage, Plan
+from roocontext.log.budget import Size
 from roocontext.log.plan import Action, Counts
 from support.dialogue import WORDS, fill, shown, text, work
 from support.histories import STRANGE
@@ -159,7 +160,7 @@ def hidden_by_a_plan_that_kept_no_law(chat: Any) -> None:
     asked, told = work(chat)
     long(chat)
     row = NewMessage("assistant", "in short")
-    counts = Counts("given", 10, 9)
+    counts = Counts("given", Size(10), Size(9))
     hides = ((said[1], asked),)
     plan = Plan(
         head_seq=chat.head_seq(),

@@ -160,7 +160,7 @@ class Model:
 
     def judge(self, plan: Plan) -> type[RooContextError] | None:
         """The error that a plan should be refused with, if it should be."""
-        if not plan.compat and (plan.counts is None or plan.counts.after >= plan.counts.before):
+        if not plan.compat and (plan.counts is None or not plan.counts.shrinks):
             return InvalidPlan
         later = [row for row in self.rows if row.seq > plan.head_seq]
         if plan.head_seq > self.head_seq or any(row.control for row in later):

@@ -34,7 +34,7 @@ def commit_lawfully(chat: Any, before: Situation, plan: Plan) -> set[int]:
     assert not violations(chat.messages())
     counts = plan.counts
     assert counts is not None
-    assert counts.before == before.size.tokens > counts.after
+    assert counts.before.tokens == before.size.tokens > counts.after.tokens
     if plan.action is not Action.CLEAR:
         assert [row.content for row in plan.rows] == [
             chat.message(seq).content for seq in done.rows

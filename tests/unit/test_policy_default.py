@@ -85,7 +85,7 @@ def test_clearing_is_enough_when_it_relieves(chat):
     decision = Default().decide(situated(chat, BYTES, window=WINDOW))
     assert isinstance(decision, Ready)
     assert decision.plan.action is Action.CLEAR
-    assert decision.plan.counts.after <= 0.65 * ROOM
+    assert decision.plan.counts.after.tokens <= 0.65 * ROOM
     newest = chat.view().messages[-1].seq
     assert newest not in {seq for seq, _ in decision.plan.clears}
 
@@ -111,7 +111,7 @@ def test_above_the_room_it_knows_what_to_do_without_one(chat):
     situation = situated(chat, BYTES, window=WINDOW)
     otherwise = Default().decide(situation).otherwise
     assert otherwise.plan.action is Action.TRUNCATE
-    assert otherwise.plan.counts.after <= 0.5 * ROOM
+    assert otherwise.plan.counts.after.tokens <= 0.5 * ROOM
     assert situation.visible[-1].seq > otherwise.plan.hides[-1][1]
 
 

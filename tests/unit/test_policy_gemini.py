@@ -389,7 +389,7 @@ def test_a_summary_must_make_the_context_smaller(chat):
     assert LETTERS.count("user", exact, "anthropic") == hidden
     ready = asked.compose(summary(exact))
     assert isinstance(ready, Ready)
-    assert ready.plan.counts.after == ready.plan.counts.before - 1
+    assert ready.plan.counts.after.tokens == ready.plan.counts.before.tokens - 1
     refused = asked.compose(summary(exact + "four"))
     assert isinstance(refused, Refused)
     assert refused.status == Status.INFLATED
@@ -424,7 +424,7 @@ def test_the_program_compares_with_what_was_reported(chat, after):
     else:
         assert (type(outcome), outcome.status) == (Ready, Status.COMPRESSED)
         assert (outcome.plan.record["original"], outcome.plan.record["new"]) == (1000, after)
-        assert outcome.plan.counts.after > outcome.plan.counts.before
+        assert outcome.plan.counts.after.tokens > outcome.plan.counts.before.tokens
         chat.commit(outcome.plan)
 
 
@@ -433,8 +433,8 @@ def test_without_a_count_of_its_own_the_program_takes_ours(chat):
     tokens = seen(chat, GeminiUpstream()).size.tokens
     outcome = forced(chat, GeminiUpstream()).compose(summary())
     record, counts = outcome.plan.record, outcome.plan.counts
-    assert (record["original"], record["new"]) == (counts.before, counts.after)
-    assert counts.before == tokens
+    assert (record["original"], record["new"]) == (counts.before.tokens, counts.after.tokens)
+    assert counts.before.tokens == tokens
     larger = forced(chat, GeminiUpstream()).compose(summary(WORDS * 100))
     assert (type(larger), larger.status) == (Refused, Status.INFLATED)
 

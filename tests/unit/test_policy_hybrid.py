@@ -256,7 +256,7 @@ def test_too_large_only_when_the_question_and_the_last_step_do_not_fit(chat):
     needed = cost(chat, question, *last) + MARKER_COST
     asked = ask(chat, needed)
     assert asked.request.longest == MARKER_COST - HEADING_COST
-    assert asked.otherwise.plan.counts.after == needed
+    assert asked.otherwise.plan.counts.after.tokens == needed
     refused = Hybrid(**SMALL).decide(seen(chat, window=needed - 1))
     assert refused == TooLarge("turn", needed, needed - 1)
 
@@ -442,7 +442,7 @@ def check(chat, before, policy, plan):
     assert held(before, summaries=False) <= visible
     last = groups(before)[-1].rows
     assert any(row in Layout(before).summaries for row in last) or {r.seq for r in last} <= visible
-    assert after.size.tokens == plan.counts.after < before.size.tokens
+    assert after.size.tokens == plan.counts.after.tokens < before.size.tokens
     assert not Budget(policy.limit).exceeded_by(after.size)
     assert not before.limits.exceeded_by(after.size)
     assert not policy.due(after.totals)

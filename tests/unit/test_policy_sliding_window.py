@@ -238,7 +238,7 @@ def rules(chat, before, decision, policy):
     assert split(readings, away) == []
     assert held(before) <= visible
     assert {row.seq for row in Layout(before).summaries} <= visible
-    assert after.size.tokens == decision.plan.counts.after < before.size.tokens
+    assert after.size.tokens == decision.plan.counts.after.tokens < before.size.tokens
     assert not Budget(policy.limit).exceeded_by(after.size)
     assert not before.limits.exceeded_by(after.size)
     assert not policy.due(after.totals)
@@ -276,7 +276,7 @@ def test_it_ends_within_the_limit_or_says_why_not(store, steps, percent, system,
             hidden = {row.seq for row in before.visible} - set(shown(chat))
             for turn in turns(before):
                 assert not turn.seqs & hidden or turn.seqs - hidden <= held(before)
-            assert told.pruned_length == decision.plan.counts.after
+            assert told.pruned_length == decision.plan.counts.after.tokens
             assert told.turns_to_remove == decision.plan.record["turns"]
 
 

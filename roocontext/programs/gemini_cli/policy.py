@@ -122,7 +122,7 @@ class Gemini:
             return _refused(situation, Status.EMPTY_SUMMARY, "The summary is empty.")
         plan = _plan(situation, hides, summary.text, policy=self.name)
         assert plan.counts is not None
-        before, after = plan.counts.before, plan.counts.after
+        before, after = plan.counts.before.tokens, plan.counts.after.tokens
         if after >= before:
             reason = f"It would go from {before:,} tokens to {after:,}."
             return _refused(situation, Status.INFLATED, reason)
@@ -195,7 +195,7 @@ class GeminiUpstream:
         plan = _plan(situation, hides, text, policy=self.name, compat=True)
         assert plan.counts is not None
         before = _last_prompt(situation.totals)
-        after = plan.counts.after if self.count is None else self.count(history)
+        after = plan.counts.after.tokens if self.count is None else self.count(history)
         status = verdict(before, after)
         if status is Status.INFLATED:
             reason = f"It would go from {before:,} tokens to {after:,}."

@@ -254,12 +254,12 @@ def _judged(plan: Plan, summary: Summary) -> Ready | Refused:
     if not summary.text.strip():
         return Refused("The summary is empty.", EMPTY)
     if not _shrinks(plan):
-        return Refused("The summary is larger than what it stands for.", INFLATED)
+        return Refused("The summary is larger than what it replaces.", INFLATED)
     return Ready(plan, COMPACTED)
 
 
 def _shrinks(plan: Plan) -> bool:
-    return plan.counts is not None and plan.counts.after < plan.counts.before
+    return plan.counts is not None and plan.counts.shrinks
 
 
 def _unanswered(situation: Situation) -> frozenset[int]:
