@@ -1,4 +1,4 @@
-"""The only ways that content ever goes: redact one message, purge one session. Both are audited."""
+"""The only ways to erase content: redact one message or purge one session. Both are audited."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -42,8 +42,8 @@ class Redacted:
 class Purged:
     """The receipt of a purge, kept in the place of the session.
 
-    `copies` are the sessions that hold entries of it still: forks of it, and what it is a fork of.
-    They are told when it is purged, and not kept.
+    `copies` are the sessions that still hold entries of it: its forks, and the session that it is a
+    fork of. The call returns them, but the receipt does not keep them.
     """
 
     session_id: str
@@ -58,7 +58,7 @@ class Purged:
 
 
 _OF_THE_CALL = ("copies", "dry_run", "erased")
-"""What a purge tells, but its tombstone does not keep."""
+"""What the call returns, but the receipt does not keep."""
 
 _SKELETONS: Mapping[str, Any] = {METADATA: {METADATA: {}}}
 """The notes that can be redacted, and what is left of each: what readers of the kind expect."""
@@ -108,7 +108,7 @@ _FORGET = [
 _TOMBSTONE = (
     update(sessions)
     .where(sessions.c.session_id == bindparam("of"))
-    .values(purged_at=bindparam("at"), receipt=bindparam("told"), title=null(), metadata=null())
+    .values(purged_at=bindparam("at"), receipt=bindparam("kept"), title=null(), metadata=null())
 )
 _DELETE = [
     delete(erasure.table).where(erasure.table.c.session_id == bindparam("of"))
@@ -131,7 +131,7 @@ def redact(
     copies = {"session_id": session_id, "seq": seq, "hash": hash_}
     heads = _locked_copies(tx, copies, dry_run=dry_run)
     again = tx.row(_ENTRY, session_id=session_id, seq=seq)
-    changed = again is not None and again[-1] is not None  # nobody was quicker
+    changed = again is not None and again[-1] is not None  # unless another redaction was quicker
     if changed and not dry_run:
         left = _SKELETONS[note_kind] if note_kind else reader(format_).skeleton(decode(content))
         skeleton = encode(left)
@@ -155,7 +155,7 @@ def redact(
 
 
 def purge(tx: Transaction, session_id: str, *, now: int, dry_run: bool) -> Purged:
-    """Delete all that was said in a session, and leave the receipt."""
+    """Delete everything recorded in a session, and leave the receipt."""
     head = (read_head if dry_run else lock)(tx, session_id)
     receipt = Purged(
         session_id,
@@ -168,8 +168,8 @@ def purge(tx: Transaction, session_id: str, *, now: int, dry_run: bool) -> Purge
         dry_run=dry_run,
     )
     if not dry_run:
-        told = {k: v for k, v in asdict(receipt).items() if k not in _OF_THE_CALL}
-        tx.run(_TOMBSTONE, of=session_id, at=now, told=encode(told))
+        kept = {k: v for k, v in asdict(receipt).items() if k not in _OF_THE_CALL}
+        tx.run(_TOMBSTONE, of=session_id, at=now, kept=encode(kept))
         for statement in _DELETE:
             tx.run(statement, of=session_id)
     return receipt

@@ -96,11 +96,11 @@ class SessionReader:
             page = self.view(as_of=moment, after=page.messages[-1].seq, limit=size)
 
     def messages(self, *, as_of: int | datetime | None = None) -> list[dict[str, Any]]:
-        """The view as the Anthropic Messages API accepts it; see `validate` for what it mends."""
+        """The view as the Anthropic Messages API accepts it; see `validate` for its repairs."""
         return sendable(self.view(as_of=as_of).messages).messages
 
     def validate(self, *, as_of: int | datetime | None = None) -> tuple[Repair, ...]:
-        """What `messages` had to mend for the provider. The log is never mended."""
+        """What `messages` repairs for the provider. The log itself never changes."""
         return sendable(self.view(as_of=as_of).messages).repairs
 
     def audit(self, *, after: int = 0) -> Iterator[AuditEntry]:

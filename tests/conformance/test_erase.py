@@ -59,8 +59,8 @@ def test_a_redaction_that_is_repeated_changes_nothing(chat):
 
 
 def test_a_dry_run_of_a_redaction(chat):
-    said = fill(chat, 4)
-    summary = chat.commit(Plan.condense(chat.view(), said[:2], "S")).seq
+    written = fill(chat, 4)
+    summary = chat.commit(Plan.condense(chat.view(), written[:2], "S")).seq
     before = state(chat)
     dry = chat.redact(1, dry_run=True)
     assert state(chat) == before
@@ -156,9 +156,9 @@ def test_redacted_metadata_is_gone_from_the_session_and_its_index(lab, is_newest
 
 
 def test_a_redacted_session_goes_on(chat):
-    said = fill(chat, 6)
-    chat.redact(said[1])
-    chat.commit(Plan.condense(chat.view(), said[:2], "S"))
+    written = fill(chat, 6)
+    chat.redact(written[1])
+    chat.commit(Plan.condense(chat.view(), written[:2], "S"))
     chat.redact(7 + 1)
     chat.rewind(to=3)
     chat.undo()
