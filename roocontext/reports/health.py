@@ -96,7 +96,7 @@ def _place(place: "Place") -> Finding:
     may = f"you may {' and '.join(rights)} it" if rights else "you may neither read nor write it"
     held = f", {size(place.size)}" if place.kind == "file" else ""
     status: FindingStatus = "note" if place.readable else "bad"
-    return _finding(check, status, f"{name}{held}: {place.told}; {may}")
+    return _finding(check, status, f"{name}{held}: {place.rights}; {may}")
 
 
 def _sqlite(health: "Health") -> Iterator[Finding]:
@@ -164,7 +164,7 @@ def _file(file: "FileFacts") -> Iterator[Finding]:
     else:
         yield _finding("disk", "ok", f"{file.filesystem}, {size(file.size)}")
     for place in file.locked if file.is_own else ():
-        says = f"{place.path}: {place.told}, and you cannot write before it is yours"
+        says = f"{place.path}: {place.rights}, and you cannot write before it is yours"
         yield _finding("log", "bad", says)
     if file.log_size == 0:
         yield _finding("log", "ok", "nothing waits in the write-ahead log")

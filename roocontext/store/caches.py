@@ -68,7 +68,7 @@ class Caches(NamedTuple):
 
 
 NONE = Caches([], set())
-"""Those of a session that is being made."""
+"""The caches of a new session."""
 
 
 class Tail(NamedTuple):
@@ -98,7 +98,7 @@ class Tail(NamedTuple):
 
 
 def read_present(tx: Transaction, session_id: str, seq: int) -> tuple[list[Control], Caches]:
-    """The control rows up to the last seq, and the caches as they stand."""
+    """The control rows up to the last seq, and the caches as they are."""
     session = {"session_id": session_id}
     controls, cached, cleared = tx.all(
         [(CONTROLS, {**session, "seq": seq}), (_SPANS, session), (_CLEARINGS, session)]
@@ -165,7 +165,7 @@ def caches_of(controls: Sequence[Control], seq: int, since: int = 1) -> Caches:
 
 
 def renew(tx: Transaction, session_id: str, cached: Caches, present: Caches) -> int:
-    """Write what differs between the caches as they are and as they should be; how many rows."""
+    """Write the difference between the caches as they are and as they should be; how many rows."""
     old, new = set(cached.spans), set(present.spans)
     gone, come = sorted(old - new, key=_lo), sorted(new - old, key=_lo)
     tx.many(_DROP_SPAN, [{"session_id": session_id, "lo": span.lo} for span in gone])

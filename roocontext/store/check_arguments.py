@@ -1,4 +1,4 @@
-"""What an argument may be. Checked where it comes in, so that no driver has to say it."""
+"""Checks of arguments, made where they come in, so that no driver has to refuse them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
@@ -60,7 +60,7 @@ def check_rewind(to: object, ts: object) -> None:
 
 
 def check_mapping(name: str, value: object) -> None:
-    """Refuse what is no mapping."""
+    """Refuse anything but a mapping."""
     if not isinstance(value, Mapping):
         raise InvalidOption(f"{name} must be a mapping.", name=name)
 

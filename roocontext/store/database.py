@@ -71,7 +71,7 @@ class Database:
 
     @contextmanager
     def inspection(self) -> Iterator[Connection]:
-        """A SQLAlchemy connection in a snapshot, for what looks at the schema."""
+        """A SQLAlchemy connection in a snapshot, for code that looks at the schema."""
         processes.notice()
         with (
             Hold(self, self._readers, None, checked=True) as tx,
@@ -89,12 +89,12 @@ class Database:
             operation(connection)
 
     def write_ahead(self) -> None:
-        """Let readers and the writer of an SQLite file go on side by side. Stays with the file."""
+        """Let an SQLite file be read while it is written. The setting stays with the file."""
         if self.dialect == "sqlite":
             self.single(Transaction.command, _WRITE_AHEAD)
 
     def restore_write_ahead(self) -> None:
-        """Do so again where another tool has written the file, such as `VACUUM INTO`.
+        """Switch it on again if another tool wrote the file, such as `VACUUM INTO`.
 
         If another connection is in the way, the next opening tries it again.
         """
@@ -104,9 +104,9 @@ class Database:
             self._briefly(_WRITE_AHEAD)
 
     def erase_free_space(self) -> bool:
-        """Take what was deleted out of the log and the free pages; whether all of it is gone.
+        """Erase deleted content from the write-ahead log and the free pages; whether all is gone.
 
-        What was deleted is so already: nothing that is in the way here is an error.
+        The deletion itself is already committed, so nothing that is in the way here is an error.
         """
         try:
             if self.dialect == "postgresql":
@@ -119,7 +119,7 @@ class Database:
         return row is None or row[0] == 0
 
     def _briefly(self, command: str) -> Row | None:
-        """Run a command that other writers are not kept waiting for."""
+        """Run a command that gives up soon, so that other writers hardly wait for it."""
         processes.notice()
         with Hold(self, self._writers, None, checked=False) as tx:
             if self.dialect == "postgresql":
@@ -160,7 +160,7 @@ class Database:
         return tx
 
     def end(self, use: Use, error: BaseException | None) -> None:
-        """Take back all that a use has. Can be repeated where an interrupt cut it short."""
+        """Take back everything that a use holds. Safe to repeat if an interrupt cut it short."""
         tx = use.tx
         if tx is not None:
             if tx.is_sound and (error is None or self._rolled_back(tx, error)):
@@ -235,7 +235,7 @@ class Database:
                 waited = time.monotonic() - begun
                 if number == ATTEMPTS or waited > BUSY_TIMEOUT_S:
                     raise _given_up(error, number, waited) from None
-            # Only spreads writers that collided; what is written never depends on it.
+            # Random, so that writers that collided do not collide again; no data depends on it.
             time.sleep(random.uniform(0, 0.005 * 2**number))  # noqa: S311
 
     def _once(
@@ -296,5 +296,5 @@ class Database:
 
 def _given_up(error: StoreUnavailable, number: int, waited: float) -> StoreUnavailable:
     spent = f"{waited:.0f} seconds"
-    told = f"this waited {spent}" if number == 1 else f"this was tried {number} times in {spent}"
-    return StoreUnavailable(f"{error.fact.rstrip('.')}; {told}.", **error.facts)
+    tried = f"this waited {spent}" if number == 1 else f"this was tried {number} times in {spent}"
+    return StoreUnavailable(f"{error.fact.rstrip('.')}; {tried}.", **error.facts)

@@ -140,7 +140,7 @@ def raise_ours(
     kind = kinds.get(code, StoreUnavailable)
     facts: dict[str, Any] = {"code": code, "outcome_unknown": sent and _is_disconnect(error)}
     broke = "The connection to the server broke"
-    other = broke if _is_disconnect(error) else "The database did not do it"
+    other = broke if _is_disconnect(error) else "The database refused the statement"
     says, advice = _SAYS.get(code or "", other), _ADVICE.get(code or "")
     if why is not None and issubclass(kind, StoreUnavailable) and code not in RETRYABLE:
         says, advice = why.fact.rstrip("."), why.advice
@@ -152,15 +152,15 @@ def raise_ours(
 
 
 def unconnected(error: BaseException, options: Mapping[str, Any]) -> RooContextError:
-    """Why there is no connection to a PostgreSQL server, as far as it can be told for sure."""
+    """Why there is no connection to a PostgreSQL server, as far as that is certain."""
     import psycopg  # noqa: PLC0415 - an extra, and loaded: it raised the error
 
-    said = _said(error)
+    reported = _first_line(error)
     short = {**options, "connect_timeout": _PING_TIMEOUT_S}
     try:
         server = psycopg.conninfo.make_conninfo("", **short).encode()
     except psycopg.ProgrammingError as wrong:
-        return InvalidOption(f"PostgreSQL does not take this URL: {_said(wrong)}", name="url")
+        return InvalidOption(f"PostgreSQL does not take this URL: {_first_line(wrong)}", name="url")
     if isinstance(error, psycopg.errors.ConnectionTimeout):
         says, advice = "The PostgreSQL server did not answer in time", "Try again."
     elif (answered := psycopg.pq.PGconn.ping(server)) == psycopg.pq.Ping.REJECT:
@@ -178,11 +178,11 @@ def unconnected(error: BaseException, options: Mapping[str, Any]) -> RooContextE
     else:
         says = "The PostgreSQL server refused"
         advice = "Look at the role, its password, its rights and limits."
-    return StoreUnavailable(f"{says}: {said}", advice=advice, code=_code(error))
+    return StoreUnavailable(f"{says}: {reported}", advice=advice, code=_code(error))
 
 
 def _is_unknown(name: str | None, options: Mapping[str, Any]) -> bool:
-    """Whether the server says so, asked in the database that every server has."""
+    """Whether the server has no such database, asked in the one that every server has."""
     import psycopg  # noqa: PLC0415 - likewise
 
     with (
@@ -194,8 +194,8 @@ def _is_unknown(name: str | None, options: Mapping[str, Any]) -> bool:
     return False
 
 
-def _said(error: BaseException) -> str:
-    """The first line of what a server or its driver said, as one harmless sentence."""
+def _first_line(error: BaseException) -> str:
+    """The first line of a server's or driver's message, safe for a terminal, as one sentence."""
     first = (str(error).splitlines() or [type(error).__name__])[0]
     words = " ".join(first.removeprefix("connection failed: ").split())
     _, _, refusal = words.rpartition(" failed: FATAL: ")
@@ -216,13 +216,13 @@ def _code(error: BaseException) -> int | str | None:
 
 
 def _is_undecodable(error: BaseException) -> bool:
-    """Whether SQLite gave a text that is none; Python's driver has no code for that."""
+    """Whether SQLite returned text that is not UTF-8; Python's driver has no code for that."""
     undecoded = "Could not decode to UTF-8"
     return isinstance(error, sqlite3.OperationalError) and str(error).startswith(undecoded)
 
 
 def _is_disconnect(error: BaseException) -> bool:
-    """Whether the connection is gone, so that nobody knows what became of the statement."""
+    """Whether the connection broke, so that the statement may or may not have run."""
     if isinstance(error, sqlite3.Error):
         return False
     code = getattr(error, "sqlstate", None)

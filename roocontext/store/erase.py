@@ -1,4 +1,4 @@
-"""The only ways that content ever goes: redact one message, purge one session. Both are audited."""
+"""The only ways to erase content: redact one message or purge one session. Both are audited."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -15,10 +15,10 @@ from roocontext.log.readings import reader
 from roocontext.log.spans import live_ranges, within
 from roocontext.store.append import write
 from roocontext.store.head import SessionHead, lock, read_head
-from roocontext.store.notes import REDACTION
+from roocontext.store.notes import METADATA, REDACTION, refresh_title
 from roocontext.store.schema import ERASURES, IN_LOG, entries, sessions
 from roocontext.store.transaction import Transaction
-from roocontext.store.view import IS_MESSAGE, read_controls
+from roocontext.store.view import read_controls
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class Redacted:
 class Purged:
     """The receipt of a purge, kept in the place of the session.
 
-    `copies` are the sessions that hold entries of it still: forks of it, and what it is a fork of.
-    They are told when it is purged, and not kept.
+    `copies` are the sessions that still hold entries of it: its forks, and the session that it is a
+    fork of. The call returns them, but the receipt does not keep them.
     """
 
     session_id: str
@@ -58,14 +58,16 @@ class Purged:
 
 
 _OF_THE_CALL = ("copies", "dry_run", "erased")
-"""What a purge tells, but its tombstone does not keep."""
+"""What the call returns, but the receipt does not keep."""
 
+_SKELETONS: Mapping[str, Any] = {METADATA: {METADATA: {}}}
+"""The notes that can be redacted, and what is left of each: what readers of the kind expect."""
 _ENTRY = select(
-    entries.c.hash, entries.c.role, entries.c.format, entries.c.content, entries.c.salt
+    *(entries.c.hash, entries.c.role, entries.c.note),
+    *(entries.c.format, entries.c.content, entries.c.salt),
 ).where(
     entries.c.session_id == bindparam("session_id"),
     entries.c.seq == bindparam("seq"),
-    IS_MESSAGE,
     IN_LOG,
 )
 _first = entries.alias("first")
@@ -106,7 +108,7 @@ _FORGET = [
 _TOMBSTONE = (
     update(sessions)
     .where(sessions.c.session_id == bindparam("of"))
-    .values(purged_at=bindparam("at"), receipt=bindparam("told"), title=null(), metadata=null())
+    .values(purged_at=bindparam("at"), receipt=bindparam("kept"), title=null(), metadata=null())
 )
 _DELETE = [
     delete(erasure.table).where(erasure.table.c.session_id == bindparam("of"))
@@ -117,21 +119,22 @@ _DELETE = [
 def redact(
     tx: Transaction, session_id: str, seq: int, *, now: int, salts: Salts, dry_run: bool
 ) -> Redacted:
-    """Replace a message's content by its skeleton, in every session that holds a copy."""
-    standing = read_head(tx, session_id)
+    """Replace a message's or metadata's content by its skeleton, wherever a copy is held."""
+    head = read_head(tx, session_id)
     row = tx.row(_ENTRY, session_id=session_id, seq=seq)
-    if row is None:
+    if row is None or (row[1] is None and row[2] not in _SKELETONS):
         raise MessageNotFound(
-            f"Entry {seq} is not a message of the log, which ends at {standing.last_seq}.",
-            candidates=(1, standing.last_seq),
+            f"Entry {seq} is not a message of the log, which ends at {head.last_seq}.",
+            candidates=(1, head.last_seq),
         )
-    hash_, _, format_, content, _ = row
+    hash_, _, note_kind, format_, content, _ = row
     copies = {"session_id": session_id, "seq": seq, "hash": hash_}
     heads = _locked_copies(tx, copies, dry_run=dry_run)
     again = tx.row(_ENTRY, session_id=session_id, seq=seq)
-    changed = again is not None and again[-1] is not None  # nobody was quicker
+    changed = again is not None and again[-1] is not None  # unless another redaction was quicker
     if changed and not dry_run:
-        skeleton = encode(reader(format_).skeleton(decode(content)))
+        left = _SKELETONS[note_kind] if note_kind else reader(format_).skeleton(decode(content))
+        skeleton = encode(left)
         note = {"digest": skeleton_digest(seq, skeleton)}
         for copy, head in heads.items():
             draft = note_draft(REDACTION, note, now=now, salts=salts, target=seq)
@@ -139,18 +142,20 @@ def redact(
             tx.run(_REPLACE, of=copy, at=seq, skeleton=skeleton)
             for forget in _FORGET:
                 tx.run(forget, of=copy, at=seq)
+            if note_kind:
+                refresh_title(tx, copy, head.last_seq)
     return Redacted(
         session_id,
         seq,
         copies=tuple((copy, seq) for copy in heads),
-        summaries=tuple(_summaries(tx, heads, seq)),
+        summaries=() if note_kind else tuple(_summaries(tx, heads, seq)),
         changed=changed,
         dry_run=dry_run,
     )
 
 
 def purge(tx: Transaction, session_id: str, *, now: int, dry_run: bool) -> Purged:
-    """Delete all that was said in a session, and leave the receipt."""
+    """Delete everything recorded in a session, and leave the receipt."""
     head = (read_head if dry_run else lock)(tx, session_id)
     receipt = Purged(
         session_id,
@@ -163,8 +168,8 @@ def purge(tx: Transaction, session_id: str, *, now: int, dry_run: bool) -> Purge
         dry_run=dry_run,
     )
     if not dry_run:
-        told = {k: v for k, v in asdict(receipt).items() if k not in _OF_THE_CALL}
-        tx.run(_TOMBSTONE, of=session_id, at=now, told=encode(told))
+        kept = {k: v for k, v in asdict(receipt).items() if k not in _OF_THE_CALL}
+        tx.run(_TOMBSTONE, of=session_id, at=now, kept=encode(kept))
         for statement in _DELETE:
             tx.run(statement, of=session_id)
     return receipt

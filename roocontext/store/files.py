@@ -1,6 +1,6 @@
-"""An SQLite file from outside: what stands beside it, whose it is, and what is in its way.
+"""An SQLite file from outside: the files beside it, who owns them, and what prevents its use.
 
-Files are asked about, never opened: closing one drops the locks that SQLite holds on it in this
+Files are examined, never opened: closing one drops the locks that SQLite holds on it in this
 process.
 """
 
@@ -32,9 +32,9 @@ _INDEX = "-shm"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is found under a name, whose it is, and what this user may do with it.
+    """What a path names, who owns it, and what this user may do with it.
 
-    `hidden` is what stands behind a folder that may not be entered.
+    `hidden` is anything inside a folder that this user may not enter.
     """
 
     path: Path
@@ -46,13 +46,13 @@ class Place:
     writable: bool = False
 
     @property
-    def told(self) -> str:
-        """Whose it is, and its rights."""
+    def rights(self) -> str:
+        """Its owner and mode, in words."""
         return f"it belongs to {self.owner}, with the rights {self.mode:04o}"
 
 
 class Obstacle(NamedTuple):
-    """Why a file cannot be used as it was to be, and what helps."""
+    """Why a file cannot be read or written, and what helps."""
 
     fact: str
     advice: str
@@ -76,7 +76,7 @@ class State(NamedTuple):
 
 
 def place_of(path: Path) -> Place:
-    """What stands under a name."""
+    """What a path names."""
     try:
         found = path.stat()
     except PermissionError:
@@ -105,7 +105,7 @@ def beside(path: Path, suffix: str) -> Path:
 
 
 def surroundings(path: Path) -> list[Place]:
-    """The folder, the file, and what SQLite keeps beside it, as far as it is there."""
+    """The folder, the file, and the files that SQLite keeps beside it, if there are any."""
     sides = [place_of(beside(path, suffix)) for suffix in (*_LOGS, _INDEX)]
     return [place_of(path.parent), place_of(path), *(one for one in sides if one.kind == "file")]
 
@@ -116,9 +116,9 @@ def is_writable(path: Path) -> bool:
 
 
 def leaves_nothing(path: Path) -> bool:
-    """Whether what SQLite makes beside the file is its owner's, and goes with the last who looks.
+    """Whether the files that SQLite makes beside it would be the owner's, and removed at the end.
 
-    Otherwise it would stay, belong to somebody else, and lock the owner out.
+    Otherwise they would stay, belong to somebody else, and lock the owner out.
     """
     try:
         owner = path.stat().st_uid
@@ -130,7 +130,7 @@ def leaves_nothing(path: Path) -> bool:
 
 
 def state_of(path: Path) -> State | None:
-    """What the file is like; None if it cannot be told."""
+    """What shows whether the file changed; None if the file cannot be examined."""
     try:
         found = path.stat()
     except OSError:
@@ -139,7 +139,7 @@ def state_of(path: Path) -> State | None:
 
 
 def identity(path: Path) -> Identity | None:
-    """Which file stands under a name; None if there is none, or it cannot be asked about."""
+    """Which file a path names; None if there is none, or it cannot be examined."""
     try:
         found = path.stat()
     except OSError:
@@ -168,10 +168,10 @@ def settling(state: State) -> int:
 
 
 def at_rest(path: Path) -> State | None:
-    """What the file is like while all that was committed stands in it; None while a log waits.
+    """The state of a file that holds every commit; None while a log beside it holds some.
 
-    As long as it stays so, it may be read without locks. A file that was changed just now is
-    waited for: another change could leave its times as they are.
+    As long as the state is the same, the file may be read without locks. If it was changed just
+    now, this waits: another change within the same clock tick would not show in its times.
     """
     while True:
         state = state_of(path)
@@ -185,13 +185,13 @@ def at_rest(path: Path) -> State | None:
 
 
 def obstacle(path: Path, *, read_only: bool) -> Obstacle | None:
-    """What keeps this user from reading or writing the file, as far as it shows from outside."""
+    """What prevents this user from reading or writing the file, if that shows from outside."""
     folder, file, *sides = surroundings(path)
     if file.kind == "nothing":
         gone = f"There is no file {_name(path)} any more."
         return Obstacle(gone, "Somebody moved or deleted it.")
     if not file.readable:
-        fact = f"You may not read {_name(path)}: {file.told}."
+        fact = f"You may not read {_name(path)}: {file.rights}."
         return Obstacle(fact, "Ask its owner for the right to read it.")
     for side in sides:
         if side.size and not side.readable:
@@ -206,14 +206,16 @@ def obstacle(path: Path, *, read_only: bool) -> Obstacle | None:
 
 def _obstacle_to_writing(folder: Place, file: Place, sides: list[Place]) -> Obstacle | None:
     if not file.writable:
-        fact = f"You may read {_name(file.path)}, but not write it: {file.told}."
+        fact = f"You may read {_name(file.path)}, but not write it: {file.rights}."
         return Obstacle(fact, "Ask its owner for the right to write it.")
     for side in sides:
         if not side.writable:
-            fact = f"You may not write {_name(side.path)}: {side.told}."
+            fact = f"You may not write {_name(side.path)}: {side.rights}."
             return Obstacle(fact, "Give it to the owner of the database file; never delete it.")
     if not folder.writable:
-        fact = f"You may not write {_name(folder.path)}, where SQLite keeps its log: {folder.told}."
+        fact = (
+            f"You may not write {_name(folder.path)}, where SQLite keeps its log: {folder.rights}."
+        )
         return Obstacle(fact, "Ask its owner for the right to write it.")
     return None
 
@@ -223,7 +225,7 @@ def _holds_something(log: Path) -> bool:
         return log.stat().st_size > 0
     except FileNotFoundError:
         return False
-    except OSError:  # nobody knows
+    except OSError:  # unknown: it may hold commits
         return True
 
 

@@ -13,7 +13,7 @@ from roocontext.store.transaction import Transaction
 
 
 class SessionHead(NamedTuple):
-    """Where a session stands."""
+    """The last entry of a session, its last fold entry, and its totals."""
 
     last_seq: int
     last_hash: bytes
@@ -24,7 +24,7 @@ class SessionHead(NamedTuple):
     times: Times = Times()
 
     def columns(self) -> dict[str, Any]:
-        """The columns of the session's row that say so."""
+        """The same as columns of the session's row."""
         columns = self._asdict()
         return {**columns, **columns.pop("times")._asdict()}
 
@@ -68,17 +68,17 @@ _MOVE_MINUTE = _move_head(*_MOVED, "updated_minute")
 
 
 def lock(tx: Transaction, session_id: str) -> SessionHead:
-    """Where the session stands, for one that will write: nobody else will until it is done."""
+    """The head of a session that will be written: other writers wait until this one is done."""
     return _head(session_id, tx.row(_LOCK_HEAD, session_id=session_id))
 
 
 def read_head(tx: Transaction, session_id: str) -> SessionHead:
-    """Where the session stands."""
+    """The head of a session; an error if there is none, or it was purged."""
     return _head(session_id, tx.row(_READ_HEAD, session_id=session_id))
 
 
 def check_version(expected_seq: int | None, head: SessionHead) -> None:
-    """Refuse a writer whose session has moved on."""
+    """Refuse a writer that expected another head."""
     if expected_seq is not None and expected_seq != head.head_seq:
         raise VersionConflict(
             f"Expected head {expected_seq}, but it is {head.head_seq}.",
@@ -88,7 +88,7 @@ def check_version(expected_seq: int | None, head: SessionHead) -> None:
 
 
 def move_head(tx: Transaction, session_id: str, old: SessionHead, new: SessionHead) -> None:
-    """Let a locked session stand where its new last entry is."""
+    """Write the new head of a locked session."""
     times = new.times
     moved = {
         "session_id": session_id,

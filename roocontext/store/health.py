@@ -1,6 +1,6 @@
-"""What a database and its surroundings are like: facts only, nothing is judged and nothing changed.
+"""Facts about a database and the files around it. Nothing is judged, and nothing is changed.
 
-Asked without opening a store, because what is looked at may be none.
+It works without opening a store, because the database may not hold one.
 """
 
 import os
@@ -25,15 +25,15 @@ _MOUNTS = Path("/proc/self/mountinfo")
 _PROCESSES = Path("/proc")
 _OCTAL = re.compile(r"\\([0-7]{3})")
 _PROBLEMS = 5
-"""How many of the problems that an integrity check finds are told."""
+"""The most problems of an integrity check that are reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """An SQLite file: its rights, its sizes, what it stands on, and who else has it open.
+    """An SQLite file: its mode, its sizes, its file system, and who else has it open.
 
-    `locked` is what stands beside it and may not be written. `filesystem` and `holders` are None
-    where the system does not tell.
+    `locked` are the files beside it that this user may not write. `filesystem` and `holders` are
+    None if the system does not report them.
     """
 
     path: str
@@ -48,9 +48,9 @@ class FileFacts:
 
 @dataclass(frozen=True, slots=True)
 class Hindrances:
-    """What shows of a database that cannot be examined.
+    """What prevents a database from being examined.
 
-    `places` are the folder, the file and what stands beside it; `unreadable` the tables that the
+    `places` are the folder, the file and the files beside it; `unreadable` the tables that the
     role on the server may not read.
     """
 
@@ -67,7 +67,7 @@ class Health:
     `unguarded` are the triggers of the log that are missing. `astray` is how many sessions have
     more or fewer entries than they say. `foreign` says what is in it that is not ours, if there is
     no schema of ours.
-    There is no `journal_mode` among them if the file is read as it lies, past its journal.
+    The settings have no `journal_mode` if the file is read without locks, past its journal.
     """
 
     dialect: str
@@ -85,20 +85,20 @@ class Health:
 
 
 def examine(url: str | Path | URL) -> Health:
-    """Look at a database without changing it; what is no database at all is a typed error."""
+    """Examine a database without changing it. A file that is no database is a typed error."""
     with _inspected(url) as connection:
         look = _sqlite if connection.dialect.name == "sqlite" else _postgres
         return look(connection)
 
 
-def standing(url: str | Path | URL) -> migrate.SchemaVersion:
-    """Where the schema of a database stands."""
+def schema_version(url: str | Path | URL) -> migrate.SchemaVersion:
+    """The version of a database's schema."""
     with _inspected(url) as connection:
-        return migrate.standing(connection)
+        return migrate.schema_version(connection)
 
 
 def hindrances(url: str | Path | URL) -> Hindrances:
-    """What can be told of a database that cannot be examined."""
+    """What is known of a database that cannot be examined."""
     path = file_of(url)
     with suppress(RooContextError, OSError), _inspected(url) as connection:
         if connection.dialect.name == "postgresql":
@@ -119,7 +119,7 @@ def _inspected(url: str | Path | URL) -> Iterator[Connection]:
 
 
 def _sqlite(connection: Connection) -> Health:
-    schema = migrate.standing(connection)
+    schema = migrate.schema_version(connection)
     path = next(row[2] for row in connection.exec_driver_sql("PRAGMA database_list"))
     names = ["synchronous", "secure_delete", "mmap_size", "recursive_triggers"]
     if not is_at_rest(connection.connection.driver_connection):
@@ -152,7 +152,7 @@ _POSTGRES_SETTINGS = (
 
 
 def _postgres(connection: Connection) -> Health:
-    schema = migrate.standing(connection)
+    schema = migrate.schema_version(connection)
     tables = [name for name in metadata.tables if inspect(connection).has_table(name)]
     rights = ("UPDATE", "DELETE") if "entries" in tables else ()
     asked = sql("SELECT has_table_privilege('entries', :right)")
@@ -201,7 +201,7 @@ def _count(connection: Connection, query: str) -> int:
 
 
 def _unguarded(connection: Connection, guards: tuple[str, ...], query: str) -> tuple[str, ...]:
-    """The triggers that keep the log append-only, and are not there or switched off."""
+    """The triggers that keep the log append-only and are missing or switched off."""
     there = set(connection.exec_driver_sql(query).scalars())
     return tuple(name for name in guards if name not in there)
 

@@ -1,4 +1,4 @@
-"""What an operation holds of a database: a connection and, if it writes, a place in the queue.
+"""What an operation holds: a connection and, if it writes, a place in the queue.
 
 A signal or another thread can raise an exception inside any Python function, also inside the one
 that gives a hold back. So nothing depends on that function: every hold shows whether its `with`
@@ -71,8 +71,8 @@ class Use:
 class Hold(Use):
     """A connection for the time of a `with` block.
 
-    With `begin`, the block is a transaction. With `checked`, what was read in it is checked at its
-    end, where it may be torn.
+    With `begin`, the block is a transaction. With `checked`, the block ends with a check
+    that the file did not change while it was read.
     """
 
     __slots__ = ("begin", "checked", "queue", "turn")
@@ -134,7 +134,7 @@ class Queue:
         turn = threading.Lock()
         turn.acquire()
         hold.turn = turn
-        # The turn only saves waiting: whoever is first goes on, also if nobody could wake it.
+        # The turn only shortens the wait: the first in the line goes on, even if nobody wakes it.
         while line[0] is not hold:
             if not turn.acquire(timeout=PATIENCE_S):
                 self._recover_before(hold)

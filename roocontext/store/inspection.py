@@ -1,4 +1,4 @@
-"""SQLAlchemy's own connection, over a connection of the driver: for what looks at the schema."""
+"""SQLAlchemy's own connection over one of the driver, for code that looks at the schema."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

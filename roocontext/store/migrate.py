@@ -1,4 +1,4 @@
-"""Bringing a database to the schema that this version works with, or saying why not.
+"""Upgrades a database to the schema that this version works with, or says why it cannot.
 
 A store at the right version is recognised by one query, without loading the migrations.
 """
@@ -34,9 +34,9 @@ def prepare(database: Database, *, upgrade: bool, writes: bool) -> None:
 
 
 def _is_current(database: Database) -> bool:
-    """Whether the schema is the one that is wanted. False also means that it has to be looked at.
+    """Whether the schema is the one that is wanted. False may also mean that nobody knows yet.
 
-    Asked by one plain statement: SQLAlchemy's inspection took half of the time to open a store.
+    This is one plain statement: SQLAlchemy's inspection took half of the time to open a store.
     """
     try:
         return database.snapshot(Transaction.command, _VERSION) == (REVISION,)
@@ -47,7 +47,7 @@ def _is_current(database: Database) -> bool:
 def _upgrade_once(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_UPGRADE_LOCK})")
-    if _outdated(connection, upgrade=True):  # else another process was here in between
+    if _outdated(connection, upgrade=True):  # unless another process upgraded it in the meantime
         _upgrade(connection)
 
 
@@ -65,8 +65,8 @@ class Revision(NamedTuple):
     brought: str
 
 
-def standing(connection: Connection) -> SchemaVersion:
-    """Where the schema stands."""
+def schema_version(connection: Connection) -> SchemaVersion:
+    """The schema's version, and the one that is wanted."""
     return SchemaVersion(_revision(connection), REVISION)
 
 
@@ -104,7 +104,7 @@ def _revision(connection: Connection) -> str | None:
 
 
 def foreign(connection: Connection) -> str | None:
-    """What a database without a schema of ours holds, if that keeps a store from being made."""
+    """What a database without our schema holds, if that prevents a store from being created."""
     taken = {*inspect(connection).get_table_names(), *inspect(connection).get_view_names()}
     if ours := sorted(taken & {*metadata.tables, "messages", "effective_history"}):
         named = f"The database has tables or views named {', '.join(ours)}"
@@ -118,7 +118,7 @@ def foreign(connection: Connection) -> str | None:
 
 
 def _outdated(connection: Connection, *, upgrade: bool) -> bool:
-    """Whether there is something to migrate; refuses what may not be migrated."""
+    """Whether there is something to migrate; an error if it may not be migrated."""
     current = _revision(connection)
     if current == REVISION:
         return False
@@ -155,7 +155,7 @@ def _upgrade(connection: Connection) -> None:
         except CommandError:
             current = _revision(connection)
             raise SchemaMismatch(
-                f"The schema's version, {current}, is of no release of roocontext.",
+                f"The schema's version, {current}, belongs to no release of roocontext.",
                 current=current,
                 wanted=REVISION,
                 advice="Go back to a backup, or give another database.",

@@ -51,7 +51,7 @@ _COLUMNS = tuple(sessions.c[name] for name in (*_INFO, "rewound_messages", "rewo
 
 @cache
 def _newest(shape: Shape) -> Select[Any]:
-    # The page comes first: SQLite would compute what is selected for all sessions before it sorts.
+    # The page is a subquery, because SQLite would otherwise compute the sums of all sessions.
     page = page_of(_COLUMNS, shape).subquery("page")
     # Scalar subqueries, because each is answered from an index whatever the planner knows. A join
     # of spans and entries that is grouped afterwards may be planned as a scan of all entries.

@@ -1,8 +1,8 @@
-"""What a fork does to open stores: no connection to an SQLite file survives it.
+"""What a fork does to open stores: connections to an SQLite file do not survive it.
 
 SQLite keeps one table of its locks in each process. A child inherits the table but not the locks,
-so its connections would hold none. Therefore connections are closed before a fork and opened anew
-after it; a file that could not be closed is refused in the child. See decision 0022.
+so its connections would hold none. Therefore connections are closed before a fork and opened again
+after it. A file that could not be closed is refused in the child. See decision 0022.
 """
 
 import ctypes
@@ -47,13 +47,13 @@ class Forkable(Protocol):
 
 
 class Inherited:
-    """Takes the place of a connection of the parent process, and refuses every use."""
+    """Stands in for a connection of the parent process, and refuses every use."""
 
     def __getattr__(self, _name: str) -> Any:
         return self
 
     def __call__(self, *_args: Any, **_options: Any) -> NoReturn:
-        """Whatever it was to do."""
+        """Refuse the call."""
         raise StoreForked("The operation began in the process that this one was forked from.")
 
 
@@ -66,7 +66,7 @@ _process = os.getpid()
 
 
 def watch(database: Forkable) -> None:
-    """Take care of a database at each fork, for as long as it lives."""
+    """Handle this database at each fork, as long as it exists."""
     _databases[id(database)] = database
 
 

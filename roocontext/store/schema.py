@@ -1,7 +1,7 @@
 """The tables. Every key begins with the session's id; nothing crosses sessions.
 
-Checks, triggers and views belong to the migrations, which own the schema; this is what statements
-are built from. `content` is the last column, so that reading the others does not read it.
+Checks, triggers and views belong to the migrations, which own the schema; statements are
+built from this. `content` is the last column, so that reading the others does not read it.
 """
 
 from functools import cache
@@ -149,13 +149,13 @@ _LAST = (
     .scalar_subquery()
 )
 IN_LOG = entries.c.seq.between(_FIRST, _LAST)
-"""All entries of the log, for what does not know where it ends."""
+"""All entries of the log, for statements that do not know its last seq."""
 AFTER_SEQ = and_(entries.c.seq > bindparam("seq"), entries.c.seq <= _LAST)
-"""The entries that follow `seq`. With two lower bounds SQLite would start at the first entry."""
+"""The entries after `seq`. With two lower bounds SQLite would start at the first entry."""
 
 
 class Erasure(NamedTuple):
-    """What erasing does to a table, and why: for a whole session, and for one message."""
+    """Why a purge deletes a table's rows, and why a redaction deletes or changes them."""
 
     table: Table
     purge: str
@@ -164,9 +164,9 @@ class Erasure(NamedTuple):
 
 ERASURES = (
     Erasure(entries, "it holds the content", "the content is replaced by its skeleton"),
-    Erasure(counts, "a count tells a message's length", "a count tells the content's length"),
+    Erasure(counts, "a count reveals a message's length", "a count reveals the content's length"),
     Erasure(clearings, "it names the messages that held outputs of tools"),
-    Erasure(spans, "it tells how the session went"),
+    Erasure(spans, "it shows what was condensed and rewound"),
     Erasure(facts, "it quotes the metadata"),
 )
 """Every table whose rows speak of a session, except `sessions`, where a purge leaves its receipt.

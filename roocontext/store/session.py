@@ -226,7 +226,7 @@ class Session(SessionReader):
         return Session(self._database, name, clock=self._clock, ids=self._ids)
 
     def redact(self, seq: int, *, dry_run: bool = False) -> Redacted:
-        """Erase one message's content for good, here and in every fork that copied it."""
+        """Erase the content of a message or a metadata note for good, in every fork too."""
         check_whole("seq", seq, least=1)
         run = self._database.snapshot if dry_run else self._database.write
         done = run(

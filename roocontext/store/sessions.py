@@ -22,7 +22,7 @@ from roocontext.store.transaction import Row, Transaction
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """What a list shows of a session: `messages` and `bytes` count all that was ever said."""
+    """What a list shows of a session. `messages` and `bytes` count hidden and rewound ones too."""
 
     session_id: str
     title: str | None
@@ -38,7 +38,7 @@ class SessionInfo:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """How much of a session the model sees, how much is hidden, and how much was taken back."""
+    """How much of a session is visible, how much is hidden, and how much was rewound."""
 
     session_id: str
     entries: int
@@ -111,7 +111,7 @@ def add(
 ) -> None:
     """The row of a new session."""
     if tx.row(_ONE, session_id=session_id):
-        read_head(tx, session_id)  # which says so if the id was purged
+        read_head(tx, session_id)  # raises SessionPurged if the id was purged
         raise SessionExists(f"Session {session_id!r} exists.", session_id=session_id)
     row = {
         "session_id": session_id,

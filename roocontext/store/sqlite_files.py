@@ -1,4 +1,4 @@
-"""SQLite: how a file is connected to, so that nothing is left behind that harms its owner."""
+"""SQLite: connecting to a file without leaving files behind that lock its owner out."""
 
 import os
 import sqlite3
@@ -20,7 +20,7 @@ _TRIES = 3
 
 
 class Connection(sqlite3.Connection):
-    """A connection; `at_rest` is what its file was like, if it is read without locks."""
+    """A connection. `at_rest` is the state that its file had, if it is read without locks."""
 
     at_rest: files.State | None = None
 
@@ -35,7 +35,7 @@ def is_idle(connection: sqlite3.Connection) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """An SQLite file, connected to in the way that leaves nothing behind which harms its owner."""
+    """An SQLite file, and how to connect to it."""
 
     path: Path
     synchronous: str
@@ -54,7 +54,9 @@ class File:
                 if not tries or error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CANTOPEN:
                     why = files.obstacle(self.path, read_only=self.read_only)
                     raise_ours(error, sent=False, path=self.path, why=why)
-            time.sleep(_CLOSING_S)  # a writer that closes takes away what was about to be opened
+            time.sleep(
+                _CLOSING_S
+            )  # a writer that closes removes the log that was about to be opened
 
     def _connect(self, *, writes: bool) -> Connection:
         state, way = None, "mode=rw"
@@ -71,15 +73,15 @@ class File:
         return connection.at_rest is None or connection.at_rest == files.at_rest(self.path)
 
     def check_read(self, connection: Connection) -> None:
-        """Refuse what was read without locks from a file that was changed meanwhile."""
+        """Raise if the file changed while it was read without locks."""
         if connection.at_rest is not None and connection.at_rest != files.state_of(self.path):
             raise StoreUnavailable(
                 f"{str(self.path)!r} was changed while it was read.",
-                advice="Nothing that was read is told: read it again.",
+                advice="What was read is not returned: read it again.",
             )
 
     def explained(self, error: StoreUnavailable) -> StoreUnavailable:
-        """An error with what shows of its cause from outside the file."""
+        """The error with its cause, if that shows from outside the file."""
         is_refused = isinstance(error, StoreReadOnly) and not self.read_only
         why = files.obstacle(self.path, read_only=False) if is_refused else None
         if why is None:
@@ -88,7 +90,7 @@ class File:
 
 
 class Memory:
-    """A database in memory: it is gone with its one connection, so that is never let go."""
+    """A database in memory. It ends with its one connection, so that is never closed early."""
 
     def __init__(self, synchronous: str) -> None:
         self._synchronous = synchronous
@@ -102,7 +104,7 @@ class Memory:
         return self._only
 
 
-# By process too: in a forked child, nobody of the parent's threads would ever leave its queue.
+# By process too: in a forked child, the parent's threads would never leave their queue.
 _queues: "weakref.WeakValueDictionary[tuple[int, Path], Queue]" = weakref.WeakValueDictionary()
 
 
@@ -140,7 +142,7 @@ def create_private(path: Path) -> None:
 
 
 def check_is_file(path: Path) -> None:
-    """Refuse what is no file."""
+    """Raise the error that says why a path names no file."""
     name = repr(str(path))
     match files.place_of(path).kind:
         case "file":

@@ -165,12 +165,12 @@ class Store:
             return sessions.beginning_with(tx, beginning, limit)
 
     def purge(self, session_id: str, *, dry_run: bool = False) -> Purged:
-        """Delete all that was said in a session; a receipt stays, and the id is spent."""
+        """Delete everything recorded in a session. A receipt stays; the id cannot be used again."""
         check_id("session_id", session_id)
         run = self._database.snapshot if dry_run else self._database.write
         try:
             purged = run(erase.purge, session_id, now=self._clock(), dry_run=dry_run)
-        except SessionPurged as before:  # again, to take what is left of it out of the file
+        except SessionPurged as before:  # again, to erase what is left of it in the file
             purged = Purged(**before.receipt)
         if dry_run:
             return purged

@@ -1,4 +1,4 @@
-"""Finding a moment in a log: by halving where its times never went back, else by reading them."""
+"""Finds a moment in a log: by bisection if its times never went back, else by reading them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -178,7 +178,7 @@ def first_at(tx: Transaction, session_id: str, live: Sequence[Range], ts: int) -
 
 
 def nearest(tx: Transaction, session_id: str, ts: int) -> list[tuple[int, int]]:
-    """The two live messages whose `ts` is nearest to this one that none has: seq and `ts`."""
+    """The two live messages whose `ts` is nearest to this one: seq and `ts`."""
     near = [
         (row[0], row[1])
         for statement in _NEAREST_TS

@@ -59,8 +59,8 @@ def test_a_redaction_that_is_repeated_changes_nothing(chat):
 
 
 def test_a_dry_run_of_a_redaction(chat):
-    said = fill(chat, 4)
-    summary = chat.commit(Plan.condense(chat.view(), said[:2], "S")).seq
+    written = fill(chat, 4)
+    summary = chat.commit(Plan.condense(chat.view(), written[:2], "S")).seq
     before = state(chat)
     dry = chat.redact(1, dry_run=True)
     assert state(chat) == before
@@ -131,10 +131,34 @@ def test_what_is_no_message_is_not_redacted(chat):
     assert chat.redact(2).changed
 
 
+@pytest.mark.parametrize("is_newest", [True, False])
+def test_redacted_metadata_is_gone_from_the_session_and_its_index(lab, is_newest):
+    chat = lab.store.create("s", metadata={"user": SECRET, SECRET: "key"})
+    fill(chat, 2)
+    fork = chat.fork(session_id="fork")
+    if not is_newest:
+        chat.describe({"user": "ann"})
+    assert chat.redact(1, dry_run=True).changed
+    redacted = chat.redact(1)
+    assert redacted.copies == (("fork", 1), ("s", 1))
+    assert (redacted.changed, redacted.summaries) == (True, ())
+    assert fork.info().metadata == {}
+    assert chat.info().metadata == ({} if is_newest else {"user": "ann"})
+    assert lab.store.sessions(where={"user": SECRET}) == []
+    for table in ("sessions", "entries", "facts"):
+        assert SECRET not in repr(lab.sql(f"SELECT * FROM {table}"))
+    for one in (chat, fork, fork.fork(3, session_id="again")):
+        assert one.verify().ok
+        assert one.rebuild() == 0
+    assert not chat.redact(1).changed
+    chat.describe({"user": "bob"})
+    assert [info.session_id for info in lab.store.sessions(where={"user": "bob"})] == ["s"]
+
+
 def test_a_redacted_session_goes_on(chat):
-    said = fill(chat, 6)
-    chat.redact(said[1])
-    chat.commit(Plan.condense(chat.view(), said[:2], "S"))
+    written = fill(chat, 6)
+    chat.redact(written[1])
+    chat.commit(Plan.condense(chat.view(), written[:2], "S"))
     chat.redact(7 + 1)
     chat.rewind(to=3)
     chat.undo()

@@ -26,8 +26,8 @@ def test_a_new_session_is_empty(store):
 
 
 def test_title_and_metadata_are_the_first_notes(store):
-    chat = store.create(title="mend the parser", metadata={"cwd": "/src", "n": [1, None]})
-    assert chat.info().title == "mend the parser"
+    chat = store.create(title="fix the parser", metadata={"cwd": "/src", "n": [1, None]})
+    assert chat.info().title == "fix the parser"
     assert chat.info().metadata == {"cwd": "/src", "n": [1, None]}
     assert [entry.entry.note for entry in chat.audit()] == ["title", "metadata"]
     assert chat.head_seq() == 0
@@ -123,16 +123,16 @@ def test_sessions_of_one_moment_are_all_listed(lab):
 
 def test_a_fork_begins_as_a_copy(store):
     chat = store.create(title="parent", metadata={"k": 1})
-    said = fill(chat, 6)
+    written = fill(chat, 6)
     parent = state(chat)
-    fork = chat.fork(said[3])
-    assert seqs(fork.view()) == said[:4]
-    assert fork.view().messages == chat.view(as_of=said[3]).messages
+    fork = chat.fork(written[3])
+    assert seqs(fork.view()) == written[:4]
+    assert fork.view().messages == chat.view(as_of=written[3]).messages
     assert (fork.info().title, fork.info().metadata) == ("parent", {"k": 1})
     (origin,) = fork.notes("origin")
     hashes = chat.fork().notes("origin")[0].content["hash"]
     assert origin.content["session_id"] == chat.id
-    assert origin.content["seq"] == said[3]
+    assert origin.content["seq"] == written[3]
     assert hashes == chat.head().hash
     fork.append("user", "another way")
     assert state(chat) == parent
@@ -150,14 +150,14 @@ def test_a_fork_keeps_client_ids(store):
 
 def test_a_fork_inside_a_rewound_stretch_shows_what_was_seen_then(store):
     chat = store.create()
-    said = fill(chat, 8)
-    plan = Plan.condense(chat.view(), said[1:5], "S")
+    written = fill(chat, 8)
+    plan = Plan.condense(chat.view(), written[1:5], "S")
     summary = chat.commit(plan).seq
     inside = fill(chat, 2)
-    chat.rewind(to=said[2])
+    chat.rewind(to=written[2])
     fork = chat.fork(inside[0])
     assert seqs(fork.view()) == seqs(chat.view(as_of=inside[0]).messages)
-    assert seqs(fork.view()) == [said[0], summary, *said[5:], inside[0]]
+    assert seqs(fork.view()) == [written[0], summary, *written[5:], inside[0]]
     assert fork.stats().rewound_messages == 0
 
 
@@ -185,17 +185,17 @@ def test_a_forks_title_is_that_of_its_place(store):
 def test_the_list_is_exact_within_a_minute_and_when_the_clock_goes_back(lab):
     times = [120_000, 59_999, 60_000, 179_999, 60_001, 59_999, 0, -1, 119_999, 120_000, -60_001]
     chats = [lab.store.create() for _ in times]
-    told = []
+    expected = []
     for moment, chat in zip([*times, *reversed(times)], chats * 2, strict=True):
         lab.clock.now = moment
         chat.append("user", "hello")
-        told = sorted((-chat.info().updated_at, chat.id) for chat in chats)
+        expected = sorted((-chat.info().updated_at, chat.id) for chat in chats)
         listed = [(-info.updated_at, info.session_id) for info in lab.store.sessions()]
-        assert listed == told
+        assert listed == expected
     for size in (1, 2, 3, 4):
         pages, before = [], None
         while page := lab.store.sessions(limit=size, before=before):
             pages += [info.session_id for info in page]
             before = page[-1]
-        assert pages == [name for _, name in told]
+        assert pages == [name for _, name in expected]
     assert all(chat.verify().ok for chat in chats)

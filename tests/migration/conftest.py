@@ -22,7 +22,7 @@ class Raw:
     run: Callable[..., Rows]
 
     def refuses(self, statement: str) -> str:
-        """Run a statement that has to fail; what the database said."""
+        """Run a statement that has to fail; what the database replied."""
         with pytest.raises((sqlite3.Error, psycopg.Error)) as refused:
             self.run(statement)
         return str(refused.value)

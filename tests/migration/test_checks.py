@@ -1,4 +1,4 @@
-"""What the schema itself refuses to hold, whoever inserts it and on whatever connection."""
+"""What the schema itself refuses to hold, on every connection."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -93,8 +93,8 @@ def test_sqlite_refuses_other_types_in_every_column(log: Raw) -> None:
     for table in metadata.tables.values():
         for column in table.columns:
             for value in _others(column.type):
-                said = log.refuses(_insert(table.name, {column.name: value}))
-                assert "CHECK" in said, (column, value)
+                refusal = log.refuses(_insert(table.name, {column.name: value}))
+                assert "CHECK" in refusal, (column, value)
     log.run("DELETE FROM clearings")
 
 

@@ -42,11 +42,11 @@ def test_it_shows_what_it_showed(golden: tuple[Path, dict[str, Any]]) -> None:
     path, record = golden
     with Store.open(path) as store:
         assert make.recorded(store) == record
-        for name, told in record.items():
-            found = store.session(name).verify(Head(**told["head"]))
+        for name, known in record.items():
+            found = store.session(name).verify(Head(**known["head"]))
             assert found.ok, (name, found.problem)
             assert store.session(name).rebuild() == 0
-            assert store.session(name).append("user", "it goes on").seq == told["head"]["seq"] + 1
+            assert store.session(name).append("user", "it goes on").seq == known["head"]["seq"] + 1
     with closing(sqlite3.connect(path)) as connection:
         rows = connection.execute("SELECT version_num FROM roocontext_version").fetchall()
         assert rows == [(REVISION,)]
@@ -56,10 +56,10 @@ def test_plain_sql_shows_it_too(golden: tuple[Path, dict[str, Any]]) -> None:
     path, record = golden
     Store.open(path).close()
     with closing(sqlite3.connect(path)) as connection:
-        for name, told in record.items():
+        for name, known in record.items():
             query = "SELECT seq FROM effective_history WHERE session_id = ?"
             seqs = [row[0] for row in connection.execute(query, [name])]
-            assert seqs == [row[0] for row in told["now"]]
+            assert seqs == [row[0] for row in known["now"]]
 
 
 def test_the_newest_schema_is_among_them() -> None:

@@ -1,4 +1,4 @@
-"""The database itself refuses to change the log, whoever asks and on whatever connection."""
+"""The database itself refuses to change the log, on every connection."""
 
 from collections.abc import Iterator
 
@@ -35,8 +35,8 @@ def test_no_column_changes(log: Raw) -> None:
     for column in entries.columns:
         for change in (_other_value(log, column.name), "NULL"):
             for where in ("session_id = 's' AND seq = 2", "seq = 4", "TRUE"):
-                said = log.refuses(f"UPDATE entries SET {column.name} = {change} WHERE {where}")
-                assert "append-only" in said
+                refusal = log.refuses(f"UPDATE entries SET {column.name} = {change} WHERE {where}")
+                assert "append-only" in refusal
 
 
 def test_no_entry_goes(log: Raw) -> None:
@@ -94,8 +94,8 @@ def test_no_entry_is_replaced(log: Raw, words: str, how: str) -> None:
     """SQLite deletes the old row without asking the delete trigger, as it is set up by default."""
     assert log.run("PRAGMA recursive_triggers") == [(0,)]
     rowid = "rowid" if how == "by rowid" else None
-    said = log.refuses(_copy(words, {**REPLACEMENTS[how], "content": "'forged'"}, rowid))
-    assert "append-only" in said
+    refusal = log.refuses(_copy(words, {**REPLACEMENTS[how], "content": "'forged'"}, rowid))
+    assert "append-only" in refusal
 
 
 @pytest.mark.parametrize("raw", ["file"], indirect=True)
@@ -113,8 +113,8 @@ def test_no_session_is_replaced(log: Raw) -> None:
 @pytest.mark.parametrize("raw", ["file"], indirect=True)
 @pytest.mark.parametrize("assignment", ["seq = 3", "rowid = 3", "rowid = 77", "client_id = 'c2'"])
 def test_no_entry_moves_onto_another(log: Raw, assignment: str) -> None:
-    said = log.refuses(f"UPDATE OR REPLACE entries SET {assignment} WHERE seq = 6")
-    assert "append-only" in said
+    refusal = log.refuses(f"UPDATE OR REPLACE entries SET {assignment} WHERE seq = 6")
+    assert "append-only" in refusal
 
 
 MERGE = """MERGE INTO entries USING sessions ON entries.session_id = sessions.session_id

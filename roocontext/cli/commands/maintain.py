@@ -170,7 +170,7 @@ def _schema(context: CommandContext) -> "SchemaVersion":
     from roocontext.store import health  # noqa: PLC0415 - heavy
 
     with looked_for(context.url):
-        return health.standing(context.url)
+        return health.schema_version(context.url)
 
 
 def _saved(path: Path) -> "Head":
