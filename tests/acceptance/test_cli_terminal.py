@@ -227,7 +227,7 @@ def test_what_was_done_is_not_told_to_have_failed(tmp_path: Path) -> None:
     assert run("append new Hello --id one", "one.txt").returncode == 0
     for words in ("append last again", "append last again --json", "title last T", "pin last 1"):
         done = run(words, "/dev/full")
-        assert done.returncode == Code.UNTOLD
+        assert done.returncode == Code.UNCERTAIN
         assert done.stderr == (
             "roocontext: It was done, but the answer could not be written:"
             " No space left on device.\n"
