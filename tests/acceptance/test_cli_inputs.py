@@ -119,7 +119,7 @@ def test_a_rewind_says_which_message_it_found(run: CommandLine) -> None:
     assert (answer["target"], answer["target_time"]) == (None, None)
     answer = run("rewind", "quiet", "--to", "now", "--json").document
     assert (answer["changed"], answer["target"]) == (False, 1)
-    assert "of 2026-01-01" in run("rewind", "quiet", "--to", "now").out
+    assert "from 2026-01-01" in run("rewind", "quiet", "--to", "now").out
 
 
 def test_errors_of_times_are_of_people(run: CommandLine) -> None:

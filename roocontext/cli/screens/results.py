@@ -74,7 +74,7 @@ def draw_rewound(screen: Screen, answer: "Rewound") -> None:
         when = utc_time(answer.target_time)
         screen.line((f"The message is entry {answer.target}, from {when} UTC.", "note"))
     if not answer.changed:
-        screen.line(f"{name} already is as it was after entry {answer.to}. Nothing changed.")
+        screen.line(f"{name} is already as it was after entry {answer.to}. Nothing changed.")
         return
     undone = answer.undone
     done = f"Rewound {name} to" if undone is None else f"Undid rewind {undone}: {name} is back at"
