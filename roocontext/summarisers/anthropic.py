@@ -104,7 +104,8 @@ def over(client: Any, model: str | None = None) -> Anthropic | AsyncAnthropic:
     """The summariser that goes with a client; without one, with a client of its own."""
     if find_spec("anthropic") is None:
         raise InvalidOption(
-            "The summariser anthropic needs the extra: pip install 'roocontext[anthropic]'.",
+            "The summariser anthropic needs the package anthropic, which is not installed.",
+            advice="Install the extra: pip install 'roocontext[anthropic]'.",
             name="summariser",
         )
     import anthropic  # noqa: PLC0415 - an extra, loaded when it is asked for
@@ -115,7 +116,8 @@ def over(client: Any, model: str | None = None) -> Anthropic | AsyncAnthropic:
         client = anthropic.Anthropic()
         if not (client.api_key or client.auth_token or client.credentials):
             raise InvalidOption(
-                "The summariser anthropic needs a key: set ANTHROPIC_API_KEY, or give a client.",
+                "The summariser anthropic needs a key.",
+                advice="Set ANTHROPIC_API_KEY, or pass a client.",
                 name="summariser",
             )
     return Anthropic(client, model=model)

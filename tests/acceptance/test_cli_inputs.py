@@ -1,8 +1,12 @@
 """What people type for points of a session and for arguments, and what they are told about it."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -183,6 +187,29 @@ def test_a_wrong_name_is_told_the_known_ones(run: CommandLine) -> None:
         done = run(*words.split())
         refused(done, Code.USAGE, known)
         assert not {"(", "[", "{"} & {*done.err}
+
+
+@pytest.mark.parametrize(
+    ("package", "words", "extra"),
+    [
+        ("psycopg", "sessions --db postgresql://nobody@localhost/none", "roocontext[postgres]"),
+        ("anthropic", "condense parser --summariser anthropic", "roocontext[anthropic]"),
+    ],
+)
+def test_a_missing_extra_is_named(package: str, words: str, extra: str, tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with Store.open(path) as store:
+        store.create("parser").append("user", "Hello")
+    code = f"import sys; sys.modules[{package!r}] = None; from roocontext.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words.split()],
+        env={**os.environ, "ROOCONTEXT_DB": str(path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (Code.USAGE, "")
+    assert done.stderr.endswith(f"Install the extra: pip install '{extra}'.\n")
 
 
 def test_help_names_what_an_option_takes() -> None:
