@@ -77,6 +77,7 @@ _ADVICE: tuple[tuple[type[errors.RooContextError], str], ...] = (
         errors.UndoRefused,
         "`rewind --to` goes to any entry; `undo --force` hides the newer messages.",
     ),
+    (errors.DuplicateMessage, "Use another --client-id for another message."),
     (errors.VersionConflict, "Look at the session again and decide whether to repeat the command."),
     (
         errors.StoreNotFound,
@@ -172,4 +173,5 @@ def _mistake(error: TyperException) -> str:
             "Neither an entry's number nor a time begins with -: entries are counted from 1, and a"
             " time is written as 2026-01-31 or '2h ago'."
         )
-    return f"{error.format_message().rstrip('.')}."
+    message = error.format_message()
+    return message if message.endswith((".", "?")) else f"{message}."

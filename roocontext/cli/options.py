@@ -31,6 +31,14 @@ SessionName = Annotated[
         show_default=False,
     ),
 ]
+SessionOrAll = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="SESSION",
+        help="The session. Default: all sessions.",
+        autocompletion=completion.complete_sessions,
+    ),
+]
 ModelName = Annotated[
     str | None,
     typer.Option(

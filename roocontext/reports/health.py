@@ -200,7 +200,7 @@ def _postgres(health: "Health") -> Iterator[Finding]:
         yield _finding("role", "note", "a standby: it can be read but not written")
     if any(health.rights.values()):
         rights = " and ".join(name for name, has in health.rights.items() if has)
-        yield _finding("role", "note", f"this role may {rights} entries, which agents need not")
+        yield _finding("role", "note", f"this role may {rights} entries, which agents do not need")
     elif health.rights:
         yield _finding("role", "ok", "this role can neither change nor delete entries")
 

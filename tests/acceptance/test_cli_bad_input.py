@@ -94,7 +94,9 @@ def test_a_folder_that_is_not_there(command_line: CommandLines, tmp_path: Path) 
 def test_the_default_place_needs_no_folder(command_line: CommandLines) -> None:
     run = command_line()
     for command in (["sessions"], ["doctor"], ["db", "current"]):
-        refused(run(*command), Code.NOT_FOUND, "roocontext.db'", "`roocontext db upgrade`")
+        done = run(*command)
+        refused(done, Code.NOT_FOUND, "roocontext.db'", "`roocontext db upgrade`")
+        refused(done, Code.NOT_FOUND, "--db", "ROOCONTEXT_DB")
     assert run("db", "upgrade").code == 0
     assert run("sessions").code == 0
 
@@ -606,6 +608,10 @@ def test_a_command_that_is_written_wrongly(words: str, run: CommandLine) -> None
     refused(run(*arguments), Code.USAGE)
 
 
+def test_a_mistyped_command_is_corrected(run: CommandLine) -> None:
+    refused(run("shwo", "parser"), Code.USAGE, "Did you mean 'show'? See `roocontext --help`.")
+
+
 def test_what_is_appended_must_be_utf_8(run: CommandLine, tmp_path: Path) -> None:
     refused(run("append", "parser", stdin="caf\udce9"), Code.USAGE, "byte 3")
     path = tmp_path / "said.txt"
@@ -620,7 +626,9 @@ def test_conflicts_are_refused(database: str, command_line: CommandLines) -> Non
     refused(run("append", "parser", "x", "--expected-seq", "3"), Code.REFUSED, "3", "22")
     refused(run("append", "new", "x", "--id", "parser"), Code.REFUSED, "parser")
     assert run("append", "build", "x", "--client-id", "one").code == 0
-    refused(run("append", "build", "y", "--client-id", "one"), Code.REFUSED, "one")
+    refused(
+        run("append", "build", "y", "--client-id", "one"), Code.REFUSED, "Use another --client-id"
+    )
     assert run("append", "build", "word " * 90).code == 0
     refused(run("condense", "build", "--limit", "20"), Code.REFUSED, "20")
     refused(run("undo", "empty"), Code.NO)

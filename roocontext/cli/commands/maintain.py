@@ -9,11 +9,11 @@ import typer
 
 import roocontext
 from roocontext import reports
-from roocontext.cli import completion, parse_time
+from roocontext.cli import parse_time
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.find_database import looked_for
-from roocontext.cli.options import SessionName
+from roocontext.cli.options import SessionName, SessionOrAll
 from roocontext.cli.screens import results
 from roocontext.cli.screens.safe_text import ASCII_SIGNS, one_line
 from roocontext.errors import SessionPurged, StoreNotFound
@@ -40,14 +40,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be
 @_maintain(document="Verified")
 def verify(
     context: CommandContext,
-    session: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SESSION",
-            help="The session to check. Default: all sessions.",
-            autocompletion=completion.complete_sessions,
-        ),
-    ] = None,
+    session: SessionOrAll = None,
     *,
     head: Annotated[
         Path | None,

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from roocontext import reports
-from roocontext.cli import completion, parse_time
+from roocontext.cli import parse_time
 from roocontext.cli.command_context import CommandContext, command
-from roocontext.cli.options import ModelName, SessionName
+from roocontext.cli.options import ModelName, SessionName, SessionOrAll
 from roocontext.cli.screens import tables, timeline
 from roocontext.cli.screens import tree as picture
 
@@ -153,14 +153,7 @@ def usage(
 @_read(document="StatsReport")
 def stats(
     context: CommandContext,
-    session: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SESSION",
-            help="The session. Default: the sum of all sessions.",
-            autocompletion=completion.complete_sessions,
-        ),
-    ] = None,
+    session: SessionOrAll = None,
 ) -> None:
     """Show how many messages are visible, hidden and taken back, and their sizes."""
     if session is None:

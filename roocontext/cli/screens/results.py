@@ -146,14 +146,13 @@ def _checked(screen: Screen, row: "Checked") -> None:
 
 def draw_redacted(screen: Screen, answer: "Redacted") -> None:
     """What was erased, and the summaries that may quote it."""
-    seq, more = answer.seq, screen.signs.more
+    more = screen.signs.more
+    what = f"the content of entry {answer.seq}"
     if not answer.changed:
-        screen.line(f"The content of entry {seq} was erased before. Nothing was changed.")
-    elif answer.dry_run:
-        screen.line(f"This would erase the content of entry {seq}.")
+        screen.line(f"Nothing was changed: {what} was erased before.")
     else:
-        screen.line(f"Erased the content of entry {seq}.")
-    screen.line(f"In: {_places(answer.copies, None, more)}.")
+        verb = "This would erase" if answer.dry_run else "Erased"
+        screen.line(f"{verb} {what}{_other_copies(answer, None, more)}.")
     if answer.summaries:
         screen.line(f"Summaries that may quote it: {_places(answer.summaries, None, more)}.")
     _bytes(screen, dry_run=answer.dry_run, erased=answer.erased)
@@ -161,13 +160,17 @@ def draw_redacted(screen: Screen, answer: "Redacted") -> None:
 
 def redaction_question(answer: "Redacted", more: str) -> str:
     """Ask before a message is erased."""
-    own = answer.session_id
-    copies = [copy for copy in answer.copies if copy[0] != own]
-    also = f", and its copies in {_places(copies, _ASKED, more)}" if copies else ""
+    also = _other_copies(answer, _ASKED, more)
     quoted = _places(answer.summaries, _ASKED, more)
     stay = f" Summaries that may quote it remain: {quoted}." if quoted else ""
-    what = f"entry {answer.seq} of {named(own, more)}"
+    what = f"entry {answer.seq} of {named(answer.session_id, more)}"
     return f"This erases the content of {what}{also}.{stay} Erase it for good?"
+
+
+def _other_copies(answer: "Redacted", most: int | None, more: str) -> str:
+    """Name the copies of a message in other sessions, as the end of a sentence's object."""
+    copies = [copy for copy in answer.copies if copy[0] != answer.session_id]
+    return f", and its copies in {_places(copies, most, more)}" if copies else ""
 
 
 def purge_question(receipt: "Purged") -> str:
@@ -202,7 +205,7 @@ def draw_purged(screen: Screen, answer: "PurgedReport") -> None:
 def _copies(screen: Screen, answer: "PurgedReport") -> None:
     if answer.copies:
         names = _names(answer.copies, screen.signs.more)
-        screen.line((f"Copies remain in {names}, which are sessions of their own.", "warn"))
+        screen.line((f"Copies of its entries remain in {names}.", "warn"))
 
 
 def _names(sessions: Sequence[str], more: str) -> str:
