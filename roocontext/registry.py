@@ -33,7 +33,7 @@ class Registry(dict[str, Plugin], Generic[Plugin]):
         if name not in self._offered:
             known = ", ".join(self.known())
             raise UnknownPlugin(
-                f"There is no {name!r} among the {self.group.rpartition('.')[2]}: {known}.",
+                f"{name!r} is not one of the {self.group.rpartition('.')[2]}: {known}.",
                 group=self.group,
                 name=name,
                 known=self.known(),

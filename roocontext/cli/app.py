@@ -1,4 +1,4 @@
-"""One run of the command line: all commands together, and the process around them."""
+"""Runs one command: collects the commands, and turns errors into exit codes."""
 
 import os
 import sys
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
 HELP = (
     "Read the sessions of coding agents, change what the model sees, and verify their logs."
+    " `roocontext demo` shows what it does; it needs no key and no network."
     " --db, --json and --debug may be given before the command or after it."
 )
 _LEAST = 20
-"""Help is not made for fewer columns than these."""
+"""Help is laid out for at least this many columns."""
 
 
 def _version(*, wanted: bool) -> None:
@@ -65,7 +66,7 @@ def _root(
 
 
 def _check(arguments: Sequence[str]) -> None:
-    """Refuse arguments that are not UTF-8: Python gives them as lone surrogates."""
+    """Refuse arguments that are not UTF-8, which Python passes on as lone surrogates."""
     for number, argument in enumerate(arguments, 1):
         if not _is_text(argument):
             raise Refusal(f"Argument {number} of `{PROGRAM}` is not UTF-8.", Code.USAGE)
@@ -79,7 +80,7 @@ def _is_text(argument: str) -> bool:
 
 
 def run(arguments: Sequence[str], *, clock: "Clock | None" = None, ids: "Ids | None" = None) -> int:
-    """Run one command; its exit code."""
+    """Run one command and return its exit code."""
     take_streams()
     print_warnings()
     try:

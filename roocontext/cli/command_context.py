@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 AnswerT = TypeVar("AnswerT")
 
 _UNKNOWN = (
-    "The connection to the database broke, so it is unknown whether the change was made: check"
-    " before you repeat it. An append that is repeated with its --client-id is stored once."
+    "The connection to the database broke, so the change may or may not have been made. Check"
+    " before you repeat it. Repeating an append with the same --client-id is safe."
 )
 
 
@@ -80,7 +80,7 @@ class CommandContext:
                 yield store
             except StoreUnavailable as error:
                 if write and error.outcome_unknown:
-                    raise Refusal(_UNKNOWN, Code.UNTOLD) from error
+                    raise Refusal(_UNKNOWN, Code.UNCERTAIN) from error
                 raise
 
     @contextmanager
@@ -93,7 +93,7 @@ class CommandContext:
     def session_or_new(
         self, name: str, *, session_id: str | None, title: str | None
     ) -> Iterator["Session"]:
-        """The session with this name, for writing; `new` begins one."""
+        """The session with this name, for writing; `new` creates one."""
         is_new = name == NEW
         with self.store(write=True, create=is_new) as store:
             if is_new:
@@ -108,7 +108,7 @@ class CommandContext:
 
     @property
     def now(self) -> int:
-        """The time."""
+        """The time now, in milliseconds since the epoch."""
         return self.clock_and_ids.clock()
 
     def progress(self, label: str) -> "AbstractContextManager[Progress]":
@@ -143,9 +143,9 @@ class CommandContext:
                 draw(screen, rows)
 
     def confirm(self, question: str) -> None:
-        """Go on only if a person at the terminal says yes."""
+        """Continue only if the person at the terminal answers yes."""
         if not terminal.is_terminal(sys.stdin):
-            line = "There is no terminal to ask: give --yes, or try it with --dry-run."
+            line = "Nobody can be asked without a terminal: pass --yes, or try --dry-run first."
             raise Refusal(line, Code.USAGE)
         try:
             with self.bars.hidden():
@@ -158,7 +158,7 @@ class CommandContext:
 
     @contextmanager
     def _printing(self) -> Iterator[None]:
-        """Tell a command that failed from one that only could not print its answer."""
+        """Distinguish a command that failed from one that only could not print its answer."""
         try:
             with self.bars.hidden():
                 yield
@@ -168,7 +168,8 @@ class CommandContext:
             if not self.has_written:
                 raise
             raise Refusal(
-                f"It was done, but the answer could not be written: {error.strerror}.", Code.UNTOLD
+                f"It was done, but the output could not be written: {error.strerror}.",
+                Code.UNCERTAIN,
             ) from None
 
 
@@ -180,7 +181,7 @@ def command(
     stream: bool = False,
     database: bool = True,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make a function a command of the app; without `database`, it makes one of its own."""
+    """Make a function a command of the app. Without `database`, it creates one of its own."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         about = (function.__doc__ or "").partition("\n\n")[0]
@@ -194,14 +195,16 @@ def command(
 
 
 def _runnable(function: Callable[..., Any], *, database: bool) -> Callable[..., None]:
-    """The function as typer calls it: with the options that every command has."""
+    """Wrap the function for typer, with the options that every command has."""
 
     def run(ctx: typer.Context, *, as_json: bool, debug: bool, **given: Any) -> None:
         before = ctx.find_root().params
         given.pop("db", None)
         context = CommandContext(find_database.chosen(ctx), as_json or before["as_json"], ctx.obj)
         if before["db"] is not None and not database:
-            raise Refusal(f"`{ctx.info_name}` makes its own database: no --db.", Code.USAGE)
+            raise Refusal(
+                f"`{ctx.info_name}` creates its own database and takes no --db.", Code.USAGE
+            )
         try:
             with context.progress("Working") if database else nullcontext():
                 answer = function(context, **given)

@@ -23,7 +23,7 @@ NEW = "new"
 AIMS = ("manage", "condense", "truncate", "clear")
 
 _MOST = 10_000
-"""The most ids that are offered. With only some of them, a shell would complete a wrong one."""
+"""The most ids that are offered. If only some were, the shell might complete a wrong one."""
 
 _LONGEST = 60
 _WORD = frozenset("-_.")
@@ -31,7 +31,7 @@ _NOTE = frozenset(" .,-_/+")
 
 
 def complete_sessions(ctx: typer.Context, incomplete: str) -> Offers:
-    """The sessions whose ids begin like this, and `last`."""
+    """Offer the sessions whose ids begin like this, and `last`."""
     url = find_database.chosen(ctx)
     offers = [(reports.naming.LAST, "the one with the newest entry")]
     with suppress(RooContextError), roocontext.Store.open(url, upgrade=False, read_only=True) as s:
@@ -42,40 +42,40 @@ def complete_sessions(ctx: typer.Context, incomplete: str) -> Offers:
 
 
 def complete_sessions_or_new(ctx: typer.Context, incomplete: str) -> Offers:
-    """As `sessions`, and `new`."""
-    return [*complete_sessions(ctx, incomplete), (NEW, "begins a session")]
+    """Offer the same, and `new`."""
+    return [*complete_sessions(ctx, incomplete), (NEW, "creates a session")]
 
 
 def complete_policies() -> Offers:
-    """The policies that are known."""
+    """Offer the policies."""
     from roocontext.policies.builtin import policies as known  # noqa: PLC0415 - heavy
 
     return _named(known.known())
 
 
 def complete_summarisers() -> Offers:
-    """The summarisers that are known."""
+    """Offer the summarisers."""
     from roocontext.summarisers import summarisers as known  # noqa: PLC0415 - heavy
 
     return _named(known.known())
 
 
 def complete_models() -> Offers:
-    """The models whose windows are known."""
+    """Offer the models whose windows are known."""
     from roocontext.tokens.limits import models as known  # noqa: PLC0415 - reads a data file
 
     return [(name, f"{context:,} tokens") for name, context in known().items()]
 
 
 def complete_formats() -> Offers:
-    """The formats of content."""
+    """Offer the formats of content."""
     from roocontext.log.readings import readers  # noqa: PLC0415 - heavy
 
     return _named(readers.known())
 
 
 def complete_roles(ctx: typer.Context) -> Offers:
-    """The roles of the format that is given."""
+    """Offer the roles of the chosen format."""
     from roocontext.log.readings import readers  # noqa: PLC0415 - heavy
 
     name = ctx.params.get("content_format") or "anthropic"
@@ -83,7 +83,7 @@ def complete_roles(ctx: typer.Context) -> Offers:
 
 
 def complete_aims() -> Offers:
-    """What can be previewed."""
+    """Offer what can be previewed."""
     return _named(AIMS)
 
 

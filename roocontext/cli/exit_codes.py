@@ -27,26 +27,27 @@ class Code(IntEnum):
     NOT_FOUND = 3
     REFUSED = 4
     DATABASE = 5
-    UNTOLD = 6
+    UNCERTAIN = 6
     BUG = 70
     INTERRUPTED = interrupts.CODE
 
 
 MEANINGS = {
     Code.DONE: "Success. A closed pipe is not an error.",
-    Code.NO: "The answer is no: `verify` found a problem, `doctor` found a danger, there was"
-    " nothing left to hide or to undo, or the question was answered with no.",
+    Code.NO: "The answer is no: `verify` found a problem, `doctor` found a risk, there was"
+    " nothing to hide or to undo, or the confirmation was declined.",
     Code.USAGE: "The command line is wrong, or the input cannot be stored.",
-    Code.NOT_FOUND: "There is no such session, entry, message or database, more than one session"
-    " has an id that begins like that, or the session was purged. Or a file or folder given as an"
-    " argument cannot be used.",
-    Code.REFUSED: "The session does not allow it now: a conflict, a pin, a context that would not"
-    " shrink, a prompt that is too large. Or the demo's folder is not empty.",
+    Code.NOT_FOUND: "There is no such session, entry, message or database; or several session ids"
+    " begin like that; or the session was purged; or a file or folder that was named cannot be"
+    " used.",
+    Code.REFUSED: "The operation was refused: because of a conflict or a pin, because the"
+    " context would not shrink or the prompt is too large, or because the demo's folder is not"
+    " empty.",
     Code.DATABASE: "The database cannot be used: it is not a store, permission is missing, its"
-    " schema is newer, it is damaged or full, or it does not answer. Or the system refused"
-    " something else.",
-    Code.UNTOLD: "The change was made, but the answer could not be written; or the connection"
-    " broke, and the change may have been made. The line says which: check before you repeat it.",
+    " schema is newer, it is damaged or full, or it does not answer. Or the operating system"
+    " reported another error.",
+    Code.UNCERTAIN: "The change was made, but the output could not be written; or the connection"
+    " broke, and the change may have been made. The error says which. Check before you repeat it.",
     Code.BUG: "A bug in roocontext; `--debug` shows the traceback.",
     Code.INTERRUPTED: "Interrupted.",
 }
@@ -67,17 +68,24 @@ _CODES: tuple[tuple[type[errors.RooContextError], Code], ...] = (
 )
 
 _ADVICE: tuple[tuple[type[errors.RooContextError], str], ...] = (
-    (errors.SessionPurged, "Its receipt is all that is left."),
-    (errors.SessionNotFound, "`roocontext sessions` lists them."),
+    (errors.SessionPurged, "Only its receipt is left."),
+    (errors.SessionNotFound, "`roocontext sessions` lists the sessions."),
     (errors.SessionExists, "Append to it, or choose another id."),
     (errors.MessageNotFound, "`roocontext audit` shows every entry."),
     (errors.InvalidOption, ""),
-    (errors.UndoRefused, "`rewind --to` goes to any entry; `--force` hides what came since."),
-    (errors.VersionConflict, "Look at the session again, then decide."),
-    (errors.StoreNotFound, "`roocontext db upgrade` makes it."),
+    (
+        errors.UndoRefused,
+        "`rewind --to` goes to any entry; `undo --force` hides the newer messages.",
+    ),
+    (errors.DuplicateMessage, "Use another --client-id for another message."),
+    (errors.VersionConflict, "Look at the session again and decide whether to repeat the command."),
+    (
+        errors.StoreNotFound,
+        "Name another with --db or ROOCONTEXT_DB, or create it with `roocontext db upgrade`.",
+    ),
     (errors.SchemaMismatch, ""),
     (errors.HistoryCorrupt, "`roocontext verify` names the first bad entry."),
-    (errors.StoreUnavailable, "`roocontext doctor` examines it."),
+    (errors.StoreUnavailable, "`roocontext doctor` shows more."),
 )
 
 
@@ -109,12 +117,12 @@ def print_warnings() -> None:
 
 
 def end(error: BaseException, *, debug: bool) -> int:
-    """Print what went wrong, if anything; the exit code."""
+    """Print what went wrong, if anything, and return the exit code."""
     if isinstance(error, Exit):
         return error.exit_code
     if isinstance(error, PipeClosed):
         return Code.DONE
-    with suppress(OSError):  # without stderr, the exit code still says it
+    with suppress(OSError):  # without stderr, there is still the exit code
         if debug:
             traceback.print_exception(error)
         else:
@@ -143,17 +151,17 @@ def _line(error: BaseException) -> str:
             return f"{error.fact or general} {advice_of(error)}"
         case TyperException():
             context = getattr(error, "ctx", None)
-            helps = f"`{context.command_path} --help` shows how." if context else ""
+            helps = f"See `{context.command_path} --help`." if context else ""
             return f"{_mistake(error)} {helps}"
         case Refusal():
             return str(error)
         case OSError():
-            return f"The system says: {error}."
+            return f"The operating system reported an error: {error}."
     return f"A bug in roocontext: {type(error).__name__}. --debug shows the traceback."
 
 
 def advice_of(error: errors.RooContextError) -> str:
-    """What to do: the advice of the case, or the command that helps in general."""
+    """Say what to do: the advice of this case, or the command that usually helps."""
     if "advice" in error.facts:
         return error.advice
     return next((advice for kind, advice in _ADVICE if isinstance(error, kind)), error.advice)
@@ -165,4 +173,5 @@ def _mistake(error: TyperException) -> str:
             "Neither an entry's number nor a time begins with -: entries are counted from 1, and a"
             " time is written as 2026-01-31 or '2h ago'."
         )
-    return f"{error.format_message().rstrip('.')}."
+    message = error.format_message()
+    return message if message.endswith((".", "?")) else f"{message}."

@@ -1,7 +1,7 @@
 """Which database a command works on.
 
-It is the one of `--db`, or of ROOCONTEXT_DB, or a file in the user's data folder. Reading never
-makes a database and never upgrades one.
+It is named by `--db` or by ROOCONTEXT_DB, or is a file in the user's data folder. Reading never
+creates or upgrades a database.
 """
 
 import os
@@ -29,7 +29,7 @@ def default_place() -> Path:
     try:
         data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     except RuntimeError:
-        line = "There is no home folder to keep a database in: name one with --db."
+        line = "There is no home folder for the database: name one with --db."
         raise Refusal(line, Code.USAGE) from None
     return Path(data) / "roocontext" / "roocontext.db"
 
@@ -66,9 +66,14 @@ def opened(
 ) -> Iterator["Store"]:
     """The store, for reading or for writing."""
     if not url:
-        raise Refusal("The name of the database is empty: give a file or a URL.", Code.USAGE)
+        raise Refusal(
+            "The name of the database is empty: give a file or a URL in --db or ROOCONTEXT_DB.",
+            Code.USAGE,
+        )
     if url == ":memory:" or (url.startswith("sqlite") and url.rstrip("/").endswith(":")):
-        raise Refusal("A database in memory ends with the command. Name a file.", Code.USAGE)
+        raise Refusal(
+            "A database in memory would be lost when the command ends. Name a file.", Code.USAGE
+        )
     # Other folders are the user's: a missing one is more likely a typing error.
     if create and _is_default(url):
         Path(url).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -85,7 +90,7 @@ def opened(
 
 @contextmanager
 def looked_for(url: str) -> Iterator[None]:
-    """Say of the default file that it does not exist *yet*: a command can make it."""
+    """Report that the default file does not exist *yet*: a command can create it."""
     try:
         yield
     except StoreNotFound:
@@ -103,7 +108,7 @@ def _is_default(url: str) -> bool:
 
 def _mismatch(error: SchemaMismatch, database: str) -> Refusal:
     if error.current is None:
-        line = f"There is no store in {database!r} yet: `roocontext db upgrade` makes one."
+        line = f"There is no store in {database!r} yet: `roocontext db upgrade` creates one."
         return Refusal(line, Code.NOT_FOUND)
     if "advice" in error.facts:
         return Refusal(f"{error.fact} {error.advice}", Code.DATABASE)

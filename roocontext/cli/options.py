@@ -9,8 +9,8 @@ from roocontext.cli import completion, find_database
 PROGRAM = "roocontext"
 MODEL = "ROOCONTEXT_MODEL"
 DB_HELP = (
-    f"The database, a path or a URL. Default: {find_database.VARIABLE}, or"
-    " roocontext/roocontext.db in ~/.local/share."
+    f"The database: a file or a URL. Default: {find_database.VARIABLE}, or"
+    " ~/.local/share/roocontext/roocontext.db."
 )
 
 DatabaseOption = Annotated[
@@ -19,8 +19,8 @@ DatabaseOption = Annotated[
         "--db", metavar="URL", envvar=find_database.VARIABLE, show_envvar=False, help=DB_HELP
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a screen.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")]
 
 SessionName = Annotated[
     str,
@@ -31,6 +31,14 @@ SessionName = Annotated[
         show_default=False,
     ),
 ]
+SessionOrAll = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="SESSION",
+        help="The session. Default: all sessions.",
+        autocompletion=completion.complete_sessions,
+    ),
+]
 ModelName = Annotated[
     str | None,
     typer.Option(
@@ -38,8 +46,8 @@ ModelName = Annotated[
         metavar="MODEL",
         envvar=MODEL,
         show_envvar=False,
-        help=f"The model whose window and counter are used. Default: {MODEL}, or the model of the"
-        " session's last call.",
+        help="The model whose context window and token counter are used. Default:"
+        f" {MODEL}, or the model of the session's last call.",
         autocompletion=completion.complete_models,
     ),
 ]
@@ -49,6 +57,6 @@ Expected = Annotated[
         "--expected-seq",
         metavar="SEQ",
         min=0,
-        help="Refuse if this is not the session's `head_seq`, as in `show --json`.",
+        help="Refuse if the session has changed since `show --json` printed this `head_seq`.",
     ),
 ]

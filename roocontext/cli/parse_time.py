@@ -40,7 +40,7 @@ def target(name: str, text: str, now: int) -> int | datetime | str:
 def entry_number(name: str, text: str) -> int:
     """An entry's number."""
     if not _SEQ.fullmatch(text):
-        raise InvalidOption(f"{name} is {text[:64]!r}, which is no entry's number.", name=name)
+        raise InvalidOption(f"{name} is {text[:64]!r}, which is not an entry's number.", name=name)
     return _in_range(name, text)
 
 

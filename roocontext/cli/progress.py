@@ -1,4 +1,4 @@
-"""Progress bars on stderr, in a terminal only, for what takes long."""
+"""Progress bars for long operations, on stderr and in a terminal only."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from roocontext.store.verify import Progress
 
 PATIENCE = 0.7
-"""After how many seconds a bar is shown."""
+"""A bar is shown after this many seconds."""
 
 _LONG = 2_000
-"""From this total on a bar is shown at once."""
+"""With this total or more, a bar is shown at once."""
 
 
 class Bars:
@@ -29,7 +29,7 @@ class Bars:
 
     @contextmanager
     def bar(self, label: str) -> Iterator["Progress"]:
-        """A bar while something goes on; the function reports how far it is."""
+        """Show a bar for as long as the block runs; the function reports the progress."""
         if not is_terminal(sys.stderr):
             yield lambda _done, _total: None
             return
@@ -45,7 +45,7 @@ class Bars:
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
-        """No bar meanwhile, because something else is written to the terminal."""
+        """Hide the bar while something else is written to the terminal."""
         outer = self._bars[-1] if self._bars else None
         if outer:
             outer.stop()
@@ -57,7 +57,7 @@ class Bars:
 
 
 class _Bar:
-    """A bar that shows itself after a while."""
+    """A bar that appears after a while."""
 
     def __init__(self, label: str) -> None:
         self._label = label
@@ -68,7 +68,7 @@ class _Bar:
         self._hide: Callable[[], None] | None = None
 
     def report(self, done: int, total: int) -> None:
-        """Draw how far it is."""
+        """Redraw the bar with this progress."""
         self._done, self._total = done, total
         if self._drawn:
             self._drawn()

@@ -24,7 +24,7 @@ from roocontext.cli.screens.screen import Screen
 
 
 class _Outlet(io.TextIOWrapper):
-    """Standard output that encodes any text, and whose closed end is not an error."""
+    """Standard output that encodes any text, and on which a closed pipe is not an error."""
 
     def write(self, text: str) -> int:
         try:
@@ -54,7 +54,7 @@ def take_streams() -> None:
 
 
 def drop_stdout() -> None:
-    """Discard what is still buffered, because nobody reads it."""
+    """Discard the rest of the output, because its reader went away."""
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
@@ -65,7 +65,7 @@ def write_json(value: Any, *, indent: int | None = None) -> None:
 
 
 def is_terminal(stream: IO[str]) -> bool:
-    """Whether a person may be there."""
+    """Whether the stream is a terminal."""
     return stream.isatty()
 
 

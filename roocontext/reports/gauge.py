@@ -59,8 +59,8 @@ def counted_gauge(
     """The gauge with the tokens counted. `progress` is called after each message."""
     model = model_of(chat, given)
     counter = counter_for(model or "")
-    telling = _Telling(counter, chat.stats().visible_messages, progress)
-    tokens = chat.tokens(telling, as_of=as_of)
+    reporting = _Reporting(counter, chat.stats().visible_messages, progress)
+    tokens = chat.tokens(reporting, as_of=as_of)
     return gauge_of(model, tokens, counter.name, exact=counter.exact)
 
 
@@ -84,7 +84,7 @@ def gauge_of(model: str | None, tokens: int, counter: str, *, exact: bool) -> Ga
     )
 
 
-class _Telling:
+class _Reporting:
     """A counter that reports its progress."""
 
     def __init__(self, counter: "Counter", total: int, progress: "Progress") -> None:

@@ -1,7 +1,6 @@
-"""What endangers a database: the facts of `store.health`, judged.
+"""Judges the facts that `store.health` finds: what endangers a database.
 
-`ok` is as it should be, `note` is worth knowing, `warn` may cost something some day, `bad` needs
-action now.
+`ok` is as it should be, `note` is worth knowing, `warn` is a risk, `bad` needs action now.
 """
 
 from collections.abc import Iterator
@@ -32,7 +31,7 @@ NETWORKED = frozenset(
     {"9p", "afs", "ceph", "cifs", "fuse.glusterfs", "fuse.sshfs", "gfs2", "glusterfs", "lustre"}
     | {"nfs", "nfs4", "ocfs2", "smb3", "smbfs", "vboxsf", "virtiofs"}
 )
-_NO_STORE = "no store yet: `roocontext db upgrade` makes one"
+_NO_STORE = "no store yet: `roocontext db upgrade` creates one"
 _PRIVATE = 0o077
 _LARGE_LOG = 64_000_000
 
@@ -54,7 +53,7 @@ class Diagnosis(Document):
 
 
 def examined(url: str | Path) -> list[Finding]:
-    """What is found of a database; StoreNotFound if there is none."""
+    """Examine a database. StoreNotFound if there is none."""
     try:
         return judged(facts.examine(url))
     except StoreNotFound:
@@ -84,7 +83,7 @@ def hindered(error: RooContextError, found: "Hindrances") -> list[Finding]:
         findings.append(_finding("integrity", "bad", "; ".join(found.problems)))
     if found.unreadable:
         tables = ", ".join(found.unreadable)
-        findings.append(_finding("role", "bad", f"{found.role} may not read {tables}"))
+        findings.append(_finding("role", "bad", f"{found.role} cannot read {tables}"))
     return findings
 
 
@@ -93,7 +92,7 @@ def _place(place: "Place") -> Finding:
     if place.kind in ("hidden", "nothing"):
         return _finding(check, "bad", f"{name} cannot be reached")
     rights = [right for right, has in (("read", place.readable), ("write", place.writable)) if has]
-    may = f"you may {' and '.join(rights)} it" if rights else "you may neither read nor write it"
+    may = f"you can {' and '.join(rights)} it" if rights else "you can neither read nor write it"
     held = f", {size(place.size)}" if place.kind == "file" else ""
     status: FindingStatus = "note" if place.readable else "bad"
     return _finding(check, status, f"{name}{held}: {place.rights}; {may}")
@@ -106,10 +105,12 @@ def _sqlite(health: "Health") -> Iterator[Finding]:
     settings = health.settings
     if "journal_mode" not in settings:
         yield _finding(
-            "journal", "note", "not asked: nobody writes, so the file is read as it lies"
+            "journal", "note", "not checked: nobody writes to the file, so it is read as it is"
         )
     elif settings["journal_mode"] == "wal":
-        yield _finding("journal", "ok", "write-ahead log: readers and a writer go on side by side")
+        yield _finding(
+            "journal", "ok", "write-ahead log: readers and a writer do not wait for each other"
+        )
     else:
         mode = settings["journal_mode"]
         yield _finding("journal", "warn", f"journal_mode is {mode}: readers wait for writers")
@@ -117,9 +118,9 @@ def _sqlite(health: "Health") -> Iterator[Finding]:
     yield _finding(
         "durability",
         "ok" if full else "warn",
-        "synchronous = FULL: what was returned survives a power cut"
+        "synchronous = FULL: commits survive a power cut"
         if full
-        else "synchronous is below FULL: a power cut may take the last commits",
+        else "synchronous is below FULL: a power cut may lose the last commits",
     )
     mapped = settings["mmap_size"]
     yield _finding(
@@ -127,12 +128,12 @@ def _sqlite(health: "Health") -> Iterator[Finding]:
         "ok" if mapped == "0" else "warn",
         "mmap_size = 0"
         if mapped == "0"
-        else f"mmap_size = {mapped}: a stray write of the process may damage the file",
+        else f"mmap_size = {mapped}: a stray write in the process may damage the file",
     )
     if health.problems:
         yield _finding("integrity", "bad", "; ".join(health.problems))
     else:
-        yield _finding("integrity", "ok", "quick_check finds nothing wrong")
+        yield _finding("integrity", "ok", "quick_check found no damage")
 
 
 def _version(health: "Health") -> Finding:
@@ -141,38 +142,40 @@ def _version(health: "Health") -> Finding:
         return _finding("engine", "ok", version)
     fixed = ".".join(map(str, WAL_RESET_FIXED))
     others = health.file.holders if health.file else 0
-    danger = f"{version}: before {fixed} two processes that write at once may damage the file"
+    danger = f"{version}: before {fixed}, two processes that write at once may damage the file"
     if others:
-        many = quantity(others, "other process", "other processes")
-        return _finding("engine", "warn", f"{danger}, and {many} has it open")
+        many = quantity(others, "other process has", "other processes have")
+        return _finding("engine", "warn", f"{danger}, and {many} it open")
     return _finding("engine", "note", f"{danger}; no other process has it open now")
 
 
 def _file(file: "FileFacts") -> Iterator[Finding]:
     mode = f"{file.mode:04o}"
     if file.mode & _PRIVATE:
-        yield _finding("rights", "warn", f"{mode}: others may read what was said; chmod 600")
+        yield _finding(
+            "rights", "warn", f"{mode}: other users can read the file; chmod 600 prevents it"
+        )
     elif not file.is_own:
-        yield _finding("rights", "note", f"{mode}, and the file belongs to somebody else")
+        yield _finding("rights", "note", f"{mode}, and the file belongs to another user")
     else:
         yield _finding("rights", "ok", f"{mode}: only you can read it")
     if file.filesystem is None:
-        yield _finding("disk", "note", "this system does not tell what the file stands on")
+        yield _finding("disk", "note", "this system does not report the kind of file system")
     elif file.filesystem in NETWORKED:
         kind = file.filesystem
-        yield _finding("disk", "bad", f"{kind}: locks do not hold on network file systems")
+        yield _finding("disk", "bad", f"{kind}: locks are not reliable on network file systems")
     else:
         yield _finding("disk", "ok", f"{file.filesystem}, {size(file.size)}")
     for place in file.locked if file.is_own else ():
-        says = f"{place.path}: {place.rights}, and you cannot write before it is yours"
+        says = f"{place.path}: {place.rights}; you can only write once it belongs to you"
         yield _finding("log", "bad", says)
     if file.log_size == 0:
-        yield _finding("log", "ok", "nothing waits in the write-ahead log")
+        yield _finding("log", "ok", "the write-ahead log is empty")
     elif file.log_size > _LARGE_LOG:
-        says = f"{size(file.log_size)} wait in the -wal file: a reader holds it up"
+        says = f"{size(file.log_size)} in the -wal file: a reader keeps it from shrinking"
         yield _finding("log", "warn", says)
     else:
-        says = f"{size(file.log_size)} wait in the -wal file: never move the database without it"
+        says = f"{size(file.log_size)} in the -wal file: never move the database without it"
         yield _finding("log", "note", says)
 
 
@@ -181,13 +184,13 @@ def _postgres(health: "Health") -> Iterator[Finding]:
     yield _finding("engine", "ok", f"PostgreSQL {health.version}")
     commit = settings["synchronous_commit"]
     if commit == "off":
-        yield _finding("durability", "warn", "synchronous_commit = off: a crash may take commits")
+        yield _finding("durability", "warn", "synchronous_commit = off: a crash may lose commits")
     else:
         yield _finding("durability", "ok", f"synchronous_commit = {commit}")
     for name, danger in (
         ("fsync", "a crash of the machine may destroy the database"),
         ("full_page_writes", "a crash of the machine may tear pages"),
-        ("autovacuum", "the table of sessions grows without end"),
+        ("autovacuum", "the table of sessions keeps growing"),
     ):
         on = settings[name] == "on"
         worst: FindingStatus = "warn" if name == "autovacuum" else "bad"
@@ -197,7 +200,7 @@ def _postgres(health: "Health") -> Iterator[Finding]:
         yield _finding("role", "note", "a standby: it can be read but not written")
     if any(health.rights.values()):
         rights = " and ".join(name for name, has in health.rights.items() if has)
-        yield _finding("role", "note", f"this role may {rights} entries: agents need not")
+        yield _finding("role", "note", f"this role may {rights} entries, which agents do not need")
     elif health.rights:
         yield _finding("role", "ok", "this role can neither change nor delete entries")
 
@@ -208,25 +211,27 @@ def _schema(health: "Health") -> Iterator[Finding]:
         yield _finding("schema", "bad", health.foreign or _NO_STORE)
         return
     if current != wanted:
-        helps = "a newer release reads it" if current > wanted else "`roocontext db upgrade` helps"
-        says = f"the schema is {current}, and {wanted} is wanted: {helps}"
+        helps = "use a newer release" if current > wanted else "run `roocontext db upgrade`"
+        says = f"the schema is {current}, but this release needs {wanted}: {helps}"
         yield _finding("schema", "bad", says)
         return
     if health.differences:
-        says = f"{current}, but {quantity(health.differences, 'difference')} to what it should be"
+        says = (
+            f"{current}, with {quantity(health.differences, 'difference')} from what it should be"
+        )
         yield _finding("schema", "bad", says)
     else:
         yield _finding("schema", "ok", f"{current}, {quantity(health.sessions, 'session')}")
     if health.astray:
-        says = f"{quantity(health.astray, 'session')} with entries missing or too many: `verify`"
+        says = f"{quantity(health.astray, 'session')} with missing or extra entries: `verify`"
         yield _finding("entries", "bad", f"{says} names them")
     else:
-        says = "every session has the entries that it counts; `verify` checks each of them"
+        says = "every session has as many entries as it counts; `verify` checks each entry"
         yield _finding("entries", "ok", says)
     if not health.unguarded:
-        yield _finding("triggers", "ok", "the database refuses changes of the log")
+        yield _finding("triggers", "ok", "the database refuses changes to the log")
     else:
-        says = f"{', '.join(health.unguarded)} missing: only the hash chain shows such changes"
+        says = f"missing: {', '.join(health.unguarded)}. Only `verify` detects a changed log"
         yield _finding("triggers", "warn", says)
 
 

@@ -139,7 +139,7 @@ def difference(chat: "Session", old: int | datetime, new: int | datetime | None)
 
 
 # Rows are not validated: there may be 100,000 of them, and what an agent recorded as a plan's
-# trigger may be no text.
+# trigger need not be text.
 
 
 def message_row(message: "Message") -> MessageRow:

@@ -74,12 +74,12 @@ def listed(
     count: bool = False,
     progress: "Progress" = gauge.silent,
 ) -> Sessions:
-    """The newest sessions with a text in their id or title, without regard to case.
+    """The newest sessions with a text in their id or title, ignoring case.
 
     With a `parent`, only its children; with `where`, only those whose metadata has these strings.
     It is one statement. Only with `count` is each session's view read, if it is not counted yet.
     """
-    # Which letters are equal without regard to case is for Python to say: SQLite knows ASCII only.
+    # Python compares the letters, because SQLite ignores the case of ASCII letters only.
     found = store.overview(limit=ALL if text else limit + 1, parent=parent, where=where)
     wanted = text.casefold()
     matching = [

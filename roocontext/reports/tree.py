@@ -1,7 +1,7 @@
 """The shape of a session: what hides what, and the branches that rewinds make.
 
-A stretch is a run of entries without a rewind, at none of which but the last a branch begins: they
-are live together, or taken back together. A tree is made from an outline, so no content is read.
+A stretch is a run of entries without a rewind. Only at its last entry can a branch begin, so all of
+its entries are live, or all were taken back. A tree is made from an outline, so no content is read.
 """
 
 from bisect import bisect_right
@@ -69,7 +69,7 @@ class Rewinding(Document):
 
 
 class Tree(Document):
-    """What hides what, and the branches that the rewinds make."""
+    """Which entries hide which, and the branches that rewinds made."""
 
     session_id: str
     title: str | None

@@ -1,4 +1,4 @@
-"""What messages cost by role and by tool, and what the calls of models have cost."""
+"""The tokens of messages by role and by tool, and what the model calls have cost."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -56,7 +56,7 @@ class SummaryUsage(Document):
 
 
 class UsageReport(Document):
-    """What the view costs by role and by tool, and what the calls of models have cost."""
+    """The tokens of the view by role and by tool, and what the model calls have cost."""
 
     session_id: str
     everything: bool
@@ -175,7 +175,7 @@ def _of_summaries(chat: "Session") -> SummaryUsage:
     )
 
 
-# An agent may record anything: what is no number is left out.
+# An agent may record anything, so values that are not numbers are left out.
 
 
 def _cost(records: Iterable[Any]) -> float | None:

@@ -25,7 +25,7 @@ class Checked(Document):
 
 
 class Verified(Document):
-    """Whether everything that was checked is as it was written."""
+    """Whether every session that was checked is as it was written."""
 
     ok: bool
     sessions: list[Checked]

@@ -1,4 +1,4 @@
-"""Numbers, sizes and times in words."""
+"""Numbers, sizes and times as people read them."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

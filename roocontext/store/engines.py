@@ -176,7 +176,9 @@ def _readable(descriptor: int) -> bool:
 def _postgres(url: URL, durability: Durability, *, read_only: bool) -> Engine:
     if find_spec("psycopg") is None:
         raise InvalidOption(
-            "PostgreSQL needs the extra: pip install 'roocontext[postgres]'.", name="url"
+            "PostgreSQL needs the package psycopg, which is not installed.",
+            advice="Install the extra: pip install 'roocontext[postgres]'.",
+            name="url",
         )
     if "@" in (url.host or ""):  # what stands before it may be a part of the password
         raise InvalidOption("An @ in the password of a URL is written as %40.", name="url")

@@ -104,7 +104,8 @@ def over(client: Any, model: str | None = None) -> Anthropic | AsyncAnthropic:
     """Create the summariser for a client, or with a new client if none is given."""
     if find_spec("anthropic") is None:
         raise InvalidOption(
-            "The summariser anthropic needs the extra: pip install 'roocontext[anthropic]'.",
+            "The summariser anthropic needs the package anthropic, which is not installed.",
+            advice="Install the extra: pip install 'roocontext[anthropic]'.",
             name="summariser",
         )
     import anthropic  # noqa: PLC0415 - an extra, loaded on first use
@@ -115,7 +116,8 @@ def over(client: Any, model: str | None = None) -> Anthropic | AsyncAnthropic:
         client = anthropic.Anthropic()
         if not (client.api_key or client.auth_token or client.credentials):
             raise InvalidOption(
-                "The summariser anthropic needs a key: set ANTHROPIC_API_KEY or pass a client.",
+                "The summariser anthropic needs a key.",
+                advice="Set ANTHROPIC_API_KEY, or pass a client.",
                 name="summariser",
             )
     return Anthropic(client, model=model)

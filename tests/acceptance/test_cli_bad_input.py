@@ -94,7 +94,9 @@ def test_a_folder_that_is_not_there(command_line: CommandLines, tmp_path: Path) 
 def test_the_default_place_needs_no_folder(command_line: CommandLines) -> None:
     run = command_line()
     for command in (["sessions"], ["doctor"], ["db", "current"]):
-        refused(run(*command), Code.NOT_FOUND, "roocontext.db'", "`roocontext db upgrade`")
+        done = run(*command)
+        refused(done, Code.NOT_FOUND, "roocontext.db'", "`roocontext db upgrade`")
+        refused(done, Code.NOT_FOUND, "--db", "ROOCONTEXT_DB")
     assert run("db", "upgrade").code == 0
     assert run("sessions").code == 0
 
@@ -193,8 +195,8 @@ def test_a_connection_that_breaks_leaves_it_open_what_was_done(
                 ).fetchone() or (0,)
         code = run.ended()
     line = Path(files[2]).read_text()
-    assert (code, Path(files[1]).read_text()) == (Code.UNTOLD, "")
-    assert "it is unknown whether the change was made" in line
+    assert (code, Path(files[1]).read_text()) == (Code.UNCERTAIN, "")
+    assert "the change may or may not have been made" in line
     assert line.count("\n") == 1
 
 
@@ -295,7 +297,7 @@ def test_rights_that_are_missing(command_line: CommandLines, open_folder: Path) 
     refused(run("append", "parser", "hello", user=user), Code.DATABASE, "not write it", str(path))
     open_folder.chmod(0o555)
     assert run("show", "parser", user=user).code == 0
-    assert "read as it lies" in run("doctor", "--json", user=user).out
+    assert "read as it is" in run("doctor", "--json", user=user).out
     refused(run("append", "new", "hello", "--db", "other.db", user=user), Code.DATABASE, "other.db")
     path.chmod(0o666)
     refused(run("append", "parser", "hello", user=user), Code.DATABASE, repr(str(open_folder)))
@@ -405,7 +407,7 @@ def test_a_role_that_may_only_look(postgres_url: str, command_line: CommandLines
         refused(run("sessions"), Code.DATABASE, "lacks a right", "GRANT")
         told = run("doctor", "--json")
         assert told.code == Code.NO
-        assert f"{role} may not read" in told.document["findings"][-1]["says"]
+        assert f"{role} cannot read" in told.document["findings"][-1]["says"]
         sql(postgres_url, f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
         assert run("show", "parser").code == 0
         refused(run("append", "parser", "hello"), Code.DATABASE)
@@ -444,7 +446,7 @@ def test_json_that_would_lose_something(command_line: CommandLines, database: st
 def test_what_was_done_before_a_mistake_is_said(command_line: CommandLines, database: str) -> None:
     run = command_line(database)
     run("append", "new", "one", "--id", "s")
-    refused(run("pin", "s", "1", "99"), Code.NOT_FOUND, "Entry 99", "Done before it: 1.")
+    refused(run("pin", "s", "1", "99"), Code.NOT_FOUND, "Entry 99", "Already done: 1.")
     assert run("pin", "s", "--json").document["pins"] == [1]
 
 
@@ -474,9 +476,9 @@ def test_the_doctor_misses_entries(database: str, command_line: CommandLines) ->
     done = command_line(database)("doctor")
     assert done.code == Code.NO
     said = " ".join(done.out.split())
-    assert "entries: 1 session with entries missing or too many" in said
+    assert "entries: 1 session with missing or extra entries" in said
     missing = "entries_guard, entries_truncate" if "DISABLE" in guard else "entries_delete"
-    assert f"triggers: {missing} missing" in said
+    assert f"triggers: missing: {missing}" in said
 
 
 def test_a_damaged_log(database: str, command_line: CommandLines) -> None:
@@ -606,6 +608,10 @@ def test_a_command_that_is_written_wrongly(words: str, run: CommandLine) -> None
     refused(run(*arguments), Code.USAGE)
 
 
+def test_a_mistyped_command_is_corrected(run: CommandLine) -> None:
+    refused(run("shwo", "parser"), Code.USAGE, "Did you mean 'show'? See `roocontext --help`.")
+
+
 def test_what_is_appended_must_be_utf_8(run: CommandLine, tmp_path: Path) -> None:
     refused(run("append", "parser", stdin="caf\udce9"), Code.USAGE, "byte 3")
     path = tmp_path / "said.txt"
@@ -620,7 +626,9 @@ def test_conflicts_are_refused(database: str, command_line: CommandLines) -> Non
     refused(run("append", "parser", "x", "--expected-seq", "3"), Code.REFUSED, "3", "22")
     refused(run("append", "new", "x", "--id", "parser"), Code.REFUSED, "parser")
     assert run("append", "build", "x", "--client-id", "one").code == 0
-    refused(run("append", "build", "y", "--client-id", "one"), Code.REFUSED, "one")
+    refused(
+        run("append", "build", "y", "--client-id", "one"), Code.REFUSED, "Use another --client-id"
+    )
     assert run("append", "build", "word " * 90).code == 0
     refused(run("condense", "build", "--limit", "20"), Code.REFUSED, "20")
     refused(run("undo", "empty"), Code.NO)

@@ -164,8 +164,8 @@ def test_every_screen_is_as_it_was(
 def on_postgres(golden: str) -> str:
     """What differs there: it does not promise that bytes are gone."""
     return golden.replace(
-        "The bytes are out of the file.",
-        "Bytes may be left in the database's log, free space or backups.",
+        "The bytes were removed from the file.",
+        "Bytes may remain in the database's log, free space or backups.",
     ).replace('"erased": true', '"erased": false')
 
 

@@ -1,9 +1,13 @@
 """What people type for points of a session and for arguments, and what they are told about it."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -139,9 +143,9 @@ def test_each_clock_counts_where_the_help_says_so(run: CommandLine) -> None:
 
 def test_a_rewind_says_which_message_it_found(run: CommandLine) -> None:
     for words, found in (
-        ("--to m3", "entry 4, of 2026-01-01 11:03:00 UTC"),
-        ("--to 2026-01-01T11:02:30", "entry 3, of 2026-01-01 11:02:00 UTC"),
-        (f"--ts {NOON - 59 * MINUTE}", "entry 2, of 2026-01-01 11:01:00 UTC"),
+        ("--to m3", "entry 4, from 2026-01-01 11:03:00 UTC"),
+        ("--to 2026-01-01T11:02:30", "entry 3, from 2026-01-01 11:02:00 UTC"),
+        (f"--ts {NOON - 59 * MINUTE}", "entry 2, from 2026-01-01 11:01:00 UTC"),
     ):
         done = run("rewind", "parser", *words.split())
         assert (done.code, done.err) == (0, "")
@@ -150,12 +154,12 @@ def test_a_rewind_says_which_message_it_found(run: CommandLine) -> None:
     assert (answer["target"], answer["target_time"]) == (None, None)
     answer = run("rewind", "quiet", "--to", "now", "--json").document
     assert (answer["changed"], answer["target"]) == (False, 1)
-    assert "of 2026-01-01" in run("rewind", "quiet", "--to", "now").out
+    assert "from 2026-01-01" in run("rewind", "quiet", "--to", "now").out
 
 
 def test_errors_of_times_are_of_people(run: CommandLine) -> None:
     early = run("rewind", "parser", "--to", "2026-01-01 10:00")
-    words = ("as early as 2026-01-01 10:00:00 UTC", "entry 2, of 2026-01-01 11:01:00 UTC")
+    words = ("as early as 2026-01-01 10:00:00 UTC", "entry 2, from 2026-01-01 11:01:00 UTC")
     refused(early, Code.NOT_FOUND, *words)
     assert str(NOON)[:6] not in early.err
     exactly = run("rewind", "parser", "--ts", str(NOON - 3_599_750))
@@ -214,6 +218,29 @@ def test_a_wrong_name_is_told_the_known_ones(run: CommandLine) -> None:
         done = run(*words.split())
         refused(done, Code.USAGE, known)
         assert not {"(", "[", "{"} & {*done.err}
+
+
+@pytest.mark.parametrize(
+    ("package", "words", "extra"),
+    [
+        ("psycopg", "sessions --db postgresql://nobody@localhost/none", "roocontext[postgres]"),
+        ("anthropic", "condense parser --summariser anthropic", "roocontext[anthropic]"),
+    ],
+)
+def test_a_missing_extra_is_named(package: str, words: str, extra: str, tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with Store.open(path) as store:
+        store.create("parser").append("user", "Hello")
+    code = f"import sys; sys.modules[{package!r}] = None; from roocontext.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words.split()],
+        env={**os.environ, "ROOCONTEXT_DB": str(path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (Code.USAGE, "")
+    assert done.stderr.endswith(f"Install the extra: pip install '{extra}'.\n")
 
 
 def test_help_names_what_an_option_takes() -> None:

@@ -138,8 +138,8 @@ def test_a_full_audit_says_everything_that_was_recorded(tmp_path: Path) -> None:
 
 def test_an_audit_of_nothing_says_why(shown: Store) -> None:
     ends = {
-        99: "No entries behind 99; the last is 27.",
-        27: "No entries behind 27; the last is 27.",
+        99: "There are no entries after 99; the last is 27.",
+        27: "There are no entries after 27; the last is 27.",
     }
     for after, said in ends.items():
         screen = audited(shown.session("parser"), 80, after=after)
@@ -168,22 +168,22 @@ def test_a_difference_is_summed_up(shown: Store) -> None:
     assert said(14, 15) == "From entry 14 to entry 15: 2 outputs cleared, of 5, 7."
     assert said(15, 14) == "From entry 15 to entry 14: 2 outputs restored, of 5, 7."
     assert said(3, 4) == "From entry 3 to entry 4: 0 messages left the view, 1 came into it."
-    assert said(27) == "From entry 27 to entry 27: nothing differs."
+    assert said(27) == "From entry 27 to entry 27: no difference."
 
 
 PICTURE = """\
 parser  mend the parser
-27 entries, 17 messages, 6 seen
-● live   ○ taken back   ↩ a rewind that went to here
-● 1-10  8 messages, 1 seen
+27 entries, 17 messages, 6 visible
+● live   ○ taken back   ↩ a rewind to here
+● 1-10  8 messages, 1 visible
 │ ↩ 18 rewind from 17 to here, taken back by 21
 ├─○ 19-20  2 messages, taken back by 21
-● 11-17  6 messages, 4 seen
+● 11-17  6 messages, 4 visible
 │   15 clearing clears 2 outputs of 5, 7; ~969 → ~280 tokens; manual
 │   16 summary hides 4-10 (7 messages); ~280 → ~149 tokens; manual
 │   17 marker hides 12-13 (2 messages); ~149 → ~126 tokens; manual
 │ ↩ 21 takes back rewind 18: from 20 to here
-● 22-27  1 message, 1 seen
+● 22-27  1 message, 1 visible
 """
 
 
@@ -328,21 +328,19 @@ def outcome(**told: Any) -> OutcomeReport:
         (
             {"policy": "roo", "counter": "roo", "tokens_before": 100, "tokens_after": 131},
             [
-                "Entry 7 hides no message that was seen: condensed.",
+                "Entry 7 hides no visible message: condensed.",
                 "100 → 131 tokens of 900",
                 "policy roo · counted by roo",
-                "The context grew by 31 tokens: policy roo does what the program does that it",
-                "imitates.",
+                "The context grew by 31 tokens, as in the program that policy roo imitates.",
             ],
         ),
         (
             {"policy": "roo", "tokens_before": 0, "tokens_after": 1, "dry_run": True},
             [
-                "Entry 7 would hide no message that was seen: condensed.",
+                "Entry 7 would hide no visible message: condensed.",
                 "0 → 1 token of 900",
                 "policy roo · counted by bytes",
-                "The context would grow by 1 token: policy roo does what the program does that it",
-                "imitates.",
+                "The context would grow by 1 token, as in the program that policy roo imitates.",
             ],
         ),
         (
@@ -351,7 +349,7 @@ def outcome(**told: Any) -> OutcomeReport:
                 "Entry 7 hides 4 messages: condensed.",
                 "500 → 200 tokens of 900",
                 "policy default · counted by bytes · no model is known",
-                "That is 1,200 tokens too many.",
+                "That is 1,200 tokens over the limit.",
             ],
         ),
     ],
@@ -367,7 +365,7 @@ def test_policies_that_do_as_programs_do_say_so(tmp_path: Path, command_line: Co
     run = command_line(path)
     assert run("condense", "build", "--limit", "900").code == 0
     done = run("truncate", "build", "--policy", "roo", "--limit", "900")
-    assert "Entry 21 hides no message that was seen: truncated." in done.out
+    assert "Entry 21 hides no visible message: truncated." in done.out
     assert "The context grew by" in done.out
 
 
@@ -376,13 +374,13 @@ def test_a_rewind_names_the_message_that_it_found() -> None:
     told |= {"returned": 2, "changed": True, "undone": None, "target": 5, "target_time": NOON}
     screen = drawn(80, lambda screen: results.draw_rewound(screen, Rewound(**told)))
     assert screen.splitlines() == [
-        "The message is entry 5, of 2026-01-01 12:00:00 UTC.",
-        "s is what it was after entry 4, by entry 9.",
-        "1 message left the view, 2 came back into it.",
+        "The message is entry 5, from 2026-01-01 12:00:00 UTC.",
+        "Rewound s to entry 4. Undo: `roocontext undo s`",
+        "Entry 9: 1 message left the view, 2 came back.",
     ]
     told |= {"target": None, "target_time": None}
     assert drawn(80, lambda screen: results.draw_rewound(screen, Rewound(**told))).startswith(
-        "s is what"
+        "Rewound s to"
     )
 
 
@@ -427,7 +425,7 @@ def test_what_is_erased_is_said_before_and_after(
         planned = store.session("parser").redact(5, dry_run=True)
     assert results.redaction_question(planned, "...") == (
         "This erases the content of entry 5 of parser, and its copies in fork-0 5, fork-1 5,"
-        " fork-2 5 and 2 more. Summaries that may quote it stay: fork-0 16, fork-1 16, fork-2 16"
+        " fork-2 5 and 2 more. Summaries that may quote it remain: fork-0 16, fork-1 16, fork-2 16"
         " and 3 more. Erase it for good?"
     )
     alone = replace(planned, copies=(("parser", 5),), summaries=())
@@ -435,9 +433,11 @@ def test_what_is_erased_is_said_before_and_after(
         "This erases the content of entry 5 of parser. Erase it for good?"
     )
     assert "This would erase" in run("redact", "parser", "5", "--dry-run").out
-    assert "is erased." in run("redact", "parser", "5", "--yes").out
+    done = " ".join(run("redact", "parser", "5", "--yes").out.split())
+    copies = "fork-0 5, fork-1 5, fork-2 5, fork-3 5, fork-4 5"
+    assert f"Erased the content of entry 5, and its copies in {copies}." in done
     again = run("redact", "parser", "5", "--dry-run")
-    assert "was erased before; there is nothing to erase" in again.out
+    assert "Nothing was changed: the content of entry 5 was erased before." in again.out
     assert run("redact", "parser", "5").code == 0  # there is nothing to ask about
 
 

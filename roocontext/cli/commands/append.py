@@ -27,8 +27,8 @@ def append(
         str,
         typer.Argument(
             metavar="SESSION",
-            help="A session as for other commands, or `new` to begin one, in a new database if"
-            " there is none.",
+            help="A session's id or the beginning of it, `last`, or `new` to create a session, and"
+            " the database if there is none.",
             autocompletion=completion.complete_sessions_or_new,
         ),
     ],
@@ -36,7 +36,7 @@ def append(
         str | None,
         typer.Argument(
             metavar="CONTENT",
-            help="The content of the message. Default: standard input, unchanged.",
+            help="The message's content. Default: what standard input holds, unchanged.",
         ),
     ] = None,
     *,
@@ -53,34 +53,35 @@ def append(
         str,
         typer.Option(
             metavar="ROLE",
-            help="user or assistant; other formats have more roles.",
+            help="Who wrote the message: user or assistant. Other formats have more roles.",
             autocompletion=completion.complete_roles,
         ),
     ] = "user",
     content_json: Annotated[
-        bool, typer.Option("--content-json", help="The content is JSON, such as a list of blocks.")
+        bool,
+        typer.Option("--content-json", help="Read the content as JSON, such as a list of blocks."),
     ] = False,
     content_format: Annotated[
         str,
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="The shape of the JSON: anthropic, openai or gemini.",
+            help="The provider whose format the JSON has: anthropic, openai or gemini.",
             autocompletion=completion.complete_formats,
         ),
     ] = "anthropic",
     ts: Annotated[
         int | None,
-        typer.Option("--ts", metavar="MS", help="The agent's own time, in ms since the epoch."),
+        typer.Option("--ts", metavar="MS", help="The agent's own time, in ms since 1970."),
     ] = None,
     message_id: Annotated[
-        str | None, typer.Option(metavar="ID", help="The agent's name for the message.")
+        str | None, typer.Option(metavar="ID", help="The agent's own id of the message.")
     ] = None,
     client_id: Annotated[
         str | None,
         typer.Option(
             metavar="ID",
-            help="A name for the request. The same one is stored only once in a session.",
+            help="An id of this request. If it is repeated with the same id, it is stored once.",
         ),
     ] = None,
     model: Annotated[
@@ -93,7 +94,7 @@ def append(
     ] = None,
     usage: Annotated[
         str | None,
-        typer.Option(metavar="JSON", help="The usage that the provider reported, unchanged."),
+        typer.Option(metavar="JSON", help="The token usage as the provider reported it."),
     ] = None,
     expected_seq: Expected = None,
     session_id: Annotated[
@@ -103,7 +104,7 @@ def append(
         str | None, typer.Option(metavar="TITLE", help="The title of a `new` session.")
     ] = None,
 ) -> None:
-    """Append a message.
+    """Append a message to a session, or begin a new session with it.
 
     For example, `roocontext append new "Why does it fail?" --title "fix the parser"`, then
     `roocontext append last --role assistant --file answer.txt`.
@@ -131,11 +132,11 @@ def append(
 def _given(content: str | None, file: Path | None) -> str:
     """The content, from the one place where it was given."""
     if content is not None and file is not None:
-        raise Refusal("CONTENT and --file both name a content: give one.", Code.USAGE)
+        raise Refusal("CONTENT and --file were both given: give one of them.", Code.USAGE)
     if content is not None:
         return content
     if file is None and is_terminal(sys.stdin):
-        raise Refusal("There is no content: give CONTENT, --file or standard input.", Code.USAGE)
+        raise Refusal("There is no content: give CONTENT or --file, or pipe it in.", Code.USAGE)
     try:
         given = (sys.stdin.buffer.read() if file is None else file.read_bytes()).decode()
     except UnicodeDecodeError as error:
@@ -160,5 +161,7 @@ def _object(name: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object; refused if it has a name twice, because one of the values would be lost."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise Refusal(f"{name} has an object with the same name twice.", Code.USAGE)
+        raise Refusal(
+            f"{name} has an object with the same name twice; one value would be lost.", Code.USAGE
+        )
     return found

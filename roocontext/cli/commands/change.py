@@ -30,8 +30,8 @@ PolicyName = Annotated[
     typer.Option(
         "--policy",
         metavar="NAME",
-        help="Decides what is hidden: default, hybrid, sliding_window, gemini, opencode, roo, or"
-        " another that Tab offers.",
+        help="What decides which messages are hidden: default, hybrid, sliding_window, gemini,"
+        " opencode, roo, or another that Tab offers.",
         autocompletion=completion.complete_policies,
     ),
 ]
@@ -41,7 +41,7 @@ LimitOption = Annotated[
         "--limit",
         metavar="TOKENS",
         min=1,
-        help="The window. Default: that of the model, or 4,096 if no model is known.",
+        help="The size of the context window. Default: the model's, or 4,096 if no model is known.",
     ),
 ]
 SummariserName = Annotated[
@@ -49,7 +49,7 @@ SummariserName = Annotated[
     typer.Option(
         "--summariser",
         metavar="NAME",
-        help="Writes the summary: extractive, which works offline, or anthropic.",
+        help="What writes the summary: extractive, which works offline, or anthropic.",
         autocompletion=completion.complete_summarisers,
     ),
 ]
@@ -57,7 +57,7 @@ SummariserName = Annotated[
 Protected = Annotated[
     list[str] | None,
     typer.Option(
-        "--protect", metavar="TOOL", help="A tool whose outputs are kept. May be repeated."
+        "--protect", metavar="TOOL", help="A tool whose outputs are never cleared. May be repeated."
     ),
 ]
 
@@ -72,7 +72,7 @@ def condense(
     limit: LimitOption = None,
     summariser: SummariserName = "extractive",
 ) -> bool:
-    """Replace old messages with a summary, however full the context is.
+    """Replace old messages with a summary now, even if the context is not full.
 
     If no summary can be made, the policy may truncate instead; the output says which.
     """
@@ -92,7 +92,7 @@ def truncate(
     policy: PolicyName = "default",
     limit: LimitOption = None,
 ) -> bool:
-    """Hide the oldest messages behind a marker, however full the context is."""
+    """Hide the oldest messages behind a marker now, even if the context is not full."""
     with context.session(session, write=True) as chat:
         manager = _manager(context, chat, model, policy, limit)
         return _show(context, chat, manager.truncate(chat))
@@ -108,7 +108,7 @@ def clear(
     limit: LimitOption = None,
     protect: Protected = None,
 ) -> bool:
-    """Replace old tool outputs with a placeholder, however full the context is."""
+    """Replace old tool outputs with a placeholder now, even if the context is not full."""
     with context.session(session, write=True) as chat:
         manager = _manager(context, chat, model, policy, limit, protect=protect or ())
         return _show(context, chat, manager.prune(chat))
@@ -122,7 +122,7 @@ def preview(
         str,
         typer.Argument(
             metavar="AIM",
-            help="manage, which acts only on a full context, condense, truncate or clear.",
+            help="manage, which only acts when the context is full, condense, truncate or clear.",
             autocompletion=completion.complete_aims,
         ),
     ] = "manage",
@@ -133,9 +133,9 @@ def preview(
     summariser: SummariserName = "extractive",
     protect: Protected = None,
 ) -> None:
-    """Show what would be done now and the view it would leave; nothing is stored.
+    """Show what a command would do and the view it would leave, without storing anything.
 
-    The summary is made for this, so a summariser that calls a model calls it now.
+    The summary is really written, so a summariser that calls a model calls it.
     """
     with context.session(session) as chat:
         protected = protect or ()
@@ -175,20 +175,20 @@ def rewind(
         typer.Option(
             "--ts",
             metavar="MS",
-            help="The agent's own time of a message, exactly, in ms since the epoch.",
+            help="The agent's own time of a message, exactly, in ms since 1970.",
         ),
     ] = None,
     before: Annotated[
-        bool, typer.Option("--before", help="Go to just before it instead of just after it.")
+        bool, typer.Option("--before", help="Go to right before it instead of right after it.")
     ] = False,
     expected_seq: Expected = None,
 ) -> None:
-    """Return the session to an earlier state; nothing is deleted, and `undo` takes it back.
+    """Return the session to an earlier state. Nothing is deleted, and `undo` reverses it.
 
     For example, `roocontext rewind last --to 40` makes it what it was right after entry 40.
     """
     if sum(one is not None for one in (to, message_id, ts)) != 1:
-        line = "Where to? Give one of --to, --message-id and --ts, as `--to 40` or `--to '2h ago'`."
+        line = "Where to? Give one of --to, --message-id and --ts: `--to 40` or `--to '2h ago'`."
         raise Refusal(line, Code.USAGE)
     where = message_id if to is None else parse_time.target("--to", to, context.now)
     with context.session(session, write=True) as chat, _named_by(to):
@@ -203,14 +203,14 @@ def undo(
     *,
     of: Annotated[
         str | None,
-        typer.Option("--of", metavar="SEQ", help="Refuse if the newest rewind is not this entry."),
+        typer.Option("--of", metavar="SEQ", help="Refuse unless this entry is the newest rewind."),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Undo even if that hides newer messages.")
     ] = False,
     expected_seq: Expected = None,
 ) -> None:
-    """Take back the newest rewind. An undo is a rewind too, so doing it twice is a redo."""
+    """Undo the newest rewind. An undo is a rewind too, so a second one is a redo."""
     rewound = None if of is None else parse_time.entry_number("--of", of)
     with context.session(session, write=True) as chat:
         done = chat.undo(of=rewound, force=force, expected_seq=expected_seq)
@@ -230,7 +230,7 @@ def fork(
         str | None, typer.Option("--id", metavar="ID", help="The id of the new session.")
     ] = None,
 ) -> None:
-    """Begin a new session as a copy of this one."""
+    """Create a new session as a copy of this one."""
     seq = None if at is None else parse_time.entry_number("--at", at)
     with context.session(session, write=True) as chat:
         branch = chat.fork(seq, session_id=session_id)
@@ -246,13 +246,13 @@ def pin(
         list[str] | None,
         typer.Argument(
             metavar="SEQ",
-            help="The messages' entry numbers. Without any, the pins are listed.",
+            help="The messages' entry numbers. Without any, the pinned messages are listed.",
         ),
     ] = None,
     *,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove the pins.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Unpin the messages instead.")] = False,
 ) -> None:
-    """Keep messages from ever being hidden or cleared."""
+    """Pin messages, so that no policy ever hides or clears them."""
     wanted = [parse_time.entry_number("SEQ", seq) for seq in seqs or []]
     with context.session(session, write=bool(wanted)) as chat:
         done: list[Receipt] = []
@@ -274,7 +274,7 @@ def title(
         typer.Argument(metavar="TITLE", help="The new title. Without one, the title is shown."),
     ] = None,
 ) -> None:
-    """Change the title of the session."""
+    """Show or change the title of a session."""
     with context.session(session, write=title is not None) as chat:
         changed = None if title is None else chat.rename(title).new
         known = chat.info().title
@@ -284,13 +284,13 @@ def title(
 
 @contextmanager
 def _half_done(before: Sequence[int]) -> Iterator[None]:
-    """Add to the error what was done before it."""
+    """Add to the error which messages were done before it."""
     try:
         yield
     except MessageNotFound as error:
         if not before:
             raise
-        line = f"{error.fact} Done before it: {', '.join(map(str, before))}."
+        line = f"{error.fact} Already done: {', '.join(map(str, before))}."
         raise MessageNotFound(line, **error.facts) from None
 
 
@@ -316,7 +316,7 @@ def _manager(
     summariser: str = "extractive",
     protect: Sequence[str] = (),
 ) -> "ContextManager":
-    """The manager for the model that is named, or that of the last call."""
+    """Make the manager for the named model, or for the model of the last call."""
     return roocontext.ContextManager(
         reports.gauge.model_of(chat, model) or "",
         policy=policy,
@@ -328,7 +328,7 @@ def _manager(
 
 
 def _show(context: CommandContext, chat: "Session", outcome: "Outcome") -> bool:
-    """Show what was done; whether anything was."""
+    """Show what was done, and return whether anything was."""
     if outcome.status in _REFUSED:
         raise Refusal(f"{outcome.status}: {outcome.reason}", Code.REFUSED)
     context.show(reports.results.outcome_report(chat.id, outcome), results.draw_outcome)

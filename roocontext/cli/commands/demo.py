@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 WINDOW = 2_400
-"""The context window of the pretended model."""
+"""The context window of the scripted model."""
 
 _HELD, _ROLE = len("~99,999"), len("assistant")
 
@@ -218,9 +218,9 @@ class _Story:
     def _spoken(self, role: str, text: str, held: str = "") -> None:
         start = f"{held:>{_HELD}}  {role:<{_ROLE}} "
         if self._screen.narrow:
-            self._screen.line((f"{role} ", f"said.{role}"), text, indent=2)
+            self._screen.line((f"{role} ", f"role.{role}"), text, indent=2)
             return
-        self._screen.hanging((start, f"said.{role}"), " " * len(start), (text, ""))
+        self._screen.hanging((start, f"role.{role}"), " " * len(start), (text, ""))
 
 
 def _is_made_empty(folder: Path) -> bool:

@@ -9,11 +9,11 @@ import typer
 
 import roocontext
 from roocontext import reports
-from roocontext.cli import completion, parse_time
+from roocontext.cli import parse_time
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.find_database import looked_for
-from roocontext.cli.options import SessionName
+from roocontext.cli.options import SessionName, SessionOrAll
 from roocontext.cli.screens import results
 from roocontext.cli.screens.safe_text import ASCII_SIGNS, one_line
 from roocontext.errors import SessionPurged, StoreNotFound
@@ -28,26 +28,19 @@ app = typer.Typer()
 _LABEL = 40
 _maintain = partial(command, app, panel="Maintain")
 
-_SCHEMA = "Make, upgrade and show the schema."
+_SCHEMA = "Create and upgrade the database, and show the version of its schema."
 db = typer.Typer(help=_SCHEMA, short_help=_SCHEMA)
 app.add_typer(db, name="db", rich_help_panel="Maintain")
 _db = partial(command, db, panel="Database")
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
 
 
 @_maintain(document="Verified")
 def verify(
     context: CommandContext,
-    session: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SESSION",
-            help="Default: all of them.",
-            autocompletion=completion.complete_sessions,
-        ),
-    ] = None,
+    session: SessionOrAll = None,
     *,
     head: Annotated[
         Path | None,
@@ -55,20 +48,20 @@ def verify(
             "--head",
             metavar="FILE",
             readable=False,
-            help="A head that `head` printed earlier; `-` is standard input.",
+            help="A file with what `head` printed earlier; `-` is standard input.",
         ),
     ] = None,
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Afterwards, recompute the caches from the log.")
     ] = False,
 ) -> bool:
-    """Check every hash, position, total and cache.
+    """Check that no entry was changed: every hash, position, total and cache.
 
     With a head that was saved elsewhere, it also detects that the end of the log was cut off:
     `roocontext head last > head.json`, and later `roocontext verify last --head head.json`.
     """
     if head is not None and session is None:
-        raise Refusal("--head is the head of one session: name the session.", Code.USAGE)
+        raise Refusal("--head belongs to one session: name the session.", Code.USAGE)
     with context.store(write=rebuild) as store:
         ids = (
             [info.session_id for info in reports.naming.every_session(store)]
@@ -84,7 +77,7 @@ def verify(
 
 @_maintain(document="Head")
 def head(context: CommandContext, session: SessionName) -> None:
-    """Print the last entry's hash. Save it where who writes the database cannot change it."""
+    """Print the last entry's hash. Keep it where no writer of the database can change it."""
     with context.session(session) as chat:
         answer = chat.head()
     context.show(answer, results.draw_head)
@@ -116,7 +109,7 @@ def redact(
 def purge(
     context: CommandContext, session: SessionName, *, yes: Yes = False, dry_run: DryRun = False
 ) -> None:
-    """Delete everything said in a session for good; a receipt is kept."""
+    """Delete all content of a session for good; a receipt is kept."""
     again = False
     with context.store(write=not dry_run) as store:
         try:
@@ -132,7 +125,7 @@ def purge(
 
 @_maintain(document="Diagnosis")
 def doctor(context: CommandContext) -> bool:
-    """Look for dangers to a database: versions, settings, permissions, damage."""
+    """Check the database for risks: versions, settings, permissions, damage."""
     with looked_for(context.url):
         findings = reports.health.examined(context.url)
     answer = reports.health.diagnosis(context.place, findings)
@@ -148,7 +141,7 @@ def current(context: CommandContext) -> None:
 
 @_db(document="Upgraded")
 def upgrade(context: CommandContext) -> None:
-    """Make the database, or upgrade its schema to the version of this release."""
+    """Create the database, or upgrade its schema to the version of this release."""
     try:
         before = _schema(context).current
     except StoreNotFound:

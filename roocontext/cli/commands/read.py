@@ -1,4 +1,4 @@
-"""Commands that read. None of them writes, and none makes a database."""
+"""Commands that read. None of them writes, and none creates a database."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +9,7 @@ from roocontext import reports
 from roocontext.cli import completion, parse_time
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import ModelName, SessionName
+from roocontext.cli.options import ModelName, SessionName, SessionOrAll
 from roocontext.cli.screens import tables, timeline
 from roocontext.cli.screens import tree as picture
 from roocontext.errors import SessionPurged
@@ -20,17 +20,18 @@ if TYPE_CHECKING:
 app = typer.Typer()
 _read = partial(command, app, panel="Read")
 
-Full = Annotated[bool, typer.Option("--full", help="Show everything, however long it is.")]
+Full = Annotated[bool, typer.Option("--full", help="Show long contents whole.")]
 AsOf = Annotated[
     str | None,
     typer.Option(
         "--as-of",
         metavar="WHEN",
-        help="An entry's number, or a time in UTC such as `2026-01-31 09:30` or `2h ago`. Includes"
-        " everything recorded up to then; the agent's own times are ignored.",
+        help="An entry's number, or a time in UTC such as `2026-01-31 09:30` or `2h ago`. Shows"
+        " what the model saw with everything recorded up to then; the agent's own times are"
+        " ignored.",
     ),
 ]
-Pager = Annotated[bool, typer.Option("--pager/--no-pager", help="Stop at each page.")]
+Pager = Annotated[bool, typer.Option("--pager/--no-pager", help="Show a long output in a pager.")]
 
 
 @_read(document="Sessions")
@@ -50,7 +51,7 @@ def sessions(
         typer.Option(
             metavar="ID",
             help="Only the children of this session.",
-            autocompletion=completion.sessions,
+            autocompletion=completion.complete_sessions,
         ),
     ] = None,
     where: Annotated[
@@ -62,19 +63,22 @@ def sessions(
         ),
     ] = None,
     limit: Annotated[
-        int, typer.Option(metavar="NUMBER", min=1, max=1_000_000, help="The most sessions to list.")
+        int,
+        typer.Option(
+            metavar="NUMBER", min=1, max=1_000_000, help="List no more sessions than this."
+        ),
     ] = 20,
     count: Annotated[
         bool,
         typer.Option(
             "--count",
-            help="Count the tokens. Otherwise they are estimated from the bytes, cleared outputs"
-            " included.",
+            help="Count the tokens. Otherwise they are estimated from the number of bytes, with"
+            " cleared outputs included.",
         ),
     ] = False,
     model: ModelName = None,
 ) -> None:
-    """List the sessions, the newest first, with how full their context windows are."""
+    """List the sessions, newest first, and how full their context windows are."""
     with context.store() as store, context.progress("Counting") as progress:
         answer = reports.sessions.listed(
             store,
@@ -118,7 +122,7 @@ def show(
     model: ModelName = None,
     pager: Pager = True,
 ) -> None:
-    """Show the effective history: what the model sees, or saw at some time."""
+    """Show the messages that the model sees, or saw at an earlier point."""
     when = None if as_of is None else parse_time.seq_or_time("--as-of", as_of, context.now)
     with context.session(session) as chat, context.progress("Counting tokens") as progress:
         answer = reports.history.effective_history(chat, model, as_of=when, progress=progress)
@@ -130,11 +134,11 @@ def audit(
     context: CommandContext,
     session: SessionName,
     *,
-    after: Annotated[int, typer.Option(metavar="SEQ", min=0, help="Begin after this entry.")] = 0,
+    after: Annotated[int, typer.Option(metavar="SEQ", min=0, help="Start after this entry.")] = 0,
     full: Full = False,
     pager: Pager = True,
 ) -> None:
-    """Show every entry ever written, and why the model sees it or not."""
+    """Show every entry ever written, and why the model does or does not see it."""
     with context.session(session) as chat:
         info = chat.info()
         log = timeline.Log(chat.id, info.title, info.last_seq, after)
@@ -146,7 +150,7 @@ def audit(
 def tree(
     context: CommandContext, session: SessionName, *, full: Full = False, pager: Pager = True
 ) -> None:
-    """Show what hides what, and the branches that rewinds make."""
+    """Show which entries hide which, and the branches that rewinds made."""
     with context.session(session) as chat:
         answer = reports.tree.tree_of(chat)
     context.show(answer, partial(picture.draw_tree, full=full), pager=pager)
@@ -160,15 +164,15 @@ def diff(
         str,
         typer.Argument(
             metavar="OLD",
-            help="An entry's number, or a time in UTC such as `2026-01-31 09:30` or `2h ago`: right"
-            " after the last entry recorded up to then.",
+            help="The earlier point: an entry's number, or a time in UTC such as `2026-01-31 09:30`"
+            " or `2h ago`, which means right after the last entry recorded up to then.",
         ),
     ],
     new: Annotated[
-        str | None, typer.Argument(metavar="NEW", help="The same. Default: now.")
+        str | None, typer.Argument(metavar="NEW", help="The later point. Default: now.")
     ] = None,
 ) -> None:
-    """Show what left the view and what came into it between two points."""
+    """Show which messages left the view and which came into it between two points."""
     before = parse_time.seq_or_time("OLD", old, context.now)
     after = None if new is None else parse_time.seq_or_time("NEW", new, context.now)
     with context.session(session) as chat:
@@ -182,11 +186,12 @@ def usage(
     session: SessionName,
     *,
     everything: Annotated[
-        bool, typer.Option("--all", help="Count everything ever said, not only what is visible.")
+        bool,
+        typer.Option("--all", help="Count every message ever written, not only the visible ones."),
     ] = False,
     model: ModelName = None,
 ) -> None:
-    """Show the tokens by role and by tool, and what the calls of models have cost."""
+    """Show the tokens by role and by tool, and what the model calls have cost."""
     with context.session(session) as chat, context.progress("Counting tokens") as progress:
         answer = reports.usage.usage_of(chat, model, everything=everything, progress=progress)
     context.show(answer, tables.draw_usage)
@@ -195,16 +200,9 @@ def usage(
 @_read(document="StatsReport")
 def stats(
     context: CommandContext,
-    session: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SESSION",
-            help="Default: all of them together.",
-            autocompletion=completion.complete_sessions,
-        ),
-    ] = None,
+    session: SessionOrAll = None,
 ) -> None:
-    """Show how many messages are visible, hidden and taken back, and their bytes as written."""
+    """Show how many messages are visible, hidden and taken back, and their sizes."""
     if session is None:
         with context.store() as store:
             answer = reports.sessions.total_stats(store)

@@ -1,8 +1,10 @@
-"""What commands have done or found: one or two lines for each."""
+"""What commands have done or found, in one or two lines each."""
 
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from roocontext.cli.options import PROGRAM
 from roocontext.cli.screens import timeline
 from roocontext.cli.screens.safe_text import ASCII_SIGNS, named, one_line, safe
 from roocontext.cli.screens.screen import Screen
@@ -32,13 +34,13 @@ _ASKED = 3
 
 def draw_receipt(screen: Screen, answer: "Receipt") -> None:
     """The entry that was written."""
-    place = f"Entry {answer.seq} of {named(answer.session_id, screen.signs.more)}"
+    name = named(answer.session_id, screen.signs.more)
     if answer.new:
-        screen.line(f"{place}, {answer.hash[:16]}.")
+        screen.line(f"Appended entry {answer.seq} to {name}, hash {answer.hash[:16]}.")
         return
     back = answer.rewound_by
     since = "" if back is None else f" Rewind {back} has taken it back since."
-    screen.line(f"{place} was stored before; nothing was written.{since}")
+    screen.line(f"Entry {answer.seq} of {name} was stored before. Nothing was written.{since}")
 
 
 def draw_outcome(screen: Screen, answer: "OutcomeReport") -> None:
@@ -56,11 +58,11 @@ def draw_outcome(screen: Screen, answer: "OutcomeReport") -> None:
     if after > before:
         would = "would grow" if answer.dry_run else "grew"
         screen.line(
-            f"The context {would} by {quantity(after - before, 'token')}: policy"
-            f" {answer.policy} does what the program does that it imitates."
+            f"The context {would} by {quantity(after - before, 'token')}, as in the program that"
+            f" policy {answer.policy} imitates."
         )
     for name, count in answer.excess.items():
-        screen.line((f"That is {count:,} {one_line(name)} too many.", "warn"))
+        screen.line((f"That is {count:,} {one_line(name)} over the limit.", "warn"))
     for row in answer.view or []:
         timeline.draw_brief(screen, row, " ", "")
 
@@ -70,22 +72,25 @@ def draw_rewound(screen: Screen, answer: "Rewound") -> None:
     name = named(answer.session_id, screen.signs.more)
     if answer.target is not None and answer.target_time is not None:
         when = utc_time(answer.target_time)
-        screen.line((f"The message is entry {answer.target}, of {when} UTC.", "note"))
+        screen.line((f"The message is entry {answer.target}, from {when} UTC.", "note"))
     if not answer.changed:
-        screen.line(f"{name} is what it was after entry {answer.to} already. Nothing changed.")
+        screen.line(f"{name} is already as it was after entry {answer.to}. Nothing changed.")
         return
     undone = answer.undone
-    why = "" if undone is None else f", which takes back rewind {undone}"
-    screen.line(f"{name} is what it was after entry {answer.to}, by entry {answer.seq}{why}.")
+    done = f"Rewound {name} to" if undone is None else f"Undid rewind {undone}: {name} is back at"
+    line = f"{done} entry {answer.to}."
+    if shlex.quote(answer.session_id) == name:  # else the command could not be typed like this
+        line += f" {'Undo' if undone is None else 'Redo'}: `{PROGRAM} undo {name}`"
+    screen.line(line)
     left = quantity(answer.left, "message")
-    screen.line(f"{left} left the view, {answer.returned:,} came back into it.")
+    screen.line(f"Entry {answer.seq}: {left} left the view, {answer.returned:,} came back.")
 
 
 def draw_forked(screen: Screen, answer: "Forked") -> None:
     """The new session."""
     more = screen.signs.more
     origin = f"{named(answer.forked_from, more)} up to entry {answer.at}"
-    screen.line(f"{named(answer.session_id, more)} begins as a copy of {origin}.")
+    screen.line(f"Created {named(answer.session_id, more)} as a copy of {origin}.")
 
 
 def draw_pins(screen: Screen, answer: "Pins") -> None:
@@ -136,38 +141,43 @@ def _checked(screen: Screen, row: "Checked") -> None:
     screen.line((f"{word} ", style), f"{named(row.session_id, screen.signs.more)}  {checked}")
     if row.rebuilt is not None:
         wrong = quantity(row.rebuilt, "row")
-        screen.line(f"The caches were computed anew: {wrong} had to be changed.", indent=4)
+        screen.line(f"Recomputed the caches and corrected {wrong}.", indent=4)
 
 
 def draw_redacted(screen: Screen, answer: "Redacted") -> None:
     """What was erased, and the summaries that may quote it."""
-    seq, more = answer.seq, screen.signs.more
+    more = screen.signs.more
+    what = f"the content of entry {answer.seq}"
     if not answer.changed:
-        screen.line(f"The content of entry {seq} was erased before; there is nothing to erase.")
-    elif answer.dry_run:
-        screen.line(f"This would erase the content of entry {seq}.")
+        screen.line(f"Nothing was changed: {what} was erased before.")
     else:
-        screen.line(f"The content of entry {seq} is erased.")
-    screen.line(f"In: {_places(answer.copies, None, more)}.")
+        verb = "This would erase" if answer.dry_run else "Erased"
+        screen.line(f"{verb} {what}{_other_copies(answer, None, more)}.")
     if answer.summaries:
         screen.line(f"Summaries that may quote it: {_places(answer.summaries, None, more)}.")
     _bytes(screen, dry_run=answer.dry_run, erased=answer.erased)
 
 
 def redaction_question(answer: "Redacted", more: str) -> str:
-    """The question before a message is erased."""
-    own = answer.session_id
-    copies = [copy for copy in answer.copies if copy[0] != own]
-    also = f", and its copies in {_places(copies, _ASKED, more)}" if copies else ""
+    """Ask before a message is erased."""
+    also = _other_copies(answer, _ASKED, more)
     quoted = _places(answer.summaries, _ASKED, more)
-    stay = f" Summaries that may quote it stay: {quoted}." if quoted else ""
-    what = f"entry {answer.seq} of {named(own, more)}"
+    stay = f" Summaries that may quote it remain: {quoted}." if quoted else ""
+    what = f"entry {answer.seq} of {named(answer.session_id, more)}"
     return f"This erases the content of {what}{also}.{stay} Erase it for good?"
 
 
+def _other_copies(answer: "Redacted", most: int | None, more: str) -> str:
+    """Name the copies of a message in other sessions, as the end of a sentence's object."""
+    copies = [copy for copy in answer.copies if copy[0] != answer.session_id]
+    return f", and its copies in {_places(copies, most, more)}" if copies else ""
+
+
 def purge_question(receipt: "Purged") -> str:
-    """The question before a session is purged."""
-    stay = f" Copies stay in {_names(receipt.copies, ASCII_SIGNS.more)}." if receipt.copies else ""
+    """Ask before a session is purged."""
+    stay = (
+        f" Copies remain in {_names(receipt.copies, ASCII_SIGNS.more)}." if receipt.copies else ""
+    )
     what = (
         f"{quantity(receipt.messages, 'message')} of {named(receipt.session_id, ASCII_SIGNS.more)}"
     )
@@ -182,11 +192,11 @@ def draw_purged(screen: Screen, answer: "PurgedReport") -> None:
     if not answer.changed:
         screen.line(f"{name} was purged before, {when} UTC. Its receipt: {what}.")
     elif answer.dry_run:
-        screen.line(f"This would delete all that was said in {name}: {what}.")
+        screen.line(f"This would delete the content of {name}: {what}.")
         _copies(screen, answer)
         return
     else:
-        screen.line(f"Deleted all that was said in {name}: {what}, {when} UTC.")
+        screen.line(f"Deleted the content of {name}: {what}, {when} UTC.")
     screen.line(f"Last hash: {answer.last_hash}")
     _copies(screen, answer)
     _bytes(screen, dry_run=answer.dry_run, erased=answer.erased)
@@ -195,7 +205,7 @@ def draw_purged(screen: Screen, answer: "PurgedReport") -> None:
 def _copies(screen: Screen, answer: "PurgedReport") -> None:
     if answer.copies:
         names = _names(answer.copies, screen.signs.more)
-        screen.line((f"Copies stay in {names}: those are sessions of their own.", "warn"))
+        screen.line((f"Copies of its entries remain in {names}.", "warn"))
 
 
 def _names(sessions: Sequence[str], more: str) -> str:
@@ -216,20 +226,22 @@ def draw_diagnosis(screen: Screen, answer: "Diagnosis") -> None:
 
 def draw_schema(screen: Screen, answer: "SchemaVersion") -> None:
     """The two versions."""
-    screen.facts([("schema", answer.current or "none"), ("wanted", answer.wanted)])
+    screen.facts([("schema", answer.current or "none"), ("needed by this release", answer.wanted)])
 
 
 def draw_upgraded(screen: Screen, answer: "Upgraded") -> None:
     """What the upgrade did."""
     before, after = answer.before, answer.after
-    if before == after:
-        screen.line(f"The schema is {after} already.")
+    if before is None:
+        screen.line(f"Created the schema, version {after}.")
+    elif before == after:
+        screen.line(f"The schema is version {after}, which is what this release needs.")
     else:
-        screen.line(f"The schema was {before or 'none'} and is {after}.")
+        screen.line(f"Upgraded the schema from version {before} to {after}.")
 
 
 def draw_head(screen: Screen, answer: "Head") -> None:
-    """The line that is kept elsewhere, as it is."""
+    """The head, exactly as it is to be saved."""
     screen.raw(answer.to_json())
 
 
@@ -259,7 +271,7 @@ def _done(answer: "OutcomeReport") -> str:
         )
         if count
     ]
-    done = " and ".join(what) or f"{would}hide{ends} no message that was seen"
+    done = " and ".join(what) or f"{would}hide{ends} no visible message"
     return f"{name} {done}: {one_line(answer.status)}."
 
 
@@ -273,8 +285,8 @@ def _places(pairs: Sequence[Sequence[Any]], most: int | None, more: str) -> str:
 def _bytes(screen: Screen, *, dry_run: bool, erased: bool) -> None:
     if not dry_run:
         gone = (
-            "The bytes are out of the file."
+            "The bytes were removed from the file."
             if erased
-            else ("Bytes may be left in the database's log, free space or backups.")
+            else "Bytes may remain in the database's log, free space or backups."
         )
         screen.line((gone, "note"))

@@ -28,8 +28,8 @@ _BESIDE = 16
 
 _THEME = Theme(
     {
-        "said.user": "cyan",
-        "said.assistant": "green",
+        "role.user": "cyan",
+        "role.assistant": "green",
         "acts": "magenta",
         "hidden": "dim",
         "note": "dim",
@@ -100,7 +100,7 @@ class Screen:
             self._put(Text.assemble((below, start[1]) if number else start, (line.plain, style)))
 
     def fits_beside(self, start: str) -> bool:
-        """Whether there is room to say something beside it."""
+        """Whether there is room for text beside it."""
         return not self.narrow and self.width - cell_len(start) >= _BESIDE
 
     def _above(self, start: str, style: str) -> None:

@@ -30,11 +30,11 @@ def draw_sessions(
     for row in answer.sessions:
         _session(screen, row)
     if answer.more:
-        screen.line(("There are more: --limit shows them, TEXT finds them.", "note"))
+        screen.line(("There are more sessions: --limit lists more, TEXT searches all.", "note"))
 
 
 def draw_stats(screen: Screen, answer: "StatsReport") -> None:
-    """How much there is, and what became of it."""
+    """How many messages there are, and how many are visible, hidden and taken back."""
     if answer.session_id is None:
         screen.line((quantity(answer.sessions, "session"), "title"))
     else:
@@ -52,10 +52,10 @@ def draw_stats(screen: Screen, answer: "StatsReport") -> None:
 
 
 def draw_usage(screen: Screen, answer: "UsageReport") -> None:
-    """What roles and tools cost, and what the calls of models have cost."""
+    """The tokens of roles and tools, and what the model calls have cost."""
     screen.line((named(answer.session_id, screen.signs.more), "title"))
     draw_context(screen, answer.context)
-    what = "everything that was ever said" if answer.everything else "what the model sees"
+    what = "every message ever written" if answer.everything else "what the model sees"
     if answer.roles:
         screen.blank()
         screen.line(f"By role and by tool, {what}:")
@@ -73,7 +73,7 @@ def draw_context(screen: Screen, found: "Gauge") -> None:
     """The gauge of the context window, on one line or two."""
     bar, style = meter.bar(screen, found)
     model = found.model
-    named_ = _short(screen, model) if model else "no model is known: --model names one"
+    named_ = _short(screen, model) if model else "no model is known: name one with --model"
     dot = screen.signs.dot
     full = meter.in_words(found)
     about = f"{named_} {dot} counted by {_short(screen, found.counter)}"
@@ -89,7 +89,7 @@ def _session(screen: Screen, row: "SessionRow") -> None:
     screen.line(*headline(row.session_id, row.title, screen.signs.more))
     bar, style = meter.bar(screen, row.context)
     dot = screen.signs.dot
-    seen = f"{quantity(row.messages, 'message')}, {row.visible_messages:,} seen"
+    seen = f"{quantity(row.messages, 'message')}, {row.visible_messages:,} visible"
     when, what = utc_time(row.updated_at), f" {dot} {seen} {dot} {size(row.bytes)}"
     start, full = f"{bar} " if bar else "", meter.in_words(row.context)
     indent = 0 if screen.narrow else 2

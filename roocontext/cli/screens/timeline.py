@@ -32,14 +32,14 @@ def draw_view(screen: Screen, answer: "Shown", *, full: bool) -> None:
     """The effective history, message by message."""
     screen.line(*headline(answer.session_id, answer.title, screen.signs.more))
     many = quantity(len(answer.messages), "message")
-    screen.line(f"The model sees {many} right after entry {answer.seq}.")
+    screen.line(f"Right after entry {answer.seq}, the model sees {many}.")
     tables.draw_context(screen, answer.context)
     for message in answer.messages:
         _message(screen, message, full=full)
 
 
 def draw_audit(screen: Screen, rows: "Iterable[EntryRow]", *, log: Log, full: bool) -> None:
-    """Every entry on a line, under its day, with what it did if it hides, clears or rewinds."""
+    """Every entry on a line, under its day; for one that hides, clears or rewinds, what it did."""
     day = ""
     for row in rows:
         today, time = utc_time(row.recorded_at).split()
@@ -55,7 +55,7 @@ def draw_audit(screen: Screen, rows: "Iterable[EntryRow]", *, log: Log, full: bo
             _entry(screen, row, start)
     if not day:
         screen.line(*headline(log.session_id, log.title, screen.signs.more))
-        where = f"No entries behind {log.after}; the last is {log.last}."
+        where = f"There are no entries after {log.after}; the last is {log.last}."
         screen.line(where if log.last else "The session has no entries.")
 
 
@@ -79,7 +79,7 @@ def _sums(answer: "Difference") -> str:
         for name, blocks in (("cleared", answer.cleared), ("restored", answer.restored))
         if blocks
     ]
-    return ", ".join(parts) or "nothing differs"
+    return ", ".join(parts) or "no difference"
 
 
 def draw_brief(screen: Screen, row: "MessageRow", sign: str, style: str) -> None:
@@ -133,7 +133,7 @@ def _message(screen: Screen, message: "MessageRow", *, full: bool) -> None:
     screen.blank()
     screen.line(
         (f"{message.seq} ", "title"),
-        (message.role, f"said.{message.role}"),
+        (message.role, f"role.{message.role}"),
         (kind, "acts"),
         (f"{cleared}  {utc_time(at)}", "note"),
     )
@@ -163,7 +163,7 @@ def _top(screen: Screen, log: Log) -> None:
     names = f"{'entry':>{max(_SEQ, digits) + 1}} {'time':<8} {'what':<{_WHAT}}"
     names += f" {'state':<{_STATE + digits}} "
     if screen.fits_beside(names):
-        screen.line((f"{names}said or done", "note"))
+        screen.line((f"{names}content or action", "note"))
 
 
 def _start(row: "EntryRow", time: str, digits: int) -> str:
@@ -248,7 +248,7 @@ def _what(row: "MessageRow | EntryRow") -> str:
 
 
 def _state(row: "EntryRow") -> str:
-    """Why the row is not seen as it was written: the first reason."""
+    """Whether the row is visible, or the first reason why it is not shown as written."""
     for why, by in (
         ("taken back by", row.rewound_by),
         ("in summary", row.condense_parent),
@@ -258,4 +258,4 @@ def _state(row: "EntryRow") -> str:
     ):
         if by is not None:
             return f"{why} {by}"
-    return "redacted" if row.redacted else "seen" if row.visible else ""
+    return "redacted" if row.redacted else "visible" if row.visible else ""

@@ -29,11 +29,11 @@ class _Line(NamedTuple):
 def draw_tree(screen: Screen, answer: "Tree", *, full: bool) -> None:
     """Draw the live entries as a trunk, and what was taken back as branches."""
     screen.line(*headline(answer.session_id, answer.title, screen.signs.more))
-    seen = f"{quantity(answer.messages, 'message')}, {answer.visible_messages:,} seen"
+    seen = f"{quantity(answer.messages, 'message')}, {answer.visible_messages:,} visible"
     screen.line(f"{quantity(answer.entries, 'entry', 'entries')}, {seen}")
     if answer.rewinds:
         live, dead, back = screen.signs.live, screen.signs.dead, screen.signs.back
-        legend = f"{live} live   {dead} taken back   {back} a rewind that went to here"
+        legend = f"{live} live   {dead} taken back   {back} a rewind to here"
         screen.line((legend, "note"))
     lines = [*_lines(answer, screen.signs)]
     left = 0 if full else len(lines) - _FIRST - _LAST
@@ -106,7 +106,7 @@ def _in_order(these: "list[Stretch]", depth: int) -> "list[tuple[int, bool, Stre
 
 def _stretch(stretch: "Stretch") -> str:
     lo, hi, by = stretch.lo, stretch.hi, stretch.rewound_by
-    seen = f", {stretch.visible:,} seen" if stretch.messages else ""
+    seen = f", {stretch.visible:,} visible" if stretch.messages else ""
     fate = seen if stretch.live else ", not live" if by is None else f", taken back by {by}"
     return f"{ranges([[lo, hi]])}  {quantity(stretch.messages, 'message')}{fate}"
 
