@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from roocontext.store.session import Session
     from roocontext.store.sessions import SessionInfo, Stats
     from roocontext.store.store import Store
+    from roocontext.store.uncover import Uncovered
     from roocontext.store.verify import Head, Verification
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "SessionInfo",
     "Stats",
     "Store",
+    "Uncovered",
     "Unpin",
     "Verification",
     "View",
@@ -103,6 +105,7 @@ _HOMES = {
     "SessionInfo": "roocontext.store.sessions",
     "Stats": "roocontext.store.sessions",
     "Store": "roocontext.store.store",
+    "Uncovered": "roocontext.store.uncover",
     "Unpin": "roocontext.store.items",
     "Verification": "roocontext.store.verify",
     "View": "roocontext.log.entries",

@@ -117,6 +117,14 @@ class UndoRefused(RooContextError):
     advice = "Pass force=True to hide what came since, or rewind(to=...) to any entry."
 
 
+class UncoverRefused(RooContextError):
+    """What this entry hides or clears cannot be uncovered now."""
+
+    advice = "Nothing was changed; audit() tells what each entry is and what hides it."
+    seq: int = 0
+    hidden_by: int | None = None
+
+
 class BudgetExceeded(RooContextError, ValueError):
     """What may not be left out of a request is more than the model holds."""
 

@@ -154,6 +154,7 @@ def _tables() -> None:
         sa.Column("condense_parent", sa.BigInteger),
         sa.Column("truncation_parent", sa.BigInteger),
         sa.Column("rewound_by", sa.BigInteger),
+        sa.Column("uncovered_by", sa.BigInteger),
         sa.PrimaryKeyConstraint("session_id", "lo", name="spans_pkey"),
         rules=SPANS_RULES,
     )
@@ -211,7 +212,7 @@ def _indexes() -> None:
     op.execute("CREATE INDEX entries_first ON entries (hash) WHERE seq = 1")
     op.execute(
         "CREATE INDEX spans_visible ON spans (session_id, position) WHERE condense_parent IS NULL"
-        " AND truncation_parent IS NULL AND rewound_by IS NULL"
+        " AND truncation_parent IS NULL AND rewound_by IS NULL AND uncovered_by IS NULL"
     )
     if op.get_bind().dialect.name == "postgresql":
         # Each append updates its session's row: room on the page keeps that update off the index.
@@ -325,6 +326,7 @@ def _views() -> None:
             e.kind = 'summary' AS is_summary,
             e.kind = 'marker' AS is_marker,
             s.rewound_by,
+            s.uncovered_by,
             s.position + (e.seq - s.lo) * 4294967296 AS position,
             e.size, e.content
         FROM spans AS s
@@ -355,6 +357,7 @@ def _views() -> None:
             ON e.session_id = s.session_id AND e.seq BETWEEN s.lo AND s.hi
             AND e.seq <= log.last_seq
         WHERE s.condense_parent IS NULL AND s.truncation_parent IS NULL AND s.rewound_by IS NULL
+            AND s.uncovered_by IS NULL
             AND e.kind IN ('message', 'summary', 'marker', 'companion')
         ORDER BY e.session_id, position, e.seq"""
     )

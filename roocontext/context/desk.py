@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from roocontext.context import paper
-from roocontext.context.guard import NOTE
+from roocontext.context.guard import NOTE, Guard
 from roocontext.context.settings import Frame, Settings
 from roocontext.log.budget import Size
 from roocontext.log.counting import BYTES
@@ -87,6 +87,14 @@ class Desk:
             failures=totals.failures,
             model=settings.model,
         )
+
+    def guard(self) -> Steps:
+        """What is known of earlier runs, and the newest note about one."""
+        newest = yield self.chat.newest_note(NOTE)
+        guard = Guard.of(newest)
+        if guard.stalled is not None and (yield self.chat.uncovered_since(newest.seq)):
+            guard = guard.uncovered()
+        return guard, newest
 
     def commit(self, plan: Plan) -> Steps:
         """Carry a plan out."""

@@ -8,7 +8,7 @@ it. A condensation that was committed takes it back to zero.
 
 The stall: `stalled` is the size that a compaction left behind when it took away less than a
 twentieth. Nothing is tried again until the context has grown by a twentieth of the window beyond
-it, is over the window, or a run is asked for.
+it, is over the window, a run is asked for, or a summary, marker or clearing is uncovered.
 """
 
 from collections.abc import Mapping
@@ -48,6 +48,10 @@ class Guard:
         """After a plan was committed."""
         little = before - after < TOO_LITTLE * before
         return Guard(0 if condensed else self.failures, after if little else None)
+
+    def uncovered(self) -> "Guard":
+        """After a condensation, truncation or clearing was taken back: the stall is over."""
+        return replace(self, stalled=None)
 
     def holds(self, totals: Totals) -> bool:
         """Whether another run would only go in circles."""

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from roocontext.context.choice import UNUSABLE, Choice, Prepared, prepared
 from roocontext.context.desk import Desk, Steps
 from roocontext.context.drift import watched
-from roocontext.context.guard import NOTE, Guard
+from roocontext.context.guard import Guard
 from roocontext.context.hooks import (
     AfterCompact,
     BeforeCheck,
@@ -100,7 +100,7 @@ class Run:
 
     def _load(self, calls: list[Call]) -> Steps:
         """The totals, and what the notes say of earlier runs."""
-        self.guard = Guard.of((yield self.desk.chat.newest_note(NOTE)))
+        self.guard, _ = yield from self.desk.guard()
         totals: Totals = yield from self.desk.totals(calls[-1] if calls else None)
         return replace(totals, failures=self.guard.failures)
 
@@ -295,8 +295,8 @@ class Run:
         """Raise the error, and leave one note of it."""
         error = refusal_of(large)
         facts = {"part": large.part, "needed": large.needed, "limit": large.limit}
-        newest = yield self.desk.chat.newest_note(NOTE)
-        content = {"event": "refused", **facts, "unit": large.unit, **Guard.of(newest).facts()}
+        guard, newest = yield from self.desk.guard()
+        content = {"event": "refused", **facts, "unit": large.unit, **guard.facts()}
         if newest is None or newest.content != content:
             with suppress(StoreReadOnly):  # what is to be told is told by the error
                 yield from self.desk.note(content)

@@ -22,7 +22,7 @@ from roocontext.log.entries import (
 from roocontext.log.pairs import Tools, bound, matched, reach, tools_from
 from roocontext.log.plan import Action, Plan, check_hides, place
 from roocontext.log.readings import reader
-from roocontext.log.spans import Span, clearings_of, live_ranges, within
+from roocontext.log.spans import Span, clearings_of, standing_ranges, within
 from roocontext.store.append import Receipt, SessionHead, lock, read_head, refuse_taken
 from roocontext.store.caches import read_tail, write_controls
 from roocontext.store.database import Transaction
@@ -154,7 +154,9 @@ def commit_on(
     if dry_run:
         return committed, []
     tail = state.tail
-    receipts = write_controls(tx, session_id, head, drafts, tail=tail, present=tail.followed_by(placed))
+    receipts = write_controls(
+        tx, session_id, head, drafts, tail=tail, present=tail.followed_by(placed)
+    )
     return replace(committed, hash=receipts[-1].hash), receipts
 
 
@@ -182,12 +184,12 @@ class _State:
         whole = [(1, head.last_seq)]
         self.visible = [part for row in shown for part in Span(*row).cut(whole)]
         self.visible_ranges = tuple(sorted((s.lo, s.hi) for s in self.visible))
-        self.live = live_ranges(self.tail.controls, head.last_seq)
-        self.pins = {seq for seq in to_pins(pins) if self.is_live(seq)}
+        self.ranges = standing_ranges(self.tail.controls, head.last_seq)
+        self.pins = {seq for seq in to_pins(pins) if self.stands(seq)}
 
-    def is_live(self, seq: int) -> bool:
-        """Whether a row that the plan may speak of is live, or a visible one."""
-        known = self.live if seq >= self.tail.since else self.visible_ranges
+    def stands(self, seq: int) -> bool:
+        """Whether a row counts now: one that the plan may speak of, or a visible one."""
+        known = self.ranges if seq >= self.tail.since else self.visible_ranges
         return within(known, seq)
 
     @property
@@ -198,13 +200,13 @@ class _State:
     @property
     def standing(self) -> list[Span]:
         """Those parts of it that stand somewhere: a rewind goes with the span before it."""
-        return [part for span in self.spans for part in span.cut(self.live)]
+        return [part for span in self.spans for part in span.cut(self.ranges)]
 
     def from_row(self, first: int) -> None:
         """Let the end begin before this row too."""
         if first <= self.tail.since:
             self.tail, _ = read_tail(self.tx, self.session_id, self.head.last_seq, first)
-            self.live = live_ranges(self.tail.controls, self.head.last_seq)
+            self.ranges = standing_ranges(self.tail.controls, self.head.last_seq)
 
     def tools(self, parts: Sequence[Span]) -> list["_ToolRow"]:
         """The messages in these parts of the view that call tools or answer calls, in order."""
@@ -320,7 +322,7 @@ def _check_clears(state: _State, plan: Plan) -> None:
     outputs = {seq: _outputs(state, seq) for seq in {seq for seq, _ in plan.clears}}
     for seq, block in plan.clears:
         visible = within(state.visible_ranges, seq)
-        if not state.is_live(seq) or not (visible or plan.compat):
+        if not state.stands(seq) or not (visible or plan.compat):
             raise InvalidPlan(f"Entry {seq} is not a {'live' if plan.compat else 'visible'} row.")
         if seq in pins:
             raise InvalidPlan(f"Entry {seq} is pinned, or bound to a pin.", pinned=[seq])

@@ -27,6 +27,7 @@ from roocontext.store import (
     rewind,
     sessions,
     single,
+    uncover,
     verify,
     view,
 )
@@ -53,6 +54,7 @@ from roocontext.store.notes import Note
 from roocontext.store.outline import Outline
 from roocontext.store.rewind import Rewound
 from roocontext.store.sessions import SessionInfo, Stats
+from roocontext.store.uncover import Uncovered
 from roocontext.store.verify import Head, Progress, Verification
 
 AUDIT_PAGE = 500
@@ -184,6 +186,26 @@ class Session:
             self.id,
             of=of,
             force=force,
+            expected_seq=expected_seq,
+            now=self._clock(),
+            trigger=trigger,
+        )
+
+    def uncover(
+        self, seq: int, *, expected_seq: int | None = None, trigger: str = "manual"
+    ) -> Uncovered:
+        """Take back one summary, marker or clearing, and keep all that came after it.
+
+        What it hid is visible again, and it is not. Nothing is deleted: a rewind to before the
+        uncovering covers again. Doing it twice changes nothing.
+        """
+        check_whole("seq", seq, least=1)
+        check_maybe("expected_seq", expected_seq)
+        check_id("trigger", trigger)
+        return self._database.write(
+            uncover.uncover,
+            self.id,
+            seq=seq,
             expected_seq=expected_seq,
             now=self._clock(),
             trigger=trigger,
@@ -330,6 +352,11 @@ class Session:
         check_id("note", note)
         check_maybe("target", target, least=1)
         return self._read_at(as_of, notes.newest_note, note, target)
+
+    def uncovered_since(self, seq: int) -> bool:
+        """Whether anything was uncovered after entry `seq`."""
+        check_whole("seq", seq)
+        return self._database.snapshot(uncover.newest_uncovering, self.id, seq) is not None
 
     def pins(self, *, as_of: int | datetime | None = None) -> frozenset[int]:
         """The messages that are pinned."""
