@@ -73,6 +73,7 @@ _ADVICE: tuple[tuple[type[errors.RooContextError], str], ...] = (
     (errors.MessageNotFound, "`roocontext audit` shows every entry."),
     (errors.InvalidOption, ""),
     (errors.UndoRefused, "`rewind --to` goes to any entry; `--force` hides what came since."),
+    (errors.UncoverRefused, "`roocontext tree` lists what can be uncovered."),
     (errors.VersionConflict, "Look at the session again, then decide."),
     (errors.StoreNotFound, "`roocontext db upgrade` makes it."),
     (errors.SchemaMismatch, ""),

@@ -217,6 +217,26 @@ def undo(
     context.show(done, results.rewound)
 
 
+@_change(document="Uncovered")
+def uncover(
+    context: CommandContext,
+    session: SessionName,
+    seq: Annotated[
+        str, typer.Argument(metavar="SEQ", help="The summary, marker or clearing to take back.")
+    ],
+    *,
+    expected_seq: Expected = None,
+) -> None:
+    """Show again what one summary, marker or clearing hid, and keep all that came after it.
+
+    Nothing is deleted. `tree` lists what can be uncovered; a rewind to before it covers again.
+    """
+    target = parse_time.whole("SEQ", seq)
+    with context.session(session, write=True) as chat:
+        done = chat.uncover(target, expected_seq=expected_seq)
+    context.show(done, results.uncovered)
+
+
 @_change(document="Forked")
 def fork(
     context: CommandContext,

@@ -9,7 +9,7 @@ from roocontext.cli.screens.screen import Screen
 from roocontext.reports.words import counted, moment, ranges, size
 
 if TYPE_CHECKING:
-    from roocontext import Head, Purged, Receipt, Redacted, Rewound
+    from roocontext import Head, Purged, Receipt, Redacted, Rewound, Uncovered
     from roocontext.reports.health import Diagnosis
     from roocontext.reports.results import (
         Forked,
@@ -79,6 +79,18 @@ def rewound(screen: Screen, answer: "Rewound") -> None:
     screen.line(f"{name} is what it was after entry {answer.to}, by entry {answer.seq}{why}.")
     left = counted(answer.left, "message")
     screen.line(f"{left} left the view, {answer.returned:,} came back into it.")
+
+
+def uncovered(screen: Screen, answer: "Uncovered") -> None:
+    """What was uncovered, and how the view changed."""
+    by, name = f"by entry {answer.seq}", named(answer.session_id, screen.signs.more)
+    if not answer.changed:
+        screen.line(f"Entry {answer.target} of {name} was uncovered before, {by}. Nothing changed.")
+        return
+    screen.line(f"Entry {answer.target} of {name} hides and clears nothing any more, {by}.")
+    left, blocks = counted(answer.left, "message"), counted(answer.restored, "output")
+    restored = f", {blocks} of tools shown again" if answer.restored else ""
+    screen.line(f"{left} left the view, {answer.returned:,} came back into it{restored}.")
 
 
 def forked(screen: Screen, answer: "Forked") -> None:

@@ -92,6 +92,8 @@ def did(acts: Mapping[str, Any], arrow: str, most: int | None = _RANGES) -> str:
     record = acts.get("record", {})
     if "to" in acts:
         return _rewound(record)
+    if "uncovers" in acts:
+        return _uncovered(acts["uncovers"][0], record)
     hides, clears = acts.get("hides") or [], acts.get("clears") or []
     many = f" ({counted(acts['messages'], 'message')})" if acts.get("messages") else ""
     what = [f"hides {ranges(hides, most)}{many}"] if hides else []
@@ -123,6 +125,14 @@ def _rewound(record: Mapping[str, Any]) -> str:
     undone = f"; takes back rewind {record['undone']}" if "undone" in record else ""
     moved = f"{record.get('left', 0):,} left the view, {record.get('returned', 0):,} came back"
     return f"{moved}{undone}"
+
+
+def _uncovered(target: int, record: Mapping[str, Any]) -> str:
+    back = f"{record.get('returned', 0):,} came back"
+    blocks = record.get("restored")
+    restored = f", {counted(blocks, 'output')} restored" if blocks else ""
+    trigger = one_line(str(record.get("trigger", "")))
+    return "; ".join(filter(None, (f"uncovers {target}", f"{back}{restored}", trigger)))
 
 
 def _message(screen: Screen, message: "MessageRow", *, full: bool) -> None:
@@ -250,10 +260,12 @@ def _state(row: "EntryRow") -> str:
     """Why the row is not seen as it was written: the first reason."""
     for why, by in (
         ("taken back by", row.rewound_by),
+        ("uncovered by", row.uncovered_by),
         ("in summary", row.condense_parent),
         ("cut by marker", row.truncation_parent),
         ("cleared by", row.cleared[0][1] if row.cleared else None),
         ("to", row.details["to"] if row.kind == "rewind" else None),
+        ("of", row.details["uncovers"][0] if row.kind == "uncovering" else None),
     ):
         if by is not None:
             return f"{why} {by}"
