@@ -83,6 +83,10 @@ class Tail(NamedTuple):
     controls: list[Control]
     cached: Caches
 
+    def spans(self) -> list[Span]:
+        """The spans as they should be cached: what is decided never depends on a cache."""
+        return spans_of(self.controls, self.last, self.since)
+
     def followed_by(self, new: Sequence[Control]) -> Caches:
         """What the caches should hold of it when these control rows were written."""
         return caches_of([*self.controls, *new], new[-1].seq, self.since)

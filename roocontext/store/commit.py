@@ -181,9 +181,12 @@ class _State:
                 (VISIBLE_SPANS, {"session_id": session_id}),
             ],
         )
-        whole = [(1, head.last_seq)]
-        self.visible = [part for row in shown for part in Span(*row).cut(whole)]
-        self.visible_ranges = tuple(sorted((s.lo, s.hi) for s in self.visible))
+        self.spans = self._spans()
+        # Of what is before the end, the cache says what is visible.
+        before = [part for row in shown for part in Span(*row).cut([(1, self.tail.since - 1)])]
+        visible = [*before, *(span for span in self.spans if span.visible)]
+        self.visible = sorted(visible, key=lambda span: span.position)
+        self.visible_ranges = tuple(sorted((s.lo, s.hi) for s in visible))
         self.ranges = standing_ranges(self.tail.controls, head.last_seq)
         self.pins = {seq for seq in to_pins(pins) if self.stands(seq)}
 
@@ -191,11 +194,6 @@ class _State:
         """Whether a row counts now: one that the plan may speak of, or a visible one."""
         known = self.ranges if seq >= self.tail.since else self.visible_ranges
         return within(known, seq)
-
-    @property
-    def spans(self) -> list[Span]:
-        """The spans of the end, up to the last entry."""
-        return [part for s in self.tail.cached.spans for part in s.cut([(1, self.head.last_seq)])]
 
     @property
     def standing(self) -> list[Span]:
@@ -207,6 +205,11 @@ class _State:
         if first <= self.tail.since:
             self.tail, _ = read_tail(self.tx, self.session_id, self.head.last_seq, first)
             self.ranges = standing_ranges(self.tail.controls, self.head.last_seq)
+            self.spans = self._spans()
+
+    def _spans(self) -> list[Span]:
+        """The spans of the end, up to the last entry."""
+        return [part for s in self.tail.spans() for part in s.cut([(1, self.head.last_seq)])]
 
     def tools(self, parts: Sequence[Span]) -> list["_ToolRow"]:
         """The messages in these parts of the view that call tools or answer calls, in order."""

@@ -93,7 +93,7 @@ def uncover(
         )
     named = [seq, *_companions(tx, session_id, compaction_id)]
     tail, _ = read_tail(tx, session_id, head.last_seq, min(named))
-    span = next((span for span in tail.cached.spans if span.lo <= seq <= span.hi), None)
+    span = next((span for span in tail.spans() if span.lo <= seq <= span.hi), None)
     if span is not None and span.uncovered_by is not None:
         return _repeated(tx, session_id, head, seq, span.uncovered_by)
     check_version(expected_seq, head)

@@ -93,7 +93,7 @@ def did(acts: Mapping[str, Any], arrow: str, most: int | None = _RANGES) -> str:
     if "to" in acts:
         return _rewound(record)
     if "uncovers" in acts:
-        return _uncovered(acts["uncovers"][0], record)
+        return _uncovered(record)
     hides, clears = acts.get("hides") or [], acts.get("clears") or []
     many = f" ({counted(acts['messages'], 'message')})" if acts.get("messages") else ""
     what = [f"hides {ranges(hides, most)}{many}"] if hides else []
@@ -127,12 +127,10 @@ def _rewound(record: Mapping[str, Any]) -> str:
     return f"{moved}{undone}"
 
 
-def _uncovered(target: int, record: Mapping[str, Any]) -> str:
-    back = f"{record.get('returned', 0):,} came back"
+def _uncovered(record: Mapping[str, Any]) -> str:
     blocks = record.get("restored")
-    restored = f", {counted(blocks, 'output')} restored" if blocks else ""
-    trigger = one_line(str(record.get("trigger", "")))
-    return "; ".join(filter(None, (f"uncovers {target}", f"{back}{restored}", trigger)))
+    restored = f"; {counted(blocks, 'output')} restored" if blocks else ""
+    return f"{_rewound(record)}{restored}"
 
 
 def _message(screen: Screen, message: "MessageRow", *, full: bool) -> None:
