@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from roocontext.store.sessions import SessionInfo, Stats
     from roocontext.store.snapshot import Snapshot, Wanted
     from roocontext.store.store import Store
+    from roocontext.store.uncover import Uncovered
     from roocontext.store.verify import Head, Verification
     from roocontext.tokens.usage import Drift
 
@@ -129,6 +130,8 @@ __all__ = [
     "SummaryFailed",
     "SystemPromptTooLarge",
     "TurnTooLarge",
+    "UncoverRefused",
+    "Uncovered",
     "UndoRefused",
     "UnknownPlugin",
     "Unpin",
@@ -165,6 +168,7 @@ _LAZY = {
     "roocontext.store.sessions": "SessionInfo Stats",
     "roocontext.store.snapshot": "Snapshot Wanted",
     "roocontext.store.store": "Store",
+    "roocontext.store.uncover": "Uncovered",
     "roocontext.store.verify": "Head Verification",
     "roocontext.tokens.usage": "Drift",
 }

@@ -117,6 +117,14 @@ class UndoRefused(RooContextError):
     advice = "Pass force=True to hide the newer messages, or use rewind(to=...) to go to any entry."
 
 
+class UncoverRefused(RooContextError):
+    """What this entry hides or clears cannot be uncovered now."""
+
+    advice = "Nothing was changed; audit() tells what each entry is and what hides it."
+    seq: int = 0
+    hidden_by: int | None = None
+
+
 class BudgetExceeded(RooContextError, ValueError):
     """The parts of a request that must be sent exceed the model's context window."""
 

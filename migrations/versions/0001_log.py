@@ -137,6 +137,7 @@ def _tables() -> None:
         sa.Column("condense_parent", sa.BigInteger),
         sa.Column("truncation_parent", sa.BigInteger),
         sa.Column("rewound_by", sa.BigInteger),
+        sa.Column("uncovered_by", sa.BigInteger),
         sa.PrimaryKeyConstraint("session_id", "lo", name="spans_pkey"),
         rules=SPANS_RULES,
     )
@@ -206,7 +207,7 @@ def _indexes() -> None:
     op.execute("CREATE INDEX entries_first ON entries (hash) WHERE seq = 1")
     op.execute(
         "CREATE INDEX spans_visible ON spans (session_id, position) WHERE condense_parent IS NULL"
-        " AND truncation_parent IS NULL AND rewound_by IS NULL"
+        " AND truncation_parent IS NULL AND rewound_by IS NULL AND uncovered_by IS NULL"
     )
     if op.get_bind().dialect.name == "postgresql":
         # Each append updates its session's row: room on the page keeps that update off the index.

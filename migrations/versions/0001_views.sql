@@ -12,6 +12,7 @@ SELECT e.session_id, e.seq, e.kind, e.role, e.format, e.ts, e.recorded_at,
     e.kind = 'summary' AS is_summary,
     e.kind = 'marker' AS is_marker,
     s.rewound_by,
+    s.uncovered_by,
     s.position + (e.seq - s.lo) * 4294967296 AS position,
     e.size, e.content
 FROM spans AS s
@@ -42,6 +43,7 @@ JOIN sessions AS log ON log.session_id = s.session_id
 JOIN entries AS e
     ON e.session_id = s.session_id AND e.seq BETWEEN s.lo AND s.hi
     AND e.seq <= log.last_seq
-WHERE s.condense_parent IS NULL AND s.truncation_parent IS NULL AND s.rewound_by IS NULL
+WHERE s.condense_parent IS NULL AND s.truncation_parent IS NULL
+    AND s.rewound_by IS NULL AND s.uncovered_by IS NULL
     AND e.kind IN ('message', 'summary', 'marker', 'companion')
 ORDER BY e.session_id, position, e.seq;

@@ -77,6 +77,7 @@ _ADVICE: tuple[tuple[type[errors.RooContextError], str], ...] = (
         errors.UndoRefused,
         "`rewind --to` goes to any entry; `undo --force` hides the newer messages.",
     ),
+    (errors.UncoverRefused, "`roocontext tree` lists what can be uncovered."),
     (errors.DuplicateMessage, "Use another --client-id for another message."),
     (errors.VersionConflict, "Look at the session again and decide whether to repeat the command."),
     (

@@ -7,7 +7,7 @@ condensation that was committed sets it to zero.
 
 `stalled` is the size that a compaction left behind when it removed less than a twentieth. Nothing
 is tried again until the context has grown by a twentieth of the window beyond that size, is over
-the window, or a run is requested.
+the window, a run is requested, or a summary, marker or clearing is uncovered.
 """
 
 from collections.abc import Mapping
@@ -47,6 +47,10 @@ class CompactionState:
         """After a plan was committed."""
         little = before - after < TOO_LITTLE * before
         return CompactionState(0 if condensed else self.failures, after if little else None)
+
+    def uncovered(self) -> "CompactionState":
+        """After a summary, marker or clearing was uncovered: there is something to gain again."""
+        return replace(self, stalled=None)
 
     def waits(self, totals: Totals) -> bool:
         """Whether another run would most likely change as little as the last one."""

@@ -18,7 +18,7 @@ from roocontext.log.encoding import (
     encode,
     encode_plain,
 )
-from roocontext.log.entries import MESSAGE_KINDS, BlockRef, Control, Kind, NewMessage, Range
+from roocontext.log.entries import MESSAGE_KINDS, Control, Kind, NewMessage, Range
 from roocontext.log.pairs import tools_of
 from roocontext.log.readings import reader
 
@@ -105,7 +105,7 @@ def note_draft(
 
 
 def control_draft(kind: Kind, details: str, *, now: int, client_id: str | None = None) -> Draft:
-    """A clearing or a rewind: it has details and no content."""
+    """A clearing, a rewind or an uncovering: it has details and no content."""
     _check_request(None, client_id)
     sealed = _bare(kind, now, details=details)._replace(client_id=client_id)
     return Draft(sealed, None, None, None, entry_digest(sealed, None))
@@ -119,6 +119,7 @@ def details_of(control: Control, record: Mapping[str, Any]) -> str:
         "clears": [list(block) for block in control.clears],
         "placeholder": control.placeholder,
         "to": control.to,
+        "uncovers": list(control.uncovers),
     }
     kept = {name: value for name, value in decided.items() if value not in (None, [], "")}
     return encode({**kept, "record": dict(record)}, "record")
@@ -146,6 +147,8 @@ def control_of(seq: int, kind: str, details: str) -> Control:
         raise _contradiction(seq, "the ranges it hides overlap, or are not earlier entries")
     if any(row >= seq for row, _ in decided.clears) or not _distinct(decided.clears):
         raise _contradiction(seq, "it clears a block twice, or one of a later entry")
+    if any(row >= seq for row in decided.uncovers) or not _distinct(decided.uncovers):
+        raise _contradiction(seq, "it uncovers an entry twice, or a later one")
     return Control(
         seq,
         Kind(kind),
@@ -154,7 +157,26 @@ def control_of(seq: int, kind: str, details: str) -> Control:
         clears=decided.clears,
         placeholder=decided.placeholder,
         to=decided.to,
+        uncovers=decided.uncovers,
     )
+
+
+def check_uncoverings(controls: Sequence[Control], since: int = 1) -> None:
+    """Refuse an uncovering that names what it cannot take back, if all from `since` on are given.
+
+    It names a summary, marker or clearing first, and companions after it.
+    """
+    kinds = {control.seq: control.kind for control in controls}
+    for control in controls:
+        check_uncovered(control, kinds, since)
+
+
+def check_uncovered(control: Control, kinds: Mapping[int, Kind], since: int = 1) -> None:
+    """The same for one control row, by the kinds of all of them from `since` on."""
+    for number, row in enumerate(control.uncovers):
+        allowed = (Kind.COMPANION,) if number else UNCOVERED
+        if row >= since and kinds.get(row) not in allowed:
+            raise _contradiction(control.seq, f"it uncovers entry {row}, which cannot be uncovered")
 
 
 _Seq: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=MAX_INTEGER)]
@@ -169,6 +191,7 @@ class _Details(msgspec.Struct, frozen=True):
     clears: tuple[tuple[_Seq, _Number], ...] = ()
     placeholder: str = ""
     to: _Number | None = None
+    uncovers: tuple[_Seq, ...] = ()
 
     @property
     def decides(self) -> tuple[bool, ...]:
@@ -179,6 +202,7 @@ class _Details(msgspec.Struct, frozen=True):
             bool(self.clears),
             bool(self.placeholder and not self.clears),
             self.to is not None,
+            bool(self.uncovers),
         )
 
 
@@ -188,6 +212,7 @@ class _Decides(NamedTuple):
     clears: bool = False
     placeholder_of_nothing: bool = False
     to: bool = False
+    uncovers: bool = False
 
 
 _DECIDES = {
@@ -196,8 +221,12 @@ _DECIDES = {
     Kind.COMPANION: _Decides(position=True),
     Kind.CLEARING: _Decides(clears=True),
     Kind.REWIND: _Decides(to=True),
+    Kind.UNCOVERING: _Decides(uncovers=True),
 }
-"""What the control rows of each kind decide; `uncovering` is known to the schema only."""
+"""What the control rows of each kind decide."""
+
+UNCOVERED = (Kind.SUMMARY, Kind.MARKER, Kind.CLEARING)
+"""What an uncovering may take back."""
 
 _decode_details = msgspec.json.Decoder(_Details).decode
 
@@ -221,8 +250,8 @@ def _ascend(ranges: Sequence[Range], end: int) -> bool:
     return last < end
 
 
-def _distinct(clears: Sequence[BlockRef]) -> bool:
-    return len(set(clears)) == len(clears)
+def _distinct(named: Sequence[object]) -> bool:
+    return len(set(named)) == len(named)
 
 
 def _contradiction(seq: int, why: str) -> HistoryCorrupt:

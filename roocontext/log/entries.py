@@ -35,6 +35,7 @@ class Kind(StrEnum):
     COMPANION = "companion"
     CLEARING = "clearing"
     REWIND = "rewind"
+    UNCOVERING = "uncovering"
     NOTE = "note"
 
 
@@ -43,7 +44,11 @@ MESSAGE_KINDS = frozenset({Kind.MESSAGE, Kind.SUMMARY, Kind.MARKER, Kind.COMPANI
 
 
 class Control(msgspec.Struct, frozen=True):
-    """An entry that decides what is seen: a summary, marker, companion, clearing or rewind."""
+    """An entry that decides what is seen.
+
+    A summary, marker, companion, clearing, rewind or uncovering. An uncovering names the summary,
+    marker or clearing that it takes back, and then the companions of that one.
+    """
 
     seq: int
     kind: Kind
@@ -52,6 +57,7 @@ class Control(msgspec.Struct, frozen=True):
     clears: tuple[BlockRef, ...] = ()
     placeholder: str = ""
     to: int | None = None
+    uncovers: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if (self.to is not None) != (self.kind is Kind.REWIND):

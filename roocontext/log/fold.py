@@ -4,6 +4,9 @@
     live(n) = live(n-1)          if entry n is a note
             = live(P)            if entry n is a rewind to P
             = live(n-1) + {n}    otherwise
+    standing(n) = live(n) without the rows that an uncovering in live(n) names
+
+What hides, clears or is seen is standing.
 
 Nothing in the product calls this on its way to an answer; the tests hold everything else against
 it. It is written to be read in one sitting, not to be fast.
@@ -32,11 +35,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """Which summary, marker or rewind keeps a row out of the view."""
+    """Which summary, marker, rewind or uncovering keeps a row out of the view."""
 
     condense_parent: int | None = None
     truncation_parent: int | None = None
     rewound_by: int | None = None
+    uncovered_by: int | None = None
 
 
 def live_sets(log: Sequence[Row]) -> list[frozenset[int]]:
@@ -52,17 +56,37 @@ def live_sets(log: Sequence[Row]) -> list[frozenset[int]]:
     return lives
 
 
+def cancelled(log: Sequence[Row]) -> dict[int, int]:
+    """The live rows that a live uncovering names, and which one does."""
+    now = live_sets(log)[-1]
+    return {
+        named: row.seq
+        for row in log
+        if row.seq in now and row.control
+        for named in row.control.uncovers
+        if named in now
+    }
+
+
+def standing(log: Sequence[Row]) -> frozenset[int]:
+    """The live rows that no live uncovering names."""
+    return live_sets(log)[-1] - cancelled(log).keys()
+
+
 def tags(log: Sequence[Row]) -> dict[int, Tags]:
     """The tags of every entry that can have any (rewinds and notes have none)."""
     lives = live_sets(log)
-    now = lives[-1]
-    hidden = {kind: _hiders(log, now, kind) for kind in (Kind.SUMMARY, Kind.MARKER)}
+    now, uncovered = lives[-1], cancelled(log)
+    acting = now - uncovered.keys()
+    hidden = {kind: _hiders(log, acting, kind) for kind in (Kind.SUMMARY, Kind.MARKER)}
     result = {}
     for row in log:
         if row.kind in (Kind.NOTE, Kind.REWIND):
             continue
         if row.seq not in now:
             result[row.seq] = Tags(rewound_by=_rewinder(log, lives, row.seq))
+        elif row.seq in uncovered:
+            result[row.seq] = Tags(uncovered_by=uncovered[row.seq])
         elif row.kind in MESSAGE_KINDS:
             condensed = hidden[Kind.SUMMARY].get(row.seq)
             result[row.seq] = Tags(condensed, hidden[Kind.MARKER].get(row.seq))
@@ -79,8 +103,8 @@ def effective(log: Sequence[Row]) -> list[int]:
 
 
 def cleared(log: Sequence[Row]) -> dict[BlockRef, int]:
-    """The blocks that a live clearing clears, and which one does."""
-    now = live_sets(log)[-1]
+    """The blocks that a standing clearing clears, and which one does."""
+    now = standing(log)
     return {
         block: row.seq
         for row in log

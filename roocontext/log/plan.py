@@ -294,7 +294,7 @@ def check_hides(
         for span in spans:
             if span.hi < lo or span.lo > hi:
                 continue
-            if span.rewound_by is not None:
+            if not span.stands:
                 _check_not_an_end(span, lo, hi)
             elif getattr(span, own_tag) is not None:
                 raise InvalidPlan(f"Rows of {lo}-{hi} have a {own_tag} already.")
@@ -305,16 +305,20 @@ def check_hides(
             raise InvalidPlan(f"Entry {held[0]} is pinned, or bound to a pin.", pinned=held)
 
 
-def place(plan: Plan, spans: Iterable[Span], behind: int, *, first_seq: int) -> tuple[int, ...]:
+def place(plan: Plan, spans: Sequence[Span], behind: int, *, first_seq: int) -> tuple[int, ...]:
     """Where the rows of a plan stand: right behind the last row it hides, or at the end.
 
-    `behind` is the position of that row. `spans` cover every row that counts now, whether the model
-    sees it or not; that they cover notes too does no harm. The rows share the gap up to the next
-    position evenly, so no two rows that count at the same time ever have the same position.
+    `behind` is the position of that row. `spans` cover every row that counts now and is not before
+    it, whether the model sees it or not; that they cover notes too does no harm. The rows share the
+    gap up to the next position evenly, so no two rows that count at the same time ever have the
+    same position. The end is that of the session when the plan was made.
     """
     count = len(plan.rows)
+    if plan.at_end:
+        known = [span for span in spans if span.lo <= plan.head_seq]
+        behind = max([behind, *(span.at(min(span.hi, plan.head_seq)) for span in known)])
     nexts = [after for span in spans if (after := span.after(behind)) is not None]
-    if plan.at_end or not nexts:
+    if not nexts:
         return tuple(natural_position(first_seq + index) for index in range(count))
     gap = min(nexts) - behind
     if gap <= count:
@@ -412,4 +416,5 @@ def _check_smaller(plan: Plan) -> None:
 def _check_not_an_end(span: Span, lo: int, hi: int) -> None:
     for end in (lo, hi):
         if span.lo <= end <= span.hi:
-            raise InvalidPlan(f"Entry {end} is not live: rewind {span.rewound_by} took it back.")
+            took = f"rewind {span.rewound_by}" if span.rewound_by else f"entry {span.uncovered_by}"
+            raise InvalidPlan(f"Entry {end} is not live: {took} took it back.")

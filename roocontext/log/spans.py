@@ -17,8 +17,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
-from roocontext.log.entries import POSITION_BITS, BlockRef, Control, Kind, Range, natural_position
+from roocontext.log.entries import (
+    POSITION_BITS,
+    BlockRef,
+    Control,
+    Kind,
+    Range,
+    natural_position,
+    subtract,
+)
 
 OPEN_END = (1 << 62) - 1
 """The last seq of the open-ended span."""
@@ -37,11 +46,17 @@ class Span(msgspec.Struct, frozen=True):
     condense_parent: int | None = None
     truncation_parent: int | None = None
     rewound_by: int | None = None
+    uncovered_by: int | None = None
 
     @property
     def visible(self) -> bool:
         """Whether nothing keeps these rows out of the view."""
-        return self.condense_parent is self.truncation_parent is self.rewound_by is None
+        return self.stands and self.condense_parent is self.truncation_parent is None
+
+    @property
+    def stands(self) -> bool:
+        """Whether neither a rewind nor an uncovering took these rows back."""
+        return self.rewound_by is self.uncovered_by is None
 
     def at(self, seq: int) -> int:
         """The position of one of its rows."""
@@ -65,8 +80,7 @@ class Span(msgspec.Struct, frozen=True):
             if (first, last) == (self.lo, self.hi):
                 yield self
             elif first <= last:
-                tags = self.condense_parent, self.truncation_parent, self.rewound_by
-                yield Span(first, last, self.at(first), *tags)
+                yield replace(self, lo=first, hi=last, position=self.at(first))
 
 
 class Path:
@@ -111,6 +125,13 @@ def live_ranges(controls: Sequence[Control], seq: int) -> tuple[Range, ...]:
     return tuple(Path(controls).live(seq))[::-1]
 
 
+def standing_ranges(controls: Sequence[Control], seq: int) -> tuple[Range, ...]:
+    """What is live right after entry `seq` and not taken back by an uncovering, ascending."""
+    live = live_ranges(controls, seq)
+    cancelled = _cancelled(control for control in controls if within(live, control.seq))
+    return subtract(live, [(row, row) for row in sorted(cancelled)])
+
+
 def spans_of(controls: Sequence[Control], seq: int, since: int = 1) -> list[Span]:
     """The spans of a session right after entry `seq`, given its control rows up to there.
 
@@ -126,17 +147,21 @@ def spans_of(controls: Sequence[Control], seq: int, since: int = 1) -> list[Span
         for lo, hi in path.removed(control.seq - 1, control.to)
     ]
     alive = [control for control in controls if within(live, control.seq)]
-    condensed = _hidden(alive, Kind.SUMMARY)
-    truncated = _hidden(alive, Kind.MARKER)
-    placed = {c.seq: c.position for c in alive if c.position is not None}
+    cancelled = _cancelled(alive)
+    acting = [control for control in alive if control.seq not in cancelled]
+    condensed = _hidden(acting, Kind.SUMMARY)
+    truncated = _hidden(acting, Kind.MARKER)
+    uncovered = [(row, row, by) for row, by in cancelled.items()]
+    placed = {c.seq: c.position for c in acting if c.position is not None}
 
-    painted = [*rewound, *condensed, *truncated]
+    painted = [*rewound, *condensed, *truncated, *uncovered]
     stretches = _Stretches(since, live, [(lo, hi) for lo, hi, _ in painted], placed)
     return stretches.spans(
         live=stretches.paint((lo, hi, 1) for lo, hi in live),
         condensed=stretches.paint(condensed),
         truncated=stretches.paint(truncated),
         rewound=stretches.paint(rewound),
+        uncovered=stretches.paint(uncovered),
     )
 
 
@@ -148,25 +173,34 @@ def first_changed(controls: Sequence[Control], old: int, new: int) -> int:
     """
     path = Path(controls)
     changed = sorted([*path.removed(old, new), *path.removed(new, old)])
-    decided = (first_decided(control) for control in controls if within(changed, control.seq))
-    return min([min(old, new) + 1, *(lo for lo, _ in changed), *decided])
+    deciding = [control for control in controls if within(changed, control.seq)]
+    return min(min(old, new) + 1, *(lo for lo, _ in changed), first_decided(deciding, controls))
 
 
-def first_decided(control: Control) -> int:
-    """The first row whose tags or span a control row decides."""
-    hidden = [lo for lo, _ in control.hides[:1]]
-    apart = [] if control.position is None else [_apart(control.position)]
-    return min([control.seq, *hidden, *apart])
+def first_decided(deciding: Iterable[Control], controls: Iterable[Control]) -> int:
+    """The first row whose tags or span some of the control rows decide.
+
+    An uncovering decides what the rows decided that it names, as far as these are given.
+    """
+    known = {control.seq: control for control in controls}
+    first = OPEN_END
+    for control in deciding:
+        for row in (control.seq, *control.uncovers):
+            named = known.get(row, control)
+            hidden = [lo for lo, _ in named.hides[:1]]
+            apart = [] if named.position is None else [_apart(named.position)]
+            first = min([first, row, *hidden, *apart])
+    return first
 
 
 def clearings_of(controls: Sequence[Control], seq: int) -> dict[BlockRef, Control]:
     """The blocks that are cleared right after entry `seq`, and the clearing that did it."""
     clearings = [control for control in controls if control.clears]
-    live = live_ranges(controls, seq) if clearings else ()
+    standing = standing_ranges(controls, seq) if clearings else ()
     return {
         block: control
         for control in clearings
-        if within(live, control.seq)
+        if within(standing, control.seq)
         for block in control.clears
     }
 
@@ -192,14 +226,19 @@ def _apart(position: int) -> int:
     return (position >> POSITION_BITS) + 1
 
 
-def _hidden(alive: Sequence[Control], kind: Kind) -> list[tuple[int, int, int]]:
-    return [(lo, hi, c.seq) for c in alive if c.kind is kind for lo, hi in c.hides]
+def _cancelled(alive: Iterable[Control]) -> dict[int, int]:
+    """The rows that live uncoverings name, and which one does."""
+    return {row: control.seq for control in alive for row in control.uncovers}
+
+
+def _hidden(acting: Sequence[Control], kind: Kind) -> list[tuple[int, int, int]]:
+    return [(lo, hi, c.seq) for c in acting if c.kind is kind for lo, hi in c.hides]
 
 
 _Layer: TypeAlias = list[int | None]
 
-_Shared: TypeAlias = tuple[int, int | None, int | None, int | None]
-"""What rows of a span share: the distance from their natural positions, and their three tags."""
+_Shared: TypeAlias = tuple[int, int | None, int | None, int | None, int | None]
+"""What rows of a span share: the distance from their natural positions, and their four tags."""
 
 
 class _Stretches:
@@ -225,27 +264,37 @@ class _Stretches:
         return layer
 
     def spans(
-        self, *, live: _Layer, condensed: _Layer, truncated: _Layer, rewound: _Layer
+        self,
+        *,
+        live: _Layer,
+        condensed: _Layer,
+        truncated: _Layer,
+        rewound: _Layer,
+        uncovered: _Layer,
     ) -> list[Span]:
         """The stretches as spans, neighbours with the same tags joined."""
         spans: list[Span] = []
         start = self._cuts[0]
         shared: _Shared | None = None
-        for lo, is_live, condense, truncate, rewind in zip(
-            self._cuts, live, condensed, truncated, rewound, strict=True
+        for lo, is_live, condense, truncate, rewind, uncover in zip(
+            self._cuts, live, condensed, truncated, rewound, uncovered, strict=True
         ):
-            if is_live:
+            own: _Shared
+            if is_live and uncover:
+                own = (0, None, None, None, uncover)
+            elif is_live:
                 natural = natural_position(lo)
-                own: _Shared = (self._placed.get(lo, natural) - natural, condense, truncate, None)
+                shift = self._placed.get(lo, natural) - natural
+                own = (shift, condense, truncate, None, None)
             elif rewind is None and shared is not None:
                 continue  # Rewinds have no tags, and go with what precedes them.
             else:
-                own = (0, None, None, rewind)
+                own = (0, None, None, rewind, None)
             if shared is None:
                 shared = own
             elif own != shared or lo in self._apart:
                 spans.append(Span(start, lo - 1, natural_position(start) + shared[0], *shared[1:]))
                 start, shared = lo, own
-        shift, *tags = shared or (0, None, None, None)
+        shift, *tags = shared or (0, None, None, None, None)
         spans.append(Span(start, OPEN_END, natural_position(start) + shift, *tags))
         return spans

@@ -6,9 +6,10 @@ from roocontext.store.append import Receipt
 from roocontext.store.erase import Redacted
 from roocontext.store.migrate import SchemaVersion
 from roocontext.store.rewind import Rewound
+from roocontext.store.uncover import Uncovered
 from roocontext.store.verify import Head
 
-_LIBRARY = (Receipt, Rewound, Redacted, Head, SchemaVersion)
+_LIBRARY = (Receipt, Rewound, Uncovered, Redacted, Head, SchemaVersion)
 _MODULES = (gauge, sessions, history, tree, usage, results, verification, health)
 
 DOCUMENTS: dict[str, type] = {

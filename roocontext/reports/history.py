@@ -81,6 +81,7 @@ class EntryRow(Document):
     condense_parent: int | None
     truncation_parent: int | None
     rewound_by: int | None
+    uncovered_by: int | None
     cleared: list[list[int]]
     redacted: bool
 

@@ -40,13 +40,15 @@ class Hiding(Document):
     """A summary, marker or clearing.
 
     `hides` are the ranges of seq it replaces, `clears` pairs of a seq and a block. `hidden_by` is
-    the entry that hides it. `messages` is how many messages it keeps out of the view now.
+    the entry that hides it, `uncovered_by` the one that uncovered what it hid or cleared.
+    `messages` is how many messages it keeps out of the view now.
     """
 
     seq: int
     kind: str
     live: bool
     hidden_by: int | None
+    uncovered_by: int | None
     hides: list[list[int]]
     clears: list[list[int]]
     messages: int
@@ -148,7 +150,7 @@ def tip(rewinds: Mapping[int, int], seq: int) -> int:
 
 def _sized(bounds: Sequence[StretchBounds], outline: "Outline") -> list[Stretch]:
     """The stretches with their messages. Each part of the outline lies within one stretch."""
-    clearings = [one.seq for one in outline.controls if one.kind is Kind.CLEARING]
+    others = [one.seq for one in outline.controls if one.kind in (Kind.CLEARING, Kind.UNCOVERING)]
     parts, stretches = deque(outline.parts), []
     for one in bounds:
         inside = []
@@ -158,7 +160,7 @@ def _sized(bounds: Sequence[StretchBounds], outline: "Outline") -> list[Stretch]
         rewinding = [
             part.span.rewound_by
             for part in inside
-            if part.messages or any(part.span.lo <= seq <= part.span.hi for seq in clearings)
+            if part.messages or any(part.span.lo <= seq <= part.span.hi for seq in others)
         ]
         stretches.append(
             Stretch(
@@ -191,6 +193,7 @@ def _hidings(outline: "Outline") -> list[Hiding]:
                 kind=one.kind.value,
                 live=span.rewound_by is None,
                 hidden_by=span.rewound_by or (None if one.kind is Kind.CLEARING else parent),
+                uncovered_by=span.uncovered_by,
                 hides=one.details.get("hides", []),
                 clears=one.details.get("clears", []),
                 messages=kept_out[one.seq],

@@ -35,9 +35,9 @@ class AuditEntry(NamedTuple):
     """An entry of the log, and what became of it.
 
     `visible` says whether the model sees it now. If not, `hidden_by` is the seq of the summary,
-    marker or rewind that hides it, and `hider` tells about that one. A row may be hidden by a
-    summary and a marker at once: both are in the parents. `cleared` names cleared blocks, with
-    the clearing of each; `hiders` tells about all of these.
+    marker, rewind or uncovering that hides it, and `hider` tells about that one. A row may be
+    hidden by a summary and a marker at once: both are in the parents. `cleared` names cleared
+    blocks, with the clearing of each; `hiders` tells about all of these.
     """
 
     seq: int
@@ -52,6 +52,7 @@ class AuditEntry(NamedTuple):
     condense_parent: int | None
     truncation_parent: int | None
     rewound_by: int | None
+    uncovered_by: int | None
     cleared: tuple[tuple[int, int], ...]
     redacted: bool
 
@@ -99,7 +100,7 @@ _PAGE = (
 )
 _CONTROLS = CONTROLS.add_columns(entries.c.recorded_at)
 # From `visible` to `redacted`: by position, because keywords take half as long again.
-_UNTOUCHED = (True, None, None, (), None, None, None, (), False)
+_UNTOUCHED = (True, None, None, (), None, None, None, None, (), False)
 _KINDS = {kind.value: kind for kind in Kind}
 
 
@@ -136,13 +137,16 @@ class Auditor:
         is_message = entry.kind in MESSAGE_KINDS
         if is_message and span.visible and salt is not None and entry.seq not in self._cleared:
             return _plain(entry)
-        taggable = is_message or entry.kind is Kind.CLEARING
+        taggable = is_message or entry.kind in (Kind.CLEARING, Kind.UNCOVERING)
         rewound_by = span.rewound_by if taggable else None
+        uncovered_by = span.uncovered_by if taggable else None
         condensed = span.condense_parent if is_message else None
         truncated = span.truncation_parent if is_message else None
-        hidden_by = rewound_by or condensed or truncated
+        hidden_by = rewound_by or uncovered_by or condensed or truncated
         cleared = self._cleared.get(entry.seq, ())
-        acting = dict.fromkeys([rewound_by, condensed, truncated, *(by for _, by in cleared)])
+        acting = dict.fromkeys(
+            [rewound_by, uncovered_by, condensed, truncated, *(by for _, by in cleared)]
+        )
         return AuditEntry(
             entry.seq,
             entry.kind,
@@ -156,6 +160,7 @@ class Auditor:
             condense_parent=condensed,
             truncation_parent=truncated,
             rewound_by=rewound_by,
+            uncovered_by=uncovered_by,
             cleared=cleared,
             redacted=digest is not None and salt is None,
         )

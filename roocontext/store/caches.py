@@ -32,6 +32,7 @@ _SPANS = (
         spans.c.condense_parent,
         spans.c.truncation_parent,
         spans.c.rewound_by,
+        spans.c.uncovered_by,
     )
     .where(spans.c.session_id == bindparam("session_id"))
     .order_by(spans.c.lo)
@@ -83,6 +84,10 @@ class Tail(NamedTuple):
     controls: list[Control]
     cached: Caches
 
+    def spans(self) -> list[Span]:
+        """The spans as they should be cached: what is decided never depends on a cache."""
+        return spans_of(self.controls, self.last, self.since)
+
     def followed_by(self, new: Sequence[Control]) -> Caches:
         """What the caches should hold of it when these control rows were written."""
         return caches_of([*self.controls, *new], new[-1].seq, self.since)
@@ -120,7 +125,7 @@ def read_tail(
     )
     spans_ = _spans(cached)
     since = spans_[0].lo if spans_ and 1 <= spans_[0].lo < first else 1
-    tail = Tail(since, last, to_controls(controls), Caches(spans_, set()))
+    tail = Tail(since, last, to_controls(controls, since), Caches(spans_, set()))
     return tail._replace(cached=Caches(spans_, _cleared_by(tail.controls, last))), rows
 
 
@@ -133,6 +138,13 @@ def read_rewound_tail(tx: Transaction, session_id: str, last: int, to: int) -> T
         if tail.since == 1 or changed > tail.since:
             return tail
         first = changed
+
+
+def moved(tx: Transaction, session_id: str, tail: Tail, present: Caches) -> tuple[int, int]:
+    """How many messages leave the view, and how many return into it."""
+    old, new = tail.ranges(tail.cached.spans), tail.ranges(present.spans)
+    left, returned = counted(tx, session_id, [subtract(old, new), subtract(new, old)])
+    return left[0], returned[0]
 
 
 def write_controls(
@@ -201,6 +213,7 @@ def _span_row(session_id: str, span: Span) -> dict[str, Any]:
         "condense_parent": span.condense_parent,
         "truncation_parent": span.truncation_parent,
         "rewound_by": span.rewound_by,
+        "uncovered_by": span.uncovered_by,
     }
 
 

@@ -23,7 +23,7 @@ from roocontext.log.entries import (
 from roocontext.log.pairs import Tools, bound, matched, reach, tools_from
 from roocontext.log.plan import Action, Plan, check_hides, place
 from roocontext.log.readings import reader
-from roocontext.log.spans import Span, clearings_of, live_ranges, within
+from roocontext.log.spans import Span, clearings_of, standing_ranges, within
 from roocontext.store.append import Receipt, refuse_taken
 from roocontext.store.caches import read_tail, write_controls
 from roocontext.store.count import Counted, keep
@@ -176,32 +176,35 @@ class _State:
                 (VISIBLE_SPANS, {"session_id": session_id}),
             ],
         )
-        whole = [(1, head.last_seq)]
-        self.visible = [part for row in shown for part in Span(*row).cut(whole)]
-        self.visible_ranges = tuple(sorted((s.lo, s.hi) for s in self.visible))
-        self.live = live_ranges(self.tail.controls, head.last_seq)
-        self.pins = {seq for seq in to_pins(pins) if self.is_live(seq)}
+        self.spans = self._spans()
+        # Of what is before the end, the cache says what is visible.
+        before = [part for row in shown for part in Span(*row).cut([(1, self.tail.since - 1)])]
+        visible = [*before, *(span for span in self.spans if span.visible)]
+        self.visible = sorted(visible, key=lambda span: span.position)
+        self.visible_ranges = tuple(sorted((s.lo, s.hi) for s in visible))
+        self.ranges = standing_ranges(self.tail.controls, head.last_seq)
+        self.pins = {seq for seq in to_pins(pins) if self.stands(seq)}
 
-    def is_live(self, seq: int) -> bool:
-        """Whether a row that the plan may speak of is live, or a visible one."""
-        known = self.live if seq >= self.tail.since else self.visible_ranges
+    def stands(self, seq: int) -> bool:
+        """Whether a row counts now: one that the plan may speak of, or a visible one."""
+        known = self.ranges if seq >= self.tail.since else self.visible_ranges
         return within(known, seq)
-
-    @property
-    def spans(self) -> list[Span]:
-        """The spans of the end, up to the last entry."""
-        return [part for s in self.tail.cached.spans for part in s.cut([(1, self.head.last_seq)])]
 
     @property
     def standing(self) -> list[Span]:
         """Those parts of it that stand somewhere: a rewind goes with the span before it."""
-        return [part for span in self.spans for part in span.cut(self.live)]
+        return [part for span in self.spans for part in span.cut(self.ranges)]
 
     def from_row(self, first: int) -> None:
         """Let the end begin before this row too."""
         if first <= self.tail.since:
             self.tail, _ = read_tail(self.tx, self.session_id, self.head.last_seq, first)
-            self.live = live_ranges(self.tail.controls, self.head.last_seq)
+            self.ranges = standing_ranges(self.tail.controls, self.head.last_seq)
+            self.spans = self._spans()
+
+    def _spans(self) -> list[Span]:
+        """The spans of the end, up to the last entry."""
+        return [part for s in self.tail.spans() for part in s.cut([(1, self.head.last_seq)])]
 
     def tools(self, parts: Sequence[Span]) -> list["_ToolRow"]:
         """The messages in these parts of the view that call tools or answer calls, in order."""
@@ -317,7 +320,7 @@ def _check_clears(state: _State, plan: Plan) -> None:
     outputs = {seq: _outputs(state, seq) for seq in {seq for seq, _ in plan.clears}}
     for seq, block in plan.clears:
         visible = within(state.visible_ranges, seq)
-        if not state.is_live(seq) or not (visible or plan.compat):
+        if not state.stands(seq) or not (visible or plan.compat):
             raise InvalidPlan(f"Entry {seq} is not a {'live' if plan.compat else 'visible'} row.")
         if seq in pins:
             raise InvalidPlan(f"Entry {seq} is pinned, or bound to a pin.", pinned=[seq])

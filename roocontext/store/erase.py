@@ -12,7 +12,7 @@ from roocontext.log.draft import Salts, note_draft
 from roocontext.log.encoding import decode, encode
 from roocontext.log.entries import Kind
 from roocontext.log.readings import reader
-from roocontext.log.spans import live_ranges, within
+from roocontext.log.spans import standing_ranges, within
 from roocontext.store.append import write
 from roocontext.store.head import SessionHead, lock, read_head
 from roocontext.store.notes import METADATA, REDACTION, refresh_title
@@ -202,5 +202,5 @@ def _summaries(tx: Transaction, heads: Mapping[str, Any], seq: int) -> list[tupl
         for control in controls
         if control.kind is Kind.SUMMARY
         and within(control.hides, seq)
-        and within(live_ranges(controls, control.seq), seq)
+        and within(standing_ranges(controls, control.seq), seq)
     ]

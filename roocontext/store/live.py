@@ -1,4 +1,7 @@
-"""Every live message with its tags, hidden ones too, as a program sees them that keeps one list."""
+"""Every live message with its tags, hidden ones too, as a program sees them that keeps one list.
+
+What an uncovering took back is not among them.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,7 +9,7 @@ from typing import NamedTuple
 from sqlalchemy import bindparam, select
 
 from roocontext.log.entries import Control, Message, Range
-from roocontext.log.spans import live_ranges, spans_of
+from roocontext.log.spans import spans_of, standing_ranges
 from roocontext.store.head import read_head
 from roocontext.store.schema import entries
 from roocontext.store.transaction import Transaction
@@ -28,10 +31,10 @@ _COMPACTION = select(entries.c.seq, entries.c.compaction_id).where(
 
 
 def live_ranges_now(tx: Transaction, session_id: str) -> tuple[Sequence[Range], Cleared]:
-    """What is live, ascending, and what is cleared in it."""
+    """What is live and not taken back by an uncovering, ascending, and what is cleared in it."""
     last = read_head(tx, session_id).last_seq
     controls = read_controls(tx, session_id, last)
-    return live_ranges(controls, last), cleared_at(controls, last)
+    return standing_ranges(controls, last), cleared_at(controls, last)
 
 
 def read_live(tx: Transaction, session_id: str) -> list[LiveMessage]:
@@ -45,7 +48,7 @@ def live_messages(
 ) -> list[LiveMessage]:
     """The same, of a session with these control rows that ends at entry `last`."""
     alive = sorted(
-        (s for s in spans_of(controls, last) if s.rewound_by is None and s.lo <= last),
+        (s for s in spans_of(controls, last) if s.stands and s.lo <= last),
         key=lambda span: span.position,
     )
     parents = {seq for s in alive for seq in (s.condense_parent, s.truncation_parent) if seq}

@@ -14,19 +14,19 @@ from sqlalchemy import bindparam, func, select, text
 
 from roocontext.errors import MessageNotFound, NothingToUndo, UndoRefused
 from roocontext.log.draft import control_draft, details_of
-from roocontext.log.entries import Control, Kind, Range, subtract
-from roocontext.log.spans import Path, live_ranges, within
+from roocontext.log.entries import Control, Kind, Range
+from roocontext.log.spans import Path, standing_ranges, within
 from roocontext.store import times
 from roocontext.store.append import Receipt
-from roocontext.store.caches import Caches, Tail, read_rewound_tail, write_controls
+from roocontext.store.caches import Tail, moved, read_rewound_tail, write_controls
 from roocontext.store.head import SessionHead, check_version, lock
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, UP_TO_SEQ, entries
 from roocontext.store.transaction import Transaction
+from roocontext.store.uncover import newest_uncovering
 from roocontext.store.view import (
     IS_FOLDED,
     IS_MESSAGE,
     bounds,
-    counted,
     milliseconds,
     no_entry,
     read_controls,
@@ -155,15 +155,22 @@ def undo(
     head = lock(tx, session_id)
     check_version(expected_seq, head)
     newest = tx.row(_NEWEST_REWIND, session_id=session_id, seq=head.last_seq)
+    last = newest[0] if newest else 0
+    uncovering = newest_uncovering(tx, session_id, after=last)
+    covers = (
+        ""
+        if uncovering is None
+        else f" To cover again what entry {uncovering} uncovered: rewind(to={uncovering - 1})."
+    )
     if newest is None:
-        raise NothingToUndo(f"Session {session_id!r} has no rewind.", session_id=session_id)
-    (last,) = newest
+        raise NothingToUndo(f"Session {session_id!r} has no rewind.{covers}", session_id=session_id)
+    facts = {"rewind": last, "uncovering": uncovering}
     if of is not None and of != last:
-        raise UndoRefused(f"The newest rewind is entry {last}, not {of}.", rewind=last)
+        raise UndoRefused(f"The newest rewind is entry {last}, not {of}.{covers}", **facts)
     if head.head_seq != last and not force:
         (since,) = tx.row(_FOLDED_SINCE, session_id=session_id, seq=last) or (0,)
         came = "1 entry" if since == 1 else f"{since} entries"
-        raise UndoRefused(f"{came} came after rewind {last}.", rewind=last, since=since)
+        raise UndoRefused(f"{came} came after rewind {last}.{covers}", **facts, since=since)
     return _Rewind(tx, session_id, head, now, trigger).to(last - 1, undone=last)
 
 
@@ -205,7 +212,7 @@ class _Rewind:
         """Write the rewind; how many messages left the view and returned into it."""
         rewind = Control(self.head.last_seq + 1, Kind.REWIND, to=to)
         present = tail.followed_by([rewind])
-        left, returned = self._moved(tail, present)
+        left, returned = moved(self.tx, self.session_id, tail, present)
         record = {"trigger": self.trigger, "left": left, "returned": returned}
         if undone is not None:
             record["undone"] = undone
@@ -216,12 +223,6 @@ class _Rewind:
             self.tx, self.session_id, self.head, [draft], tail=tail, present=present
         )
         return left, returned, receipt
-
-    def _moved(self, tail: Tail, present: Caches) -> tuple[int, int]:
-        """How many messages leave the view, and how many return into it."""
-        old, new = tail.ranges(tail.cached.spans), tail.ranges(present.spans)
-        left, returned = counted(self.tx, self.session_id, [subtract(old, new), subtract(new, old)])
-        return left[0], returned[0]
 
     def _is_live_alike(self, tail: Tail, to: int) -> bool:
         """Whether the same entries are live after both; notes and rewinds never are."""
@@ -242,7 +243,8 @@ class _Targets:
 
     @cached_property
     def _live(self) -> tuple[Range, ...]:
-        return live_ranges(read_controls(self._tx, self._session_id, self._last), self._last)
+        controls = read_controls(self._tx, self._session_id, self._last)
+        return standing_ranges(controls, self._last)
 
     def find(self, to: int | str | datetime | None, ts: int | None) -> _Place:
         """Where to go."""

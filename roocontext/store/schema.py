@@ -101,9 +101,13 @@ spans = Table(
     Column("condense_parent", BigInteger),
     Column("truncation_parent", BigInteger),
     Column("rewound_by", BigInteger),
+    Column("uncovered_by", BigInteger),
     PrimaryKeyConstraint("session_id", "lo", name="spans_pkey"),
 )
-VISIBLE = "condense_parent IS NULL AND truncation_parent IS NULL AND rewound_by IS NULL"
+VISIBLE = (
+    "condense_parent IS NULL AND truncation_parent IS NULL AND rewound_by IS NULL"
+    " AND uncovered_by IS NULL"
+)
 
 clearings = Table(
     "clearings",

@@ -22,6 +22,7 @@ from roocontext.store import (
     rebuild,
     rewind,
     single,
+    uncover,
 )
 from roocontext.store.append import Receipt
 from roocontext.store.batch import Written
@@ -40,6 +41,7 @@ from roocontext.store.items import AnyNote, Describe, Item, NewNote, Pin, Rename
 from roocontext.store.notes import drafted
 from roocontext.store.rewind import Rewound
 from roocontext.store.session_reader import SessionReader
+from roocontext.store.uncover import Uncovered
 
 
 class Session(SessionReader):
@@ -182,6 +184,26 @@ class Session(SessionReader):
             self.id,
             of=of,
             force=force,
+            expected_seq=expected_seq,
+            now=self._clock(),
+            trigger=trigger,
+        )
+
+    def uncover(
+        self, seq: int, *, expected_seq: int | None = None, trigger: str = "manual"
+    ) -> Uncovered:
+        """Take back one summary, marker or clearing, and keep all that came after it.
+
+        What it hid is visible again, and it is not. Nothing is deleted: a rewind to before the
+        uncovering covers again. Doing it twice changes nothing.
+        """
+        check_whole("seq", seq, least=1)
+        check_maybe("expected_seq", expected_seq)
+        check_id("trigger", trigger)
+        return self._database.write(
+            uncover.uncover,
+            self.id,
+            seq=seq,
             expected_seq=expected_seq,
             now=self._clock(),
             trigger=trigger,

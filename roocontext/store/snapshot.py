@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from roocontext.log.counting import Counter
 from roocontext.log.entries import Message
-from roocontext.log.spans import live_ranges
+from roocontext.log.spans import standing_ranges
 from roocontext.store.calls import Call, calls
 from roocontext.store.count import Counted, Part, Tally, behind, lasts, shown_before, uncounted
 from roocontext.store.database import Database
@@ -16,6 +16,7 @@ from roocontext.store.live import LiveMessage, live_messages
 from roocontext.store.notes import Note, newest_note, pinned
 from roocontext.store.totals import visible_total
 from roocontext.store.transaction import Transaction
+from roocontext.store.uncover import newest_uncovering
 from roocontext.store.view import (
     cleared_at,
     read_controls,
@@ -71,8 +72,9 @@ class Snapshot:
 
     `sums` holds what the view costs, by the name of each counter; `bytes` is what it takes as
     stored. `since` is what follows the newest call, if the view has only grown since. `estimated`
-    holds what the views cost that calls answered, by the answer's seq. `counted` are the counts
-    that are not kept yet: they can travel in the next commit.
+    holds what the views cost that calls answered, by the answer's seq. `uncovered` is the newest
+    uncovering that follows the oldest of the notes, or 0. `counted` are the counts that are not
+    kept yet: they can travel in the next commit.
     """
 
     session_id: str
@@ -86,6 +88,7 @@ class Snapshot:
     since: int | None
     estimated: Mapping[int, int]
     notes: Mapping[str, Note | None]
+    uncovered: int
     counted: Counted
 
 
@@ -120,6 +123,8 @@ class _Reading:
             self._pins = frozenset(pinned(tx, session_id, last))
         self._stored = visible_total(tx, session_id, last).bytes
         self._notes = {kind: newest_note(tx, session_id, kind, None, last) for kind in wanted.notes}
+        found = [note.seq for note in self._notes.values() if note is not None]
+        self._uncovered = (found and newest_uncovering(tx, session_id, min(found))) or 0
 
     def counted(self) -> Snapshot:
         """Count what is missing, and add up."""
@@ -156,6 +161,7 @@ class _Reading:
             since=after(current.seq) if current else None,
             estimated=estimated,
             notes=self._notes,
+            uncovered=self._uncovered,
             counted=counted,
         )
 
@@ -200,7 +206,7 @@ class _Reading:
                 return [LiveMessage(message, None, None) for message in read]
             case Rows.LIVE:
                 controls = read_controls(self._tx, self._session_id, last)
-                ranges = live_ranges(controls, last)
+                ranges = standing_ranges(controls, last)
                 self._shown = self._tally.part(ranges, cleared_at(controls, last))
                 self._tally.each(ranges)
                 return live_messages(self._tx, self._session_id, controls, last)

@@ -69,7 +69,7 @@ _AT_TS = _timed.where(entries.c.ts.is_not(None), entries.c.ts == bindparam("time
     entries.c.seq
 )
 _is_live = (
-    select(spans.c.rewound_by)
+    select(func.coalesce(spans.c.rewound_by, spans.c.uncovered_by))
     .where(spans.c.session_id == entries.c.session_id, spans.c.lo <= entries.c.seq)
     .order_by(spans.c.lo.desc())
     .limit(1)

@@ -19,7 +19,7 @@ from roocontext.log.chain import (
     link,
     skeleton_digest,
 )
-from roocontext.log.draft import control_of, tools_text
+from roocontext.log.draft import check_uncovered, control_of, tools_text
 from roocontext.log.encoding import decode
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.log.pairs import TOOL_WORDS
@@ -146,6 +146,7 @@ class Verifier:
         self._seq, self._hash = 0, GENESIS
         self._head_seq = self._messages = self._bytes = 0
         self._is_message = bytearray(1)
+        self._controls: dict[int, Kind] = {}
         self._times = Times()
         self._bad: _Bad | None = None
 
@@ -232,7 +233,9 @@ class Verifier:
         if (self._messages, self._bytes) != (messages, size):
             raise _Bad(seq, "the running totals are wrong")
         if details is not None:
-            control_of(seq, kind, details)
+            control = control_of(seq, kind, details)
+            self._controls[seq] = control.kind
+            check_uncovered(control, self._controls)
         _check_kind(seq, kind, note, details)
         if (is_message or role is not None or format_ is not None) and not (
             is_message and is_known(format_, role)

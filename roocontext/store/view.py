@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from sqlalchemy import and_, bindparam, select, text
 
 from roocontext.errors import HistoryCorrupt, MessageNotFound
-from roocontext.log.draft import control_of
+from roocontext.log.draft import check_uncoverings, control_of
 from roocontext.log.encoding import MAX_INTEGER, decode_all
 from roocontext.log.entries import MESSAGE_KINDS, Control, Message, Range, View
 from roocontext.log.readings import is_known, reader
@@ -74,6 +74,7 @@ _SPAN_OF = (
         spans.c.condense_parent,
         spans.c.truncation_parent,
         spans.c.rewound_by,
+        spans.c.uncovered_by,
     )
     .where(spans.c.session_id == bindparam("session_id"), spans.c.lo <= bindparam("seq"))
     .order_by(spans.c.lo.desc())
@@ -267,9 +268,11 @@ def read_controls(tx: Transaction, session_id: str, seq: int) -> list[Control]:
     return to_controls(tx.rows(CONTROLS, session_id=session_id, seq=seq))
 
 
-def to_controls(rows: Sequence[Row]) -> list[Control]:
-    """Control rows from their columns."""
-    return [control_of(*row) for row in rows]
+def to_controls(rows: Sequence[Row], since: int = 1) -> list[Control]:
+    """Control rows from their columns; all from `since` on."""
+    controls = [control_of(*row) for row in rows]
+    check_uncoverings(controls, since)
+    return controls
 
 
 def moment(tx: Transaction, session_id: str, as_of: int | datetime | None) -> int:

@@ -42,7 +42,17 @@ TABLE = re.compile(r"(<!-- begin: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 VALUES = [
     *("NewMessage", "Message", "View", "Plan", "Counts", "Head"),
-    *("Receipt", "Committed", "Rewound", "AuditEntry", "Hider", "Diff", "Entry", "Repair"),
+    *(
+        "Receipt",
+        "Committed",
+        "Rewound",
+        "Uncovered",
+        "AuditEntry",
+        "Hider",
+        "Diff",
+        "Entry",
+        "Repair",
+    ),
     *("Note", "SessionInfo", "Stats", "Verification", "Redacted", "Purged"),
     *("LiveMessage", "Call", "Outcome", "Outline", "ControlEntry", "SessionOverview", "Drift"),
     *("Size", "Wanted", "Snapshot"),

@@ -5,6 +5,7 @@ fold. At the end of an example every past seq is compared, and what goes to a pr
 """
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,7 +21,14 @@ from hypothesis.stateful import (
 )
 
 from roocontext import Counts, NewMessage, Pin, Plan, Rename, Rewind
-from roocontext.errors import DuplicateMessage, MessageNotFound, NothingToUndo, UndoRefused
+from roocontext.errors import (
+    DuplicateMessage,
+    MessageNotFound,
+    NothingToUndo,
+    UncoverRefused,
+    UndoRefused,
+)
+from roocontext.log import fold
 from roocontext.log.budget import Size
 from roocontext.log.entries import Kind
 from roocontext.log.fold import Tags
@@ -340,6 +348,38 @@ class SessionMachine(RuleBasedStateMachine):
         if newest in self.before:
             assert self._cleared_view() == self.before[newest]
 
+    # Uncovering
+
+    @rule(pick=picks, wild=seldom)
+    def uncover(self, pick: int, wild: bool) -> None:
+        rows = [row.seq for row in self.model.rows if row.control or wild]
+        if not rows:
+            return
+        target, head = rows[pick % len(rows)], self.chat.head()
+        before = self.model.uncovered().get(target)
+        if before is None and not self.model.may_uncover(target):
+            with pytest.raises(UncoverRefused) as refused:
+                self.chat.uncover(target)
+            assert refused.value.seq == target
+            assert self.chat.head() == head
+            return
+        old = set(self.model.effective())
+        blocks = self.model.cleared()
+        done = self.chat.uncover(target)
+        if before is not None:
+            assert (done.seq, done.changed, self.chat.head()) == (before, False, head)
+            return
+        rows = [target, *self.model.companions(target)]
+        assert (done.target, sorted(done.rows)) == (target, sorted(rows))
+        assert done.seq == done.head_seq == self.model.uncover(target)
+        new = set(self.model.effective())
+        assert (done.left, done.returned) == (len(old - new), len(new - old))
+        assert done.restored == len(blocks.keys() - self.model.cleared().keys())
+        again = self.chat.uncover(target)
+        assert again == replace(done, changed=False)
+        log = self.model.never_written()
+        assert [m.seq for m in self.chat.view().messages] == fold.effective(log)
+
     # Forks and redactions
 
     @precondition(lambda self: len(self.family) <= MOST_FORKS)
@@ -397,7 +437,12 @@ class SessionMachine(RuleBasedStateMachine):
         entries = list(self.chat.audit())
         assert [entry.seq for entry in entries] == list(range(1, self.model.last_seq + 1))
         for entry, row in zip(entries, self.model.rows, strict=True):
-            told = Tags(entry.condense_parent, entry.truncation_parent, entry.rewound_by)
+            told = Tags(
+                entry.condense_parent,
+                entry.truncation_parent,
+                entry.rewound_by,
+                entry.uncovered_by,
+            )
             expected = tags.get(entry.seq, none)
             assert (entry.kind, told) == (row.kind, expected)
             is_message = entry.seq in self.model.said
@@ -534,7 +579,7 @@ def _summaries_of(model: Model, seq: int) -> list[Any]:
         row
         for row in model.rows
         if row.kind is Kind.SUMMARY
-        and seq in model.live(row.seq - 1)
+        and seq in fold.standing(model.rows[: row.seq - 1])
         and any(lo <= seq <= hi for lo, hi in row.control.hides)
     ]
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from roocontext import ContextManager, Hooks, Store
+from roocontext import ContextManager, Hooks, Plan, Store
 from roocontext.context import (
     AfterCompact,
     BeforeCheck,
@@ -139,6 +139,20 @@ def test_the_latch_is_set_after_three_failures_and_a_request_resets_it(chat):
     fill(chat, 60)
     assert context.condense(chat).status == "condensed"
     assert chat.notes("compaction")[-1].content["failures"] == 0
+
+
+def test_an_uncovering_ends_the_stall_but_not_the_latch(chat):
+    said = talk(chat, 2_700, COUNTER)
+    marker = chat.commit(Plan.truncate(chat.view(), said[:2], "M")).seq
+    summariser = Scripted()
+    context = manager(chat, summariser=summariser)
+    chat.note("compaction", {"failures": 3, "stalled": chat.tokens(COUNTER)})
+    outcome = context.manage(chat)
+    assert (outcome.status, outcome.reason) == ("noop", "The last run did not help.")
+    chat.uncover(marker)
+    assert context.manage(chat).status == "truncated"
+    assert summariser.requests == []
+    assert chat.verify().ok
 
 
 @pytest.mark.parametrize("aim", ["manage", "condense", "truncate", "clear"])

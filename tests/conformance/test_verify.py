@@ -260,7 +260,7 @@ SPANS = {
     "an end": "UPDATE spans SET hi = hi + 1 WHERE session_id = 's' AND lo = 1",
     "none": "DELETE FROM spans WHERE session_id = 's'",
     "the last": "DELETE FROM spans WHERE session_id = 's' AND hi > 1000000",
-    "one more": "INSERT INTO spans VALUES ('s', 99999, 99999, 0, NULL, NULL, NULL)",
+    "one more": "INSERT INTO spans VALUES ('s', 99999, 99999, 0, NULL, NULL, NULL, NULL)",
     "a cleared block": "DELETE FROM clearings WHERE session_id = 's'",
     "another block": "UPDATE clearings SET block = 1 WHERE session_id = 's'",
     "another clearing": "UPDATE clearings SET cleared_by = 1 WHERE session_id = 's'",
@@ -536,6 +536,33 @@ def test_a_control_row_that_contradicts_itself_is_named_wherever_it_is_needed(
             ask()
         assert caught.value.seq == seq
     assert found(damaged) == seq
+
+
+@pytest.mark.parametrize(
+    "uncovers", ["[3]", "[1]", "[5,3]", "[5,5]", "[99]", "[]", '["5"]', "[6]"], ids=str
+)
+def test_an_uncovering_that_contradicts_the_log_is_named(defenceless, uncovers):
+    chat = defenceless.store.create()
+    fill(chat, 4)
+    seq = chat.commit(Plan.condense(chat.view(), [1, 2], "S")).seq
+    done = chat.uncover(seq)
+    defenceless.sql(
+        f"UPDATE entries SET details = '{{\"uncovers\":{uncovers}}}'"
+        f" WHERE session_id = '{chat.id}' AND seq = {done.seq}"
+    )
+    for ask in (
+        lambda: chat.view(as_of=done.seq),
+        lambda: list(chat.audit()),
+        lambda: chat.rewind(to=0),
+        chat.live,
+        chat.fork,
+        chat.rebuild,
+    ):
+        with pytest.raises(HistoryCorrupt) as caught:
+            ask()
+        assert caught.value.seq == done.seq
+    verification = chat.verify()
+    assert (verification.ok, verification.seq) == (False, done.seq)
 
 
 @pytest.mark.parametrize("change", ["kind = 'uncovering'", "kind = 'messagf'", "kind = 'note'"])

@@ -82,6 +82,19 @@ def emptied(chat: Session) -> None:
     chat.rewind(0)
 
 
+def uncovered(chat: Session) -> None:
+    """A summary with its companion and a clearing uncovered, covered again, and uncovered."""
+    cleared(chat)
+    condense(chat, slice(0, 3), companions=[NewMessage("assistant", "noted")])
+    say(chat, 2)
+    chat.uncover(11)
+    chat.uncover(12)
+    chat.rewind(15)
+    say(chat, 1)
+    chat.uncover(12)
+    condense(chat, slice(0, 3))
+
+
 def noted(chat: Session) -> None:
     """Notes between the messages, one message pinned and one redacted."""
     say(chat, 3)
@@ -124,6 +137,7 @@ HISTORIES: dict[str, Callable[[Session], None]] = {
         noted,
         forked,
         foreign,
+        uncovered,
     )
 }
 

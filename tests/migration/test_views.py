@@ -11,6 +11,7 @@ from roocontext import Store
 from roocontext.log.encoding import decode, encode
 
 SESSIONS = [*HISTORIES, "forked-fork", "child"]
+TAGS = ("condense_parent", "truncation_parent", "rewound_by", "uncovered_by")
 
 
 @pytest.fixture
@@ -86,6 +87,7 @@ def test_messages(raw: Raw, store: Store) -> None:
                 entry.kind == "summary",
                 entry.kind == "marker",
                 entry.rewound_by,
+                entry.uncovered_by,
                 encode(entry.content),
             )
             for entry in audit
@@ -93,7 +95,7 @@ def test_messages(raw: Raw, store: Store) -> None:
         ]
         rows = raw.run(
             "SELECT seq, kind, condense_id, condense_parent, truncation_id, truncation_parent,"
-            " is_summary, is_marker, rewound_by, content FROM messages"
+            " is_summary, is_marker, rewound_by, uncovered_by, content FROM messages"
             f" WHERE session_id = '{name}' ORDER BY seq"
         )
         assert rows == expected, name
@@ -102,7 +104,8 @@ def test_messages(raw: Raw, store: Store) -> None:
 def test_the_visible_rows_of_messages_are_the_effective_history(raw: Raw, store: Store) -> None:
     visible = raw.run(
         "SELECT session_id, seq, position FROM messages WHERE condense_parent IS NULL"
-        " AND truncation_parent IS NULL AND rewound_by IS NULL ORDER BY session_id, position, seq"
+        " AND truncation_parent IS NULL AND rewound_by IS NULL AND uncovered_by IS NULL"
+        " ORDER BY session_id, position, seq"
     )
     assert visible == raw.run("SELECT session_id, seq, position FROM effective_history")
     assert len({row[::2] for row in visible}) == len(visible), "no two stand at one place"
@@ -114,12 +117,11 @@ def test_the_histories_are_worth_reading(raw: Raw, store: Store) -> None:
     for name in SESSIONS:
         for entry in store.session(name).audit():
             seen.add(entry.kind.value)
-            seen |= {tag for tag in ("condense_parent", "rewound_by") if getattr(entry, tag)}
-            seen |= {"truncation_parent"} if entry.truncation_parent else set()
+            seen |= {tag for tag in TAGS if getattr(entry, tag)}
             seen |= {"cleared"} if entry.cleared else set()
             seen |= {"redacted"} if entry.redacted else set()
             seen |= {"twice hidden"} if entry.condense_parent and entry.truncation_parent else set()
     assert seen >= {
         *("message", "summary", "marker", "companion", "clearing", "rewind", "note"),
-        *("condense_parent", "truncation_parent", "rewound_by", "cleared", "redacted"),
+        *("uncovering", "cleared", "redacted", *TAGS),
     }

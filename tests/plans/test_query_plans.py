@@ -87,6 +87,12 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "rewind": lambda _, chat: chat.rewind(LONG - 20),
     "rewind to a message id": lambda _, chat: chat.rewind(f"m{LONG - 30}"),
     "undo": lambda _, chat: chat.undo(),
+    "uncover": lambda _, chat: chat.uncover(
+        chat.commit(
+            Plan.condense(chat.view(), [m.seq for m in chat.view().messages[2:-4]], "short")
+        ).seq
+    ),
+    "uncovered since": lambda _, chat: chat.uncovered_since(LONG - 30),
     "list": lambda store, _: store.sessions(),
     "find by its beginning": lambda store, _: store.find("s"),
     "next list": lambda store, _: store.sessions(before=store.sessions(limit=5)[-1]),

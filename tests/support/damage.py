@@ -77,6 +77,9 @@ DETAILS = (
     '{{"to":-1}}',
     '{{"to":true}}',
     '{{"to":"1"}}',
+    '{{"uncovers":[3]}}',
+    '{{"uncovers":[13,{seq}]}}',
+    '{{"uncovers":[]}}',
     '{{"hides":[[2,3],[3,4]],"position":4294967296}}',
     '{{"hides":[[3,2]],"position":4294967296}}',
     '{{"hides":[[2,{seq}]],"position":4294967296}}',
@@ -145,6 +148,7 @@ def build(store: Any) -> Any:
     chat.rewind(to=answer)
     chat.undo()
     fill(chat, 2)
+    chat.uncover(14)
     chat.tokens(BYTES)
     return chat
 
@@ -155,6 +159,7 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "info": lambda _, chat: chat.info(),
     "children": lambda _, chat: chat.children(),
     "head_seq": lambda _, chat: chat.head_seq(),
+    "uncovered_since": lambda _, chat: chat.uncovered_since(0),
     "view": lambda _, chat: chat.view(),
     "view of the past": lambda _, chat: [chat.view(as_of=seq) for seq in range(0, 24, 5)],
     "view from the end": lambda _, chat: chat.view(last=3),
@@ -214,6 +219,8 @@ WRITING: dict[str, Callable[[Any, Any], Any]] = {
     "rewind to a time": lambda _, chat: chat.rewind(to=NOW),
     "rewind to the agent's time": lambda _, chat: chat.rewind(ts=1_000),
     "undo": lambda _, chat: chat.undo(force=True),
+    "uncover": lambda _, chat: chat.uncover(13),
+    "uncover again": lambda _, chat: chat.uncover(14),
     "fork": lambda _, chat: chat.fork(),
     "redact": lambda _, chat: chat.redact(4),
     "rebuild": lambda _, chat: chat.rebuild(),

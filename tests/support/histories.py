@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from roocontext import NewMessage, Plan
-from roocontext.errors import InvalidPlan, NothingToUndo
+from roocontext.errors import InvalidPlan, NothingToUndo, UncoverRefused
 from roocontext.log.readings import reader
 from support.dialogue import call, result, text
 
@@ -50,6 +50,7 @@ HISTORIES = st.lists(
         _scene("condense", _picks, _counts, st.integers(0, 2)),
         _scene("truncate", _picks, _counts, st.just(0)),
         _scene("clear", _picks),
+        _scene("uncover", _picks),
         _scene("rewind", st.integers(0, 12)),
         _scene("undo"),
         _scene("note"),
@@ -181,6 +182,14 @@ def _rewind(chat: Any, back: int) -> None:
     chat.rewind(max(0, chat.head().seq - back))
 
 
+def _uncover(chat: Any, pick: int) -> None:
+    kinds = ("summary", "marker", "clearing")
+    controls = [one.seq for one in chat.outline().controls if one.kind in kinds]
+    if controls:
+        with suppress(UncoverRefused):
+            chat.uncover(controls[pick % len(controls)])
+
+
 def _undo(chat: Any) -> None:
     with suppress(NothingToUndo):
         chat.undo(force=True)
@@ -206,5 +215,6 @@ _SCENES: dict[str, Callable[..., None]] = {
     "clear": _clear,
     "rewind": _rewind,
     "undo": _undo,
+    "uncover": _uncover,
     "note": lambda chat: chat.note("remark", {"of": "somebody"}),
 }

@@ -27,6 +27,8 @@ class Model:
         """Who each entry is: a fork's copies are the same ones."""
         self.said: dict[int, tuple[str, Any]] = {}
         self.sizes: dict[int, int] = {}
+        self.plans: list[tuple[int, ...]] = []
+        """The rows of each plan that hid something, the summary or marker first."""
         self.pins: list[tuple[int, int, bool]] = []
         """The seq of each note about a pin, its target, and whether it pins."""
         self.redacted: set[int] = set()
@@ -78,11 +80,18 @@ class Model:
             hides = plan.hides if index == 0 else ()
             control = Control(first + index, kind, hides=hides, position=place)
             self.add(kind, control, (row.role, row.content))
-        return list(range(first, first + len(plan.rows)))
+        self.plans.append(tuple(range(first, first + len(plan.rows))))
+        return list(self.plans[-1])
 
     def rewind(self, to: int) -> int:
         """A rewind."""
         return self.add(Kind.REWIND, Control(len(self.rows) + 1, Kind.REWIND, to=to))
+
+    def uncover(self, target: int) -> int:
+        """An uncovering that is not refused."""
+        rows = (target, *self.companions(target))
+        uncovering = Control(len(self.rows) + 1, Kind.UNCOVERING, uncovers=rows)
+        return self.add(Kind.UNCOVERING, uncovering)
 
     def redact(self, target: int) -> None:
         """A redaction; the first one of a message leaves only its skeleton."""
@@ -97,6 +106,7 @@ class Model:
         made.rows, made.keys = self.rows[:at], self.keys[:at]
         made.said = {seq: said for seq, said in self.said.items() if seq <= at}
         made.sizes = {seq: size for seq, size in self.sizes.items() if seq <= at}
+        made.plans = [tuple(seq for seq in rows if seq <= at) for rows in self.plans]
         made.pins = [pin for pin in self.pins if pin[0] <= at]
         made.redacted = {seq for seq in self.redacted if seq <= at}
         made.redactions = [told for told in self.redactions if told[0] <= at]
@@ -125,6 +135,32 @@ class Model:
     def live(self, seq: int | None = None) -> frozenset[int]:
         """What is live right after an entry; notes and rewinds never are."""
         return fold.live_sets(self.rows)[self.last_seq if seq is None else seq]
+
+    def standing(self) -> frozenset[int]:
+        """What is live and not taken back by an uncovering."""
+        return fold.standing(self.rows)
+
+    def uncovered(self) -> dict[int, int]:
+        """What an uncovering took back, and which one did."""
+        return fold.cancelled(self.rows)
+
+    def never_written(self, seq: int | None = None) -> list[Row]:
+        """The log as if what is uncovered now had never been written, nor the uncoverings."""
+        log = self.rows[:seq]
+        gone = fold.cancelled(log)
+        without = {*gone, *gone.values()}
+        return [Row(row.seq, Kind.NOTE) if row.seq in without else row for row in log]
+
+    def companions(self, target: int) -> list[int]:
+        """The rows of the same plan that count now."""
+        plan = next((rows for rows in self.plans if target in rows), ())
+        return [seq for seq in plan if seq != target and seq in self.standing()]
+
+    def may_uncover(self, target: int) -> bool:
+        """Whether uncovering an entry, which was not done before, is not refused."""
+        tags = self.tags().get(target, Tags())
+        takes = self.rows[target - 1].kind in (Kind.SUMMARY, Kind.MARKER, Kind.CLEARING)
+        return takes and tags == Tags() and target in self.standing()
 
     def tags(self) -> dict[int, Tags]:
         """The tags of all entries that can have any."""
@@ -171,10 +207,12 @@ class Model:
     def places(self, plan: Plan) -> list[int] | None:
         """The positions of a plan's rows; None when no gap is left."""
         first, count = len(self.rows) + 1, len(plan.rows)
-        stands = {row.seq: row.position for row in self.rows if row.seq in self.path()}
-        last = max(stands[seq] for seq in self.hidden_by(plan))
+        standing = self.path() - self.uncovered().keys()
+        stands = {row.seq: row.position for row in self.rows if row.seq in standing}
+        hidden = self.hidden_by(plan)
+        last = max(stands[s] for s in stands if s in hidden or (plan.at_end and s <= plan.head_seq))
         behind = [position for position in stands.values() if position > last]
-        if plan.at_end or not behind:
+        if not behind:
             return [natural_position(first + index) for index in range(count)]
         gap = min(behind) - last
         return (
@@ -190,9 +228,9 @@ class Model:
         return paths[-1]
 
     def hidden_by(self, plan: Plan) -> set[int]:
-        """The live messages that a plan's ranges stand for."""
-        live = self.live()
-        return {seq for seq in _seqs(plan.hides) if seq in live and seq in self.said}
+        """The standing messages that a plan's ranges stand for."""
+        standing = self.standing()
+        return {seq for seq in _seqs(plan.hides) if seq in standing and seq in self.said}
 
     def readings(self) -> tuple[list[int], list[Any]]:
         """The view, as its reader shows it."""
@@ -231,9 +269,9 @@ class Model:
         return self.places(plan) is not None
 
     def _may_clear(self, plan: Plan) -> bool:
-        live, seen, bound = self.live(), set(self.effective()), self.bound_by_pins()
+        standing, seen, bound = self.standing(), set(self.effective()), self.bound_by_pins()
         return all(
-            seq in live
+            seq in standing
             and (plan.compat or seq in seen)
             and seq not in bound
             and seq in self.said

@@ -19,6 +19,7 @@ from roocontext.log.spans import (
     first_decided,
     live_ranges,
     spans_of,
+    standing_ranges,
     visible_ranges,
 )
 from support.oracle import Model
@@ -43,17 +44,23 @@ def held_against_the_fold(log, seq):
     covering = {n: span for span in spans for n in range(span.lo, min(span.hi, seq) + 1)}
     for row, tags in fold.tags(log).items():
         span = covering[row]
-        told = Tags(span.condense_parent, span.truncation_parent, span.rewound_by)
-        # A span speaks of messages; a clearing is told only which rewind took it back.
-        if kinds[row - 1] is Kind.CLEARING:
-            assert told.rewound_by == tags.rewound_by
+        told = Tags(
+            span.condense_parent, span.truncation_parent, span.rewound_by, span.uncovered_by
+        )
+        # A span speaks of messages; a clearing is told only what took it back.
+        if kinds[row - 1] in (Kind.CLEARING, Kind.UNCOVERING):
+            assert (told.rewound_by, told.uncovered_by) == (tags.rewound_by, tags.uncovered_by)
         else:
             assert told == tags
             if tags == Tags():
                 assert span.at(row) == log[row - 1].position
-    live = {n for lo, hi in live_ranges(controls, seq) for n in range(lo, hi + 1)}
-    assert {row.seq for row in log if row.seq in live and row.kind not in (Kind.NOTE, Kind.REWIND)
-            } == fold.live_sets(log)[-1]  # fmt: skip
+    live, standing = (
+        {n for lo, hi in ranges(controls, seq) for n in range(lo, hi + 1)}
+        for ranges in (live_ranges, standing_ranges)
+    )
+    folded = {row.seq for row in log if row.kind not in (Kind.NOTE, Kind.REWIND)}
+    assert live & folded == fold.live_sets(log)[-1]
+    assert standing & folded == fold.standing(log)
     cleared = clearings_of(controls, seq)
     assert {block: control.seq for block, control in cleared.items()} == fold.cleared(log)
 
@@ -70,7 +77,7 @@ def a_control_row_leaves_what_is_before(controls):
     """The newest one leaves the spans alone that end before the first row it changes."""
     *earlier, new = controls
     before, after = spans_of(earlier, new.seq - 1), spans_of(controls, new.seq)
-    first = first_decided(new)
+    first = first_decided([new], earlier)
     known = OPEN_END
     while new.to is not None and first < known:
         known = first
@@ -104,7 +111,7 @@ class LogMachine(RuleBasedStateMachine):
         at_end=st.booleans(),
     )
     def hide(self, ends, action, companions, at_end):
-        live = sorted(self.model.live() & set(self.model.said))
+        live = sorted(self.model.standing() & set(self.model.said))
         if not live:
             return
         points = sorted({live[end % len(live)] for end in ends})
@@ -118,7 +125,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(chosen=st.lists(picks, min_size=1, max_size=3))
     def clear(self, chosen):
-        live = sorted(self.model.live() & set(self.model.said))
+        live = sorted(self.model.standing() & set(self.model.said))
         if live:
             clears = {(live[pick % len(live)], 0) for pick in chosen}
             self._commit(action=Action.CLEAR, clears=tuple(clears), placeholder="p")
@@ -128,14 +135,26 @@ class LogMachine(RuleBasedStateMachine):
         last = self.model.last_seq
         self.model.rewind(last - pick % min(last + 1, 8) if near else pick % (last + 1))
 
+    @rule(pick=picks)
+    def uncover(self, pick):
+        can = [row.seq for row in self.model.rows if self.model.may_uncover(row.seq)]
+        if can:
+            self.model.uncover(can[pick % len(can)])
+
+    @invariant()
+    def what_is_uncovered_was_never_written(self):
+        log = self.model.never_written()
+        assert fold.effective(log) == self.model.effective()
+        assert fold.cleared(log) == self.model.cleared()
+
     @invariant()
     def the_spans_are_the_fold(self):
         held_against_the_fold(self.model.rows, self.model.last_seq)
 
     @invariant()
-    def no_two_live_rows_share_a_position(self):
-        live = self.model.live()
-        places = [row.position for row in self.model.rows if row.seq in live]
+    def no_two_standing_rows_share_a_position(self):
+        standing = self.model.standing()
+        places = [row.position for row in self.model.rows if row.seq in standing]
         assert len(set(places)) == len(places)
 
     def teardown(self):

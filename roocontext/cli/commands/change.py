@@ -217,6 +217,26 @@ def undo(
     context.show(done, results.draw_rewound)
 
 
+@_change(document="Uncovered")
+def uncover(
+    context: CommandContext,
+    session: SessionName,
+    seq: Annotated[
+        str, typer.Argument(metavar="SEQ", help="The summary, marker or clearing to take back.")
+    ],
+    *,
+    expected_seq: Expected = None,
+) -> None:
+    """Take back one summary, marker or clearing, and keep everything after it.
+
+    Nothing is deleted. `tree` lists what can be uncovered. A rewind to before it covers again.
+    """
+    target = parse_time.entry_number("SEQ", seq)
+    with context.session(session, write=True) as chat:
+        done = chat.uncover(target, expected_seq=expected_seq)
+    context.show(done, results.draw_uncovered)
+
+
 @_change(document="Forked")
 def fork(
     context: CommandContext,

@@ -11,7 +11,7 @@ from roocontext.cli.screens.screen import Screen
 from roocontext.reports.words import quantity, ranges, size, utc_time
 
 if TYPE_CHECKING:
-    from roocontext import Head, Purged, Receipt, Redacted, Rewound
+    from roocontext import Head, Purged, Receipt, Redacted, Rewound, Uncovered
     from roocontext.reports.health import Diagnosis
     from roocontext.reports.results import (
         Forked,
@@ -84,6 +84,23 @@ def draw_rewound(screen: Screen, answer: "Rewound") -> None:
     screen.line(line)
     left = quantity(answer.left, "message")
     screen.line(f"Entry {answer.seq}: {left} left the view, {answer.returned:,} came back.")
+
+
+def draw_uncovered(screen: Screen, answer: "Uncovered") -> None:
+    """What was uncovered, and how the view changed."""
+    name = named(answer.session_id, screen.signs.more)
+    if not answer.changed:
+        by = f"entry {answer.seq}"
+        screen.line(
+            f"Entry {answer.target} of {name} is already uncovered, by {by}. Nothing changed."
+        )
+        return
+    screen.line(f"Uncovered entry {answer.target} of {name}: it hides and clears nothing any more.")
+    left, outputs = quantity(answer.left, "message"), quantity(answer.restored, "tool output")
+    restored = f", {outputs} shown again" if answer.restored else ""
+    screen.line(
+        f"Entry {answer.seq}: {left} left the view, {answer.returned:,} came back{restored}."
+    )
 
 
 def draw_forked(screen: Screen, answer: "Forked") -> None:

@@ -93,6 +93,8 @@ def did(acts: Mapping[str, Any], arrow: str, most: int | None = _RANGES) -> str:
     record = acts.get("record", {})
     if "to" in acts:
         return _rewound(record)
+    if "uncovers" in acts:
+        return _uncovered(record)
     hides, clears = acts.get("hides") or [], acts.get("clears") or []
     many = f" ({quantity(acts['messages'], 'message')})" if acts.get("messages") else ""
     what = [f"hides {ranges(hides, most)}{many}"] if hides else []
@@ -124,6 +126,12 @@ def _rewound(record: Mapping[str, Any]) -> str:
     undone = f"; takes back rewind {record['undone']}" if "undone" in record else ""
     moved = f"{record.get('left', 0):,} left the view, {record.get('returned', 0):,} came back"
     return f"{moved}{undone}"
+
+
+def _uncovered(record: Mapping[str, Any]) -> str:
+    blocks = record.get("restored")
+    restored = f"; {quantity(blocks, 'tool output')} shown again" if blocks else ""
+    return f"{_rewound(record)}{restored}"
 
 
 def _message(screen: Screen, message: "MessageRow", *, full: bool) -> None:
@@ -251,10 +259,12 @@ def _state(row: "EntryRow") -> str:
     """Whether the row is visible, or the first reason why it is not shown as written."""
     for why, by in (
         ("taken back by", row.rewound_by),
+        ("uncovered by", row.uncovered_by),
         ("in summary", row.condense_parent),
         ("cut by marker", row.truncation_parent),
         ("cleared by", row.cleared[0][1] if row.cleared else None),
         ("to", row.details["to"] if row.kind == "rewind" else None),
+        ("of", row.details["uncovers"][0] if row.kind == "uncovering" else None),
     ):
         if by is not None:
             return f"{why} {by}"

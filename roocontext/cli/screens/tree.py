@@ -114,6 +114,8 @@ def _stretch(stretch: "Stretch") -> str:
 def _hiding(hiding: "Hiding", signs: Signs, *, live: bool) -> str:
     by = hiding.hidden_by
     hidden = f"; itself hidden by {by}" if by is not None and live else ""
+    if hiding.uncovered_by is not None:
+        hidden = f"; uncovered by {hiding.uncovered_by}"
     return f"{hiding.seq} {hiding.kind} {did(dict(hiding), signs.arrow)}{hidden}"
 
 

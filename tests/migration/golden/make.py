@@ -24,6 +24,7 @@ from roocontext.store.schema import REVISION  # noqa: E402
 from support.steady_sources import CountedIds, SetClock  # noqa: E402
 
 GOLDEN = Path(__file__).parent
+TAGS = ("condense_parent", "truncation_parent", "rewound_by", "uncovered_by")
 
 
 def build(path: Path) -> None:
@@ -45,8 +46,7 @@ def _session(store: Store, name: str) -> dict[str, Any]:
         "views": [_shown(chat.view(as_of=seq)) for seq in range(head.seq + 1)],
         "now": _shown(chat.view()),
         "audit": [
-            [e.seq, e.kind, e.condense_parent, e.truncation_parent, e.rewound_by, e.redacted]
-            for e in chat.audit()
+            [e.seq, e.kind, *(getattr(e, tag) for tag in TAGS), e.redacted] for e in chat.audit()
         ],
     }
 

@@ -1,0 +1,175 @@
+"""Uncovering: take back one summary, marker or clearing, and keep all that came after it.
+
+An uncovering is an entry like any other. The rows that it names stay in the log, and count no more:
+the history is what it would be had they never been written. A rewind to before it covers again.
+"""
+
+from dataclasses import dataclass
+
+from sqlalchemy import bindparam, select, text
+
+from roocontext.errors import HistoryCorrupt, UncoverRefused
+from roocontext.log.draft import UNCOVERED, control_draft, details_of
+from roocontext.log.encoding import decode
+from roocontext.log.entries import Control, Kind
+from roocontext.log.spans import Span, first_decided, standing_ranges, within
+from roocontext.store.caches import Tail, moved, read_tail, write_controls
+from roocontext.store.head import SessionHead, check_version, lock
+from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
+from roocontext.store.transaction import Transaction
+from roocontext.store.view import no_entry
+
+
+@dataclass(frozen=True, slots=True)
+class Uncovered:
+    """What an uncovering did: entry `target` hides or clears nothing any more.
+
+    `rows` are the entries that it took back: the target and its companions. `left` messages left
+    the view, `returned` came back into it, and `restored` blocks show what they held. If the target
+    was uncovered before, nothing is written: `changed` is False, and the rest tells about that one.
+    """
+
+    session_id: str
+    target: int
+    rows: tuple[int, ...]
+    seq: int
+    hash: str
+    head_seq: int
+    left: int
+    returned: int
+    restored: int
+    changed: bool = True
+
+
+_in_session = entries.c.session_id == bindparam("session_id")
+_ENTRY = select(entries.c.kind, entries.c.compaction_id, entries.c.hash, entries.c.details).where(
+    _in_session, entries.c.seq == bindparam("seq"), IN_LOG
+)
+_COMPANIONS = (
+    select(entries.c.seq)
+    .where(
+        _in_session,
+        entries.c.details.is_not(None),
+        entries.c.compaction_id == bindparam("compaction_id"),
+        text("kind = 'companion'"),
+        IN_LOG,
+    )
+    .order_by(entries.c.seq)
+)
+_AFTER = (
+    select(entries.c.seq)
+    .where(_in_session, entries.c.details.is_not(None), text("kind = 'uncovering'"), AFTER_SEQ)
+    .order_by(entries.c.seq.desc())
+    .limit(1)
+)
+
+
+def newest_uncovering(tx: Transaction, session_id: str, after: int) -> int | None:
+    """The newest uncovering behind an entry, taken back or not."""
+    row = tx.row(_AFTER, session_id=session_id, seq=after)
+    return row[0] if row else None
+
+
+def uncover(
+    tx: Transaction,
+    session_id: str,
+    *,
+    seq: int,
+    expected_seq: int | None,
+    now: int,
+    trigger: str,
+) -> Uncovered:
+    """Take back a summary, marker or clearing that is live and that nothing hides."""
+    head = lock(tx, session_id)
+    row = tx.row(_ENTRY, session_id=session_id, seq=seq)
+    if row is None:
+        raise no_entry(seq, head.last_seq)
+    kind, compaction_id, *_ = row
+    if kind not in UNCOVERED:
+        raise UncoverRefused(
+            f"Entry {seq} is {'an' if kind == Kind.UNCOVERING else 'a'} {kind}: only a summary, a"
+            " marker or a clearing can be uncovered.",
+            seq=seq,
+        )
+    named = [seq, *_companions(tx, session_id, compaction_id)]
+    tail, _ = read_tail(tx, session_id, head.last_seq, min(named))
+    span = next((span for span in tail.spans() if span.lo <= seq <= span.hi), None)
+    if span is not None and span.uncovered_by is not None:
+        return _repeated(tx, session_id, head, seq, span.uncovered_by)
+    check_version(expected_seq, head)
+    standing = standing_ranges(tail.controls, head.last_seq)
+    if not within(standing, seq):
+        by = f": rewind {span.rewound_by} took it back" if span and span.rewound_by else ""
+        raise UncoverRefused(f"Entry {seq} is not live{by}.", seq=seq)
+    if span is not None and kind != Kind.CLEARING:
+        _check_not_hidden(seq, span)
+    rows = tuple(row for row in named if within(standing, row))
+    uncovering = Control(head.last_seq + 1, Kind.UNCOVERING, uncovers=rows)
+    first = first_decided([uncovering], tail.controls)
+    if first <= tail.since:
+        tail, _ = read_tail(tx, session_id, head.last_seq, first)
+    return _write(tx, session_id, head, uncovering, tail, now=now, trigger=trigger)
+
+
+def _write(
+    tx: Transaction,
+    session_id: str,
+    head: SessionHead,
+    uncovering: Control,
+    tail: Tail,
+    *,
+    now: int,
+    trigger: str,
+) -> Uncovered:
+    present = tail.followed_by([uncovering])
+    left, returned = moved(tx, session_id, tail, present)
+    restored = len(tail.cached.clearings - present.clearings)
+    record = {"trigger": trigger, "left": left, "returned": returned, "restored": restored}
+    draft = control_draft(Kind.UNCOVERING, details_of(uncovering, record), now=now)
+    (receipt,) = write_controls(tx, session_id, head, [draft], tail=tail, present=present)
+    return Uncovered(
+        session_id,
+        uncovering.uncovers[0],
+        uncovering.uncovers,
+        receipt.seq,
+        receipt.hash,
+        receipt.head_seq,
+        left,
+        returned,
+        restored,
+    )
+
+
+def _companions(tx: Transaction, session_id: str, compaction_id: str | None) -> list[int]:
+    if compaction_id is None:
+        return []
+    found = tx.rows(_COMPANIONS, session_id=session_id, compaction_id=compaction_id)
+    return [row[0] for row in found]
+
+
+def _check_not_hidden(seq: int, span: Span) -> None:
+    hidden_by = span.condense_parent or span.truncation_parent
+    if hidden_by is not None:
+        raise UncoverRefused(
+            f"Entry {seq} is hidden by entry {hidden_by}: uncover that one first.",
+            seq=seq,
+            hidden_by=hidden_by,
+        )
+
+
+def _repeated(
+    tx: Transaction, session_id: str, head: SessionHead, seq: int, first: int
+) -> Uncovered:
+    """What the uncovering of an entry did that was uncovered before."""
+    row = tx.row(_ENTRY, session_id=session_id, seq=first)
+    if row is not None and row[0] == Kind.UNCOVERING:
+        match decode(row[3] or "null"):
+            case {
+                "uncovers": [*rows],
+                "record": {"left": int(left), "returned": int(returned), "restored": int(blocks)},
+            }:
+                done = (tuple(rows), first, row[2].hex(), head.head_seq, left, returned, blocks)
+                return Uncovered(session_id, seq, *done, changed=False)
+    raise HistoryCorrupt(
+        f"Entry {seq} is said to be uncovered by entry {first}, which is no uncovering.", seq=first
+    )
