@@ -48,7 +48,7 @@ class _Gemini:
 
     def check(self, role: str, content: object) -> None:
         expect_role(role, *self.roles)
-        check_message(role, content, ["parts"])
+        check_message(role, content, ["parts"], own="gemini")
 
     def blocks(self, role: str, content: object) -> tuple[str, list[Block]]:
         # Calls and responses without ids are numbered by name, each in its own message: as the
@@ -102,8 +102,9 @@ class _Gemini:
         part = _as_sent(part)
         match part:
             case {"functionResponse": dict(response)}:
-                output = _compact(response.get("response"))
-                return tool_result(self._id(response, nameless), output)
+                said, failed = said_in(response.get("response"))
+                result = tool_result(self._id(response, nameless), said)
+                return {**result, "is_error": True} if failed else result
             case {"functionCall": dict(call)}:
                 arguments = as_dict(call.get("args"))
                 return tool_use(self._id(call, nameless), string(call, "name"), arguments)
@@ -126,6 +127,14 @@ class _Gemini:
             case {"executableCode": code} | {"codeExecutionResult": code}:
                 return text(_compact(code))
         return None
+
+
+def said_in(response: object) -> tuple[str, bool]:
+    """The text of a response, and whether it is an error; what is no plain text as its JSON."""
+    match list(as_dict(response).items()):
+        case [("output" | "error" as key, str(said))]:
+            return said, key == "error"
+    return "" if response is None else _compact(response), False
 
 
 def _parts(content: object) -> list[Block]:
