@@ -65,10 +65,20 @@ class _OpenAI:
         return role, {"role": role, "content": text}
 
     def _bare(self, call: Block) -> Block:
+        if custom := as_dict(call.get("custom")):
+            return {
+                **strings(call, "id", "type"),
+                "custom": {**strings(custom, "name"), "input": ""},
+            }
         function = {**strings(as_dict(call.get("function")), "name"), "arguments": "{}"}
         return {**strings(call, "id", "type"), "function": function}
 
     def _call(self, call: Block) -> Block:
+        custom = as_dict(call.get("custom"))
+        if custom:
+            return tool_use(
+                string(call, "id"), string(custom, "name"), {"input": custom.get("input")}
+            )
         function = as_dict(call.get("function"))
         arguments = parse_arguments(function.get("arguments"))
         return tool_use(string(call, "id"), string(function, "name"), arguments)
