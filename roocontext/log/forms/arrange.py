@@ -37,7 +37,8 @@ class Turn:
 class Order(Shape, Protocol):
     """What arranging has to know of a form."""
 
-    tool_id: re.Pattern[str]
+    tool_id: re.Pattern[str] | None
+    """The ids that the provider accepts; None if it tells calls apart by their order."""
     tool_name: re.Pattern[str]
     merges: bool
     """Whether rows of one role in a row become one message."""
@@ -99,10 +100,10 @@ def _link(rows: Sequence[Row], repairs: Repairs) -> None:
 
 def _rename(order: Order, rows: Sequence[Row], repairs: Repairs) -> None:
     """Give each call, and its answer, an id and a name that the provider accepts."""
-    ids = Ids(order.tool_id)
+    ids = Ids(order.tool_id) if order.tool_id else None
     for call in (part for row in rows for part in row.parts if part.kind is Kind.CALL):
         own, named = call.block["id"], call.block["name"]
-        tool_id = ids.take(own, call.row.message.seq, call.index)
+        tool_id = ids.take(own, call.row.message.seq, call.index) if ids else own
         name = name_for(named, order.tool_name)
         if (tool_id, name) != (own, named):
             call.compose(id=tool_id, name=name)

@@ -38,7 +38,7 @@ _MODELS_WITHOUT_SIGNATURES: Final = re.compile(r"(?:.*/)?gemini-[12]\b.*")
 
 class _Gemini:
     format = "gemini"
-    tool_id = re.compile(r"[^\ud800-\udfff]*")
+    tool_id = None
     tool_name = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.-]{0,63}")
     merges = True
     holds = apart = False
