@@ -25,7 +25,7 @@ from roocontext.log.readings.blocks import dicts, text
 
 class _Anthropic:
     format = "anthropic"
-    tool_id = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+    tool_id: re.Pattern[str] | None = re.compile(r"[a-zA-Z0-9_-]{1,128}")
     tool_name = re.compile(r"[a-zA-Z0-9_-]{1,200}")
     merges = holds = apart = True
 

@@ -60,7 +60,7 @@ def arguments_of(call: Block) -> str:
 
 class _Chat:
     format = "openai"
-    tool_id = re.compile(r"[a-zA-Z0-9_.:-]{1,40}")
+    tool_id: re.Pattern[str] | None = re.compile(r"[a-zA-Z0-9_.:-]{1,40}")
     tool_name = re.compile(r"[a-zA-Z0-9_-]{1,64}")
     merges = holds = apart = False
 

@@ -36,29 +36,17 @@ _DATA: Final = (
 _MODELS_WITHOUT_SIGNATURES: Final = re.compile(r"(?:.*/)?gemini-[12]\b.*")
 
 
-class _Gemini:
+class _Order:
+    """Takes apart the rows of one request; which ids were used depends on the rows before."""
+
     format = "gemini"
-    tool_id = None
+    tool_id: re.Pattern[str] | None = None
     tool_name = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.-]{0,63}")
     merges = True
     holds = apart = False
 
-    def compose(
-        self,
-        messages: Sequence[Message],
-        *,
-        model: str | None = None,
-        drop_thinking: Collection[int] = (),
-        complete: bool = False,
-    ) -> Outgoing:
-        model = model_of(messages) if model is None else model
-        turns, repairs = arranged(
-            self, messages, model=model, drop_thinking=drop_thinking, complete=complete
-        )
-        lined = alternating(turns, messages, repairs, complete=complete)
-        signed = model is not None and not _MODELS_WITHOUT_SIGNATURES.fullmatch(model)
-        out = [_content(role, parts, signed=signed, model=model) for role, parts in lined]
-        return Outgoing(out, repairs.listed())
+    def __init__(self) -> None:
+        self._ids: set[str] = set()
 
     def own(self, message: Message, *, equal: bool) -> Own:
         content = as_dict(message.content)
@@ -87,6 +75,12 @@ class _Gemini:
         if not equal and "thoughtSignature" in sent:
             native = {key: it for key, it in sent.items() if key != "thoughtSignature"}
             rules = [Rule.THINKING]
+        if tool_id := string(as_dict(native.get("functionCall")), "id"):
+            if tool_id in self._ids:
+                call = {key: it for key, it in native["functionCall"].items() if key != "id"}
+                native = {**native, "functionCall": call}
+                rules = [*rules, Rule.RENAMED]
+            self._ids.add(tool_id)
         signed = bool(native.get("thoughtSignature"))
         if sent.get("thought") is True or (sent.get("text") == "" and signed):
             sound = equal and is_utf8(native) and isinstance(sent.get("text"), str)
@@ -116,6 +110,25 @@ class _Gemini:
             case {"inlineData": held} | {"fileData": held}:
                 return bool(held)
         return True
+
+
+class _Gemini:
+    def compose(
+        self,
+        messages: Sequence[Message],
+        *,
+        model: str | None = None,
+        drop_thinking: Collection[int] = (),
+        complete: bool = False,
+    ) -> Outgoing:
+        model = model_of(messages) if model is None else model
+        turns, repairs = arranged(
+            _Order(), messages, model=model, drop_thinking=drop_thinking, complete=complete
+        )
+        lined = alternating(turns, messages, repairs, complete=complete)
+        signed = model is not None and not _MODELS_WITHOUT_SIGNATURES.fullmatch(model)
+        out = [_content(role, parts, signed=signed, model=model) for role, parts in lined]
+        return Outgoing(out, repairs.listed())
 
 
 def _content(

@@ -80,7 +80,7 @@ class _Order:
     """Takes apart the rows of one request; which ids were used depends on the rows before."""
 
     format = "openai-responses"
-    tool_id = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
+    tool_id: re.Pattern[str] | None = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
     tool_name = re.compile(r"[a-zA-Z0-9_-]{1,64}")
     merges = apart = False
     holds = True
@@ -166,6 +166,8 @@ class _Order:
             return item.get("role") == role and _holds(item.get("content"), _PARTS[speaker])
         if kind in ("function_call_output", "custom_tool_call_output"):
             return _holds(item.get("output"), _PARTS["user"])
+        if kind in CALLS and not string(item, "call_id"):
+            return False
         return len(item) > 2  # or only what a redaction leaves
 
     def _rules(self, item: Block, native: Block | None) -> list[Rule]:
