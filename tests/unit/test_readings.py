@@ -21,6 +21,7 @@ from roocontext.log.readings import (
     words_of,
 )
 from roocontext.log.readings.openai_responses import OUTPUTS
+from support.wrong_contents import cases
 
 ANTHROPIC, OPENAI, GEMINI = reader("anthropic"), reader("openai"), reader("gemini")
 RESPONSES_READER = reader("openai-responses")
@@ -547,71 +548,6 @@ def test_the_skeleton_of_gemini_messages():
             {"text": "[redacted]"},
         ],
     }
-
-
-# Contents that `check` lets through and that are wrong in every way it does not look at.
-
-scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=4)
-values = st.recursive(
-    scalars,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
-    max_leaves=5,
-)
-
-
-def holding(*keys):
-    """Dicts with some of these keys and anything as values."""
-    return st.fixed_dictionaries({}, optional=dict.fromkeys(keys, values | nested))
-
-
-def typed(block):
-    """Whether it has no type, or one that says something."""
-    return not isinstance(block.get("type"), str) or bool(block["type"].strip())
-
-
-tool_dicts = st.fixed_dictionaries({}, optional=dict.fromkeys(("id", "name", "args"), values))
-nested = st.one_of(
-    tool_dicts,
-    st.fixed_dictionaries({}, optional={"url": values, "mimeType": values, "data": values}),
-    st.fixed_dictionaries({}, optional={"name": values, "arguments": values, "response": values}),
-    st.lists(st.fixed_dictionaries({"type": st.just("text")}, optional={"text": values})),
-)
-block_types = st.sampled_from(["text", "tool_use", "tool_result", "image", "thinking", "new"])
-wrong_blocks = st.builds(
-    lambda kind, rest: {**rest, "type": kind},
-    block_types,
-    holding("text", "id", "name", "input", "tool_use_id", "content", "is_error"),
-)
-openai_parts = holding("type", "text", "image_url", "refusal").filter(typed)
-openai_calls = holding("id", "type", "function").filter(typed)
-gemini_parts = holding(
-    *("text", "thought", "functionCall", "functionResponse", "inlineData", "fileData"),
-    *("function_call", "function_response", "inline_data", "executable_code"),
-)
-anthropic_cases = st.tuples(
-    st.just("anthropic"),
-    st.sampled_from(["user", "assistant"]),
-    st.text(max_size=5) | st.lists(wrong_blocks, max_size=4),
-)
-
-
-def openai_case(role, said, tool_calls, rest):
-    return "openai", role, {**rest, "role": role, "content": said, "tool_calls": tool_calls}
-
-
-openai_cases = st.builds(
-    openai_case,
-    st.sampled_from(["system", "developer", "user", "assistant", "tool", "function"]),
-    st.none() | st.text(max_size=5) | st.lists(openai_parts, max_size=3),
-    st.none() | st.lists(openai_calls, max_size=3),
-    holding("tool_call_id", "name", "refusal"),
-)
-gemini_cases = st.builds(
-    lambda role, parts: ("gemini", role, {"role": role, "parts": parts}),
-    st.sampled_from(["user", "model", "function"]),
-    st.none() | st.lists(gemini_parts, max_size=4),
-)
-cases = st.one_of(anthropic_cases, openai_cases, gemini_cases)
 
 
 @given(cases)
