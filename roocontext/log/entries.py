@@ -117,6 +117,7 @@ class Message(msgspec.Struct, frozen=True):
     recorded_at: int
     message_id: str | None
     compaction_id: str | None
+    model: str | None = None
     cleared: tuple[int, ...] = ()
 
 

@@ -8,7 +8,7 @@ from roocontext.errors import InvalidOption
 from roocontext.log.counting import Counter
 from roocontext.log.encoding import MAX_INTEGER, check_id
 from roocontext.log.entries import Message, View
-from roocontext.log.forms import Repair, compose
+from roocontext.log.forms import Repair, forms
 from roocontext.store import (
     audit,
     calls,
@@ -98,13 +98,29 @@ class SessionReader:
             yield page
             page = self.view(as_of=moment, after=page.messages[-1].seq, limit=size)
 
-    def messages(self, *, as_of: int | datetime | None = None) -> list[dict[str, Any]]:
-        """The view as the Anthropic Messages API accepts it; `validate` lists the repairs."""
-        return compose(self.view(as_of=as_of).messages).messages
+    def messages(
+        self,
+        form: str = "anthropic",
+        *,
+        model: str | None = None,
+        as_of: int | datetime | None = None,
+    ) -> list[dict[str, Any]]:
+        """The view as a provider accepts it; `validate` lists what had to be repaired.
 
-    def validate(self, *, as_of: int | datetime | None = None) -> tuple[Repair, ...]:
-        """The repairs that `messages` makes for the provider. The log itself is never changed."""
-        return compose(self.view(as_of=as_of).messages).repairs
+        Forms are `anthropic`, `openai` (Chat Completions), `openai-responses` and `gemini`.
+        Thinking only goes to the model that wrote it: `model`, by default that of the newest reply.
+        """
+        return forms[form].compose(self.view(as_of=as_of).messages, model=model).messages
+
+    def validate(
+        self,
+        form: str = "anthropic",
+        *,
+        model: str | None = None,
+        as_of: int | datetime | None = None,
+    ) -> tuple[Repair, ...]:
+        """What `messages` has to repair for the provider. The log itself is never changed."""
+        return forms[form].compose(self.view(as_of=as_of).messages, model=model).repairs
 
     def audit(self, *, after: int = 0) -> Iterator[AuditEntry]:
         """Every entry ever written, in order, with why each is or is not visible now."""

@@ -51,6 +51,7 @@ _SHOWN = (
         entries.c.recorded_at,
         entries.c.message_id,
         entries.c.compaction_id,
+        entries.c.model,
     )
     .where(_in_session, _between, IS_MESSAGE)
     .order_by(entries.c.seq)
@@ -236,8 +237,8 @@ def _to_messages(rows: Sequence[Row]) -> list[Message]:
     try:
         contents = decode_all([row[3] for row in rows])
         messages = [
-            Message(seq, _KINDS[kind], role, content, form, ts, at, message_id, compaction_id)
-            for (seq, kind, role, _, form, ts, at, message_id, compaction_id), content in zip(
+            Message(seq, _KINDS[kind], role, content, form, ts, at, name, compaction_id, model)
+            for (seq, kind, role, _, form, ts, at, name, compaction_id, model), content in zip(
                 rows, contents, strict=True
             )
         ]

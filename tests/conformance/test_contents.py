@@ -129,6 +129,7 @@ ANSWERED = Content(
         Part(inline_data=Blob(mime_type="image/png", data=b"\xff\xfe\xfb")),
     ],
 )
+CALL_ID = "call_9e8130fba68cd7c1f6f25981"  # made from its place, for a call without an id
 SENT = [
     {"role": "user", "content": "go"},
     {
@@ -137,7 +138,7 @@ SENT = [
             text("let me see"),
             {
                 "type": "tool_use",
-                "id": "read_file_0",
+                "id": CALL_ID,
                 "name": "read_file",
                 "input": {"file_path": "a.py"},
             },
@@ -146,7 +147,7 @@ SENT = [
     {
         "role": "user",
         "content": [
-            result("read_file_0", '{"output":"done"}'),
+            result(CALL_ID, "done"),
             {
                 "type": "image",
                 "source": {"type": "base64", "media_type": "image/png", "data": "//77"},
@@ -183,7 +184,7 @@ def test_what_an_sdk_dumped_without_its_aliases_is_stored_and_read(chat):
     assert chat.message(seq).content == answered
     assert chat.messages() == SENT
     chat.commit(Plan.clear(chat.view(), [(seq, 0)], "-"))
-    assert chat.messages()[2]["content"][0] == result("read_file_0", '{"output":"-"}')
+    assert chat.messages()[2]["content"][0] == result(CALL_ID, "-")
     chat.redact(seq)
     assert chat.message(seq).content["parts"][0] == {
         "functionResponse": {"name": "read_file", "response": {"output": "[redacted]"}}
@@ -219,6 +220,6 @@ def test_the_items_of_a_response_are_refused(chat, form):
     before = state(chat)
     item = FunctionToolCall(type="function_call")
     for content in ([item], [item.model_dump()], item, item.model_dump()):
-        with pytest.raises(InvalidMessage, match="Responses API, a format that is not supported"):
+        with pytest.raises(InvalidMessage, match="append it with format='openai-responses'"):
             chat.append("assistant", content, format=form)
     assert state(chat) == before

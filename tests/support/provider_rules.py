@@ -1,30 +1,77 @@
-"""What the Messages API refuses, told independently of the code that makes lists acceptable."""
+"""What Anthropic's Messages API refuses, written independently of the code that makes the lists.
+
+D = documented, T = the SDK's types, ? = a careful reading without a source, else a public issue;
+`#n` alone is anthropics/claude-code.
+
+A-FIRST-USER: the user comes first (lobehub/lobehub#1601). A-MESSAGES: a request has messages.
+A-ALTERNATE: roles alternate; the API merges runs of one role (D), which is not safe for results.
+A-SYSTEM-PLACE: no role system: older models refuse it (maximhq/bifrost#3945).
+A-CONTENT-EMPTY: no empty content (#6774). A-TEXT-BLANK: no blank text (#59812, #23369), in results
+    neither (?). A-RESULT-FIRST: results come before anything else in their message (D).
+A-CALL-UNANSWERED: each call is answered in the next message (#8210), all in one
+    (1jehuang/jcode#276). A-RESULT-ORPHAN: no result without its call before it (#18947).
+A-RESULT-DUPLICATE: one result for a call (#14110).
+A-CALL-ID: letters, digits, _ and - (maximhq/bifrost#5097), 128 (experientiallabs/experiential#801).
+A-CALL-ID-UNIQUE: unique in the request (#20901). A-NAME: the same letters, at most 200 (#2673).
+A-INPUT: an object (#6696).
+A-BLOCK-ROLE: images and results from the user, thinking and calls from the assistant (T).
+A-RESULT-ERROR: with is_error only text (vellum-ai/vellum-assistant#18387).
+A-IMAGE-TYPE: jpeg, png, gif and webp (T). A-TYPE: only known types (T). A-FIELD: no unknown fields
+    (#4378). A-THINK-SIGNATURE, A-THINK-DATA: both are required (T).
+A-THINK-LAST: thinking never ends an assistant's message (tailcallhq/forgecode#2107).
+A-PREFILL: newer models refuse a request that ends with the assistant
+    (agenticloops-ai/agentic-ai-engineering#43).
+A-UTF8: the request is UTF-8 (any JSON API).
+"""
 
 import json
 import re
 from typing import Any
 
-TOOL_ID = re.compile(r"[a-zA-Z0-9_-]+")
+TOOL_ID = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,200}")
 THINKING = {"thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
+IMAGES = {f"image/{kind}" for kind in ("jpeg", "png", "gif", "webp")}
+KNOWN = re.compile(
+    r"text|image|document|search_result|thinking|redacted_thinking|tool_use|tool_result|compaction"
+    r"|server_tool_use|mcp_tool_use|\w+_tool_result|container_upload|tool_reference|fallback"
+    r"|tool_addition|tool_removal|mcp_tool_listing"
+)
+FIELDS = {
+    "text": {"type", "text", "citations", "cache_control"},
+    "image": {"type", "source", "cache_control", "transformations"},
+    "thinking": {"type", "thinking", "signature"},
+    "redacted_thinking": {"type", "data"},
+    "tool_use": {"type", "id", "name", "input", "cache_control", "caller", "toolset_name"},
+    "tool_result": {
+        *("type", "tool_use_id", "content", "is_error", "cache_control", "toolset_name"),
+    },
+}
+USERS = {"image", "document", "search_result", "container_upload", "tool_result"}
+ASSISTANTS = {"thinking", "redacted_thinking", "tool_use"}
 
 
-def violations(messages: list[Any]) -> list[str]:
-    """Everything a provider would refuse in an outgoing list; empty means it is acceptable."""
+def violations(
+    messages: list[Any], *, complete: bool = False, model: str | None = None
+) -> list[str]:
+    """Everything that is refused; calls at the very end may wait unless it must be complete."""
     found: list[str] = []
     for index, message in enumerate(messages):
         where = f"messages[{index}]"
         if set(message) != {"role", "content"}:
             found.append(f"{where} has other keys than role and content")
         if message["role"] not in {"user", "assistant"}:
-            found.append(f"{where} has an unknown role")
+            found.append(f"{where} A-SYSTEM-PLACE")
         if message["role"] != ("user", "assistant")[index % 2]:
-            found.append(f"{where} is out of turn")
+            found.append(f"{where} A-ALTERNATE")
         found += [f"{where}: {fault}" for fault in _faults(message["role"], message["content"])]
     found += _tool_faults(messages)
+    if complete and (not messages or messages[-1]["role"] != "user"):
+        found.append("A-PREFILL")
     try:
         json.dumps(messages, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError:
-        found.append("a string is not UTF-8")
+        found.append("A-UTF8")
     return found
 
 
@@ -60,8 +107,11 @@ def _faults(role: str, content: Any) -> list[str]:
         if not isinstance(block, dict) or not isinstance(block.get("type"), str):
             found.append(f"[{index}] is no block")
             continue
-        if not block["type"].strip():
-            found.append(f"[{index}] has a blank type")
+        if not KNOWN.fullmatch(block["type"]):
+            found.append(f"[{index}] A-TYPE")
+            continue
+        if block.keys() - FIELDS.get(block["type"], block.keys()):
+            found.append(f"[{index}] A-FIELD")
         found += [f"[{index}] {fault}" for fault in _block_faults(role, block)]
     kinds = [block.get("type") for block in content if isinstance(block, dict)]
     if role == "assistant" and kinds[-1:] and kinds[-1] in THINKING:
@@ -75,10 +125,8 @@ def _faults(role: str, content: Any) -> list[str]:
 def _block_faults(role: str, block: dict[str, Any]) -> list[str]:
     found = []
     kind = block["type"]
-    if kind in {"tool_use", *THINKING} and role != "assistant":
-        found.append(f"{kind} of the user")
-    if kind == "tool_result" and role != "user":
-        found.append("tool_result of the assistant")
+    if (kind in ASSISTANTS and role != "assistant") or (kind in USERS and role == "assistant"):
+        found.append(f"A-BLOCK-ROLE {kind} of the {role}")
     if kind == "text" and not (isinstance(block.get("text"), str) and block["text"].strip()):
         found.append("blank or ill-typed text")
     if any(not isinstance(block.get(key), str) for key in THINKING.get(kind, ())):
@@ -86,10 +134,17 @@ def _block_faults(role: str, block: dict[str, Any]) -> list[str]:
     if kind == "tool_use":
         if not isinstance(block.get("input"), dict):
             found.append("input is no object")
-        if not isinstance(block.get("name"), str) or not block["name"]:
-            found.append("no tool name")
+        if not isinstance(block.get("name"), str) or not NAME.fullmatch(block["name"]):
+            found.append("A-NAME")
     if kind in {"image", "document"} and set(block) == {"type"}:
         found.append(f"{kind} without a source")
+    source = block["source"] if kind == "image" else {}
+    if source.get("type") == "base64" and source["media_type"] not in IMAGES:
+        found.append("A-IMAGE-TYPE")
+    failed = kind == "tool_result" and block.get("is_error") is True
+    inner = block["content"] if failed and isinstance(block["content"], list) else []
+    if any(part.get("type") != "text" for part in inner):
+        found.append("A-RESULT-ERROR")
     if kind == "tool_result" and not isinstance(block.get("content", ""), str):
         inner = block["content"]
         if not isinstance(inner, list):

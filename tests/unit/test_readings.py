@@ -2,10 +2,12 @@
 
 import copy
 import json
+import typing
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from openai.types.responses import ResponseOutputItem
 
 from roocontext.errors import InvalidMessage
 from roocontext.log.readings import (
@@ -18,8 +20,11 @@ from roocontext.log.readings import (
     walk,
     words_of,
 )
+from roocontext.log.readings.openai_responses import OUTPUTS
+from support.wrong_contents import cases
 
 ANTHROPIC, OPENAI, GEMINI = reader("anthropic"), reader("openai"), reader("gemini")
+RESPONSES_READER = reader("openai-responses")
 
 CALL = {"type": "tool_use", "id": "t1", "name": "read", "input": {"path": "secret"}}
 RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "secret", "is_error": True}
@@ -95,23 +100,117 @@ RESPONSES = [
 
 
 @pytest.mark.parametrize("item", RESPONSES, ids=lambda item: item["type"])
-def test_an_item_of_a_response_is_refused_wherever_it_is(item):
-    for name, content, path in (
-        ("openai", item, "content"),
-        ("openai", [item], "content[0]"),
-        ("openai", {"role": "assistant", "content": [item]}, "content.content[0]"),
-        ("openai", {"tool_calls": [item]}, "content.tool_calls[0]"),
-        ("anthropic", [text("x"), item], "content[1]"),
-        *([("anthropic", item, "content")] if item["type"] != "message" else []),
+def test_an_item_of_a_response_is_refused_by_every_other_format(item):
+    for name, role, content, path in (
+        ("openai", "assistant", item, "content"),
+        ("openai", "assistant", [item], "content[0]"),
+        ("openai", "assistant", {"role": "assistant", "content": [item]}, "content.content[0]"),
+        ("openai", "assistant", {"tool_calls": [item]}, "content.tool_calls[0]"),
+        ("anthropic", "assistant", [text("x"), item], "content[1]"),
+        *([("anthropic", "user", item, "content")] if item["type"] != "message" else []),
+        ("gemini", "model", item, "content"),
+        ("gemini", "model", {"parts": [item]}, "content.parts[0]"),
     ):
-        with pytest.raises(InvalidMessage, match="not supported yet") as caught:
-            reader(name).check("assistant", content)
+        with pytest.raises(InvalidMessage, match="format='openai-responses'") as caught:
+            reader(name).check(role, content)
         assert caught.value.path == path
         assert "secret" not in str(caught.value)
-    for content, path in ((item, "content"), ({"parts": [item]}, "content.parts[0]")):
-        with pytest.raises(InvalidMessage, match="not supported yet") as caught:
-            GEMINI.check("model", content)
-        assert caught.value.path == path
+
+
+CHAT_CALLS = {"role": "assistant", "tool_calls": [{"id": "a", "type": "function"}]}
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "content", "right"),
+    [
+        ("anthropic", "assistant", CHAT_CALLS, "openai"),
+        ("anthropic", "user", {"parts": [{"text": "secret"}]}, "gemini"),
+        ("anthropic", "user", [{"functionResponse": {"name": "f"}}], "gemini"),
+        ("openai", "assistant", [CALL], "anthropic"),
+        ("openai", "user", {"role": "user", "content": [RESULT]}, "anthropic"),
+        ("openai", "user", {"parts": [{"text": "secret"}]}, "gemini"),
+        ("openai-responses", "assistant", CHAT_CALLS, "openai"),
+        ("openai-responses", "user", [RESULT], "anthropic"),
+        ("openai-responses", "user", {"role": "user", "content": [RESULT]}, "anthropic"),
+        ("openai-responses", "user", [{"parts": []}], "gemini"),
+        ("gemini", "model", {"tool_calls": []}, "openai"),
+        ("gemini", "model", [CALL], "anthropic"),
+        ("gemini", "model", {"parts": [CALL]}, "anthropic"),
+    ],
+)
+def test_a_refusal_names_the_format_that_holds_the_item(name, role, content, right):
+    with pytest.raises(InvalidMessage, match=f"format='{right}'") as caught:
+        reader(name).check(role, content)
+    assert "secret" not in str(caught.value)
+
+
+def test_every_item_type_of_the_sdk_is_accepted_and_read():
+    """The items that a reply may hold, with little but their ids."""
+    union = typing.get_args(typing.get_args(ResponseOutputItem)[0])
+    for model in union:
+        kind = typing.get_args(model.model_fields["type"].annotation)[0]
+        item = {"type": kind, "id": "x_1", "call_id": "c1", "role": "assistant", "content": []}
+        role = "user" if kind in OUTPUTS else "assistant"
+        RESPONSES_READER.check(role, [{**item, "role": role}])
+        RESPONSES_READER.blocks(role, [item])
+        RESPONSES_READER.check(role, RESPONSES_READER.skeleton([{**item, "role": role}]))
+
+
+def test_responses_items_as_blocks():
+    items = [
+        {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}]},
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "so"}],
+        },
+        {"type": "function_call", "call_id": "a", "name": "f", "arguments": '{"x": 1}'},
+        {"type": "custom_tool_call", "call_id": "b", "name": "g", "input": "raw"},
+        {"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}},
+        {"type": "web_search_call", "id": "ws_1", "status": "completed"},
+        {"type": "image_generation_call", "id": "ig_1", "result": "AAAA"},
+        {"type": "tool_search_call", "call_id": "s", "execution": "server", "arguments": {}},
+    ]
+    role, blocks = RESPONSES_READER.blocks("assistant", items)
+    assert role == "assistant"
+    assert blocks[:2] == [{"type": "thinking", "thinking": "hm"}, text("so")]
+    assert [(it["id"], it["name"], it["input"]) for it in blocks[2:5]] == [
+        ("a", "f", {"x": 1}),
+        ("b", "g", {"input": "raw"}),
+        ("c", "shell", {"commands": ["ls"]}),
+    ]
+    assert blocks[5] is items[5]
+    assert blocks[6]["source"]["data"] == "AAAA"
+    assert [tool_id for _, tool_id in calls(blocks)] == ["a", "b", "c"]
+    image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
+    outputs = [
+        {"type": "function_call_output", "call_id": "a", "output": "done"},
+        {"type": "custom_tool_call_output", "call_id": "b", "output": [image]},
+        {"type": "shell_call_output", "call_id": "c", "output": [{"stdout": "x"}]},
+    ]
+    role, blocks = RESPONSES_READER.blocks("user", outputs)
+    assert role == "user"
+    assert [tool_id for _, tool_id in results(blocks)] == ["a", "b", "c"]
+    assert blocks[0]["content"] == "done"
+    assert blocks[1]["content"][0]["type"] == "image"
+    assert json.loads(blocks[2]["content"]) == [{"stdout": "x"}]
+    cleared = RESPONSES_READER.clear(outputs, [0, 2], "[cleared]")
+    assert cleared[0]["output"] == "[cleared]"
+    assert cleared[1] is outputs[1]
+    assert cleared[2]["output"][0]["stdout"] == "[cleared]"
+
+
+def test_an_output_that_the_provider_ran_itself_waits_for_nobody():
+    items = [
+        {"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}},
+        {"type": "shell_call_output", "call_id": "c", "output": []},
+    ]
+    RESPONSES_READER.check("assistant", items)
+    assert calls(RESPONSES_READER.blocks("assistant", items)[1]) == []
+    with pytest.raises(InvalidMessage, match="role user"):
+        RESPONSES_READER.check("assistant", items[1:])
+    with pytest.raises(InvalidMessage, match="role assistant"):
+        RESPONSES_READER.check("user", items[:1])
 
 
 @pytest.mark.parametrize(
@@ -289,7 +388,8 @@ def test_gemini_messages_as_blocks():
     role, outputs = GEMINI.blocks("user", answer)
     assert role == "user"
     assert results(outputs) == [(0, "f#0"), (1, "given"), (2, "f#1")]
-    assert outputs[0]["content"] == '{"output":"é"}'
+    assert [it["content"] for it in outputs] == ["é", "{}", "no"]
+    assert [it.get("is_error") for it in outputs] == [None, None, True]
 
 
 def test_gemini_media_and_code():
@@ -450,71 +550,6 @@ def test_the_skeleton_of_gemini_messages():
     }
 
 
-# Contents that `check` lets through and that are wrong in every way it does not look at.
-
-scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=4)
-values = st.recursive(
-    scalars,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
-    max_leaves=5,
-)
-
-
-def holding(*keys):
-    """Dicts with some of these keys and anything as values."""
-    return st.fixed_dictionaries({}, optional=dict.fromkeys(keys, values | nested))
-
-
-def typed(block):
-    """Whether it has no type, or one that says something."""
-    return not isinstance(block.get("type"), str) or bool(block["type"].strip())
-
-
-tool_dicts = st.fixed_dictionaries({}, optional=dict.fromkeys(("id", "name", "args"), values))
-nested = st.one_of(
-    tool_dicts,
-    st.fixed_dictionaries({}, optional={"url": values, "mimeType": values, "data": values}),
-    st.fixed_dictionaries({}, optional={"name": values, "arguments": values, "response": values}),
-    st.lists(st.fixed_dictionaries({"type": st.just("text")}, optional={"text": values})),
-)
-block_types = st.sampled_from(["text", "tool_use", "tool_result", "image", "thinking", "new"])
-wrong_blocks = st.builds(
-    lambda kind, rest: {**rest, "type": kind},
-    block_types,
-    holding("text", "id", "name", "input", "tool_use_id", "content", "is_error"),
-)
-openai_parts = holding("type", "text", "image_url", "refusal").filter(typed)
-openai_calls = holding("id", "type", "function").filter(typed)
-gemini_parts = holding(
-    *("text", "thought", "functionCall", "functionResponse", "inlineData", "fileData"),
-    *("function_call", "function_response", "inline_data", "executable_code"),
-)
-anthropic_cases = st.tuples(
-    st.just("anthropic"),
-    st.sampled_from(["user", "assistant"]),
-    st.text(max_size=5) | st.lists(wrong_blocks, max_size=4),
-)
-
-
-def openai_case(role, said, tool_calls, rest):
-    return "openai", role, {**rest, "role": role, "content": said, "tool_calls": tool_calls}
-
-
-openai_cases = st.builds(
-    openai_case,
-    st.sampled_from(["system", "developer", "user", "assistant", "tool", "function"]),
-    st.none() | st.text(max_size=5) | st.lists(openai_parts, max_size=3),
-    st.none() | st.lists(openai_calls, max_size=3),
-    holding("tool_call_id", "name", "refusal"),
-)
-gemini_cases = st.builds(
-    lambda role, parts: ("gemini", role, {"role": role, "parts": parts}),
-    st.sampled_from(["user", "model", "function"]),
-    st.none() | st.lists(gemini_parts, max_size=4),
-)
-cases = st.one_of(anthropic_cases, openai_cases, gemini_cases)
-
-
 @given(cases)
 def test_no_function_fails_on_what_check_lets_through(case):
     name, role, content = case
@@ -569,6 +604,13 @@ def test_a_skeleton_holds_no_text(name, secret):
             {"type": "x", "y": secret},
         ],
         "openai": {"role": "user", "content": secret, "extra": secret},
+        "openai-responses": [
+            {"role": "user", "content": secret},
+            {"type": "function_call", "arguments": secret},
+            {"type": "custom_tool_call", "input": secret},
+            {"type": "shell_call_output", "output": [{"stdout": secret}]},
+            {"type": "reasoning", "summary": [{"text": secret}]},
+        ],
         "gemini": {"role": "user", "parts": [{"text": secret}, {"executableCode": secret}]},
     }
     assert secret not in json.dumps(reader(name).skeleton(contents[name]))

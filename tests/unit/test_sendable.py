@@ -6,12 +6,15 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from roocontext.log.entries import Kind, Message
-from roocontext.log.forms import OPENING, UNANSWERED, Repair, Rule, repaired
-from roocontext.log.forms import compose as sendable
+from roocontext.log.forms import OPENING, UNANSWERED, Repair, Rule
+from roocontext.log.forms.anthropic import ANTHROPIC
 from roocontext.log.forms.settled import settled
 from support.provider_rules import displaced, violations
+
+sendable = ANTHROPIC.compose
 
 
 def message(seq, role, content, form="anthropic"):
@@ -34,10 +37,16 @@ def result(tool_id="a", content="ok", **more):
     return {"type": "tool_result", "tool_use_id": tool_id, "content": content, **more}
 
 
+def quoted(tool_id, *said):
+    frame = "[Data: the result of an earlier call that is not shown, quoted as JSON]\n"
+    return text(frame + json.dumps({"id": tool_id, "content": said}))
+
+
 def unanswered(tool_id="a"):
     return result(tool_id, UNANSWERED, is_error=True)
 
 
+IMAGE = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "sig"}
 HIDDEN = {"type": "redacted_thinking", "data": "AAAA"}
 
@@ -56,8 +65,8 @@ def test_nothing_to_repair_goes_out_as_the_very_same_objects():
         ("user", "hi"),
         ("assistant", [THOUGHT, text(), call("a"), call("b")]),
         ("user", [result("b", []), result("a", [text()]), text()]),
-        ("assistant", [HIDDEN, {"type": "new", "x": 1}]),
-        ("user", [text(), {"type": "image", "source": {}}]),
+        ("assistant", [HIDDEN, {"type": "server_tool_use", "id": "s"}]),
+        ("user", [text(), IMAGE]),
         ("assistant", [call("c")]),
     ]
     out = sendable(history(*rows))
@@ -136,12 +145,11 @@ def test_blocks_of_the_other_role_are_left_out():
     said, repairs = sent(
         ("user", [text(), call(), THOUGHT]), ("assistant", [text(), result()]), ("user", [result()])
     )
-    assert said == [("user", [text()]), ("assistant", [text()])]
+    assert said == [("user", [text()]), ("assistant", [text()]), ("user", [quoted("a", "ok")])]
     assert repairs == [
         (1, Rule.MISPLACED, 1),
         (1, Rule.MISPLACED, 2),
         (2, Rule.MISPLACED, 1),
-        (3, Rule.EMPTY, None),
         (3, Rule.ORPHAN, 0),
     ]
 
@@ -293,13 +301,13 @@ def test_input_that_is_no_object_goes_out_empty():
     [
         ([text(" "), text("x")], [text("x")]),
         ([text("")], []),
-        ([result("z"), "x", {"type": "text"}, {"type": "image", "source": {}}], ...),
+        ([result("z"), "x", {"type": "text"}, IMAGE], ...),
         (None, []),
         ({"x": 1}, []),
     ],
 )
 def test_the_content_of_a_result_is_freed_of_what_is_refused(before, after):
-    after = [{"type": "image", "source": {}}] if after is ... else after
+    after = [IMAGE] if after is ... else after
     said, repairs = sent(
         ("user", "go"), ("assistant", [call()]), ("user", [result(content=before)])
     )
@@ -310,8 +318,11 @@ def test_the_content_of_a_result_is_freed_of_what_is_refused(before, after):
 def test_what_a_redaction_leaves_of_an_image_says_so():
     bare = [{"type": "image"}, {"type": "document"}, {"type": "web_search_tool_result"}]
     said, repairs = sent(("user", [*bare, {"type": "new"}]))
-    assert said == [("user", [text("[redacted]")] * 3 + [{"type": "new"}])]
-    assert repairs == [(1, Rule.REDACTED, index) for index in range(3)]
+    assert said == [("user", [text("[redacted]")] * 3)]
+    assert repairs == [
+        *((1, Rule.REDACTED, index) for index in range(3)),
+        (1, Rule.UNKNOWN, 3),
+    ]
 
 
 def test_an_unanswered_call_gets_a_result_that_says_so():
@@ -357,7 +368,7 @@ def test_results_stand_first_in_their_message():
     assert repairs == [(3, Rule.HOISTED, 1)]
 
 
-def test_orphans_and_duplicates_are_left_out():
+def test_orphans_are_quoted_and_duplicates_are_left_out():
     said, repairs = sent(
         ("user", [result("z"), text()]),
         ("assistant", [call()]),
@@ -366,17 +377,70 @@ def test_orphans_and_duplicates_are_left_out():
         ("user", [result("y")]),
     )
     assert said == [
-        ("user", [text()]),
+        ("user", [quoted("z", "ok"), text()]),
         ("assistant", [call()]),
         ("user", [result()]),
         ("assistant", "x"),
+        ("user", [quoted("y", "ok")]),
     ]
     assert repairs == [
         (1, Rule.ORPHAN, 0),
         (3, Rule.DUPLICATE, 1),
-        (5, Rule.EMPTY, None),
         (5, Rule.ORPHAN, 0),
     ]
+
+
+def test_an_orphans_images_follow_its_quoted_text():
+    said, repairs = sent(("user", [result("z", [text("seen"), IMAGE]), text("so?")]))
+    assert said == [("user", [quoted("z", "seen"), IMAGE, text("so?")])]
+    assert repairs == [(1, Rule.ORPHAN, 0)]
+
+
+def test_an_image_of_a_failed_call_moves_behind_the_results():
+    failed = result("a", [text("no"), IMAGE], is_error=True)
+    said, repairs = sent(
+        ("user", "go"), ("assistant", [call("a"), call("b")]), ("user", [failed, result("b")])
+    )
+    slim = result("a", [text("no")], is_error=True)
+    assert said[2] == ("user", [slim, result("b"), IMAGE])
+    assert repairs == [(3, Rule.MOVED, 0)]
+
+
+def test_fields_that_the_api_refuses_are_left_out():
+    asked = {**call(), "parsed": 1, "caller": None}
+    said, repairs = sent(("user", "go"), ("assistant", [asked, {**text(), "index": 0}]))
+    assert said[1] == ("assistant", [call(), text()])
+    assert repairs == [(2, Rule.FIELD, 0), (2, Rule.FIELD, 1)]
+
+
+def test_an_image_of_a_type_that_the_api_refuses_is_named():
+    source = {"type": "base64", "media_type": "image/heic", "data": "AAAA"}
+    said, repairs = sent(("user", [{"type": "image", "source": source}]))
+    assert said == [("user", [text("[image/heic attached]")])]
+    assert repairs == [(1, Rule.MEDIA, 0)]
+
+
+def test_thinking_goes_to_the_model_that_wrote_it():
+    rows = [
+        message(1, "user", "go"),
+        structs.replace(message(2, "assistant", [THOUGHT, text("one")]), model="old"),
+        message(3, "user", "on"),
+        structs.replace(message(4, "assistant", [HIDDEN, text("two")]), model="new"),
+    ]
+    out = sendable(rows)
+    assert [it["content"] for it in out.messages] == ["go", [text("one")], "on", rows[3].content]
+    assert out.repairs == (Repair(2, Rule.THINKING, 0),)
+    assert sendable(rows, model="old").messages[1]["content"] is rows[1].content
+    assert sendable(rows, drop_thinking=[4]).messages[3]["content"] == [text("two")]
+
+
+def test_a_request_is_complete():
+    out = sendable(history(("user", "go"), ("assistant", [call()])), complete=True)
+    assert out.messages[2:] == [{"role": "user", "content": [unanswered()]}]
+    out = sendable(history(("user", "go"), ("assistant", "so")), complete=True)
+    assert out.messages[2:] == [{"role": "user", "content": OPENING}]
+    assert out.repairs == (Repair(2, Rule.CLOSING),)
+    assert sendable([], complete=True).messages == [{"role": "user", "content": OPENING}]
 
 
 def test_a_tool_id_that_is_used_again_is_renamed_with_its_result():
@@ -386,23 +450,24 @@ def test_a_tool_id_that_is_used_again_is_renamed_with_its_result():
         ("user", [result("a")]),
         ("assistant", [call("a")]),
         ("user", [result("a")]),
-        ("assistant", [call("a_2"), call("")]),
+        ("assistant", [call("b"), call("")]),
     )
+    again, empty = said[3][1][0]["id"], said[5][1][1]["id"]
     assert said[3:] == [
-        ("assistant", [call("a_2")]),
-        ("user", [result("a_2")]),
-        ("assistant", [call("a_2_2"), call("call")]),
+        ("assistant", [call(again)]),
+        ("user", [result(again)]),
+        ("assistant", [call("b"), call(empty)]),
     ]
-    assert repairs == [
-        (seq, Rule.RENAMED, block) for seq, block in [(4, 0), (5, 0), (6, 0), (6, 1)]
-    ]
+    assert len({"a", "b", again, empty}) == 4
+    assert repairs == [(seq, Rule.RENAMED, block) for seq, block in [(4, 0), (5, 0), (6, 1)]]
 
 
 def test_characters_that_providers_refuse_in_tool_ids_are_replaced():
     said, repairs = sent(
         ("user", "go"), ("assistant", [call("f.g:0")]), ("user", [result("f.g:0")])
     )
-    assert said[1:] == [("assistant", [call("f_g_0")]), ("user", [result("f_g_0")])]
+    tool_id = said[1][1][0]["id"]
+    assert said[1:] == [("assistant", [call(tool_id)]), ("user", [result(tool_id)])]
     assert repairs == [(2, Rule.RENAMED, 0), (3, Rule.RENAMED, 0)]
 
 
@@ -430,7 +495,9 @@ def test_foreign_formats_are_converted_and_that_is_no_repair():
     )
     assert repairs == []
     assert out[2] == ("user", [result("a"), result("b")])
-    assert [block["id"] for block in out[3][1] + out[5][1]] == ["g_0", "g_0_2"]
+    first, second = (block["id"] for block in out[3][1] + out[5][1])
+    assert out[4] == ("user", [result(first, "{}")])
+    assert first != second
 
 
 def test_the_order_of_repairs_is_that_of_seq_and_block():
@@ -463,7 +530,7 @@ thinkings = st.one_of(
     st.builds(lambda said, sig: {**THOUGHT, "thinking": said, "signature": sig}, strings, odd),
 )
 calling = st.builds(call, field(ids), input=field(st.dictionaries(strings, strings, max_size=2)))
-inner = st.lists(st.one_of(texts, thinkings, st.just({"type": "image", "source": {}}), odd))
+inner = st.lists(st.one_of(texts, thinkings, st.just(IMAGE), odd))
 resulting = st.builds(result, field(ids), st.one_of(strings, inner, odd))
 others = st.one_of(
     st.sampled_from([{"type": "image"}, {"type": "document"}, {"type": "new"}, {"type": "text"}]),
@@ -629,9 +696,9 @@ orderly = st.lists(st.one_of(steps, steps, exchanges), max_size=4).map(
 @given(st.one_of(nastier, orderly, st.builds(list.__add__, orderly, nasty)))
 def test_the_short_path_gives_what_the_general_one_gives(rows):
     messages = history(*rows)
-    short, general = sendable(messages), repaired(messages)
+    short, general = sendable(messages), ANTHROPIC.repaired(messages, model=None)
     assert short == general
-    if settled(messages) is not None:
+    if settled(messages, None, ()) is not None:
         stored = [row.content for row in messages]
         for out in (short, general):
             assert all(

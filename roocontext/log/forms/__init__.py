@@ -1,6 +1,27 @@
-"""What each provider accepts: outgoing messages, made from whatever the log holds."""
+"""What each provider accepts: outgoing messages, made from whatever the log holds.
 
-from roocontext.log.forms.anthropic import OPENING, UNANSWERED, Sendable, compose, repaired
-from roocontext.log.forms.repairs import Repair, Rule
+The log keeps each message as its agent wrote it. A form makes a view acceptable for one provider: a
+row in the form's own format goes out as it is stored, and rows of other formats are converted.
+What is built in is registered as a plugin would register itself.
+"""
 
-__all__ = ["OPENING", "UNANSWERED", "Repair", "Rule", "Sendable", "compose", "repaired"]
+from typing import Final
+
+from roocontext.log.forms.anthropic import ANTHROPIC
+from roocontext.log.forms.chat import CHAT
+from roocontext.log.forms.frames import OPENING, UNANSWERED
+from roocontext.log.forms.gemini import GEMINI
+from roocontext.log.forms.models import model_of
+from roocontext.log.forms.protocol import Form
+from roocontext.log.forms.repairs import Outgoing, Repair, Rule
+from roocontext.log.forms.responses import RESPONSES
+from roocontext.registry import Registry
+
+__all__ = ["OPENING", "UNANSWERED", "Form", "Outgoing", "Repair", "Rule", "forms", "model_of"]
+
+forms: Final[Registry[Form]] = Registry("roocontext.forms")
+
+forms.register("anthropic", ANTHROPIC)
+forms.register("openai", CHAT)
+forms.register("openai-responses", RESPONSES)
+forms.register("gemini", GEMINI)

@@ -1,9 +1,14 @@
-"""What the Messages API accepts of a single block, and how a block is fixed that it refuses."""
+"""What can be sent of a single block, and how a block is fixed that cannot.
+
+Every form reads the rows of other formats as Anthropic's blocks, so these rules hold for all of
+them.
+"""
 
 import json
 import re
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -11,17 +16,24 @@ from roocontext.log.encoding import whole
 from roocontext.log.forms.repairs import Rule
 from roocontext.log.readings import REDACTED, Block
 
-TOOL_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
-"""The ids of calls that the API accepts."""
-
 THINKING: Final = ("thinking", "redacted_thinking")
 
-_SENDER: Final = {
-    "tool_use": "assistant",
-    "thinking": "assistant",
-    "redacted_thinking": "assistant",
-    "tool_result": "user",
+_INNER: Final = frozenset({"text", "image", "document", "search_result", "tool_reference"})
+
+_ALLOWED: Final[dict[str, AbstractSet[str]]] = {
+    "assistant": frozenset({"text", "tool_use", *THINKING}),
+    "user": _INNER | {"tool_result", "container_upload"},
+    "tool": _INNER,
 }
+"""Which of these types a role, or a result, may hold; others go by `KNOWN`."""
+
+_LIMITED: Final = frozenset().union(*_ALLOWED.values())
+
+KNOWN: Final = re.compile(
+    r"server_tool_use|\w+_tool_result|mcp_tool_use|compaction|fallback|tool_addition|tool_removal"
+    r"|mcp_tool_listing"
+)
+"""Types of Anthropic's own that no other provider knows."""
 
 _NEEDED: Final = {
     "text": ("text",),
@@ -50,17 +62,36 @@ def fix(role: str, block: Block) -> tuple[Block | None, list[Rule]]:
     return block, rules
 
 
+def is_utf8(value: Any) -> bool:
+    """Whether no string in it has a lone surrogate."""
+    # msgspec refuses a lone surrogate in a tenth of the time that it takes to look for one.
+    with suppress(UnicodeEncodeError, RecursionError):
+        _encode(value)
+        return True
+    return False
+
+
+def encodable(block: Block) -> Block:
+    """Replace lone surrogates; a block without any comes back as the very same object."""
+    return (
+        block if is_utf8(block) else dict(json.loads(whole(json.dumps(block, ensure_ascii=False))))
+    )
+
+
 def _refusal(role: str, block: Block) -> Rule | None:
     kind = block.get("type")
     if not isinstance(kind, str) or not kind.strip():
         return Rule.MALFORMED
-    if _SENDER.get(kind, role) != role:
-        return Rule.MISPLACED
+    if kind in _LIMITED:
+        if kind not in _ALLOWED[role]:
+            return Rule.MISPLACED
+    elif role == "tool" or not KNOWN.fullmatch(kind):
+        return Rule.UNKNOWN
     if _lacking(kind, block):
         return Rule.THINKING if kind in THINKING else Rule.MALFORMED
     if kind == "text" and not block["text"].strip():
         return Rule.BLANK
-    return Rule.THINKING if kind in THINKING and _encodable(block) is not block else None
+    return Rule.THINKING if kind in THINKING and not is_utf8(block) else None
 
 
 def _lacking(kind: str, block: Block) -> bool:
@@ -90,14 +121,6 @@ def _with_output(block: Block) -> Block:
     return block if kept == output else {**block, "content": kept}
 
 
-def _encodable(block: Block) -> Block:
-    # msgspec refuses a lone surrogate in a tenth of the time that it takes to look for one.
-    with suppress(UnicodeEncodeError, RecursionError):
-        _encode(block)
-        return block
-    return dict(json.loads(whole(json.dumps(block, ensure_ascii=False))))
-
-
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -105,5 +128,5 @@ _FIXES: Final = {
     Rule.REDACTED: _shown,
     Rule.INPUT: _with_input,
     Rule.OUTPUT: _with_output,
-    Rule.SURROGATE: _encodable,
+    Rule.SURROGATE: encodable,
 }

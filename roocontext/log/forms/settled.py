@@ -5,18 +5,24 @@ the view. What is accepted here is a part of what the general path leaves as it 
 the two on random histories.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from roocontext.log.encoding import whole
 from roocontext.log.entries import Message
-from roocontext.log.forms.block_rules import THINKING, TOOL_ID, fix
+from roocontext.log.forms.anthropic_blocks import attached_to_error, fix_own
+from roocontext.log.forms.block_rules import THINKING
 
 _NEXT: Final = {"user": "assistant", "assistant": "user"}
 
 
-def settled(messages: Sequence[Message]) -> list[dict[str, Any]] | None:
+def settled(
+    messages: Sequence[Message], model: str | None, drop_thinking: Collection[int]
+) -> list[dict[str, Any]] | None:
     """Give the stored objects if they can all be sent as they are, else None."""
+    if drop_thinking:
+        return None
     outgoing: list[dict[str, Any]] = []
     wanted = "user"
     waiting: list[str] = []
@@ -25,7 +31,7 @@ def settled(messages: Sequence[Message]) -> list[dict[str, Any]] | None:
         role, content = message.role, message.content
         if role != wanted or message.format != "anthropic":
             return None
-        tools = [] if _is_sendable(content) else _tools(role, content)
+        tools = [] if _is_sendable(content) else _tools(role, content, equal=message.model == model)
         if tools is None:
             return None
         if role == "user":
@@ -54,14 +60,19 @@ def _is_sendable(content: Any) -> bool:
     return content.isascii() or whole(content) is content
 
 
-def _tools(role: str, content: Any) -> list[str] | None:
+def _tools(role: str, content: Any, *, equal: bool) -> list[str] | None:
     """The sorted ids of the message's calls or results; None if anything needs a repair."""
     if type(content) is not list or not content:
         return None
     for block in content:
         if type(block) is not dict:
             return None
-        if not _is_sendable([block]) and fix(role, block) != (block, []):
+        if _is_sendable([block]):
+            continue
+        fixed, rules = fix_own(role, block)
+        if fixed is None or rules or attached_to_error(block):
+            return None
+        if block["type"] in THINKING and not equal:
             return None
     if role == "user":
         ids = [block["tool_use_id"] for block in content if block["type"] == "tool_result"]
@@ -69,5 +80,10 @@ def _tools(role: str, content: Any) -> list[str] | None:
         return sorted(ids) if first else None
     ids = [block["id"] for block in content if block["type"] == "tool_use"]
     ends = content[-1]["type"] not in THINKING
-    valid = ends and len(ids) == len(set(ids)) and all(map(TOOL_ID.fullmatch, ids))
+    names = (block["name"] for block in content if block["type"] == "tool_use")
+    valid = ends and len(ids) == len(set(ids)) and all(map(_TOOL.fullmatch, (*ids, *names)))
     return sorted(ids) if valid else None
+
+
+_TOOL: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+"""Ids and names of this kind are accepted as they are."""

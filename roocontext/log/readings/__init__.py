@@ -12,6 +12,7 @@ from roocontext.log.readings.anthropic import ANTHROPIC
 from roocontext.log.readings.blocks import calls, results
 from roocontext.log.readings.gemini import GEMINI
 from roocontext.log.readings.openai import OPENAI
+from roocontext.log.readings.openai_responses import RESPONSES
 from roocontext.log.readings.pieces import Holds, Piece, pieces, text_of, walk, words_of
 from roocontext.log.readings.protocol import REDACTED, Block, Reader
 from roocontext.registry import Registry
@@ -53,4 +54,5 @@ def is_known(name: str | None, role: str | None) -> bool:
 
 readers.register("anthropic", ANTHROPIC)
 readers.register("openai", OPENAI)
+readers.register("openai-responses", RESPONSES)
 readers.register("gemini", GEMINI)

@@ -16,14 +16,15 @@ class _Anthropic:
     def check(self, role: str, content: object) -> None:
         expect_role(role, *self.roles)
         if as_dict(content).get("type") != "message":  # which may be a response of Anthropic's too
-            refuse_item(content, "content")
+            refuse_item(content, "content", own="anthropic")
         expect(content, "content", str, list)
         if isinstance(content, list):
-            check_list(content, "content")
+            check_list(content, "content", own="anthropic")
             for index, block in enumerate(content):
                 expect(block.get("type"), f"content[{index}].type", str)
                 if isinstance(block.get("content"), list):
-                    check_types(block["content"], f"content[{index}].content")
+                    path = f"content[{index}].content"
+                    check_types(block["content"], path, own="anthropic")
 
     def blocks(self, role: str, content: object) -> tuple[str, list[Block]]:
         blocks = [text(content)] if isinstance(content, str) else dicts(content)

@@ -1,4 +1,4 @@
-"""What readers refuse: each error names the place, and never what stands there."""
+"""What readers refuse: each error names the place, and never what is stored there."""
 
 import re
 from collections.abc import Sequence
@@ -9,9 +9,12 @@ from roocontext.log.readings.blocks import as_dict
 
 _RESPONSES_ITEM: Final = re.compile(
     r"message|reasoning|item_reference|mcp_list_tools|mcp_approval_re(?:quest|sponse)"
-    r"|\w*_call(?:_output)?"
+    r"|tool_search_output|\w*_call(?:_output)?"
 )
-"""The types of OpenAI's Responses items. No block of Anthropic's has such a type."""
+_ANTHROPIC_BLOCK: Final = re.compile(
+    r"tool_use|tool_result|thinking|redacted_thinking|\w+_tool_use|\w+_tool_result"
+)
+_GEMINI_PART: Final = ("functionCall", "functionResponse", "function_call", "function_response")
 
 
 def expect(value: object, path: str, *kinds: type) -> None:
@@ -27,46 +30,61 @@ def expect_role(role: str, *known: str) -> None:
         raise InvalidMessage(f"role must be one of {', '.join(known)}.", path="role")
 
 
-def check_list(value: object, path: str) -> None:
-    """Refuse what is not a list of objects with sound types."""
+def check_list(value: object, path: str, *, own: str) -> None:
+    """Refuse anything but a list of objects whose types are not blank, or another format's."""
     expect(value, path, list)
     items = value if isinstance(value, list) else []
     for index, item in enumerate(items):
         expect(item, f"{path}[{index}]", dict)
-    check_types(items, path)
+    check_types(items, path, own=own)
 
 
-def check_types(items: Sequence[object], path: str) -> None:
-    """Refuse blank types, and items of a format that is not supported."""
+def check_types(items: Sequence[object], path: str, *, own: str) -> None:
+    """Refuse blank types, and items of another format."""
     for index, item in enumerate(items):
         kind = as_dict(item).get("type")
         if isinstance(kind, str) and not kind.strip():
             raise InvalidMessage(f"{path}[{index}].type is blank.", path=f"{path}[{index}].type")
-        refuse_item(item, f"{path}[{index}]")
+        refuse_item(item, f"{path}[{index}]", own=own)
 
 
-def refuse_item(item: object, path: str) -> None:
-    """Refuse an item of OpenAI's Responses API, which would be stored and never be read."""
-    kind = as_dict(item).get("type")
-    if kind == "reasoning" and isinstance(as_dict(item).get("text"), str):
-        return  # a block of Roo Code's; an item has no text of its own
-    if isinstance(kind, str) and _RESPONSES_ITEM.fullmatch(kind):
+def refuse_item(item: object, path: str, *, own: str) -> None:
+    """Refuse an item of another format, which would be stored and never be read."""
+    format_ = _format_of(item)
+    if format_ is not None and format_ != own:
         raise InvalidMessage(
-            f"{path} is an item of OpenAI's Responses API, a format that is not supported yet:"
-            " append the messages of Chat Completions.",
+            f"{path} cannot be held by the format {own}: append it with format={format_!r}.",
             path=path,
         )
 
 
-def check_message(role: str, content: object, lists: Sequence[str]) -> None:
+def check_message(role: str, content: object, lists: Sequence[str], *, own: str) -> None:
     """Refuse what is not an object with this role, if it names one, and with these lists."""
     if isinstance(content, list):
-        check_types(content, "content")  # says more about the items of a response than "no dict"
-    refuse_item(content, "content")
+        check_types(content, "content", own=own)  # names the right format, unlike "must be dict"
+    if as_dict(content).get("role") is None or as_dict(content).get("type") == "message":
+        refuse_item(content, "content", own=own)
     expect(content, "content", dict)
     message = as_dict(content)
     if message.get("role", role) != role:
         raise InvalidMessage("content.role is not the role it is given.", path="content.role")
     for key in lists:
         if message.get(key) is not None:
-            check_list(message[key], f"content.{key}")
+            check_list(message[key], f"content.{key}", own=own)
+
+
+def _format_of(item: object) -> str | None:
+    """The only format that holds such an item, where there is just one."""
+    fields = as_dict(item)
+    kind = fields.get("type")
+    if kind == "reasoning" and isinstance(fields.get("text"), str):
+        return None  # a block of Roo Code's; an item has no text of its own
+    if isinstance(kind, str):
+        if _RESPONSES_ITEM.fullmatch(kind):
+            return "openai-responses"
+        return "anthropic" if _ANTHROPIC_BLOCK.fullmatch(kind) else None
+    if isinstance(fields.get("parts"), list):
+        return "gemini"
+    if isinstance(fields.get("tool_calls"), list) or isinstance(fields.get("tool_call_id"), str):
+        return "openai"
+    return "gemini" if any(isinstance(fields.get(key), dict) for key in _GEMINI_PART) else None

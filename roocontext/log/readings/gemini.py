@@ -30,14 +30,19 @@ _SENT_AS: Final = {
     "mime_type": "mimeType",
     "executable_code": "executableCode",
     "code_execution_result": "codeExecutionResult",
+    "thought_signature": "thoughtSignature",
+    "file_uri": "fileUri",
+    "display_name": "displayName",
+    "tool_call": "toolCall",
+    "tool_response": "toolResponse",
+    "video_metadata": "videoMetadata",
+    "media_resolution": "mediaResolution",
 }
 
 
 def parts_of(content: object) -> list[Block]:
     """List the parts of a content under the names of the wire."""
-    return [
-        part if _SENT_AS.keys().isdisjoint(part) else _as_sent(part) for part in _parts(content)
-    ]
+    return [part if _SENT_AS.keys().isdisjoint(part) else as_sent(part) for part in _parts(content)]
 
 
 class _Gemini:
@@ -48,14 +53,18 @@ class _Gemini:
 
     def check(self, role: str, content: object) -> None:
         expect_role(role, *self.roles)
-        check_message(role, content, ["parts"])
+        check_message(role, content, ["parts"], own="gemini")
 
     def blocks(self, role: str, content: object) -> tuple[str, list[Block]]:
         # Calls and responses without ids are numbered by name, each in its own message: as the
         # two messages stand side by side, equal numbers meet.
+        speaker, blocks = self.blocks_by_part(role, content)
+        return speaker, [block for block in blocks if block is not None]
+
+    def blocks_by_part(self, role: str, content: object) -> tuple[str, list[Block | None]]:
+        """The same with one block for each part; None for a part that no block can show."""
         nameless: _Counters = defaultdict(count)
-        read = (self._block(part, nameless) for part in _parts(content))
-        blocks = [block for block in read if block is not None]
+        blocks = [self._block(part, nameless) for part in _parts(content)]
         return "assistant" if role == "model" else "user", blocks
 
     def outputs(self, content: object) -> tuple[int, ...]:
@@ -84,7 +93,7 @@ class _Gemini:
         return key if key and isinstance(part[key], dict) else None
 
     def _bare(self, part: Block) -> Block:
-        part = _as_sent(part)
+        part = as_sent(part)
         match part:
             case {"functionResponse": dict(response)}:
                 output = {"output": REDACTED}
@@ -99,11 +108,12 @@ class _Gemini:
         return {"text": REDACTED}
 
     def _block(self, part: Block, nameless: _Counters) -> Block | None:
-        part = _as_sent(part)
+        part = as_sent(part)
         match part:
             case {"functionResponse": dict(response)}:
-                output = _compact(response.get("response"))
-                return tool_result(self._id(response, nameless), output)
+                said, failed = said_in(response.get("response"))
+                result = tool_result(self._id(response, nameless), said)
+                return {**result, "is_error": True} if failed else result
             case {"functionCall": dict(call)}:
                 arguments = as_dict(call.get("args"))
                 return tool_use(self._id(call, nameless), string(call, "name"), arguments)
@@ -128,17 +138,25 @@ class _Gemini:
         return None
 
 
+def said_in(response: object) -> tuple[str, bool]:
+    """The text of a response, and whether it is an error; what is no plain text as its JSON."""
+    match list(as_dict(response).items()):
+        case [("output" | "error" as key, str(said))]:
+            return said, key == "error"
+    return "" if response is None else _compact(response), False
+
+
 def _parts(content: object) -> list[Block]:
     return dicts(as_dict(content).get("parts"))
 
 
-def _as_sent(part: Block) -> Block:
+def as_sent(part: Block) -> Block:
     """Show a part under the names of the wire, without the fields that are null."""
     given = {key: value for key, value in part.items() if value is not None}
     named = {_SENT_AS[key]: value for key, value in given.items() if key in _SENT_AS} | given
     for key in ("inlineData", "fileData"):
         if isinstance(named.get(key), dict):
-            named[key] = _as_sent(named[key])
+            named[key] = as_sent(named[key])
     return named
 
 
@@ -151,4 +169,5 @@ def _compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-GEMINI: Final[Reader] = _Gemini()
+GEMINI: Final = _Gemini()
+_reader: Final[Reader] = GEMINI

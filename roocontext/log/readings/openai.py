@@ -20,7 +20,7 @@ from roocontext.log.readings.blocks import (
 from roocontext.log.readings.checks import check_message, expect_role
 from roocontext.log.readings.protocol import REDACTED, Block, Reader
 
-_DATA_URL: Final = re.compile(r"data:([^;,]+)[^,]*;base64,(.*)", re.DOTALL)
+DATA_URL: Final = re.compile(r"data:([^;,]+)[^,]*;base64,(.*)", re.DOTALL)
 
 
 class _OpenAI:
@@ -30,7 +30,7 @@ class _OpenAI:
         expect_role(role, *self.roles)
         said = as_dict(content).get("content")
         lists = ["tool_calls"] if isinstance(said, str) else ["content", "tool_calls"]
-        check_message(role, content, lists)
+        check_message(role, content, lists, own="openai")
 
     def blocks(self, role: str, content: object) -> tuple[str, list[Block]]:
         message = as_dict(content)
@@ -65,12 +65,22 @@ class _OpenAI:
         return role, {"role": role, "content": text}
 
     def _bare(self, call: Block) -> Block:
+        if custom := as_dict(call.get("custom")):
+            return {
+                **strings(call, "id", "type"),
+                "custom": {**strings(custom, "name"), "input": ""},
+            }
         function = {**strings(as_dict(call.get("function")), "name"), "arguments": "{}"}
         return {**strings(call, "id", "type"), "function": function}
 
     def _call(self, call: Block) -> Block:
+        custom = as_dict(call.get("custom"))
+        if custom:
+            return tool_use(
+                string(call, "id"), string(custom, "name"), {"input": custom.get("input")}
+            )
         function = as_dict(call.get("function"))
-        arguments = _arguments(function.get("arguments"))
+        arguments = parse_arguments(function.get("arguments"))
         return tool_use(string(call, "id"), string(function, "name"), arguments)
 
     def _parts(self, said: object) -> list[Block]:
@@ -83,13 +93,13 @@ class _OpenAI:
             case {"text": str(said)} | {"refusal": str(said)}:
                 return text(said)
             case {"image_url": {"url": str(url)}} | {"image_url": str(url)}:
-                if inline := _DATA_URL.fullmatch(url):
+                if inline := DATA_URL.fullmatch(url):
                     return image(inline[1], inline[2])
                 return {"type": "image", "source": {"type": "url", "url": url}}
         return attached(part.get("type"))
 
 
-def _arguments(raw: object) -> Block:
+def parse_arguments(raw: object) -> Block:
     """Parse a call's arguments, which a model may have left broken or cut off."""
     try:
         parsed = json.loads(raw) if isinstance(raw, str) else raw

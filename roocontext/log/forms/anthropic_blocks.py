@@ -1,0 +1,73 @@
+"""What Anthropic accepts of a block beyond the rules that hold everywhere: its own shape."""
+
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+from roocontext.log.forms.block_rules import THINKING, fix
+from roocontext.log.forms.repairs import Rule
+from roocontext.log.readings import Block
+from roocontext.log.readings.blocks import as_dict, attached, dicts
+
+_IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
+
+FIELDS: Final[dict[str, AbstractSet[str]]] = {
+    "text": frozenset({"type", "text", "citations", "cache_control"}),
+    "image": frozenset({"type", "source", "cache_control", "transformations"}),
+    "thinking": frozenset({"type", "thinking", "signature"}),
+    "redacted_thinking": frozenset({"type", "data"}),
+    "tool_use": frozenset(
+        {"type", "id", "name", "input", "cache_control", "caller", "toolset_name"}
+    ),
+    "tool_result": frozenset(
+        {"type", "tool_use_id", "content", "is_error", "cache_control", "toolset_name"}
+    ),
+}
+"""The fields that Anthropic knows of the blocks that agents write; `null` is none of them."""
+
+
+def fix_own(role: str, block: Block) -> tuple[Block | None, list[Rule]]:
+    """Make a block of Anthropic's sendable, or give None; and which rules were broken."""
+    fixed, rules = fix(role, block)
+    if fixed is None:
+        return None, rules
+    slim = _trimmed(fixed)
+    if slim is not fixed:
+        if slim["type"] in THINKING:  # which goes out byte-exact or not at all
+            return None, [Rule.THINKING]
+        rules.append(Rule.FIELD)
+    placed = _placed(slim)
+    if placed is not slim:
+        rules.append(Rule.MEDIA)
+    return placed, rules
+
+
+def shows_image(image: Block) -> bool:
+    """Whether Anthropic takes this image."""
+    source = as_dict(image.get("source"))
+    if source.get("type") == "base64":
+        return source.get("media_type") in _IMAGES and isinstance(source.get("data"), str)
+    return any(isinstance(source.get(key), str) for key in ("url", "file_id"))
+
+
+def attached_to_error(block: Block) -> list[Block]:
+    """What a result holds beside text although it is an error, which Anthropic refuses."""
+    if block["type"] != "tool_result" or block.get("is_error") is not True:
+        return []
+    return [it for it in dicts(block.get("content")) if it["type"] != "text"]
+
+
+def _trimmed(block: Block) -> Block:
+    known = FIELDS.get(block["type"])
+    if known is None or (block.keys() <= known and None not in block.values()):
+        return block
+    return {key: value for key, value in block.items() if key in known and value is not None}
+
+
+def _placed(block: Block) -> Block:
+    if block["type"] == "image":
+        return block if shows_image(block) else attached(as_dict(block["source"]).get("media_type"))
+    if block["type"] == "tool_result" and isinstance(block.get("content"), list):
+        inner = [_placed(part) for part in block["content"]]
+        if any(it is not part for it, part in zip(inner, block["content"], strict=True)):
+            return {**block, "content": inner}
+    return block

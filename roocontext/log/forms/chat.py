@@ -1,0 +1,215 @@
+"""The form of OpenAI's Chat Completions.
+
+Each message with calls is followed by one `tool` message for each of them. Rows keep their own
+messages; only rows of calls behind calls that still wait become one. Images of results go out as a
+user message behind all the results.
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterator, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from roocontext.log.entries import Message
+from roocontext.log.forms.arrange import Turn, arranged
+from roocontext.log.forms.block_rules import is_utf8
+from roocontext.log.forms.closing import close
+from roocontext.log.forms.frames import OPENING, outputs_of
+from roocontext.log.forms.models import model_of
+from roocontext.log.forms.parts import Kind, Own, Part, Piece, stored
+from roocontext.log.forms.repairs import Outgoing, Rule
+from roocontext.log.readings import Block, reader
+from roocontext.log.readings.blocks import as_dict, dicts, string
+
+_IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
+
+_FIELDS: Final = {
+    "assistant": {"role", "content", "name", "refusal", "audio", "tool_calls", "function_call"}
+    | {"annotations"},  # which every reply has, and which is accepted back
+    "tool": {"role", "content", "tool_call_id"},
+}
+_USUAL: Final = {"role", "content", "name"}
+
+_PARTS: Final = {
+    "user": {"text", "image_url", "input_audio", "file"},
+    "assistant": {"text", "refusal"},
+}
+
+
+def image_url(image: Block) -> str:
+    """The URL of an image, which may hold its bytes."""
+    source = as_dict(image.get("source"))
+    if source.get("type") == "base64":
+        return f"data:{source['media_type']};base64,{source['data']}"
+    return string(source, "url")
+
+
+def shows_image(image: Block) -> bool:
+    """Whether OpenAI takes this image."""
+    source = as_dict(image.get("source"))
+    if source.get("type") == "base64":
+        return source.get("media_type") in _IMAGES and isinstance(source.get("data"), str)
+    return string(source, "url").startswith(("http://", "https://"))
+
+
+def arguments_of(call: Block) -> str:
+    """A call's input as the text that OpenAI wants."""
+    return json.dumps(call["input"], ensure_ascii=False, separators=(",", ":"))
+
+
+class _Chat:
+    format = "openai"
+    tool_id: re.Pattern[str] | None = re.compile(r"[a-zA-Z0-9_.:-]{1,40}")
+    tool_name = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+    merges = holds = apart = False
+
+    def compose(
+        self,
+        messages: Sequence[Message],
+        *,
+        model: str | None = None,
+        drop_thinking: Collection[int] = (),
+        complete: bool = False,
+    ) -> Outgoing:
+        model = model_of(messages) if model is None else model
+        turns, repairs = arranged(
+            self, messages, model=model, drop_thinking=drop_thinking, complete=complete
+        )
+        out = [message for turn in turns for message in self._messages(turn)]
+        if complete and close(turns, messages, repairs):
+            out.append({"role": "user", "content": OPENING})
+        return Outgoing(out, repairs.listed())
+
+    def own(self, message: Message, *, equal: bool) -> Own:  # noqa: ARG002 - no thinking here
+        content = as_dict(message.content)
+        role = message.role
+        if role == "function":
+            return Own([Piece(Kind.OTHER, it, None) for it in self._read(message)], whole=False)
+        fields = _FIELDS.get(role, _USUAL)
+        calls = content.get("tool_calls", [])
+        whole = content.keys() <= fields and content.get("role") == role and is_utf8(content)
+        whole = whole and (calls != [] or "tool_calls" not in content) and calls is not None
+        pieces = [self._result(message)] if role == "tool" else [*self._said(message)]
+        if role == "assistant":
+            pieces += map(self._call, dicts(calls))
+        if content.keys() - fields or ("tool_calls" in content and not calls):
+            pieces[:1] = [it._replace(rules=(*it.rules, Rule.FIELD)) for it in pieces[:1]]
+        return Own(pieces, whole)
+
+    def shows(self, image: Block) -> bool:
+        return shows_image(image)
+
+    def joins(self, turn: Sequence[Part], row: Sequence[Part], /) -> bool:
+        calls = all(part.kind is Kind.CALL for part in row)
+        return calls and any(part.kind is Kind.CALL for part in turn)
+
+    def _read(self, message: Message) -> list[Block]:
+        return reader(self.format).blocks(message.role, message.content)[1]
+
+    def _result(self, message: Message) -> Piece:
+        content = as_dict(message.content)
+        said = content.get("content")
+        (block,) = self._read(message)
+        texts = said if isinstance(said, list) and said else [{"type": "text", "text": said}]
+        sound = all(_is_part("tool", part) for part in texts) and is_utf8(content)
+        sound = sound and content.keys() == _FIELDS["tool"] and content["role"] == "tool"
+        return Piece(Kind.RESULT, block, message.content if sound else None)
+
+    def _said(self, message: Message) -> Iterator[Piece]:
+        content = as_dict(message.content)
+        said = content.get("content")
+        parts = [{"type": "text", "text": said}] if isinstance(said, str) else dicts(said)
+        if said == "" and message.role == "assistant" and content.get("tool_calls"):
+            parts = []
+        if isinstance(content.get("refusal"), str) and not parts:
+            parts = [{"type": "refusal", "refusal": content["refusal"]}]
+        for part in parts:
+            block = _block(part)
+            sound = _is_part(message.role, part)
+            yield Piece(Kind.OTHER, block, part if sound else None)
+
+    def _call(self, call: Block) -> Piece:
+        (block,) = reader(self.format).blocks("assistant", {"tool_calls": [call]})[1]
+        kind = string(call, "type")
+        holder, argument = ("function", "arguments") if kind != "custom" else ("custom", "input")
+        inner = as_dict(call.get(holder))
+        sound = kind in ("function", "custom") and call.keys() <= {"id", "type", holder}
+        sound = sound and inner.keys() == {"name", argument} and is_utf8(call)
+        sound = sound and all(isinstance(it, str) for it in (call.get("id"), *inner.values()))
+        return Piece(Kind.CALL, block, call if sound and inner["name"] else None)
+
+    def _messages(self, turn: Turn) -> Iterator[dict[str, Any]]:
+        if turn.role == "assistant":
+            yield self._assistant(turn.parts)
+            return
+        results = [part for part in turn.parts if part.kind is Kind.RESULT]
+        yield from map(self._tool, results)
+        images = [it for part in results if part.native is None for it in outputs_of(part.block)]
+        if shown := [_image(it) for it in images if it["type"] == "image"]:
+            yield {"role": "user", "content": shown}
+        rest = [part for part in turn.parts if part.kind is not Kind.RESULT]
+        for row, parts in groupby(rest, key=lambda part: part.row):
+            own = list(parts)
+            content = stored(own)
+            speaks = row.is_own and row.message.role in ("system", "developer")
+            role = row.message.role if speaks else "user"
+            yield content or {"role": role, "content": _content(own)}
+
+    def _assistant(self, parts: Sequence[Part]) -> dict[str, Any]:
+        if content := stored(parts):
+            return as_dict(content)
+        calls = [part for part in parts if part.kind is Kind.CALL]
+        said = [part for part in parts if part.kind is not Kind.CALL]
+        message: dict[str, Any] = {"role": "assistant", "content": _content(said) if said else None}
+        if calls:
+            message["tool_calls"] = [it.native or self._asked(it.block) for it in calls]
+        return message
+
+    def _asked(self, call: Block) -> dict[str, Any]:
+        function = {"name": call["name"], "arguments": arguments_of(call)}
+        return {"id": call["id"], "type": "function", "function": function}
+
+    def _tool(self, part: Part) -> dict[str, Any]:
+        if part.native is not None:
+            return as_dict(part.native)
+        outputs = outputs_of(part.block)
+        texts = [_part(it) for it in outputs if it["type"] == "text"]
+        shape = {"role": "tool", "tool_call_id": part.block["tool_use_id"]}
+        return {**shape, "content": _joined(texts)}
+
+
+def _content(parts: Sequence[Part]) -> Any:
+    return _joined([part.native or _part(part.block) for part in parts])
+
+
+def _joined(parts: list[dict[str, Any]]) -> Any:
+    if len(parts) == 1 and parts[0].keys() == {"type", "text"}:
+        return parts[0]["text"]
+    return parts or ""
+
+
+def _part(block: Block) -> dict[str, Any]:
+    return _image(block) if block["type"] == "image" else {"type": "text", "text": block["text"]}
+
+
+def _image(block: Block) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": image_url(block)}}
+
+
+def _block(part: Block) -> Block:
+    (block,) = reader("openai").blocks("user", {"content": [part]})[1]
+    return block
+
+
+def _is_part(role: str, part: Block) -> bool:
+    kind = part.get("type")
+    if kind not in _PARTS.get(role, {"text"}) or not is_utf8(part):
+        return False
+    held = part.get(kind)
+    if kind == "image_url":
+        return isinstance(held, dict) and bool(string(held, "url"))
+    return isinstance(held, str) if kind in ("text", "refusal") else isinstance(held, dict)
+
+
+CHAT: Final = _Chat()

@@ -1,0 +1,56 @@
+"""The fixed texts that forms add. They never depend on anything but what they quote."""
+
+import json
+from collections.abc import Iterator
+from typing import Final
+
+from roocontext.log.readings import Block
+from roocontext.log.readings.blocks import as_dict, attached, dicts, string, text
+
+OPENING: Final = "[The conversation continues from here.]"
+"""The user's line before or behind an assistant message that needs one."""
+
+UNANSWERED: Final = "[No result was recorded for this call.]"
+"""The result of a call that has none."""
+
+_ORPHAN: Final = "[Data: the result of an earlier call that is not shown, quoted as JSON]\n"
+
+
+def no_result(call: Block) -> Block:
+    """Answer a call that has no answer."""
+    result = {"type": "tool_result", "tool_use_id": call["id"]}
+    return {**result, "content": UNANSWERED, "is_error": True}
+
+
+def orphan(result: Block) -> Iterator[Block]:
+    """Quote a result whose call is not shown, then its images."""
+    parts = outputs_of(result)
+    said = [part["text"] for part in parts if part["type"] == "text"]
+    quoted = {"id": result["tool_use_id"], "content": said}
+    yield text(_ORPHAN + json.dumps(quoted, ensure_ascii=False))
+    yield from (part for part in parts if part["type"] == "image")
+
+
+def outputs_of(result: Block) -> list[Block]:
+    """List the texts and images of a result; what is neither as a line that names it."""
+    content = result.get("content")
+    if isinstance(content, str):
+        return [text(content)] if content else []
+    return [part if part["type"] == "image" else plain(part) for part in dicts(content)]
+
+
+def plain(block: Block) -> Block:
+    """Show a document, a search result or anything else as text."""
+    said = words(block)
+    return text(said) if said.strip() else attached(block.get("type"))
+
+
+def words(block: Block) -> str:
+    """The text of a document or search result, if it is text."""
+    if block.get("type") == "text":
+        return string(block, "text")
+    source = as_dict(block.get("source"))
+    if source.get("type") == "text":
+        return string(source, "data")
+    inner = [*dicts(block.get("content")), *dicts(source.get("content"))]
+    return "\n".join(string(part, "text") for part in inner)

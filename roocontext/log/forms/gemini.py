@@ -1,0 +1,202 @@
+"""The form of Gemini's generateContent.
+
+Contents begin with the user and alternate. The calls of a turn get as many responses, right behind
+them. Thought signatures go with their parts to the model that made them; the first call of a step
+that has none gets the documented placeholder where the model asks for one.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final
+
+from roocontext.log.entries import Message
+from roocontext.log.forms.alternate import alternating
+from roocontext.log.forms.arrange import arranged
+from roocontext.log.forms.block_rules import is_utf8
+from roocontext.log.forms.frames import OPENING, outputs_of
+from roocontext.log.forms.models import model_of
+from roocontext.log.forms.parts import Kind, Own, Part, Piece, stored
+from roocontext.log.forms.repairs import Outgoing, Rule
+from roocontext.log.readings import Block
+from roocontext.log.readings.blocks import as_dict, dicts, string
+from roocontext.log.readings.gemini import GEMINI as READER
+from roocontext.log.readings.gemini import as_sent
+
+PLACEHOLDER: Final = "skip_thought_signature_validator"
+"""What Google documents in the place of a signature that there is not."""
+
+_IMAGES: Final = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
+
+_DATA: Final = (
+    *("text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode"),
+    *("codeExecutionResult", "toolCall", "toolResponse"),
+)
+"""A part holds exactly one of these."""
+
+_MODELS_WITHOUT_SIGNATURES: Final = re.compile(r"(?:.*/)?gemini-[12]\b.*")
+
+
+class _Order:
+    """Takes apart the rows of one request; which ids were used depends on the rows before."""
+
+    format = "gemini"
+    tool_id: re.Pattern[str] | None = None
+    tool_name = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.-]{0,63}")
+    merges = True
+    holds = apart = False
+
+    def __init__(self) -> None:
+        self._ids: set[str] = set()
+
+    def own(self, message: Message, *, equal: bool) -> Own:
+        content = as_dict(message.content)
+        role = "model" if message.role == "model" else "user"
+        parts = dicts(content.get("parts"))
+        _, blocks = READER.blocks_by_part(message.role, content)
+        pieces = [
+            self._piece(role, part, block, equal=equal)
+            for part, block in zip(parts, blocks, strict=True)
+        ]
+        whole = content.keys() == {"role", "parts"} and content["role"] == role
+        untouched = all(it.native is part for it, part in zip(pieces, parts, strict=True))
+        return Own(pieces, whole and untouched)
+
+    def shows(self, image: Block) -> bool:
+        source = as_dict(image.get("source"))
+        return source.get("media_type") in _IMAGES and isinstance(source.get("data"), str)
+
+    def joins(self, *_: Sequence[Part]) -> bool:
+        return True
+
+    def _piece(self, role: str, part: Block, block: Block | None, *, equal: bool) -> Piece:
+        sent = as_sent(part)
+        native = part if sent == part else sent
+        rules: list[Rule] = []
+        if not equal and "thoughtSignature" in sent:
+            native = {key: it for key, it in sent.items() if key != "thoughtSignature"}
+            rules = [Rule.THINKING]
+        if tool_id := string(as_dict(native.get("functionCall")), "id"):
+            if tool_id in self._ids:
+                call = {key: it for key, it in native["functionCall"].items() if key != "id"}
+                native = {**native, "functionCall": call}
+                rules = [*rules, Rule.RENAMED]
+            self._ids.add(tool_id)
+        signed = bool(native.get("thoughtSignature"))
+        if sent.get("thought") is True or (sent.get("text") == "" and signed):
+            sound = equal and is_utf8(native) and isinstance(sent.get("text"), str)
+            found = native if sound and (sent["text"] or signed) else None
+            return Piece(Kind.THINKING, None, found, [] if found else [Rule.THINKING])
+        kind = Kind.OTHER
+        if block is not None:
+            kind = {"tool_use": Kind.CALL, "tool_result": Kind.RESULT}.get(block["type"], kind)
+        if not self._is_sound(role, native):
+            return Piece(
+                kind, block, None, rules if block is not None else [*rules, Rule.MALFORMED]
+            )
+        return Piece(kind, block, native, rules)
+
+    def _is_sound(self, role: str, part: Block) -> bool:
+        if len(part.keys() & set(_DATA)) != 1 or not is_utf8(part):
+            return False
+        match part:
+            case {"text": said}:
+                return isinstance(said, str) and bool(said.strip())
+            case {"functionCall": asked}:
+                named = isinstance(asked, dict) and bool(string(asked, "name"))
+                return role == "model" and named and isinstance(asked.get("args", {}), dict)
+            case {"functionResponse": given}:
+                named = isinstance(given, dict) and bool(string(given, "name"))
+                return role == "user" and named and isinstance(given.get("response"), dict)
+            case {"inlineData": held} | {"fileData": held}:
+                return bool(held)
+        return True
+
+
+class _Gemini:
+    def compose(
+        self,
+        messages: Sequence[Message],
+        *,
+        model: str | None = None,
+        drop_thinking: Collection[int] = (),
+        complete: bool = False,
+    ) -> Outgoing:
+        model = model_of(messages) if model is None else model
+        turns, repairs = arranged(
+            _Order(), messages, model=model, drop_thinking=drop_thinking, complete=complete
+        )
+        lined = alternating(turns, messages, repairs, complete=complete)
+        signed = model is not None and not _MODELS_WITHOUT_SIGNATURES.fullmatch(model)
+        out = [_content(role, parts, signed=signed, model=model) for role, parts in lined]
+        return Outgoing(out, repairs.listed())
+
+
+def _content(
+    role: str, parts: Sequence[Part], *, signed: bool, model: str | None
+) -> dict[str, Any]:
+    if not parts:
+        return {"role": "user", "parts": [{"text": OPENING}]}
+    if role == "user":
+        made = [*_responses(parts), *(_part(it) for it in parts if it.kind is not Kind.RESULT)]
+    else:
+        made = [_part(part) for part in parts]
+        first = next((at for at, part in enumerate(parts) if part.kind is Kind.CALL), None)
+        if first is not None and not made[first].get("thoughtSignature"):
+            foreign = model is None and not parts[first].row.is_own
+            if signed or foreign:
+                made[first] = {**made[first], "thoughtSignature": PLACEHOLDER}
+    content = stored(parts)
+    if content and list(map(id, made)) == list(map(id, content["parts"])):
+        return as_dict(content)
+    return {"role": "user" if role == "user" else "model", "parts": made}
+
+
+def _responses(parts: Sequence[Part]) -> Iterator[dict[str, Any]]:
+    """Give the responses in the order of their calls, then the images that they showed."""
+    results = [part for part in parts if part.kind is Kind.RESULT]
+    if not all(_id(part) for part in results):
+        results.sort(key=lambda it: (it.call.row.number, it.call.index) if it.call else (0, 0))
+    for part in results:
+        yield _response(part)
+    for part in results:
+        if part.native is None:
+            yield from (_part_of(it) for it in outputs_of(part.block) if it["type"] == "image")
+
+
+def _id(result: Part) -> str:
+    """The id that a response needs, which is that of its call if the call has one."""
+    native = result.call.native if result.call else None
+    return string(as_dict(as_dict(native).get("functionCall")), "id")
+
+
+def _response(part: Part) -> dict[str, Any]:
+    call = part.call.block if part.call else {}
+    named: dict[str, Any] = {"name": call["name"]}
+    if tool_id := _id(part):
+        named["id"] = tool_id
+    if part.native is not None:
+        given = part.native["functionResponse"]
+        if {key: given[key] for key in ("name", "id") if key in given} == named:
+            return as_dict(part.native)
+        kept = {key: it for key, it in given.items() if key not in ("id", "name")}
+        return {**part.native, "functionResponse": {**named, **kept}}
+    said = "\n".join(it["text"] for it in outputs_of(part.block) if it["type"] == "text")
+    key = "error" if part.block.get("is_error") is True else "output"
+    return {"functionResponse": {**named, "response": {key: said}}}
+
+
+def _part(part: Part) -> dict[str, Any]:
+    return _part_of(part.block) if part.native is None else as_dict(part.native)
+
+
+def _part_of(block: Block) -> dict[str, Any]:
+    match block["type"]:
+        case "image":
+            source = block["source"]
+            return {"inlineData": {"mimeType": source["media_type"], "data": source["data"]}}
+        case "tool_use":
+            return {"functionCall": {"name": block["name"], "args": block["input"]}}
+    return {"text": block["text"]}
+
+
+GEMINI: Final = _Gemini()

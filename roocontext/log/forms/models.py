@@ -1,0 +1,15 @@
+"""Whose thinking a request may carry."""
+
+from collections.abc import Sequence
+
+from roocontext.log.entries import Kind, Message
+
+
+def model_of(messages: Sequence[Message]) -> str | None:
+    """The model of the newest assistant's message, which the next request is taken to be for."""
+    newest: Message | None = None
+    for message in messages:
+        speaks = message.kind is Kind.MESSAGE and message.role in ("assistant", "model")
+        if speaks and (newest is None or message.seq > newest.seq):
+            newest = message
+    return None if newest is None else newest.model

@@ -1,0 +1,201 @@
+"""Rows on their way out: each as parts, which are blocks of its reading or pieces as stored."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from itertools import pairwise
+from typing import Any, Final, NamedTuple, Protocol
+
+from roocontext.log.entries import Message
+from roocontext.log.forms.block_rules import THINKING, fix
+from roocontext.log.forms.frames import plain
+from roocontext.log.forms.repairs import CONVERSIONS, Repair, Rule
+from roocontext.log.readings import Block, reader
+from roocontext.log.readings.blocks import attached
+
+
+class Kind(Enum):
+    """What a part is to the order in which parts go out."""
+
+    CALL = auto()
+    RESULT = auto()
+    THINKING = auto()
+    OTHER = auto()
+
+
+class Piece(NamedTuple):
+    """A piece of a row that is stored in the form's own format.
+
+    `native` is what goes out, if the provider accepts it. `block` shows a call or a result to the
+    pairing, and is what is composed anew where there is no `native`.
+    """
+
+    kind: Kind
+    block: Block | None
+    native: Any
+    rules: Sequence[Rule] = ()
+
+
+class Own(NamedTuple):
+    """A row in the form's own format: its pieces, and whether their order and frame are sound."""
+
+    pieces: list[Piece]
+    whole: bool = True
+
+
+class Shape(Protocol):
+    """What reading and arranging rows has to know of a form."""
+
+    format: str
+
+    def own(self, message: Message, *, equal: bool) -> Own:
+        """Take apart a row of the form's own format; `equal` if its thinking may be sent."""
+
+    def shows(self, image: Block) -> bool:
+        """Whether the provider takes this image."""
+
+
+@dataclass(slots=True, eq=False)
+class Row:
+    """A message on its way out."""
+
+    number: int
+    message: Message
+    role: str
+    is_own: bool
+    """Whether it is stored in the shape in which it goes out."""
+    is_whole: bool
+    """Whether the stored object can go out if all of its pieces do."""
+    pieces: int
+    parts: list["Part"] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Part:
+    """A block or stored piece on its way out; a call knows its answer, and an answer its call."""
+
+    row: Row
+    index: int
+    kind: Kind
+    block: Block
+    native: Any = None
+    answer: "Part | None" = None
+    call: "Part | None" = None
+
+    def compose(self, **changed: Any) -> None:
+        """Let the block go out with other fields instead of the stored piece."""
+        self.block = {**self.block, **changed}
+        self.native = None
+
+
+def stored(parts: Sequence[Part]) -> Any:
+    """Find the stored content, if these are exactly one row and nothing of it was touched."""
+    row = parts[0].row
+    if not row.is_whole or len(parts) != row.pieces:
+        return None
+    same = all(part.row is row and part.native is not None for part in parts)
+    in_order = all(before.index < after.index for before, after in pairwise(parts))
+    return row.message.content if same and in_order else None
+
+
+def kind_of(block: Block) -> Kind:
+    """What a block of a reading is."""
+    match block["type"]:
+        case "tool_use":
+            return Kind.CALL
+        case "tool_result":
+            return Kind.RESULT
+    return Kind.THINKING if block["type"] in THINKING else Kind.OTHER
+
+
+class Repairs:
+    """What was repaired so far."""
+
+    def __init__(self) -> None:
+        self._found: list[Repair] = []
+
+    def add(self, row: Row, rule: Rule, block: int | None = None) -> None:
+        """Note a repair; what only brings another format into this form is none."""
+        if row.is_own or rule not in CONVERSIONS:
+            self._found.append(Repair(row.message.seq, rule, block))
+
+    def listed(self) -> tuple[Repair, ...]:
+        """All of them in the order of the rows and their blocks."""
+        key = lambda it: (it.seq, -1 if it.block is None else it.block)  # noqa: E731
+        return tuple(sorted(self._found, key=key))
+
+
+_CONVERTED: Final = ("text", "image", "tool_use", "tool_result")
+"""The blocks that every form can make in its own shape."""
+
+
+class Rows:
+    """Reads rows for a form, without what cannot be sent and with the rest fixed."""
+
+    def __init__(
+        self, shape: Shape, model: str | None, drop_thinking: Collection[int], repairs: Repairs
+    ) -> None:
+        self._shape = shape
+        self._model = model
+        self._drop_thinking = drop_thinking
+        self._repairs = repairs
+
+    def read(self, number: int, message: Message) -> Row:
+        """Read one row."""
+        read = reader(message.format)
+        if message.format != self._shape.format:
+            role, blocks = read.blocks(message.role, message.content)
+            row = Row(number, message, role, is_own=False, is_whole=False, pieces=len(blocks))
+            for index, shown in enumerate(blocks):
+                self._add(row, index, shown)
+            return row
+        equal = message.model == self._model and message.seq not in self._drop_thinking
+        own = self._shape.own(message, equal=equal)
+        role, _ = read.blocks(message.role, None)
+        row = Row(number, message, role, is_own=True, is_whole=own.whole, pieces=len(own.pieces))
+        for index, (kind, block, native, rules) in enumerate(own.pieces):
+            for rule in rules:
+                self._repairs.add(row, rule, index)
+            if native is not None:
+                row.parts.append(Part(row, index, kind, block or {}, native))
+            elif block is not None:
+                self._add(row, index, block)
+        return row
+
+    def _add(self, row: Row, index: int, block: Block) -> None:
+        """Add a block that is composed anew in the form's shape."""
+        if block.get("type") in THINKING:
+            self._repairs.add(row, Rule.THINKING, index)
+            return
+        placed, rules = self._placed(row.role, block)
+        fixed, more = fix(row.role, placed)
+        for rule in (*rules, *more):
+            self._repairs.add(row, rule, index)
+        if fixed is not None and fixed["type"] in _CONVERTED:
+            row.parts.append(Part(row, index, kind_of(fixed), fixed))
+        elif fixed is not None:
+            self._repairs.add(row, Rule.UNKNOWN, index)
+
+    def _placed(self, role: str, block: Block) -> tuple[Block, list[Rule]]:
+        """Replace what the provider cannot show by lines, at the top and in a result."""
+        inner = block.get("content") if block.get("type") == "tool_result" else None
+        if isinstance(inner, list):
+            placed = [
+                self._placed("tool", it) if isinstance(it, dict) else (it, []) for it in inner
+            ]
+            if any(rules for _, rules in placed):
+                return {**block, "content": [it for it, _ in placed]}, [Rule.MEDIA]
+        kind = block.get("type")
+        if (
+            kind == "image"
+            and role != "assistant"
+            and len(block) > 1
+            and not self._shape.shows(block)
+        ):
+            source = block.get("source")
+            mime = source.get("media_type") if isinstance(source, dict) else None
+            return attached(mime if isinstance(mime, str) else kind), [Rule.MEDIA]
+        if kind in ("document", "search_result") and role != "assistant" and len(block) > 1:
+            said = plain(block)
+            return said, [Rule.MEDIA] if said["text"].endswith(" attached]") else []
+        return block, []

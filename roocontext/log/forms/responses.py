@@ -1,0 +1,271 @@
+"""The form of OpenAI's Responses API: a flat list of items, sent without stored state.
+
+Each output goes behind the calls of its turn. A reasoning item goes only to the model it came from,
+with its encrypted content and something of the assistant's behind it; where it is left out, so are
+the ids of the items that refer to it.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from roocontext.log.entries import Message
+from roocontext.log.forms.arrange import Turn, arranged
+from roocontext.log.forms.block_rules import is_utf8
+from roocontext.log.forms.chat import arguments_of, image_url, shows_image
+from roocontext.log.forms.closing import close
+from roocontext.log.forms.frames import OPENING, outputs_of
+from roocontext.log.forms.models import model_of
+from roocontext.log.forms.parts import Kind, Own, Part, Piece
+from roocontext.log.forms.repairs import Outgoing, Rule
+from roocontext.log.readings import Block
+from roocontext.log.readings.blocks import as_dict, dicts, string
+from roocontext.log.readings.openai_responses import (
+    CALLS,
+    OUTPUTS,
+    blocks_of,
+    is_hosted,
+    items_of,
+    parts_of,
+    shell_output,
+    type_of,
+)
+
+_ITEM_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+_PREFIX: Final = {"message": "msg", "function_call": "fc", "reasoning": "rs"}
+
+_OPTIONAL_ID: Final = frozenset({"message", *CALLS, *OUTPUTS})
+"""Items that need no id; a local shell's output has no other, and keeps it."""
+
+_REFUSED: Final = {
+    "reasoning": ("status",),
+    "function_call": ("parsed_arguments", "created_by"),
+}
+"""Fields that the SDKs give back and the API refuses."""
+
+_PARTS: Final = {
+    "assistant": ("output_text", "refusal"),
+    "user": ("input_text", "input_image", "input_file"),
+}
+
+_MODEL_BOUND: Final = ("reasoning", "compaction", "compaction_summary")
+
+_SYNTHETIC: Final[dict[str, Callable[[Part, str], dict[str, Any]]]] = {
+    "custom_tool_call": lambda _, said: {"output": said},
+    "shell_call": lambda _, said: {"output": shell_output(said)},
+    "apply_patch_call": lambda part, said: {
+        "status": "failed" if part.block.get("is_error") else "completed",
+        "output": said,
+    },
+}
+"""What the output of a call of this type holds when its result was not stored in this shape."""
+
+
+_TEXTS: Final = defaultdict(
+    tuple[str, ...],
+    {
+        "function_call": ("call_id", "name", "arguments"),
+        "custom_tool_call": ("call_id", "name", "input"),
+        "function_call_output": ("call_id",),
+        "custom_tool_call_output": ("call_id",),
+    },
+)
+"""The fields of an item that must be strings."""
+
+
+class _Order:
+    """Takes apart the rows of one request; which ids were used depends on the rows before."""
+
+    format = "openai-responses"
+    tool_id: re.Pattern[str] | None = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
+    tool_name = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+    merges = apart = False
+    holds = True
+
+    def __init__(self) -> None:
+        self._ids: set[str] = set()
+        self._loose = False
+        """Whether the reasoning that the next items of the assistant refer to was left out."""
+
+    def own(self, message: Message, *, equal: bool) -> Own:
+        items = items_of(message.content)
+        pieces = [
+            piece for it in items for piece in self._pieces(message.role, it, items, equal=equal)
+        ]
+        if not items or type_of(items[-1]) != "reasoning":
+            self._loose = False
+        return Own(pieces)
+
+    def shows(self, image: Block) -> bool:
+        return shows_image(image)
+
+    def joins(self, *_: Sequence[Part]) -> bool:
+        return True
+
+    def _pieces(
+        self, role: str, item: Block, items: Collection[Block], *, equal: bool
+    ) -> Iterator[Piece]:
+        kind = type_of(item)
+        if kind in _MODEL_BOUND:
+            sound = equal and self._is_sound_reasoning(item)
+            self._loose = not sound
+            native = self._sent(role, item, kind, keep_id=True) if sound else None
+            rules = self._rules(item, native) if sound else [Rule.THINKING]
+            yield Piece(Kind.THINKING if kind == "reasoning" else Kind.OTHER, None, native, rules)
+            return
+        keep_id = equal and not self._loose
+        native = self._sent(role, item, kind, keep_id=keep_id)
+        hosted = is_hosted(item, items)
+        if kind in CALLS and not hosted:
+            (block,) = blocks_of(item, items)
+            yield Piece(Kind.CALL, block, native, self._rules(item, native))
+        elif kind in OUTPUTS and not hosted:
+            (block,) = blocks_of(item, items)
+            yield Piece(Kind.RESULT, block, native, self._rules(item, native))
+        elif native is not None:
+            yield Piece(Kind.OTHER, None, native, self._rules(item, native))
+        elif kind == "message":
+            yield from (Piece(Kind.OTHER, it, None) for it in parts_of(item.get("content")))
+        else:
+            yield Piece(Kind.OTHER, None, None, [Rule.UNKNOWN])
+
+    def _is_sound_reasoning(self, item: Block) -> bool:
+        item_id = string(item, "id")
+        if type_of(item) != "reasoning":
+            return bool(string(item, "encrypted_content"))
+        sealed = bool(string(item, "encrypted_content")) and isinstance(item.get("summary"), list)
+        named = item_id.startswith("rs") and bool(_ITEM_ID.fullmatch(item_id))
+        return sealed and named and item_id not in self._ids and is_utf8(item)
+
+    def _sent(self, role: str, item: Block, kind: str, *, keep_id: bool) -> Block | None:
+        """The item without what is refused: the stored object, if that is nothing."""
+        if kind == "item_reference" or not self._is_sound(role, item, kind):
+            return None
+        drop = {key for key in _REFUSED.get(kind, ()) if key in item}
+        drop |= {key for key, value in item.items() if value is None}
+        item_id = string(item, "id")
+        if "id" in item:
+            prefix = item_id.startswith(_PREFIX.get(kind, ""))
+            valid = prefix and bool(_ITEM_ID.fullmatch(item_id)) and item_id not in self._ids
+            if kind in _OPTIONAL_ID and kind != "local_shell_call_output":
+                if not (valid and keep_id):
+                    drop.add("id")
+            elif not valid:
+                return None
+            self._ids.add(item_id)
+        return {key: it for key, it in item.items() if key not in drop} if drop else item
+
+    def _is_sound(self, role: str, item: Block, kind: str) -> bool:
+        if not is_utf8(item) or any(not isinstance(item.get(key), str) for key in _TEXTS[kind]):
+            return False
+        if kind == "message":
+            speaker = "assistant" if role == "assistant" else "user"
+            return item.get("role") == role and _holds(item.get("content"), _PARTS[speaker])
+        if kind in ("function_call_output", "custom_tool_call_output"):
+            return _holds(item.get("output"), _PARTS["user"])
+        if kind in CALLS and not string(item, "call_id"):
+            return False
+        return len(item) > 2  # or only what a redaction leaves
+
+    def _rules(self, item: Block, native: Block | None) -> list[Rule]:
+        if native is None or native is item:
+            return []
+        lost = item.keys() - native.keys()
+        return [Rule.FIELD] if any(item[key] is not None for key in lost - {"id"}) else []
+
+
+class _Responses:
+    format = _Order.format
+
+    def compose(
+        self,
+        messages: Sequence[Message],
+        *,
+        model: str | None = None,
+        drop_thinking: Collection[int] = (),
+        complete: bool = False,
+    ) -> Outgoing:
+        model = model_of(messages) if model is None else model
+        turns, repairs = arranged(
+            _Order(), messages, model=model, drop_thinking=drop_thinking, complete=complete
+        )
+        out = [item for turn in turns for item in _items(turn)]
+        if complete and close(turns, messages, repairs):
+            out.append({"type": "message", "role": "user", "content": OPENING})
+        return Outgoing(out, repairs.listed())
+
+
+def _items(turn: Turn) -> Iterator[dict[str, Any]]:
+    results = [part for part in turn.parts if part.kind is Kind.RESULT]
+    yield from map(_output, results)
+    rest = [part for part in turn.parts if part.kind is not Kind.RESULT]
+    for key, run in groupby(rest, key=_gathered):
+        parts = list(run)
+        if key is None:
+            yield from map(_item, parts)
+        else:
+            role = parts[0].row.message.role if parts[0].row.is_own else turn.role
+            said = [_said(turn.role, part.block) for part in parts]
+            yield {"type": "message", "role": role, "content": said}
+
+
+def _gathered(part: Part) -> object:
+    """The row, for texts and images that are composed as one message; items go one by one."""
+    return None if part.native is not None or part.kind is Kind.CALL else part.row
+
+
+def _holds(said: object, types: Collection[str]) -> bool:
+    """Whether it is a text, or a list of parts of these types."""
+    if isinstance(said, str):
+        return True
+    listed = isinstance(said, list) and bool(said)
+    return listed and all(part.get("type") in types for part in dicts(said))
+
+
+def _asked(call: Part | None) -> str:
+    """The type that a call goes out with; what could not be answered so goes as a function call."""
+    if call is None or call.native is None:
+        return "function_call"
+    kind = type_of(call.native)
+    if kind in _SYNTHETIC or call.answer is None:
+        return kind
+    answered = call.answer.native and OUTPUTS.get(type_of(call.answer.native))
+    return kind if kind == answered else "function_call"
+
+
+def _item(part: Part) -> dict[str, Any]:
+    if part.native is not None and (
+        part.kind is not Kind.CALL or _asked(part) == type_of(part.native)
+    ):
+        return as_dict(part.native)
+    call = part.block
+    asked = {"type": "function_call", "call_id": call["id"], "name": call["name"]}
+    return {**asked, "arguments": arguments_of(call)}
+
+
+def _said(role: str, block: Block) -> dict[str, Any]:
+    if block["type"] == "image":
+        return {"type": "input_image", "image_url": image_url(block)}
+    kind = "output_text" if role == "assistant" else "input_text"
+    return {"type": kind, "text": block["text"]}
+
+
+def _output(part: Part) -> dict[str, Any]:
+    asked = _asked(part.call)
+    if part.native is not None and OUTPUTS.get(type_of(part.native)) == asked:
+        return as_dict(part.native)
+    named = {"call_id": part.block["tool_use_id"]}
+    outputs = outputs_of(part.block)
+    if asked in _SYNTHETIC:
+        said = "\n".join(it["text"] for it in outputs if it["type"] == "text")
+        return {"type": f"{asked}_output", **named, **_SYNTHETIC[asked](part, said)}
+    plain = [it["text"] for it in outputs if it["type"] == "text"]
+    output = "".join(plain) if len(outputs) <= 1 and len(plain) == len(outputs) else None
+    shown = [_said("user", it) for it in outputs] if output is None else output
+    return {"type": "function_call_output", **named, "output": shown}
+
+
+RESPONSES: Final = _Responses()

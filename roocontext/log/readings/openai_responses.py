@@ -1,0 +1,217 @@
+"""Items of OpenAI's Responses API: a message is one item, or the list of items of one reply."""
+
+import json
+from collections.abc import Callable, Collection
+from typing import Any, Final, TypeAlias
+
+from roocontext.errors import InvalidMessage
+from roocontext.log.readings.blocks import (
+    as_dict,
+    attached,
+    dicts,
+    string,
+    strings,
+    text,
+    tool_result,
+    tool_use,
+)
+from roocontext.log.readings.blocks import image as image_block
+from roocontext.log.readings.checks import check_list, expect, expect_role, refuse_item
+from roocontext.log.readings.openai import DATA_URL, parse_arguments
+from roocontext.log.readings.protocol import REDACTED, Block, Reader
+
+Name: TypeAlias = Callable[[Block], tuple[str, Block]]
+
+CALLS: Final[dict[str, Name]] = {
+    "function_call": lambda it: (string(it, "name"), parse_arguments(it.get("arguments"))),
+    "custom_tool_call": lambda it: (string(it, "name"), {"input": it.get("input")}),
+    "shell_call": lambda it: ("shell", as_dict(it.get("action"))),
+    "local_shell_call": lambda it: ("local_shell", as_dict(it.get("action"))),
+    "apply_patch_call": lambda it: ("apply_patch", as_dict(it.get("operation"))),
+    "computer_call": lambda it: (
+        "computer",
+        {key: it[key] for key in ("action", "actions") if it.get(key) is not None},
+    ),
+    "tool_search_call": lambda it: ("tool_search", parse_arguments(it.get("arguments"))),
+}
+"""The calls that the agent itself has to answer, and their name and input."""
+
+OUTPUTS: Final = {
+    "function_call_output": "function_call",
+    "custom_tool_call_output": "custom_tool_call",
+    "shell_call_output": "shell_call",
+    "local_shell_call_output": "local_shell_call",
+    "apply_patch_call_output": "apply_patch_call",
+    "computer_call_output": "computer_call",
+    "tool_search_output": "tool_search_call",
+}
+"""The outputs that answer those calls."""
+
+
+def items_of(content: object) -> list[Block]:
+    """List the items of a message."""
+    return [content] if isinstance(content, dict) else dicts(content)
+
+
+def type_of(item: Block) -> str:
+    """Name an item's type, which a message may leave out."""
+    return string(item, "type") or ("message" if "role" in item else "")
+
+
+def call_id(item: Block) -> str:
+    """The id under which a call and its output meet."""
+    return string(item, "call_id") or string(item, "id")
+
+
+def is_hosted(item: Block, items: Collection[Block]) -> bool:
+    """Whether a call or output was run by the provider, which then sends both in one reply."""
+    kind = type_of(item)
+    if item.get("execution") == "server":
+        return True
+    asked = OUTPUTS.get(kind, kind)
+    found = {type_of(it) for it in items if call_id(it) == call_id(item)}
+    return asked in found and any(OUTPUTS.get(other) == asked for other in found)
+
+
+class _Responses:
+    roles = ("user", "assistant", "system", "developer")
+
+    def check(self, role: str, content: object) -> None:
+        expect_role(role, *self.roles)
+        expect(content, "content", dict, list)
+        if isinstance(content, list):
+            check_list(content, "content", own="openai-responses")
+        items = items_of(content)
+        for index, item in enumerate(items):
+            path = f"content[{index}]" if isinstance(content, list) else "content"
+            refuse_item(item, path, own="openai-responses")
+            expect(type_of(item) or None, f"{path}.type", str)
+            self._check(role, item, items, path)
+
+    def blocks(self, role: str, content: object) -> tuple[str, list[Block]]:
+        items = items_of(content)
+        read = [block for item in items for block in blocks_of(item, items)]
+        return "assistant" if role == "assistant" else "user", read
+
+    def outputs(self, content: object) -> tuple[int, ...]:
+        items = items_of(content)
+        return tuple(
+            index
+            for index, item in enumerate(items)
+            if type_of(item) in _CLEARED and not is_hosted(item, items)
+        )
+
+    def clear(self, content: object, indices: Collection[int], placeholder: str) -> object:
+        chosen = set(indices) & set(self.outputs(content))
+        cleared = [
+            {**item, "output": _CLEARED[type_of(item)](placeholder)} if index in chosen else item
+            for index, item in enumerate(items_of(content))
+        ]
+        if not chosen:
+            return content
+        return cleared if isinstance(content, list) else cleared[0]
+
+    def skeleton(self, content: object) -> object:
+        bare = [self._bare(item) for item in items_of(content)]
+        return bare[0] if isinstance(content, dict) else bare
+
+    def compose(self, role: str, text: str) -> tuple[str, Any]:
+        return role, [{"type": "message", "role": role, "content": text}]
+
+    def _check(self, role: str, item: Block, items: Collection[Block], path: str) -> None:
+        kind = type_of(item)
+        if kind == "message":
+            if item.get("role", role) != role:
+                raise InvalidMessage(
+                    f"{path}.role is not the role it is given.", path=f"{path}.role"
+                )
+            if not isinstance(item.get("content"), str):
+                check_list(item.get("content"), f"{path}.content", own="openai-responses")
+        elif kind in OUTPUTS and role == "assistant" and not is_hosted(item, items):
+            raise InvalidMessage(
+                f"{path} is the output of a call: append it with the role user.", path=path
+            )
+        elif kind in CALLS and role != "assistant":
+            raise InvalidMessage(f"{path} is a call: append it with the role assistant.", path=path)
+
+    def _bare(self, item: Block) -> Block:
+        kind = type_of(item)
+        bare = strings(item, "type", "role", "id", "call_id", "name")
+        if kind == "message":
+            return {**bare, "content": REDACTED}
+        if kind == "function_call":
+            return {**bare, "arguments": "{}"}
+        if kind == "custom_tool_call":
+            return {**bare, "input": REDACTED}
+        if kind in _CLEARED:
+            return {**bare, "output": _CLEARED[kind](REDACTED)}
+        return bare
+
+
+def blocks_of(item: Block, items: Collection[Block]) -> list[Block]:
+    """Show one of a message's items as blocks."""
+    kind = type_of(item)
+    if kind == "message":
+        return parts_of(item.get("content"))
+    if kind in CALLS and not is_hosted(item, items):
+        return [tool_use(call_id(item), *CALLS[kind](item))]
+    if kind in OUTPUTS and not is_hosted(item, items):
+        return [tool_result(call_id(item), _output(item))]
+    if kind == "reasoning":
+        said = [string(it, "text") for it in dicts(item.get("summary"))]
+        thought = {"type": "thinking", "thinking": "\n".join(said)}
+        return [thought] if any(said) else []
+    if kind == "image_generation_call" and isinstance(item.get("result"), str):
+        return [image_block(f"image/{string(item, 'output_format') or 'png'}", item["result"])]
+    return [item]
+
+
+def parts_of(said: object) -> list[Block]:
+    """Show the parts of a message or of an output as blocks."""
+    if isinstance(said, str):
+        return [text(said)] if said else []
+    return [_part(part) for part in dicts(said)]
+
+
+def _part(part: Block) -> Block:
+    match part:
+        case {"text": str(said)} | {"refusal": str(said)}:
+            return text(said)
+        case {"image_url": str(url)}:
+            if inline := DATA_URL.fullmatch(url):
+                return image_block(inline[1], inline[2])
+            return {"type": "image", "source": {"type": "url", "url": url}}
+    return attached(part.get("filename") or part.get("type"))
+
+
+def _output(item: Block) -> object:
+    output = item.get("output", item.get("tools"))
+    if isinstance(output, str):
+        return output
+    if type_of(item) == "computer_call_output":
+        return [_part(as_dict(output))]
+    if type_of(item) in ("function_call_output", "custom_tool_call_output"):
+        return parts_of(output)
+    return "" if output is None else json.dumps(output, ensure_ascii=False)
+
+
+def shell_output(said: str) -> list[Block]:
+    """Make what a shell call's output is a list of."""
+    outcome = {"type": "exit", "exit_code": 0}
+    return [{"stdout": said, "stderr": "", "outcome": outcome}]
+
+
+_CLEARED: Final[dict[str, Callable[[str], object]]] = {
+    **dict.fromkeys(
+        (
+            "function_call_output",
+            "custom_tool_call_output",
+            "local_shell_call_output",
+            "apply_patch_call_output",
+        ),
+        str,
+    ),
+    "shell_call_output": shell_output,
+}
+
+RESPONSES: Final[Reader] = _Responses()

@@ -1,0 +1,142 @@
+"""Law L5 for every form: any history in any format is accepted by each provider."""
+
+import copy
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from roocontext.log.forms import Rule, forms
+from support import (
+    provider_rules,
+    provider_rules_chat,
+    provider_rules_gemini,
+    provider_rules_responses,
+    wrong_contents,
+)
+from support.rows_of_formats import MODELS, acts, formats, histories, marks, message, rows
+
+CHECKS = {
+    "anthropic": provider_rules.violations,
+    "openai": provider_rules_chat.violations,
+    "openai-responses": provider_rules_responses.violations,
+    "gemini": provider_rules_gemini.violations,
+}
+models = st.sampled_from([None, "gpt-5", "claude-x", "gemini-3", "gemini-2"])
+
+
+@given(histories, formats, models, st.booleans())
+def test_any_history_is_accepted_by_every_provider(history, form, model, complete):
+    messages = rows(history)
+    before = copy.deepcopy(messages)
+    out = forms[form].compose(messages, model=model, complete=complete)
+    assert CHECKS[form](out.messages, complete=complete, model=model) == []
+    assert messages == before
+
+
+hostile = st.lists(st.one_of(wrong_contents.cases, st.tuples(formats, acts)), max_size=6)
+
+
+def hostile_rows(history):
+    made = []
+    for seq, it in enumerate(history, 1):
+        if len(it) == 3:
+            name, role, content = it
+            made.append(message(seq, role, content, name, MODELS[name]))
+        else:
+            made.append(structs.replace(rows([it])[0], seq=seq))
+    return made
+
+
+@given(hostile, formats, models, st.booleans())
+def test_contents_that_are_wrong_in_every_way_are_accepted_too(history, form, model, complete):
+    messages = hostile_rows(history)
+    before = copy.deepcopy(messages)
+    out = forms[form].compose(messages, model=model, complete=complete)
+    assert CHECKS[form](out.messages, complete=complete, model=model) == []
+    assert messages == before
+
+
+DROPPED = {Rule.DUPLICATE, Rule.MISPLACED, Rule.MALFORMED, Rule.UNKNOWN}
+
+
+@given(histories, formats, models)
+def test_every_text_call_and_result_goes_out_once(history, form, model):
+    out = forms[form].compose(rows(history), model=model)
+    sent = json.dumps(out.messages)
+    lost = {repair.seq for repair in out.repairs if repair.rule in DROPPED}
+    for seq, (_, act) in enumerate(history, 1):
+        for mark in marks(seq, *act):
+            assert sent.count(mark) == 1 or (seq in lost and sent.count(mark) == 0), mark
+
+
+@given(histories, formats, models)
+def test_texts_and_calls_go_out_in_the_order_of_their_rows(history, form, model):
+    out = forms[form].compose(rows(history), model=model)
+    sent = json.dumps(out.messages)
+    found = [
+        (sent.index(mark), seq)
+        for seq, (_, act) in enumerate(history, 1)
+        for mark in marks(seq, *act)
+        if mark[0] in "TCD" and mark in sent
+    ]
+    assert [seq for _, seq in sorted(found)] == [seq for _, seq in found]
+
+
+@given(histories, formats)
+def test_what_a_form_made_goes_out_again_as_it_is(history, form):
+    once = forms[form].compose(rows(history), model=MODELS[form])
+    again = forms[form].compose(own_rows(form, once.messages), model=MODELS[form])
+    assert again.messages == once.messages
+    assert again.repairs == ()
+
+
+@given(histories, formats)
+def test_what_needs_no_repair_goes_out_as_the_stored_objects(history, form):
+    once = forms[form].compose(rows(history), model=MODELS[form])
+    own = own_rows(form, once.messages)
+    again = forms[form].compose(own, model=MODELS[form]).messages
+    assert all(
+        sent is row.content or sent.get("content") is row.content
+        for sent, row in zip(again, own, strict=True)
+    )
+
+
+def own_rows(form, sent):
+    """Outgoing messages as rows that were stored in the form's own format."""
+    made = []
+    for seq, item in enumerate(sent, 1):
+        role = item.get("role") or ("user" if item["type"].endswith("_output") else "assistant")
+        content = item["content"] if form == "anthropic" else item
+        made.append(message(seq, role, content, form, MODELS[form]))
+    return made
+
+
+def flat(sent):
+    """The blocks of outgoing messages, a string being one block of text."""
+    found = []
+    for item in sent:
+        blocks = item.get("content", item.get("parts"))
+        blocks = [{"type": "text", "text": blocks}] if isinstance(blocks, str) else blocks
+        found += [(item.get("role"), block) for block in blocks or []]
+        found += [("call", call) for call in item.get("tool_calls", [])]
+        if "role" not in item or "tool_call_id" in item:
+            found.append(item)
+    return found
+
+
+@given(histories, formats, st.integers(0, 9))
+def test_what_was_sent_is_the_prefix_of_what_is_sent_next(history, form, cut):
+    """Unless the model was not to act, or a result came after a request had gone out without it."""
+    messages, model = rows(history), MODELS[form]
+    before = forms[form].compose(messages[:cut], model=model)
+    after = forms[form].compose(messages, model=model)
+    asked = forms[form].compose(messages[:cut], model=model, complete=True)
+    if asked == before and unanswered(before) <= unanswered(after):
+        sent = flat(before.messages)
+        assert flat(after.messages)[: len(sent)] == sent
+
+
+def unanswered(out):
+    return {it for it in out.repairs if it.rule is Rule.UNANSWERED}
