@@ -176,7 +176,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give each test its legs."""
     if "leg" in metafunc.fixturenames:
         every = metafunc.definition.get_closest_marker("every_leg")
-        legs = LEGS if TORTURE else EACH_ONCE if every else EVERYDAY
+        once = metafunc.definition.get_closest_marker("one_leg")
+        legs = LEGS if TORTURE else EACH_ONCE if every else EVERYDAY[:1] if once else EVERYDAY
         metafunc.parametrize("leg", legs, ids="-".join, indirect=True, scope="session")
 
 

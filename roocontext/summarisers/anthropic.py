@@ -276,14 +276,14 @@ def _refused(fault: Any) -> str:
     """Classify an error that the provider reported; in a stream its status is 200."""
     named = str(fault.type or "").removesuffix("_error")
     kind = _STATUSES.get(fault.status_code) or named or "status"
-    if kind == "invalid_request" and _TOO_LONG.search(str(fault.api_message)):
+    if kind == "invalid_request" and _TOO_LONG.search(str(fault.message)):
         return "too_long"
     return kind
 
 
 def _too_long(fault: Any) -> TooLong:
     """The numbers in a refusal, if it has any."""
-    found = _NUMBERS.search(str(getattr(fault, "api_message", "")))
+    found = _NUMBERS.search(str(getattr(fault, "message", "")))
     if found is None:
         return TooLong()
     return TooLong(int(found[1]) + int(found[2] or 0), int(found[3]))

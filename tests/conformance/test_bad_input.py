@@ -154,6 +154,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.one_leg
 @pytest.mark.parametrize("name", REFUSED)
 def test_content_that_would_be_lost_is_refused(chat, name):
     fill(chat, 2)
@@ -161,6 +162,7 @@ def test_content_that_would_be_lost_is_refused(chat, name):
     refused(chat, InvalidMessage, lambda: chat.append_many([NewMessage("user", REFUSED[name])]))
 
 
+@pytest.mark.one_leg
 @pytest.mark.parametrize("name", [name for name in REFUSED if REFUSED[name] is not None])
 def test_usage_that_would_be_lost_is_refused(chat, name):
     content = REFUSED[name]
@@ -189,16 +191,19 @@ def test_numbers_with_a_name_come_back_as_numbers_or_not_at_all(chat):
         assert chat.message(seq).content[0]["n"] == odd
 
 
+@pytest.mark.one_leg
 @pytest.mark.parametrize("role", ["", "system", "tool", CANARY, "User", None, 7, ["user"]])
 def test_a_role_that_no_message_has(chat, role):
     refused(chat, (InvalidMessage, InvalidIdentifier), lambda: chat.append(role, "x"))
 
 
+@pytest.mark.one_leg
 @pytest.mark.parametrize("form", ["", "xml", None, 7, ["anthropic"]])
 def test_a_format_that_nobody_knows(chat, form):
     refused(chat, InvalidMessage, lambda: chat.append("user", "x", format=form))
 
 
+@pytest.mark.one_leg
 @pytest.mark.parametrize("ts", [*HUGE, 1.5, "1", True, float("nan")])
 def test_a_time_that_cannot_be_one(chat, ts):
     refused(chat, InvalidMessage, lambda: chat.append("user", "x", ts=ts))
