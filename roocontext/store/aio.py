@@ -4,10 +4,7 @@ A cancelled call is joined before CancelledError is raised: by then it is done, 
 afterwards. Names, parameters and documentation are those of Store and Session.
 """
 
-import asyncio
-import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
@@ -16,7 +13,6 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from sqlalchemy import URL
 
-from roocontext.errors import StoreClosed
 from roocontext.log.entries import View
 from roocontext.store.audit import AuditEntry
 from roocontext.store.clock_and_ids import Clock, Ids, system_clock
@@ -24,59 +20,17 @@ from roocontext.store.engines import Durability
 from roocontext.store.session import Session
 from roocontext.store.session_reader import AUDIT_PAGE
 from roocontext.store.store import Store
-
-THREADS = 16
+from roocontext.store.threads import Threads
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
 Plain_co = TypeVar("Plain_co", covariant=True)
 
 
-class _Threads:
-    """Runs calls in threads and joins those whose caller was cancelled."""
-
-    def __init__(self) -> None:
-        self._begin_life()
-
-    def _begin_life(self) -> None:
-        self._process = os.getpid()
-        self._executor = ThreadPoolExecutor(THREADS, thread_name_prefix="roocontext")
-
-    async def run(
-        self, call: Callable[Params, Result], *args: Params.args, **kwargs: Params.kwargs
-    ) -> Result:
-        loop = asyncio.get_running_loop()
-        if self._process != os.getpid():  # threads stay behind in the parent
-            self._begin_life()
-        try:
-            running = loop.run_in_executor(self._executor, lambda: call(*args, **kwargs))
-        except RuntimeError:  # the executor was shut down
-            raise StoreClosed("The store is closed.") from None
-        cancelled: asyncio.CancelledError | None = None
-        while True:
-            try:
-                result = await asyncio.shield(running)
-            except asyncio.CancelledError as error:
-                if running.cancelled():
-                    raise
-                cancelled = error
-            except BaseException:
-                if cancelled is not None:
-                    raise cancelled from None
-                raise
-            else:
-                if cancelled is not None:
-                    raise cancelled
-                return result
-
-    def shut_down(self) -> None:
-        self._executor.shutdown(wait=False)
-
-
 class _Threaded(Generic[Plain_co]):
     """A synchronous object, and the threads that its methods run in."""
 
-    def __init__(self, plain: Plain_co, threads: _Threads) -> None:
+    def __init__(self, plain: Plain_co, threads: Threads) -> None:
         self._plain = plain
         self._threads = threads
 
@@ -110,7 +64,7 @@ class AsyncStore(_Threaded[Store]):
         ids: Ids | None = None,
     ) -> "AsyncStore":
         """See Store.open."""
-        threads = _Threads()
+        threads = Threads()
         opened: list[Store] = []
 
         def open_store() -> None:
@@ -193,7 +147,7 @@ class AsyncStore(_Threaded[Store]):
 class AsyncSession(_Threaded[Session]):
     """A Session for asyncio."""
 
-    def __init__(self, session: Session, threads: _Threads) -> None:
+    def __init__(self, session: Session, threads: Threads) -> None:
         super().__init__(session, threads)
         self.id = session.id
         self.parent = session.parent

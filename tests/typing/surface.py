@@ -17,6 +17,7 @@ from roocontext import (
     Plan,
     Rename,
     Rewind,
+    Session,
     SessionInfo,
     Store,
     View,
@@ -41,6 +42,9 @@ def sync() -> None:
         assert_type(chat.head(), Head)
         assert_type(chat.write_batch([Rename("typed"), Rewind(1)], expected_seq=1), list[Written])
         assert_type(chat.newest_note("remark"), Note | None)
+        assert_type(store.open_session("typed", parent=chat.id), Session)
+        assert_type(chat.parent, str | None)
+        assert_type(chat.children(), list[SessionInfo])
 
 
 async def with_asyncio() -> None:
@@ -49,6 +53,9 @@ async def with_asyncio() -> None:
         chat = await store.create()
         assert_type(chat, AsyncSession)
         assert_type(await chat.fork(), AsyncSession)
+        assert_type(await store.open_session("typed", parent=chat.id), AsyncSession)
+        assert_type(chat.parent, str | None)
+        assert_type(await chat.children(), list[SessionInfo])
         assert_type(await chat.append("user", "hello", client_id="one"), Receipt)
         assert_type(await chat.view(as_of=1), View)
         assert_type(await chat.rewind(to=1), Rewound)
