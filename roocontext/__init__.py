@@ -38,15 +38,15 @@ if TYPE_CHECKING:
     from roocontext.context.hooks import Hooks
     from roocontext.context.manager import AsyncContextManager, ContextManager
     from roocontext.context.outcome import Outcome
+    from roocontext.log.committed import Committed
     from roocontext.log.entries import Entry, Kind, Message, NewMessage, View
+    from roocontext.log.forms import Repair
     from roocontext.log.plan import Action, Counts, Plan
-    from roocontext.log.sendable import Repair
     from roocontext.store.aio import AsyncSession, AsyncStore
     from roocontext.store.append import Receipt
     from roocontext.store.audit import AuditEntry, Diff, Hider
     from roocontext.store.batch import Written
-    from roocontext.store.commit import Committed
-    from roocontext.store.count import Call
+    from roocontext.store.calls import Call
     from roocontext.store.erase import Purged, Redacted
     from roocontext.store.items import Describe, NewNote, Pin, Rename, Rewind, Unpin
     from roocontext.store.live import LiveMessage
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from roocontext.store.rewind import Rewound
     from roocontext.store.session import Session
     from roocontext.store.sessions import SessionInfo, Stats
+    from roocontext.store.snapshot import Snapshot
     from roocontext.store.store import Store
     from roocontext.store.verify import Head, Verification
     from roocontext.tokens.usage import Drift
@@ -114,6 +115,7 @@ __all__ = [
     "SessionNotFound",
     "SessionOverview",
     "SessionPurged",
+    "Snapshot",
     "Stats",
     "Store",
     "StoreClosed",
@@ -139,15 +141,15 @@ _LAZY = {
     "roocontext.context.hooks": "Hooks",
     "roocontext.context.manager": "AsyncContextManager ContextManager",
     "roocontext.context.outcome": "Outcome",
+    "roocontext.log.committed": "Committed",
     "roocontext.log.entries": "Entry Kind Message NewMessage View",
+    "roocontext.log.forms": "Repair",
     "roocontext.log.plan": "Action Counts Plan",
-    "roocontext.log.sendable": "Repair",
     "roocontext.store.aio": "AsyncSession AsyncStore",
     "roocontext.store.append": "Receipt",
     "roocontext.store.audit": "AuditEntry Diff Hider",
     "roocontext.store.batch": "Written",
-    "roocontext.store.commit": "Committed",
-    "roocontext.store.count": "Call",
+    "roocontext.store.calls": "Call",
     "roocontext.store.erase": "Purged Redacted",
     "roocontext.store.items": "Describe NewNote Pin Rename Rewind Unpin",
     "roocontext.store.live": "LiveMessage",
@@ -157,6 +159,7 @@ _LAZY = {
     "roocontext.store.rewind": "Rewound",
     "roocontext.store.session": "Session",
     "roocontext.store.sessions": "SessionInfo Stats",
+    "roocontext.store.snapshot": "Snapshot",
     "roocontext.store.store": "Store",
     "roocontext.store.verify": "Head Verification",
     "roocontext.tokens.usage": "Drift",

@@ -1,5 +1,6 @@
 """The list of sessions, and the sizes of one session or of all."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from roocontext.reports import gauge
@@ -30,6 +31,7 @@ class SessionRow(Document):
     last_seq: int
     messages: int
     bytes: int
+    parent: str | None
     visible_messages: int
     visible_bytes: int
     context: Gauge
@@ -65,6 +67,8 @@ def listed(
     store: "Store",
     text: str = "",
     *,
+    parent: str | None = None,
+    where: Mapping[str, str] | None = None,
     limit: int = 20,
     model: str | None = None,
     count: bool = False,
@@ -72,10 +76,11 @@ def listed(
 ) -> Sessions:
     """The newest sessions with a text in their id or title, ignoring case.
 
+    With a `parent`, only its children; with `where`, only those whose metadata has these strings.
     It is one statement. Only with `count` is each session's view read, if it is not counted yet.
     """
     # Python compares the letters, because SQLite ignores the case of ASCII letters only.
-    found = store.overview(limit=ALL if text else limit + 1)
+    found = store.overview(limit=ALL if text else limit + 1, parent=parent, where=where)
     wanted = text.casefold()
     matching = [
         one

@@ -1,5 +1,6 @@
 """What people type for points of a session and for arguments, and what they are told about it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -50,6 +51,36 @@ def run(database: str, command_line: CommandLines) -> CommandLine:
         quiet = store.create("quiet")
         quiet.append("user", "Without a time of the agent's")
     return command_line(database)
+
+
+# Lists
+
+
+def listed(done: Done) -> list[tuple[str, str | None]]:
+    """The sessions of a list in JSON, and their parents."""
+    assert done.code == 0, done
+    return [(row["session_id"], row["parent"]) for row in json.loads(done.out)["sessions"]]
+
+
+def test_a_list_by_parent_and_metadata(run: CommandLine, database: str) -> None:
+    with Store.open(database, clock=SetClock(NOON + MINUTE * MINUTE, step=MINUTE)) as store:
+        store.create("one", parent="parser", metadata={"user": "ann", "expression": "a=b"})
+        store.create("two", parent="empty", metadata={"user": "ann"})
+        store.purge("empty")
+    assert listed(run("sessions", "--parent", "pars", "--json")) == [("one", "parser")]
+    assert listed(run("sessions", "--parent", "empty", "--json")) == [("two", "empty")]
+    both = [("two", "empty"), ("one", "parser")]
+    assert listed(run("sessions", "--where", "user=ann", "--json")) == both
+    conditions = ("--where", "user=ann", "--where", "expression=a=b")
+    assert listed(run("sessions", *conditions, "--json")) == both[1:]
+    assert listed(run("sessions", "two", "--where", "user=ann", "--json")) == both[:1]
+    assert run("sessions", "--where", "user=bob").out == "No session matches.\n"
+
+
+def test_what_is_no_condition_is_refused(run: CommandLine) -> None:
+    refused(run("sessions", "--where", "user"), Code.USAGE, "KEY=VALUE", "'user'")
+    refused(run("sessions", "--where", "a=b", "--where", "a=c"), Code.USAGE, "each key once")
+    refused(run("sessions", "--parent", "nobody"), Code.NOT_FOUND, "'nobody'")
 
 
 # Times
@@ -128,7 +159,7 @@ def test_a_rewind_says_which_message_it_found(run: CommandLine) -> None:
 
 def test_errors_of_times_are_of_people(run: CommandLine) -> None:
     early = run("rewind", "parser", "--to", "2026-01-01 10:00")
-    words = ("as early as 2026-01-01 10:00:00 UTC", "entry 2, from 2026-01-01 11:01:00 UTC")
+    words = ("as early as 2026-01-01 10:00:00 UTC", "entry 2, of 2026-01-01 11:01:00 UTC")
     refused(early, Code.NOT_FOUND, *words)
     assert str(NOON)[:6] not in early.err
     exactly = run("rewind", "parser", "--ts", str(NOON - 3_599_750))

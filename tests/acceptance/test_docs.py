@@ -27,7 +27,7 @@ from sqlalchemy import make_url
 
 import roocontext
 from roocontext import AsyncSession, AsyncStore, Session, Store, errors
-from roocontext.log.sendable import Rule
+from roocontext.log.forms import Rule
 from roocontext.policies.builtin import policies
 from roocontext.store.schema import metadata
 from roocontext.summarisers import summarisers
@@ -45,6 +45,7 @@ VALUES = [
     *("Receipt", "Committed", "Rewound", "AuditEntry", "Hider", "Diff", "Entry", "Repair"),
     *("Note", "SessionInfo", "Stats", "Verification", "Redacted", "Purged"),
     *("LiveMessage", "Call", "Outcome", "Outline", "ControlEntry", "SessionOverview", "Drift"),
+    "Snapshot",
     *("NewNote", "Rename", "Describe", "Pin", "Unpin", "Rewind", "Written"),
 ]
 
@@ -374,7 +375,8 @@ def _classes(hint: Any) -> Iterator[type]:
 def _public(kind: type) -> list[str]:
     return [
         name
-        for name, member in vars(kind).items()
+        for owner in inspect.getmro(kind)
+        for name, member in vars(owner).items()
         if not name.startswith("_") and isinstance(member, FunctionType | classmethod)
     ]
 

@@ -1,16 +1,21 @@
 """Commands that read. None of them writes, and none creates a database."""
 
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from roocontext import reports
-from roocontext.cli import parse_time
+from roocontext.cli import completion, parse_time
 from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.options import ModelName, SessionName, SessionOrAll
 from roocontext.cli.screens import tables, timeline
 from roocontext.cli.screens import tree as picture
+from roocontext.errors import SessionPurged
+
+if TYPE_CHECKING:
+    from roocontext import Store
 
 app = typer.Typer()
 _read = partial(command, app, panel="Read")
@@ -41,6 +46,22 @@ def sessions(
         ),
     ] = "",
     *,
+    parent: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="Only the children of this session.",
+            autocompletion=completion.complete_sessions,
+        ),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Only sessions whose metadata has this string at its top level. Repeatable: all"
+            " have to match.",
+        ),
+    ] = None,
     limit: Annotated[
         int,
         typer.Option(
@@ -60,9 +81,35 @@ def sessions(
     """List the sessions, newest first, and how full their context windows are."""
     with context.store() as store, context.progress("Counting") as progress:
         answer = reports.sessions.listed(
-            store, text, limit=limit, model=model, count=count, progress=progress
+            store,
+            text,
+            parent=None if parent is None else _parent(store, parent),
+            where=_conditions(where or []),
+            limit=limit,
+            model=model,
+            count=count,
+            progress=progress,
         )
-    context.show(answer, partial(tables.draw_sessions, text=text))
+    context.show(answer, partial(tables.draw_sessions, text=text, has_filter=bool(parent or where)))
+
+
+def _parent(store: "Store", name: str) -> str:
+    """The id of the session with this name. The children of a purged one can be listed too."""
+    try:
+        return reports.naming.find(store, name)
+    except SessionPurged as purged:
+        return str(purged.facts["session_id"])
+
+
+def _conditions(given: list[str]) -> dict[str, str]:
+    conditions: dict[str, str] = {}
+    for one in given:
+        key, equals, value = one.partition("=")
+        if not equals or key in conditions:
+            line = f"--where takes KEY=VALUE, each key once; this was {one!r}."
+            raise Refusal(line, Code.USAGE)
+        conditions[key] = value
+    return conditions
 
 
 @_read(document="Shown")

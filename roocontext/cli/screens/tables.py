@@ -18,9 +18,13 @@ _NAME = 16
 """The least number of columns for the name of a tool or model."""
 
 
-def draw_sessions(screen: Screen, answer: "Sessions", *, text: str = "") -> None:
+def draw_sessions(
+    screen: Screen, answer: "Sessions", *, text: str = "", has_filter: bool = False
+) -> None:
     """Two lines for each session."""
-    if not answer.sessions:
+    if not answer.sessions and has_filter:
+        screen.line("No session matches.")
+    elif not answer.sessions:
         found = f"No session has {one_line(text)!r} in its id or title." if text else "No sessions."
         screen.line(found)
     for row in answer.sessions:
