@@ -159,7 +159,7 @@ def test_a_rewind_says_which_message_it_found(run: CommandLine) -> None:
 
 def test_errors_of_times_are_of_people(run: CommandLine) -> None:
     early = run("rewind", "parser", "--to", "2026-01-01 10:00")
-    words = ("as early as 2026-01-01 10:00:00 UTC", "entry 2, from 2026-01-01 11:01:00 UTC")
+    words = ("as early as 2026-01-01 10:00:00 UTC", "entry 2, of 2026-01-01 11:01:00 UTC")
     refused(early, Code.NOT_FOUND, *words)
     assert str(NOON)[:6] not in early.err
     exactly = run("rewind", "parser", "--ts", str(NOON - 3_599_750))

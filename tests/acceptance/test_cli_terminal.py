@@ -97,12 +97,12 @@ def test_a_whole_session_by_commands_alone(
     assert run.code == Code.USAGE
     run("append", "last", "--role", "assistant", "The loop ends one step too early. " * 9)
     run("append", "last", "Then mend it, please.")
-    assert "3 messages, 3 seen" in plain(run("sessions"))
+    assert "3 messages, 3 visible" in plain(run("sessions"))
     assert "hides" in plain(run("condense", "parser", "--limit", "200"))
     audit = plain(run("audit", "parser"))
     assert all(line.startswith("|") for line in audit.splitlines())
     assert "in summary 5" in audit
-    assert "by entry 6" in plain(run("rewind", "parser", "--to", "3"))
+    assert "Entry 6: " in plain(run("rewind", "parser", "--to", "3"))
     assert "takes back rewind 6" in plain(run("undo", "parser"))
     for answer in ("n", END):
         assert "Nothing was changed." in plain(run("redact", "parser", "2", answer=answer))
@@ -216,7 +216,7 @@ def test_what_was_done_is_not_told_to_have_failed(
     tmp_path: Path, command_line: CommandLines
 ) -> None:
     untold = (
-        "roocontext: It was done, but the answer could not be written: No space left on device.\n"
+        "roocontext: It was done, but the output could not be written: No space left on device.\n"
     )
     run, told = command_line("store.db", folder=tmp_path), tmp_path / "told.txt"
 
