@@ -116,6 +116,9 @@ class SqliteWork:
             compaction_id=None,
             note=None,
             target=None,
+            asked_at=None,
+            answers_seq=None,
+            answers_block=None,
             details=None,
             size=size,
         )

@@ -32,6 +32,9 @@ IMMUTABLE = (
     "compaction_id",
     "note",
     "target",
+    "asked_at",
+    "answers_seq",
+    "answers_block",
     "size",
     "messages_total",
     "bytes_total",
@@ -75,6 +78,10 @@ ENTRIES_RULES = {
         AND (content_digest IS NULL) = (content IS NULL)
         AND (content_digest IS NULL OR length(content_digest) = 32)""",
     "totals": "size >= 0 AND messages_total >= 0 AND bytes_total >= 0",
+    "extra": "extra IS NULL OR (role IS NOT NULL AND salt IS NOT NULL)",
+    "asked": "asked_at IS NULL OR (role IS NOT NULL AND asked_at BETWEEN 0 AND seq - 1)",
+    "answers": """(answers_seq IS NULL) = (answers_block IS NULL) AND (answers_seq IS NULL OR (
+        role IS NOT NULL AND answers_seq BETWEEN 1 AND seq - 1 AND answers_block >= 0))""",
 }
 SPANS_RULES = {"range": "lo >= 1 AND hi >= lo AND position >= 0"}
 CLEARINGS_RULES = {"block": "seq >= 1 AND block >= 0 AND cleared_by > seq"}
@@ -133,6 +140,9 @@ def _tables() -> None:
         sa.Column("compaction_id", TEXT),
         sa.Column("note", TEXT),
         sa.Column("target", sa.BigInteger),
+        sa.Column("asked_at", sa.BigInteger),
+        sa.Column("answers_seq", sa.BigInteger),
+        sa.Column("answers_block", sa.BigInteger),
         sa.Column("size", sa.BigInteger, nullable=False),
         sa.Column("messages_total", sa.BigInteger, nullable=False),
         sa.Column("bytes_total", sa.BigInteger, nullable=False),
@@ -141,6 +151,7 @@ def _tables() -> None:
         sa.Column("hash", sa.LargeBinary, nullable=False),
         sa.Column("tools", TEXT),
         sa.Column("details", TEXT),
+        sa.Column("extra", TEXT),
         sa.Column("content", TEXT),
         sa.PrimaryKeyConstraint("session_id", "seq", name="entries_pkey"),
         rules=ENTRIES_RULES,
@@ -205,6 +216,7 @@ def _indexes() -> None:
     _partial("entries_client_id", "entries", "session_id, client_id", "client_id", unique=True)
     _partial("entries_message_id", "entries", "session_id, message_id, seq", "message_id")
     _partial("entries_ts", "entries", "session_id, ts, seq", "ts")
+    _partial("entries_answers", "entries", "session_id, answers_seq, seq", "answers_seq")
     _partial("entries_control", "entries", "session_id, seq", "details")
     _partial("entries_notes", "entries", "session_id, note, target, seq", "note")
     op.execute("CREATE INDEX sessions_updated ON sessions (updated_minute) WHERE purged_at IS NULL")
@@ -228,7 +240,7 @@ def _sqlite_triggers() -> None:
     op.execute(
         f"""CREATE TRIGGER entries_update BEFORE UPDATE ON entries WHEN NOT (
             {same}
-            AND OLD.salt IS NOT NULL AND NEW.salt IS NULL AND EXISTS (
+            AND OLD.salt IS NOT NULL AND NEW.salt IS NULL AND NEW.extra IS NULL AND EXISTS (
                 SELECT 1 FROM entries AS n WHERE n.session_id = OLD.session_id
                 AND n.note = 'redaction' AND n.target = OLD.seq))
         BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END"""
@@ -269,7 +281,7 @@ def _postgres_triggers() -> None:
         DECLARE allowed boolean := false;
         BEGIN
             IF TG_OP = 'UPDATE' THEN
-                IF {same} AND OLD.salt IS NOT NULL AND NEW.salt IS NULL THEN
+                IF {same} AND OLD.salt IS NOT NULL AND NEW.salt IS NULL AND NEW.extra IS NULL THEN
                     EXECUTE pg_catalog.format('SELECT EXISTS (SELECT 1 FROM %%I.entries
                         WHERE session_id = $1 AND note = ''redaction'' AND target = $2)',
                         TG_TABLE_SCHEMA) INTO allowed USING OLD.session_id, OLD.seq;
@@ -326,7 +338,7 @@ def _views() -> None:
             e.kind = 'marker' AS is_marker,
             s.rewound_by,
             s.position + (e.seq - s.lo) * 4294967296 AS position,
-            e.size, e.content
+            e.asked_at, e.answers_seq, e.answers_block, e.size, e.extra, e.content
         FROM spans AS s
         JOIN sessions AS log ON log.session_id = s.session_id
         JOIN entries AS e

@@ -63,7 +63,10 @@ class NewMessage(msgspec.Struct, frozen=True):
     """A message to be appended, or to be inserted by a plan.
 
     `ts` is the agent's own time in milliseconds; `message_id` is the agent's name for the message
-    and need not be unique; `client_id` names the request, so that repeating it is safe.
+    and need not be unique; `client_id` names the request, so that repeating it is safe. `extra` is
+    any JSON of the agent's own, which no model and no policy sees. Of a reply, `asked_at` is the
+    last entry that its request had read; of a tool's answer, `answers` is the call: the entry that
+    holds it, and its block.
     """
 
     role: str
@@ -74,6 +77,9 @@ class NewMessage(msgspec.Struct, frozen=True):
     client_id: str | None = None
     model: str | None = None
     usage: Any = None
+    extra: Any = None
+    asked_at: int | None = None
+    answers: BlockRef | None = None
 
 
 class Entry(NamedTuple):
@@ -94,6 +100,9 @@ class Entry(NamedTuple):
     note: str | None = None
     target: int | None = None
     details: Any = None
+    extra: Any = None
+    asked_at: int | None = None
+    answers: BlockRef | None = None
 
 
 class Message(msgspec.Struct, frozen=True):

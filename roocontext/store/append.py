@@ -15,6 +15,7 @@ from sqlalchemy.sql import Insert, Update
 from roocontext.errors import (
     DuplicateMessage,
     HistoryCorrupt,
+    MessageNotFound,
     SessionNotFound,
     SessionPurged,
     VersionConflict,
@@ -22,7 +23,7 @@ from roocontext.errors import (
 from roocontext.log.chain import link
 from roocontext.log.draft import Draft
 from roocontext.log.encoding import decode
-from roocontext.log.times import Times
+from roocontext.log.times import Times, moment
 from roocontext.store.database import Transaction
 from roocontext.store.driver_errors import UniqueViolation
 from roocontext.store.schema import IN_LOG, entries, sessions, spans
@@ -189,11 +190,12 @@ def write(
     seq, hash_, head_seq, messages, size, _, times = head
     for draft in drafts:
         seq += 1
+        if draft.refers_to >= seq:
+            raise not_earlier(draft, seq)
         hash_ = link(hash_, draft.digest)
         head_seq = head_seq if draft.is_note else seq
         if draft.is_message:
             messages, size = messages + 1, size + draft.sealed.size
-        times = times.after(draft.sealed)
         row = row_of(session_id, draft)
         row["seq"], row["hash"] = seq, hash_
         row["messages_total"], row["bytes_total"] = messages, size
@@ -206,6 +208,7 @@ def write(
     except UniqueViolation:
         raise beyond(session_id, head.last_seq) from None
     updated_at = drafts[-1].sealed.recorded_at
+    times = times.after(moment(draft.sealed) for draft in drafts)
     moved = SessionHead(seq, hash_, head_seq, messages, size, updated_at, times)
     move_head(tx, session_id, head, moved)
     return [Receipt(session_id, row["seq"], row["hash"].hex(), head_seq) for row in rows]
@@ -242,6 +245,15 @@ def beyond(session_id: str, last_seq: int) -> HistoryCorrupt:
     )
 
 
+def not_earlier(draft: Draft, seq: int) -> MessageNotFound:
+    """The error for a message whose `asked_at` or `answers` is not an earlier entry."""
+    return MessageNotFound(
+        f"The message would be entry {seq}, and refers to entry {draft.refers_to}: only an earlier"
+        " one can have been read or answered.",
+        candidates=(0, seq - 1),
+    )
+
+
 def refuse_taken(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> None:
     """Refuse drafts that are new although their client id was given before."""
     ids = [draft.sealed.client_id for draft in drafts if draft.sealed.client_id]
@@ -261,6 +273,7 @@ def row_of(session_id: str, draft: Draft) -> dict[str, Any]:
     row["session_id"] = session_id
     row["content"], row["salt"] = draft.content, draft.salt
     row["content_digest"], row["tools"] = draft.content_digest, draft.tools
+    row["extra"] = draft.extra
     return row
 
 

@@ -9,7 +9,7 @@ from roocontext.errors import InvalidOption, StoreFull, StoreReadOnly
 from roocontext.log.counting import Counter
 from roocontext.log.draft import message_draft
 from roocontext.log.encoding import MAX_INTEGER, check_id
-from roocontext.log.entries import Message, NewMessage, View
+from roocontext.log.entries import BlockRef, Message, NewMessage, View
 from roocontext.log.plan import Plan
 from roocontext.log.sendable import Repair, sendable
 from roocontext.store import (
@@ -88,6 +88,9 @@ class Session:
         client_id: str | None = None,
         model: str | None = None,
         usage: Any = None,
+        extra: Any = None,
+        asked_at: int | None = None,
+        answers: BlockRef | None = None,
         expected_seq: int | None = None,
     ) -> Receipt:
         """Append a message; it is durable once the receipt is returned.
@@ -96,7 +99,8 @@ class Session:
         the session's head is still that, else VersionConflict tells the current one.
         """
         check_maybe("expected_seq", expected_seq)
-        message = NewMessage(role, content, format, ts, message_id, client_id, model, usage)
+        named = (ts, message_id, client_id, model, usage, extra, asked_at, answers)
+        message = NewMessage(role, content, format, *named)
         draft = message_draft(message, now=self._clock(), salts=self._ids.salt)
         return single.append(self._database, self.id, draft, expected_seq)
 

@@ -16,7 +16,7 @@ from sqlalchemy.sql import ClauseElement, ColumnElement, Insert
 
 from roocontext.log.chain import Sealed, link
 from roocontext.log.draft import Draft
-from roocontext.log.times import own_time
+from roocontext.log.times import moment, own_time
 from roocontext.store.append import (
     COLUMNS,
     Receipt,
@@ -27,6 +27,7 @@ from roocontext.store.append import (
     lock,
     minute_of,
     move_head,
+    not_earlier,
     read_head,
     repeated_as,
     row_of,
@@ -43,15 +44,20 @@ def _is_earlier(time: ColumnElement[int], latest: str) -> ColumnElement[int]:
     return case((time < sessions.c[latest], 1), else_=0)
 
 
-def _one_statement(*, expected: bool) -> ClauseElement:
+@cache
+def _one_statement(*, expected: bool, refers: bool) -> ClauseElement:
     digest = bindparam("digest", type_=LargeBinary)
     in_session = sessions.c.session_id == bindparam("session_id")
-    version = sessions.c.head_seq == bindparam("expected_seq", type_=BigInteger)
+    conditions = [in_session, sessions.c.purged_at.is_(None)]
+    if expected:
+        conditions.append(sessions.c.head_seq == bindparam("expected_seq", type_=BigInteger))
+    if refers:
+        conditions.append(sessions.c.last_seq >= bindparam("refers_to", type_=BigInteger))
     recorded = bindparam("recorded_at", type_=BigInteger)
     own = bindparam("own_time", type_=BigInteger)
     moved = (
         update(sessions)
-        .where(and_(in_session, sessions.c.purged_at.is_(None), *([version] if expected else ())))
+        .where(and_(*conditions))
         .values(
             last_seq=sessions.c.last_seq + 1,
             head_seq=sessions.c.last_seq + 1,
@@ -78,7 +84,7 @@ def _one_statement(*, expected: bool) -> ClauseElement:
 
 _VALUES = (
     *("session_id", "seq", "messages_total", "bytes_total"),
-    *("salt", "content_digest", "hash", "tools", "content"),
+    *("salt", "content_digest", "hash", "tools", "extra", "content"),
     *Sealed._fields,
 )
 """The columns of an entry in the order in which `_append_directly` has their values."""
@@ -92,10 +98,6 @@ def _direct(
     names = {name for name, is_filled in zip(_VALUES, filled, strict=True) if is_filled}
     ordered = tuple(name for name in COLUMNS if name in names)
     return insert_of(ordered), itemgetter(*map(_VALUES.index, ordered))
-
-
-_APPEND = _one_statement(expected=False)
-_APPEND_EXPECTED = _one_statement(expected=True)
 
 
 def append(
@@ -116,19 +118,23 @@ def _append_in_one_statement(
         "own_time": own_time(draft.sealed),
         "minute": minute_of(draft.sealed.recorded_at),
         "expected_seq": expected_seq,
+        "refers_to": draft.refers_to,
     }
-    statement = _APPEND if expected_seq is None else _APPEND_EXPECTED
+    statement = _one_statement(expected=expected_seq is not None, refers=draft.refers_to > 0)
     row = None
     with suppress(UniqueViolation):
         row = tx.row(statement, **params)
     if row is not None:
         return Receipt(session_id, row[0], row[1].hex(), row[0])
-    # Nothing was written: a repeated request, no such session, or a session that moved on.
+    # Nothing was written: a repeated request, no such session, a session that moved on, or no
+    # such entry as it refers to.
     repeated = repeated_as(tx, session_id, [draft])
     if repeated is not None:
         return repeated[0]
     head = read_head(tx, session_id)
     check_version(expected_seq, head)
+    if draft.refers_to > head.last_seq:
+        raise not_earlier(draft, head.last_seq + 1)
     raise beyond(session_id, head.last_seq)
 
 
@@ -139,15 +145,17 @@ def _append_directly(
     if draft.sealed.client_id is not None and (first := repeated_as(tx, session_id, [draft])):
         return first[0]
     check_version(expected_seq, head)
+    if draft.refers_to > head.last_seq:
+        raise not_earlier(draft, head.last_seq + 1)
     sealed, seq, hash_ = draft.sealed, head.last_seq + 1, link(head.last_hash, draft.digest)
     new = SessionHead(
         *(seq, hash_, seq, head.messages + 1, head.bytes + sealed.size),
         updated_at=sealed.recorded_at,
-        times=head.times.after(sealed),
+        times=head.times.after([moment(sealed)]),
     )
     values = (
         *(session_id, seq, new.messages, new.bytes),
-        *(draft.salt, draft.content_digest, hash_, draft.tools, draft.content),
+        *(draft.salt, draft.content_digest, hash_, draft.tools, draft.extra, draft.content),
         *sealed,
     )
     statement, pick = _direct(tuple([value is not None for value in values]))
