@@ -20,7 +20,7 @@ from roocontext.errors import (
     SessionPurged,
     VersionConflict,
 )
-from roocontext.log.chain import link
+from roocontext.log.chain import Sealed, link
 from roocontext.log.draft import Draft
 from roocontext.log.encoding import decode
 from roocontext.log.times import Times, moment
@@ -140,14 +140,27 @@ _REWOUND_BY = (
 )
 
 
+VALUES = (
+    *("session_id", "seq", "messages_total", "bytes_total", "hash"),
+    *("salt", "content_digest", "tools", "extra", "content"),
+    *Sealed._fields,
+)
+"""The columns of an entry in the order of `values_of`."""
+_SEQ, _HASH = VALUES.index("seq"), VALUES.index("hash")
+
+
 @cache
-def insert_of(names: tuple[str, ...]) -> Insert:
-    """The statement that fills these columns of an entry; the others are NULL."""
-    return insert(entries).values({name: bindparam(name) for name in names})
+def filling(is_filled: tuple[bool, ...]) -> tuple[Insert, tuple[int, ...]]:
+    """The statement that fills these columns, and where their values are, in its order."""
+    names = filled_columns(is_filled)
+    statement = insert(entries).values({name: bindparam(name) for name in names})
+    return statement, tuple(map(VALUES.index, names))
 
 
-COLUMNS = tuple(column.name for column in entries.columns)
-"""The columns of an entry in the order of the table, which is that of every statement."""
+def filled_columns(is_filled: tuple[bool, ...]) -> tuple[str, ...]:
+    """The names of the columns that are filled, in the order of the table."""
+    names = {name for name, filled in zip(VALUES, is_filled, strict=True) if filled}
+    return tuple(column.name for column in entries.columns if column.name in names)
 
 
 def append_many(
@@ -186,6 +199,8 @@ def write(
     tx: Transaction, session_id: str, head: SessionHead, drafts: Sequence[Draft]
 ) -> list[Receipt]:
     """Chain the drafts to a locked session and store them."""
+    if not drafts:
+        return []
     rows = []
     seq, hash_, head_seq, messages, size, _, times = head
     for draft in drafts:
@@ -196,22 +211,18 @@ def write(
         head_seq = head_seq if draft.is_note else seq
         if draft.is_message:
             messages, size = messages + 1, size + draft.sealed.size
-        row = row_of(session_id, draft)
-        row["seq"], row["hash"] = seq, hash_
-        row["messages_total"], row["bytes_total"] = messages, size
-        rows.append(row)
-    if not rows:
-        return []
-    filled = [name for name in COLUMNS if any(row[name] is not None for row in rows)]
+        rows.append(values_of(session_id, seq, messages, size, hash_, draft))
+    columns = list(zip(*rows, strict=True))
+    statement, places = filling(tuple([column.count(None) < len(rows) for column in columns]))
     try:
-        tx.many(insert_of(tuple(filled)), rows)
+        tx.insert(statement, *zip(*[columns[place] for place in places], strict=True))
     except UniqueViolation:
         raise beyond(session_id, head.last_seq) from None
     updated_at = drafts[-1].sealed.recorded_at
     times = times.after(moment(draft.sealed) for draft in drafts)
     moved = SessionHead(seq, hash_, head_seq, messages, size, updated_at, times)
     move_head(tx, session_id, head, moved)
-    return [Receipt(session_id, row["seq"], row["hash"].hex(), head_seq) for row in rows]
+    return [Receipt(session_id, row[_SEQ], row[_HASH].hex(), head_seq) for row in rows]
 
 
 def move_head(tx: Transaction, session_id: str, old: SessionHead, new: SessionHead) -> None:
@@ -267,14 +278,15 @@ def refuse_taken(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> N
             )
 
 
-def row_of(session_id: str, draft: Draft) -> dict[str, Any]:
-    """The columns of an entry that do not depend on its place in the log."""
-    row = draft.sealed._asdict()
-    row["session_id"] = session_id
-    row["content"], row["salt"] = draft.content, draft.salt
-    row["content_digest"], row["tools"] = draft.content_digest, draft.tools
-    row["extra"] = draft.extra
-    return row
+def values_of(  # noqa: PLR0917 - by position: keywords take twice as long
+    session_id: str, seq: int, messages: int, size: int, hash_: bytes, draft: Draft
+) -> tuple[Any, ...]:
+    """All values of an entry."""
+    return (
+        *(session_id, seq, messages, size, hash_),
+        *(draft.salt, draft.content_digest, draft.tools, draft.extra, draft.content),
+        *draft.sealed,
+    )
 
 
 def _head(session_id: str, row: tuple[Any, ...] | None) -> SessionHead:

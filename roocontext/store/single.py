@@ -5,39 +5,36 @@ SQLite its values go to the driver without a row in between. What is written is 
 `append.write` would write.
 """
 
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from operator import itemgetter
-from typing import Any
 
 from sqlalchemy import BigInteger, LargeBinary, and_, bindparam, case, func, insert, select, update
-from sqlalchemy.sql import ClauseElement, ColumnElement, Insert
+from sqlalchemy.sql import ClauseElement, ColumnElement
 
-from roocontext.log.chain import Sealed, link
+from roocontext.log.chain import link
 from roocontext.log.draft import Draft
 from roocontext.log.times import moment, own_time
 from roocontext.store.append import (
-    COLUMNS,
+    VALUES,
     Receipt,
     SessionHead,
     beyond,
     check_version,
-    insert_of,
+    filled_columns,
+    filling,
     lock,
     minute_of,
     move_head,
     not_earlier,
     read_head,
     repeated_as,
-    row_of,
+    values_of,
 )
 from roocontext.store.database import Database, Transaction
 from roocontext.store.driver_errors import UniqueViolation
 from roocontext.store.schema import entries, sessions
 
 _DRAWN = ("seq", "messages_total", "bytes_total", "hash")
-_GIVEN = [column for column in entries.columns if column.name not in _DRAWN]
 
 
 def _is_earlier(time: ColumnElement[int], latest: str) -> ColumnElement[int]:
@@ -45,7 +42,8 @@ def _is_earlier(time: ColumnElement[int], latest: str) -> ColumnElement[int]:
 
 
 @cache
-def _one_statement(*, expected: bool, refers: bool) -> ClauseElement:
+def _one_statement(is_filled: tuple[bool, ...], *, expected: bool, refers: bool) -> ClauseElement:
+    names = [name for name in filled_columns(is_filled) if name not in _DRAWN]
     digest = bindparam("digest", type_=LargeBinary)
     in_session = sessions.c.session_id == bindparam("session_id")
     conditions = [in_session, sessions.c.purged_at.is_(None)]
@@ -74,30 +72,12 @@ def _one_statement(*, expected: bool, refers: bool) -> ClauseElement:
         .returning(sessions.c.last_seq, sessions.c.messages, sessions.c.bytes, sessions.c.last_hash)
         .cte("moved")
     )
-    given = [bindparam(column.name, type_=column.type) for column in _GIVEN]
+    given = [bindparam(name, type_=entries.c[name].type) for name in names]
     return (
         insert(entries)
-        .from_select([*_DRAWN, *(column.name for column in _GIVEN)], select(moved, *given))
+        .from_select([*_DRAWN, *names], select(moved, *given))
         .returning(entries.c.seq, entries.c.hash)
     )
-
-
-_VALUES = (
-    *("session_id", "seq", "messages_total", "bytes_total"),
-    *("salt", "content_digest", "hash", "tools", "extra", "content"),
-    *Sealed._fields,
-)
-"""The columns of an entry in the order in which `_append_directly` has their values."""
-
-
-@cache
-def _direct(
-    filled: tuple[bool, ...],
-) -> tuple[Insert, Callable[[tuple[Any, ...]], tuple[Any, ...]]]:
-    """The statement that fills these of the values, and what picks them for it."""
-    names = {name for name, is_filled in zip(_VALUES, filled, strict=True) if is_filled}
-    ordered = tuple(name for name in COLUMNS if name in names)
-    return insert_of(ordered), itemgetter(*map(_VALUES.index, ordered))
 
 
 def append(
@@ -112,15 +92,20 @@ def append(
 def _append_in_one_statement(
     tx: Transaction, session_id: str, draft: Draft, expected_seq: int | None
 ) -> Receipt:
+    values = values_of(session_id, 0, 0, 0, draft.digest, draft)
     params = {
-        **row_of(session_id, draft),
+        **dict(zip(VALUES, values, strict=True)),
         "digest": draft.digest,
         "own_time": own_time(draft.sealed),
         "minute": minute_of(draft.sealed.recorded_at),
         "expected_seq": expected_seq,
         "refers_to": draft.refers_to,
     }
-    statement = _one_statement(expected=expected_seq is not None, refers=draft.refers_to > 0)
+    statement = _one_statement(
+        tuple([value is not None for value in values]),
+        expected=expected_seq is not None,
+        refers=draft.refers_to > 0,
+    )
     row = None
     with suppress(UniqueViolation):
         row = tx.row(statement, **params)
@@ -153,14 +138,10 @@ def _append_directly(
         updated_at=sealed.recorded_at,
         times=head.times.after([moment(sealed)]),
     )
-    values = (
-        *(session_id, seq, new.messages, new.bytes),
-        *(draft.salt, draft.content_digest, hash_, draft.tools, draft.extra, draft.content),
-        *sealed,
-    )
-    statement, pick = _direct(tuple([value is not None for value in values]))
+    values = values_of(session_id, seq, new.messages, new.bytes, hash_, draft)
+    statement, places = filling(tuple([value is not None for value in values]))
     try:
-        tx.insert(statement, pick(values))
+        tx.insert(statement, tuple([values[place] for place in places]))
     except UniqueViolation:
         raise beyond(session_id, head.last_seq) from None
     move_head(tx, session_id, head, new)
