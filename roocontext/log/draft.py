@@ -19,7 +19,7 @@ from roocontext.log.encoding import (
     encode_plain,
 )
 from roocontext.log.entries import MESSAGE_KINDS, BlockRef, Control, Kind, NewMessage, Range
-from roocontext.log.pairs import tools_of
+from roocontext.log.pairs import may_hold_tools, tools_of
 from roocontext.log.readings import reader
 
 Salts = Callable[[], bytes]
@@ -91,7 +91,7 @@ def message_draft(
         ),
         text,
         salts,
-        tools=tools_text(message.format, message.role, content),
+        tools=tools_text(message.format, message.role, content) if may_hold_tools(text) else None,
         extra=extra,
         # Entry 0 is no entry: a request may have read an empty log.
         refers_to=max(message.asked_at or 0, answers_seq or 0),

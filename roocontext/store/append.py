@@ -4,9 +4,10 @@ Everything that is ever written to a log goes through `write`, except a single m
 `single`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from sqlalchemy import bindparam, insert, select, update
@@ -149,12 +150,15 @@ VALUES = (
 _SEQ, _HASH = VALUES.index("seq"), VALUES.index("hash")
 
 
+Picker: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...]]
+
+
 @cache
-def filling(is_filled: tuple[bool, ...]) -> tuple[Insert, tuple[int, ...]]:
-    """The statement that fills these columns, and where their values are, in its order."""
+def filling(is_filled: tuple[bool, ...]) -> tuple[Insert, Picker]:
+    """The statement that fills these columns, and what picks their values in its order."""
     names = filled_columns(is_filled)
     statement = insert(entries).values({name: bindparam(name) for name in names})
-    return statement, tuple(map(VALUES.index, names))
+    return statement, itemgetter(*map(VALUES.index, names))
 
 
 def filled_columns(is_filled: tuple[bool, ...]) -> tuple[str, ...]:
@@ -213,9 +217,9 @@ def write(
             messages, size = messages + 1, size + draft.sealed.size
         rows.append(values_of(session_id, seq, messages, size, hash_, draft))
     columns = list(zip(*rows, strict=True))
-    statement, places = filling(tuple([column.count(None) < len(rows) for column in columns]))
+    statement, pick = filling(tuple([column.count(None) < len(rows) for column in columns]))
     try:
-        tx.insert(statement, *zip(*[columns[place] for place in places], strict=True))
+        tx.insert(statement, *zip(*pick(columns), strict=True))
     except UniqueViolation:
         raise beyond(session_id, head.last_seq) from None
     updated_at = drafts[-1].sealed.recorded_at
@@ -227,25 +231,23 @@ def write(
 
 def move_head(tx: Transaction, session_id: str, old: SessionHead, new: SessionHead) -> None:
     """Let a locked session stand where its new last entry is."""
-    times = new.times
-    moved = {
-        "session_id": session_id,
-        "new_last_seq": new.last_seq,
-        "new_last_hash": new.last_hash,
-        "new_head_seq": new.head_seq,
-        "new_messages": new.messages,
-        "new_bytes": new.bytes,
-        "new_updated_at": new.updated_at,
-        "new_latest_recorded": times.latest_recorded,
-        "new_recorded_back": times.recorded_back,
-        "new_latest_own": times.latest_own,
-        "new_own_back": times.own_back,
-    }
-    minute = minute_of(new.updated_at)
-    if minute == minute_of(old.updated_at):
-        tx.run(_MOVE_HEAD, **moved)
-    else:
-        tx.run(_MOVE_MINUTE, new_updated_minute=minute, **moved)
+    minute, times = minute_of(new.updated_at), new.times
+    is_same = minute == minute_of(old.updated_at)
+    tx.run(
+        _MOVE_HEAD if is_same else _MOVE_MINUTE,
+        session_id=session_id,
+        new_last_seq=new.last_seq,
+        new_last_hash=new.last_hash,
+        new_head_seq=new.head_seq,
+        new_messages=new.messages,
+        new_bytes=new.bytes,
+        new_updated_at=new.updated_at,
+        new_latest_recorded=times.latest_recorded,
+        new_recorded_back=times.recorded_back,
+        new_latest_own=times.latest_own,
+        new_own_back=times.own_back,
+        **({} if is_same else {"new_updated_minute": minute}),
+    )
 
 
 def beyond(session_id: str, last_seq: int) -> HistoryCorrupt:

@@ -139,9 +139,9 @@ def _append_directly(
         times=head.times.after([moment(sealed)]),
     )
     values = values_of(session_id, seq, new.messages, new.bytes, hash_, draft)
-    statement, places = filling(tuple([value is not None for value in values]))
+    statement, pick = filling(tuple([value is not None for value in values]))
     try:
-        tx.insert(statement, tuple([values[place] for place in places]))
+        tx.insert(statement, pick(values))
     except UniqueViolation:
         raise beyond(session_id, head.last_seq) from None
     move_head(tx, session_id, head, new)

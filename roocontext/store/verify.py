@@ -22,7 +22,7 @@ from roocontext.log.chain import (
 from roocontext.log.draft import control_of, tools_text
 from roocontext.log.encoding import decode
 from roocontext.log.entries import MESSAGE_KINDS, Kind
-from roocontext.log.pairs import TOOL_WORDS
+from roocontext.log.pairs import may_hold_tools
 from roocontext.log.readings import is_known
 from roocontext.log.times import Moment, Times
 from roocontext.store.append import SessionHead, read_head
@@ -246,7 +246,7 @@ class Verifier:
                 self._check_speaker(seq, form, role, is_message=is_message)
             if kind != _MESSAGE or sealed[_SELDOM] != _NONE_OF_THEM:
                 _check_kind(seq, Sealed(*sealed))
-            if tools is not None or any(map((content or "").__contains__, TOOL_WORDS)):
+            if tools is not None or (content is not None and may_hold_tools(content)):
                 _check_tools(seq, form, role, tools, content)
             self._is_message.append(is_message)
             self._seq, self._hash = seq, following
