@@ -80,7 +80,10 @@ class SqliteWork:
     session of a store's file; and it writes a message without a client id, and nothing else.
     """
 
-    _HEAD = "SELECT last_seq, last_hash, messages, bytes FROM sessions WHERE session_id = ?"
+    _HEAD = (
+        "SELECT last_seq, last_hash, messages, bytes, latest_recorded, recorded_back, latest_own,"
+        " own_back FROM sessions WHERE session_id = ?"
+    )
     _ENTRY = (
         "INSERT INTO entries (session_id, seq, kind, format, role, recorded_at, size,"
         " messages_total, bytes_total, salt, content_digest, hash, content)"
@@ -88,7 +91,8 @@ class SqliteWork:
     )
     _MOVE = (
         "UPDATE sessions SET last_seq = ?, last_hash = ?, head_seq = ?, messages = ?, bytes = ?,"
-        " updated_at = ? WHERE session_id = ?"
+        " updated_at = ?, latest_recorded = ?, recorded_back = ?, latest_own = ?, own_back = ?"
+        " WHERE session_id = ?"
     )
 
     def __init__(self, path: str, session_id: str, *, synchronous: str) -> None:
@@ -116,12 +120,16 @@ class SqliteWork:
             compaction_id=None,
             note=None,
             target=None,
+            asked_at=None,
+            answers_seq=None,
+            answers_block=None,
             details=None,
             size=size,
         )
         own = entry_digest(sealed, digest)
         run("BEGIN IMMEDIATE")
-        seq, previous, messages, total = run(self._HEAD, (self._session_id,)).fetchone()
+        seq, previous, messages, total, *times = run(self._HEAD, (self._session_id,)).fetchone()
+        recorded, recorded_back, latest, back = times
         seq, messages, total, following = seq + 1, messages + 1, total + size, link(previous, own)
         run(
             self._ENTRY,
@@ -139,7 +147,9 @@ class SqliteWork:
                 text,
             ),
         )
-        run(self._MOVE, (seq, following, seq, messages, total, now, self._session_id))
+        recorded_back, back = recorded_back + (now < recorded), back + (now < latest)
+        times = (max(recorded, now), recorded_back, max(latest, now), back)
+        run(self._MOVE, (seq, following, seq, messages, total, now, *times, self._session_id))
         run("COMMIT")
 
     def close(self) -> None:

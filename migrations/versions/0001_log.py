@@ -60,6 +60,10 @@ ENTRIES_RULES = {
         AND (content_digest IS NULL) = (content IS NULL)
         AND (content_digest IS NULL OR length(content_digest) = 32)""",
     "totals": "size >= 0 AND messages_total >= 0 AND bytes_total >= 0",
+    "extra": "extra IS NULL OR (role IS NOT NULL AND salt IS NOT NULL)",
+    "asked": "asked_at IS NULL OR (role IS NOT NULL AND asked_at BETWEEN 0 AND seq - 1)",
+    "answers": """(answers_seq IS NULL) = (answers_block IS NULL) AND (answers_seq IS NULL OR (
+        role IS NOT NULL AND answers_seq BETWEEN 1 AND seq - 1 AND answers_block >= 0))""",
 }
 SPANS_RULES = {"range": "lo >= 1 AND hi >= lo AND position >= 0"}
 CLEARINGS_RULES = {"block": "seq >= 1 AND block >= 0 AND cleared_by > seq"}
@@ -116,6 +120,9 @@ def _tables() -> None:
         sa.Column("compaction_id", TEXT),
         sa.Column("note", TEXT),
         sa.Column("target", sa.BigInteger),
+        sa.Column("asked_at", sa.BigInteger),
+        sa.Column("answers_seq", sa.BigInteger),
+        sa.Column("answers_block", sa.BigInteger),
         sa.Column("size", sa.BigInteger, nullable=False),
         sa.Column("messages_total", sa.BigInteger, nullable=False),
         sa.Column("bytes_total", sa.BigInteger, nullable=False),
@@ -124,6 +131,7 @@ def _tables() -> None:
         sa.Column("hash", sa.LargeBinary, nullable=False),
         sa.Column("tools", TEXT),
         sa.Column("details", TEXT),
+        sa.Column("extra", TEXT),
         sa.Column("content", TEXT),
         sa.PrimaryKeyConstraint("session_id", "seq", name="entries_pkey"),
         rules=ENTRIES_RULES,
@@ -199,6 +207,7 @@ def _indexes() -> None:
     _partial("entries_client_id", "entries", "session_id, client_id", "client_id", unique=True)
     _partial("entries_message_id", "entries", "session_id, message_id, seq", "message_id")
     _partial("entries_ts", "entries", "session_id, ts, seq", "ts")
+    _partial("entries_answers", "entries", "session_id, answers_seq, seq", "answers_seq")
     _partial("entries_control", "entries", "session_id, seq", "details")
     _partial("entries_notes", "entries", "session_id, note, target, seq", "note")
     _partial("sessions_parent", "sessions", "parent", "parent")

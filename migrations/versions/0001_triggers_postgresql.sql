@@ -22,6 +22,9 @@ BEGIN
             AND NEW.compaction_id IS NOT DISTINCT FROM OLD.compaction_id
             AND NEW.note IS NOT DISTINCT FROM OLD.note
             AND NEW.target IS NOT DISTINCT FROM OLD.target
+            AND NEW.asked_at IS NOT DISTINCT FROM OLD.asked_at
+            AND NEW.answers_seq IS NOT DISTINCT FROM OLD.answers_seq
+            AND NEW.answers_block IS NOT DISTINCT FROM OLD.answers_block
             AND NEW.size IS NOT DISTINCT FROM OLD.size
             AND NEW.messages_total IS NOT DISTINCT FROM OLD.messages_total
             AND NEW.bytes_total IS NOT DISTINCT FROM OLD.bytes_total
@@ -29,7 +32,7 @@ BEGIN
             AND NEW.hash IS NOT DISTINCT FROM OLD.hash
             AND NEW.tools IS NOT DISTINCT FROM OLD.tools
             AND NEW.details IS NOT DISTINCT FROM OLD.details
-            AND OLD.salt IS NOT NULL AND NEW.salt IS NULL
+            AND OLD.salt IS NOT NULL AND NEW.salt IS NULL AND NEW.extra IS NULL
         THEN
             EXECUTE pg_catalog.format('SELECT EXISTS (SELECT 1 FROM %I.entries
                 WHERE session_id = $1 AND note = ''redaction'' AND target = $2)',

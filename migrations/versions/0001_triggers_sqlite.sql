@@ -17,6 +17,9 @@ CREATE TRIGGER entries_update BEFORE UPDATE ON entries WHEN NOT (
     AND NEW.compaction_id IS OLD.compaction_id
     AND NEW.note IS OLD.note
     AND NEW.target IS OLD.target
+    AND NEW.asked_at IS OLD.asked_at
+    AND NEW.answers_seq IS OLD.answers_seq
+    AND NEW.answers_block IS OLD.answers_block
     AND NEW.size IS OLD.size
     AND NEW.messages_total IS OLD.messages_total
     AND NEW.bytes_total IS OLD.bytes_total
@@ -24,7 +27,7 @@ CREATE TRIGGER entries_update BEFORE UPDATE ON entries WHEN NOT (
     AND NEW.hash IS OLD.hash
     AND NEW.tools IS OLD.tools
     AND NEW.details IS OLD.details
-    AND OLD.salt IS NOT NULL AND NEW.salt IS NULL
+    AND OLD.salt IS NOT NULL AND NEW.salt IS NULL AND NEW.extra IS NULL
     AND EXISTS (
         SELECT 1 FROM entries AS n
         WHERE n.session_id = OLD.session_id AND n.note = 'redaction' AND n.target = OLD.seq

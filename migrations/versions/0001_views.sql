@@ -14,7 +14,7 @@ SELECT e.session_id, e.seq, e.kind, e.role, e.format, e.ts, e.recorded_at,
     s.rewound_by,
     s.uncovered_by,
     s.position + (e.seq - s.lo) * 4294967296 AS position,
-    e.size, e.content
+    e.asked_at, e.answers_seq, e.answers_block, e.size, e.extra, e.content
 FROM spans AS s
 JOIN sessions AS log ON log.session_id = s.session_id
 JOIN entries AS e

@@ -1,13 +1,14 @@
 """The hash chain: what makes a changed, missing, moved or inserted entry show.
 
-    content_digest = sha256(salt + content)
+    content_digest = sha256(salt + content), or sha256(salt + content + newline + extra)
     entry digest   = sha256(canonical form of the immutable fields and content_digest)
     hash           = sha256(hash of the entry before + entry digest)
 
 The salt goes with a redaction, so a short secret cannot be guessed from its digest, and the chain
-stays whole. Neither seq nor session id is in a digest: the chain fixes the order, and a fork's
-prefix proves where it came from. The canonical form is a JSON list in UTF-8 without spaces, its
-strings escaped as RFC 8785 says.
+stays whole. Stored JSON has no newline, and the entry digest covers the content's length, so no
+text can be moved between content and extra. Neither seq nor session id is in a digest: the chain
+fixes the order, and a fork's prefix proves where it came from. The canonical form is a JSON list in
+UTF-8 without spaces, its strings escaped as RFC 8785 says.
 """
 
 from collections.abc import Sequence
@@ -40,13 +41,17 @@ class Sealed(NamedTuple):
     compaction_id: str | None
     note: str | None
     target: int | None
+    asked_at: int | None
+    answers_seq: int | None
+    answers_block: int | None
     details: str | None
     size: int
 
 
-def content_digest(salt: bytes, content: str) -> bytes:
-    """The digest of stored content."""
-    return sha256(salt + content.encode()).digest()
+def content_digest(salt: bytes, content: str, extra: str | None = None) -> bytes:
+    """The digest of stored content, and of the agent's own data beside it."""
+    covered = content if extra is None else f"{content}\n{extra}"
+    return sha256(salt + covered.encode()).digest()
 
 
 def entry_digest(sealed: Sequence[object], digest: bytes | None) -> bytes:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from roocontext.errors import HistoryCorrupt
+from roocontext.errors import HistoryCorrupt, InvalidMessage
 from roocontext.log.chain import Sealed, content_digest, entry_digest
 from roocontext.log.encoding import (
     MAX_INTEGER,
@@ -19,14 +19,17 @@ from roocontext.log.encoding import (
     encode_plain,
 )
 from roocontext.log.entries import MESSAGE_KINDS, Control, Kind, NewMessage, Range
-from roocontext.log.pairs import tools_of
+from roocontext.log.pairs import may_hold_tools, tools_of
 from roocontext.log.readings import reader
 
 Salts = Callable[[], bytes]
 
+RESERVED = "roocontext"
+"""The name in an object of `extra` under which the store keeps what a reply told besides."""
+
 
 class Draft(msgspec.Struct, frozen=True):
-    """An entry without its place in the log."""
+    """An entry without its place in the log, which has to be behind the entry it `refers_to`."""
 
     sealed: Sealed
     content: str | None
@@ -34,6 +37,8 @@ class Draft(msgspec.Struct, frozen=True):
     content_digest: bytes | None
     digest: bytes
     tools: str | None = None
+    extra: str | None = None
+    refers_to: int = 0
 
     @property
     def is_message(self) -> bool:
@@ -54,10 +59,16 @@ def message_draft(
     kind: Kind = Kind.MESSAGE,
     compaction_id: str | None = None,
     details: str | None = None,
+    kept: Any = None,
 ) -> Draft:
-    """A message, summary, marker or companion, or the error that says why it cannot be stored."""
+    """A message, summary, marker or companion, or the error that says why it cannot be stored.
+
+    `kept` is what the store itself keeps in its extra data.
+    """
     content, text = encode_plain(message.content)
     _check(message, content)
+    extra = None if message.extra is None and kept is None else _extra(message.extra, kept)
+    answers_seq, answers_block = message.answers or (None, None)
     return _draft(
         Sealed(
             kind.value,
@@ -72,12 +83,18 @@ def message_draft(
             compaction_id,
             None,
             None,
+            message.asked_at,
+            answers_seq,
+            answers_block,
             details,
             len(text),
         ),
         text,
         salts,
-        tools_text(message.format, message.role, content),
+        tools=tools_text(message.format, message.role, content) if may_hold_tools(text) else None,
+        extra=extra,
+        # Entry 0 is no entry: a request may have read an empty log.
+        refers_to=max(message.asked_at or 0, answers_seq or 0),
     )
 
 
@@ -267,6 +284,37 @@ def _check(message: NewMessage, content: Any) -> None:
         check_id("model", message.model)
     _check_request(message.ts, message.client_id)
 
+    if message.asked_at is not None:
+        _check_number("asked_at", message.asked_at)
+    if message.answers is not None:
+        _check_answers(message.answers)
+
+
+def _check_number(name: str, value: object, least: int = 0) -> None:
+    if type(value) is not int or not least <= value <= MAX_INTEGER:
+        raise InvalidMessage(f"{name} must be a whole number from {least} up.", path=name)
+
+
+def _check_answers(answers: object) -> None:
+    if not isinstance(answers, tuple | list) or len(answers) != 2:
+        raise InvalidMessage("answers is a pair: the entry of the call, its block.", path="answers")
+    _check_number("answers[0]", answers[0], least=1)
+    _check_number("answers[1]", answers[1])
+
+
+def _extra(given: Any, kept: Any) -> str:
+    """The text of a message's extra data."""
+    extra, text = encode_plain(given, "extra")
+    if isinstance(extra, dict) and RESERVED in extra:
+        raise InvalidMessage(
+            f"The name {RESERVED!r} in extra is for what the store keeps.", path="extra"
+        )
+    if kept is None:
+        return text
+    if not isinstance(extra, dict | None):
+        raise InvalidMessage("The extra of a recorded reply is an object.", path="extra")
+    return encode({**(extra or {}), RESERVED: kept}, "extra")
+
 
 def _check_request(ts: int | None, client_id: str | None) -> None:
     if client_id is not None:
@@ -297,12 +345,24 @@ def _bare(
         compaction_id=None,
         note=note,
         target=target,
+        asked_at=None,
+        answers_seq=None,
+        answers_block=None,
         details=details,
         size=size,
     )
 
 
-def _draft(sealed: Sealed, content: str, salts: Salts, tools: str | None = None) -> Draft:
+def _draft(
+    sealed: Sealed,
+    content: str,
+    salts: Salts,
+    *,
+    tools: str | None = None,
+    extra: str | None = None,
+    refers_to: int = 0,
+) -> Draft:
     salt = salts()
-    digest = content_digest(salt, content)
-    return Draft(sealed, content, salt, digest, entry_digest(sealed, digest), tools)
+    digest = content_digest(salt, content, extra)
+    own = entry_digest(sealed, digest)
+    return Draft(sealed, content, salt, digest, own, tools, extra, refers_to)

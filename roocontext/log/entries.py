@@ -69,7 +69,10 @@ class NewMessage(msgspec.Struct, frozen=True):
     """A message to append, or to insert by a plan.
 
     `ts` is the agent's own time in milliseconds; `message_id` is the agent's name for the message
-    and need not be unique; `client_id` names the request, which makes it safe to repeat.
+    and need not be unique; `client_id` names the request, which makes it safe to repeat. `extra` is
+    any JSON of the agent's own, which no model and no policy sees. `asked_at` is the last entry
+    that the request for a reply had read. `answers` is the call that a tool's answer belongs to:
+    the entry that holds it, and its block.
     """
 
     role: str
@@ -80,6 +83,9 @@ class NewMessage(msgspec.Struct, frozen=True):
     client_id: str | None = None
     model: str | None = None
     usage: Any = None
+    extra: Any = None
+    asked_at: int | None = None
+    answers: BlockRef | None = None
 
 
 class Entry(NamedTuple):
@@ -100,6 +106,9 @@ class Entry(NamedTuple):
     note: str | None = None
     target: int | None = None
     details: Any = None
+    extra: Any = None
+    asked_at: int | None = None
+    answers: BlockRef | None = None
 
 
 class Message(msgspec.Struct, frozen=True):

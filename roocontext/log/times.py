@@ -5,10 +5,16 @@ unchanged. If none ever went back, a moment is found by bisection instead of a s
 keeps count, updated with each entry.
 """
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple, TypeAlias
 
 from roocontext.log.chain import Sealed
 from roocontext.log.entries import Kind
+
+_MESSAGE = Kind.MESSAGE.value
+
+Moment: TypeAlias = tuple[str, int | None, int]
+"""Of an entry: its kind, the agent's own time, and when it was recorded."""
 
 
 class Times(NamedTuple):
@@ -24,21 +30,30 @@ class Times(NamedTuple):
     latest_own: int = 0
     own_back: int = 0
 
-    def after(self, entry: Sealed) -> "Times":
-        """The times after one more entry."""
-        recorded = entry.recorded_at
-        own = own_time(entry)
-        is_own_back = own is not None and own < self.latest_own
-        return Times(
-            max(self.latest_recorded, recorded),
-            self.recorded_back + (recorded < self.latest_recorded),
-            self.latest_own if own is None else max(self.latest_own, own),
-            self.own_back + is_own_back,
-        )
+    def after(self, entries: Iterable[Moment]) -> "Times":
+        """The times after these entries."""
+        latest_recorded, recorded_back, latest_own, own_back = self
+        for kind, ts, recorded in entries:
+            if recorded < latest_recorded:
+                recorded_back += 1
+            else:
+                latest_recorded = recorded
+            if kind == _MESSAGE:
+                own = recorded if ts is None else ts
+                if own < latest_own:
+                    own_back += 1
+                else:
+                    latest_own = own
+        return Times(latest_recorded, recorded_back, latest_own, own_back)
+
+
+def moment(entry: Sealed) -> Moment:
+    """The kind and times of an entry."""
+    return entry.kind, entry.ts, entry.recorded_at
 
 
 def own_time(entry: Sealed) -> int | None:
     """The own time of a message that the agent appended; None for any other entry."""
-    if entry.kind != Kind.MESSAGE:
+    if entry.kind != _MESSAGE:
         return None
     return entry.recorded_at if entry.ts is None else entry.ts

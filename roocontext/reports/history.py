@@ -56,8 +56,9 @@ class EntryRow(Document):
 
     `kind` is message, summary, marker, companion, clearing, rewind or note. `note` is what a note
     is about: title, metadata, pin, origin, redaction, or a word of the agent's or the manager's.
-    `details` is what an entry hides, clears or goes back to. `cleared` are pairs of a block and
-    the entry that cleared it.
+    `details` is what an entry hides, clears or goes back to. `extra` is the agent's own data,
+    `asked_at` the last entry that a reply's request had read, `answers` the call that an answer
+    answers: its entry and its block. `cleared` are pairs of a block and the entry that cleared it.
     """
 
     seq: int
@@ -75,6 +76,9 @@ class EntryRow(Document):
     note: str | None
     target: int | None
     details: Any
+    extra: Any
+    asked_at: int | None
+    answers: list[int] | None
     visible: bool
     hidden_by: int | None
     hiders: list[HiderRow]

@@ -4,9 +4,10 @@ Everything that is ever written to a log goes through `write`, except a single m
 `single`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from sqlalchemy import bindparam, insert, select
@@ -15,9 +16,11 @@ from sqlalchemy.sql import Insert
 from roocontext.errors import (
     DuplicateMessage,
     HistoryCorrupt,
+    MessageNotFound,
 )
-from roocontext.log.chain import link
+from roocontext.log.chain import Sealed, link
 from roocontext.log.draft import Draft
+from roocontext.log.times import moment
 from roocontext.store.driver_errors import UniqueViolation
 from roocontext.store.head import SessionHead, check_version, lock, move_head
 from roocontext.store.schema import IN_LOG, entries, spans
@@ -82,14 +85,30 @@ _REWOUND_BY = (
 )
 
 
+VALUES = (
+    *("session_id", "seq", "messages_total", "bytes_total", "hash"),
+    *("salt", "content_digest", "tools", "extra", "content"),
+    *Sealed._fields,
+)
+"""The columns of an entry in the order of `values_of`."""
+_SEQ, _HASH = VALUES.index("seq"), VALUES.index("hash")
+
+
+Picker: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...]]
+
+
 @cache
-def insert_of(names: tuple[str, ...]) -> Insert:
-    """The statement that fills these columns of an entry; the others are NULL."""
-    return insert(entries).values({name: bindparam(name) for name in names})
+def filling(is_filled: tuple[bool, ...]) -> tuple[Insert, Picker]:
+    """The statement that fills these columns, and what picks their values in its order."""
+    names = filled_columns(is_filled)
+    statement = insert(entries).values({name: bindparam(name) for name in names})
+    return statement, itemgetter(*map(VALUES.index, names))
 
 
-COLUMNS = tuple(column.name for column in entries.columns)
-"""The columns of an entry in the order of the table, which is that of every statement."""
+def filled_columns(is_filled: tuple[bool, ...]) -> tuple[str, ...]:
+    """The names of the columns that are filled, in the order of the table."""
+    names = {name for name, filled in zip(VALUES, is_filled, strict=True) if filled}
+    return tuple(column.name for column in entries.columns if column.name in names)
 
 
 def append_many(
@@ -108,30 +127,30 @@ def write(
     tx: Transaction, session_id: str, head: SessionHead, drafts: Sequence[Draft]
 ) -> list[Receipt]:
     """Chain the drafts to a locked session and store them."""
+    if not drafts:
+        return []
     rows = []
     seq, hash_, head_seq, messages, size, _, times = head
     for draft in drafts:
         seq += 1
+        if draft.refers_to >= seq:
+            raise not_earlier(draft, seq)
         hash_ = link(hash_, draft.digest)
         head_seq = head_seq if draft.is_note else seq
         if draft.is_message:
             messages, size = messages + 1, size + draft.sealed.size
-        times = times.after(draft.sealed)
-        row = row_of(session_id, draft)
-        row["seq"], row["hash"] = seq, hash_
-        row["messages_total"], row["bytes_total"] = messages, size
-        rows.append(row)
-    if not rows:
-        return []
-    filled = [name for name in COLUMNS if any(row[name] is not None for row in rows)]
+        rows.append(values_of(session_id, seq, messages, size, hash_, draft))
+    columns = list(zip(*rows, strict=True))
+    statement, pick = filling(tuple([column.count(None) < len(rows) for column in columns]))
     try:
-        tx.many(insert_of(tuple(filled)), rows)
+        tx.insert(statement, *zip(*pick(columns), strict=True))
     except UniqueViolation:
         raise beyond(session_id, head.last_seq) from None
     updated_at = drafts[-1].sealed.recorded_at
+    times = times.after(moment(draft.sealed) for draft in drafts)
     moved = SessionHead(seq, hash_, head_seq, messages, size, updated_at, times)
     move_head(tx, session_id, head, moved)
-    return [Receipt(session_id, row["seq"], row["hash"].hex(), head_seq) for row in rows]
+    return [Receipt(session_id, row[_SEQ], row[_HASH].hex(), head_seq) for row in rows]
 
 
 def beyond(session_id: str, last_seq: int) -> HistoryCorrupt:
@@ -139,6 +158,15 @@ def beyond(session_id: str, last_seq: int) -> HistoryCorrupt:
     return HistoryCorrupt(
         f"Session {session_id!r} ends at entry {last_seq}, but holds another behind it.",
         seq=last_seq + 1,
+    )
+
+
+def not_earlier(draft: Draft, seq: int) -> MessageNotFound:
+    """The error for a message whose `asked_at` or `answers` is not an earlier entry."""
+    return MessageNotFound(
+        f"The message would be entry {seq}, and refers to entry {draft.refers_to}: only an earlier"
+        " one can have been read or answered.",
+        candidates=(0, seq - 1),
     )
 
 
@@ -155,13 +183,15 @@ def refuse_taken(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> N
             )
 
 
-def row_of(session_id: str, draft: Draft) -> dict[str, Any]:
-    """The columns of an entry that do not depend on its place in the log."""
-    row = draft.sealed._asdict()
-    row["session_id"] = session_id
-    row["content"], row["salt"] = draft.content, draft.salt
-    row["content_digest"], row["tools"] = draft.content_digest, draft.tools
-    return row
+def values_of(  # noqa: PLR0917 - by position: keywords take twice as long
+    session_id: str, seq: int, messages: int, size: int, hash_: bytes, draft: Draft
+) -> tuple[Any, ...]:
+    """All values of an entry."""
+    return (
+        *(session_id, seq, messages, size, hash_),
+        *(draft.salt, draft.content_digest, draft.tools, draft.extra, draft.content),
+        *draft.sealed,
+    )
 
 
 def stored_by(tx: Transaction, session_id: str, client_id: str) -> Stored | None:

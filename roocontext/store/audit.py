@@ -88,6 +88,10 @@ ENTRY_COLUMNS = (
     entries.c.note,
     entries.c.target,
     entries.c.details,
+    entries.c.extra,
+    entries.c.asked_at,
+    entries.c.answers_seq,
+    entries.c.answers_block,
 )
 _PAGE = (
     select(*ENTRY_COLUMNS, entries.c.salt, entries.c.content_digest)
@@ -197,9 +201,8 @@ def diff(tx: Transaction, session_id: str, old: int, new: int) -> Diff:
 
 def to_entry(fields: Sequence[Any]) -> Entry:
     """An entry from its columns."""
-    seq, kind, format_, role, content, ts, at, mid, cid, model, usage, comp, note, target, d = (
-        fields
-    )
+    seq, kind, format_, role, content, ts, at, mid, cid, model, usage, *rest = fields
+    comp, note, target, d, extra, asked_at, answers_seq, answers_block = rest
     try:
         return Entry(
             seq,
@@ -217,11 +220,14 @@ def to_entry(fields: Sequence[Any]) -> Entry:
             note,
             target,
             None if d is None else decode(d),
+            None if extra is None else decode(extra),
+            asked_at,
+            None if answers_seq is None else (answers_seq, answers_block),
         )
     except (HistoryCorrupt, KeyError):
         raise HistoryCorrupt(
-            f"Entry {seq} cannot be read: its kind is unknown, or its content, usage or details"
-            " are not JSON.",
+            f"Entry {seq} cannot be read: its kind is unknown, or its content, usage, extra or"
+            " details are not JSON.",
             seq=seq,
         ) from None
 

@@ -96,7 +96,7 @@ _FAMILY = (
 _REPLACE = (
     update(entries)
     .where(entries.c.session_id == bindparam("of"), entries.c.seq == bindparam("at"))
-    .values(content=bindparam("skeleton"), salt=null())
+    .values(content=bindparam("skeleton"), salt=null(), extra=null())
 )
 _FORGET = [
     delete(erasure.table).where(

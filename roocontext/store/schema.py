@@ -79,6 +79,9 @@ entries = Table(
     Column("compaction_id", TEXT),
     Column("note", TEXT),
     Column("target", BigInteger),
+    Column("asked_at", BigInteger),
+    Column("answers_seq", BigInteger),
+    Column("answers_block", BigInteger),
     Column("size", BigInteger, nullable=False),
     Column("messages_total", BigInteger, nullable=False),
     Column("bytes_total", BigInteger, nullable=False),
@@ -87,6 +90,7 @@ entries = Table(
     Column("hash", LargeBinary, nullable=False),
     Column("tools", TEXT),
     Column("details", TEXT),
+    Column("extra", TEXT),
     Column("content", TEXT),
     PrimaryKeyConstraint("session_id", "seq", name="entries_pkey"),
 )
@@ -184,6 +188,7 @@ _PARTIAL = (
     ("entries_client_id", entries, ("session_id", "client_id"), "client_id IS NOT NULL"),
     ("entries_message_id", entries, ("session_id", "message_id", "seq"), "message_id IS NOT NULL"),
     ("entries_ts", entries, ("session_id", "ts", "seq"), "ts IS NOT NULL"),
+    ("entries_answers", entries, ("session_id", "answers_seq", "seq"), "answers_seq IS NOT NULL"),
     ("entries_control", entries, ("session_id", "seq"), "details IS NOT NULL"),
     ("entries_notes", entries, ("session_id", "note", "target", "seq"), "note IS NOT NULL"),
     # By the minute, which most appends leave as it is: an index of `updated_at` would be written

@@ -9,7 +9,7 @@ from roocontext.log.committed import Committed
 from roocontext.log.counting import Counter
 from roocontext.log.draft import message_draft
 from roocontext.log.encoding import check_id
-from roocontext.log.entries import NewMessage
+from roocontext.log.entries import BlockRef, NewMessage
 from roocontext.log.plan import Plan
 from roocontext.store import (
     append,
@@ -74,6 +74,9 @@ class Session(SessionReader):
         client_id: str | None = None,
         model: str | None = None,
         usage: Any = None,
+        extra: Any = None,
+        asked_at: int | None = None,
+        answers: BlockRef | None = None,
         expected_seq: int | None = None,
     ) -> Receipt:
         """Append a message; it is durable once the receipt is returned.
@@ -82,7 +85,8 @@ class Session(SessionReader):
         the session's head is still that, else VersionConflict tells the current one.
         """
         check_maybe("expected_seq", expected_seq)
-        message = NewMessage(role, content, format, ts, message_id, client_id, model, usage)
+        named = (ts, message_id, client_id, model, usage, extra, asked_at, answers)
+        message = NewMessage(role, content, format, *named)
         draft = message_draft(message, now=self._clock(), salts=self._ids.salt)
         return single.append(self._database, self.id, draft, expected_seq)
 

@@ -5,19 +5,25 @@ SQLite its values go to the driver without a row in between. What is written is 
 `append.write` would write.
 """
 
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from operator import itemgetter
-from typing import Any
 
 from sqlalchemy import BigInteger, LargeBinary, and_, bindparam, case, func, insert, select, update
-from sqlalchemy.sql import ClauseElement, ColumnElement, Insert
+from sqlalchemy.sql import ClauseElement, ColumnElement
 
-from roocontext.log.chain import Sealed, link
+from roocontext.log.chain import link
 from roocontext.log.draft import Draft
-from roocontext.log.times import own_time
-from roocontext.store.append import COLUMNS, Receipt, beyond, insert_of, repeated_as, row_of
+from roocontext.log.times import moment, own_time
+from roocontext.store.append import (
+    VALUES,
+    Receipt,
+    beyond,
+    filled_columns,
+    filling,
+    not_earlier,
+    repeated_as,
+    values_of,
+)
 from roocontext.store.database import Database
 from roocontext.store.driver_errors import UniqueViolation
 from roocontext.store.head import SessionHead, check_version, lock, minute_of, move_head, read_head
@@ -25,22 +31,27 @@ from roocontext.store.schema import entries, sessions
 from roocontext.store.transaction import Transaction
 
 _DRAWN = ("seq", "messages_total", "bytes_total", "hash")
-_GIVEN = [column for column in entries.columns if column.name not in _DRAWN]
 
 
 def _is_earlier(time: ColumnElement[int], latest: str) -> ColumnElement[int]:
     return case((time < sessions.c[latest], 1), else_=0)
 
 
-def _one_statement(*, expected: bool) -> ClauseElement:
+@cache
+def _one_statement(is_filled: tuple[bool, ...], *, expected: bool, refers: bool) -> ClauseElement:
+    names = [name for name in filled_columns(is_filled) if name not in _DRAWN]
     digest = bindparam("digest", type_=LargeBinary)
     in_session = sessions.c.session_id == bindparam("session_id")
-    version = sessions.c.head_seq == bindparam("expected_seq", type_=BigInteger)
+    conditions = [in_session, sessions.c.purged_at.is_(None)]
+    if expected:
+        conditions.append(sessions.c.head_seq == bindparam("expected_seq", type_=BigInteger))
+    if refers:
+        conditions.append(sessions.c.last_seq >= bindparam("refers_to", type_=BigInteger))
     recorded = bindparam("recorded_at", type_=BigInteger)
     own = bindparam("own_time", type_=BigInteger)
     moved = (
         update(sessions)
-        .where(and_(in_session, sessions.c.purged_at.is_(None), *([version] if expected else ())))
+        .where(and_(*conditions))
         .values(
             last_seq=sessions.c.last_seq + 1,
             head_seq=sessions.c.last_seq + 1,
@@ -57,34 +68,12 @@ def _one_statement(*, expected: bool) -> ClauseElement:
         .returning(sessions.c.last_seq, sessions.c.messages, sessions.c.bytes, sessions.c.last_hash)
         .cte("moved")
     )
-    given = [bindparam(column.name, type_=column.type) for column in _GIVEN]
+    given = [bindparam(name, type_=entries.c[name].type) for name in names]
     return (
         insert(entries)
-        .from_select([*_DRAWN, *(column.name for column in _GIVEN)], select(moved, *given))
+        .from_select([*_DRAWN, *names], select(moved, *given))
         .returning(entries.c.seq, entries.c.hash)
     )
-
-
-_VALUES = (
-    *("session_id", "seq", "messages_total", "bytes_total"),
-    *("salt", "content_digest", "hash", "tools", "content"),
-    *Sealed._fields,
-)
-"""The columns of an entry in the order in which `_append_directly` has their values."""
-
-
-@cache
-def _direct(
-    filled: tuple[bool, ...],
-) -> tuple[Insert, Callable[[tuple[Any, ...]], tuple[Any, ...]]]:
-    """The statement that fills these of the values, and what picks them for it."""
-    names = {name for name, is_filled in zip(_VALUES, filled, strict=True) if is_filled}
-    ordered = tuple(name for name in COLUMNS if name in names)
-    return insert_of(ordered), itemgetter(*map(_VALUES.index, ordered))
-
-
-_APPEND = _one_statement(expected=False)
-_APPEND_EXPECTED = _one_statement(expected=True)
 
 
 def append(
@@ -99,25 +88,34 @@ def append(
 def _append_in_one_statement(
     tx: Transaction, session_id: str, draft: Draft, expected_seq: int | None
 ) -> Receipt:
+    values = values_of(session_id, 0, 0, 0, draft.digest, draft)
     params = {
-        **row_of(session_id, draft),
+        **dict(zip(VALUES, values, strict=True)),
         "digest": draft.digest,
         "own_time": own_time(draft.sealed),
         "minute": minute_of(draft.sealed.recorded_at),
         "expected_seq": expected_seq,
+        "refers_to": draft.refers_to,
     }
-    statement = _APPEND if expected_seq is None else _APPEND_EXPECTED
+    statement = _one_statement(
+        tuple([value is not None for value in values]),
+        expected=expected_seq is not None,
+        refers=draft.refers_to > 0,
+    )
     row = None
     with suppress(UniqueViolation):
         row = tx.row(statement, **params)
     if row is not None:
         return Receipt(session_id, row[0], row[1].hex(), row[0])
-    # Nothing was written: a repeated request, no such session, or a session that moved on.
+    # Nothing was written: a repeated request, no such session, a session that moved on, or no
+    # such entry as it refers to.
     repeated = repeated_as(tx, session_id, [draft])
     if repeated is not None:
         return repeated[0]
     head = read_head(tx, session_id)
     check_version(expected_seq, head)
+    if draft.refers_to > head.last_seq:
+        raise not_earlier(draft, head.last_seq + 1)
     raise beyond(session_id, head.last_seq)
 
 
@@ -128,18 +126,16 @@ def _append_directly(
     if draft.sealed.client_id is not None and (first := repeated_as(tx, session_id, [draft])):
         return first[0]
     check_version(expected_seq, head)
+    if draft.refers_to > head.last_seq:
+        raise not_earlier(draft, head.last_seq + 1)
     sealed, seq, hash_ = draft.sealed, head.last_seq + 1, link(head.last_hash, draft.digest)
     new = SessionHead(
         *(seq, hash_, seq, head.messages + 1, head.bytes + sealed.size),
         updated_at=sealed.recorded_at,
-        times=head.times.after(sealed),
+        times=head.times.after([moment(sealed)]),
     )
-    values = (
-        *(session_id, seq, new.messages, new.bytes),
-        *(draft.salt, draft.content_digest, hash_, draft.tools, draft.content),
-        *sealed,
-    )
-    statement, pick = _direct(tuple([value is not None for value in values]))
+    values = values_of(session_id, seq, new.messages, new.bytes, hash_, draft)
+    statement, pick = filling(tuple([value is not None for value in values]))
     try:
         tx.insert(statement, pick(values))
     except UniqueViolation:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from sqlalchemy.sql import ClauseElement
+from sqlalchemy.sql import ClauseElement, Insert
 
 from roocontext.store import processes
 from roocontext.store.driver_errors import driver_errors, raise_ours, translated
@@ -26,6 +26,7 @@ class Transaction:
         self._run = connection.execute
         self._compiled = compiled
         self._pipeline = getattr(connection, "pipeline", None)
+        self._is_together = False
         self.is_sound = True
 
     def rows(self, statement: ClauseElement, **params: Any) -> list[Row]:
@@ -51,12 +52,25 @@ class Transaction:
         count: int = self._execute(statement, params).rowcount
         return count
 
-    def insert(self, statement: ClauseElement, values: tuple[Any, ...]) -> None:
-        """Insert a row whose values are in the order of the table's columns. SQLite only."""
+    def insert(self, statement: Insert, *rows: Row) -> None:
+        """Insert rows whose values are in the order of the table's columns."""
+        compiled = self._compiled(statement)
         try:
-            self._run(self._compiled(statement).text, values)
+            if len(rows) == 1:
+                self._run(compiled.text, compiled.bind_row(rows[0]))
+            elif self._pipeline is None or self._is_together:
+                given = [compiled.bind_row(row) for row in rows]
+                self.connection.cursor().executemany(compiled.text, given)
+            else:  # COPY is one message to the server; executemany sends one for each row
+                names = ", ".join(compiled.names)
+                self._copy(f"COPY {statement.table.name} ({names}) FROM STDIN", rows)
         except driver_errors() as error:
             raise_ours(error)
+
+    def _copy(self, command: str, rows: Sequence[Row]) -> None:
+        with self.connection.cursor() as cursor, cursor.copy(command) as copy:
+            for row in rows:
+                copy.write_row(row)
 
     def each(self, statement: ClauseElement, params: Sequence[Mapping[str, Any]]) -> list[Row]:
         """The rows of one query run with each of these parameters, one after the other."""
@@ -78,12 +92,15 @@ class Transaction:
             yield
             return
         try:
+            self._is_together = True
             with translated(), self._pipeline():
                 yield
         except BaseException:
             # What was prepared on the way may be unknown to the server: never use it again.
             self.is_sound = False
             raise
+        finally:
+            self._is_together = False
 
     def many(self, statement: ClauseElement, rows: Sequence[Mapping[str, Any]]) -> None:
         """Make one change for each row."""

@@ -6,7 +6,7 @@ The first bad entry is named. The caches can be rebuilt; the log is never change
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from sqlalchemy import bindparam, literal_column, select
 
@@ -22,9 +22,9 @@ from roocontext.log.chain import (
 from roocontext.log.draft import check_uncovered, control_of, tools_text
 from roocontext.log.encoding import decode
 from roocontext.log.entries import MESSAGE_KINDS, Kind
-from roocontext.log.pairs import TOOL_WORDS
+from roocontext.log.pairs import may_hold_tools
 from roocontext.log.readings import is_known
-from roocontext.log.times import Times
+from roocontext.log.times import Moment, Times
 from roocontext.store.check_arguments import check_whole
 from roocontext.store.database import Database
 from roocontext.store.head import SessionHead, read_head
@@ -37,7 +37,8 @@ Progress: TypeAlias = Callable[[int, int], None]
 """Told how many entries are done, of how many."""
 
 PAGE = 1_000
-_NOTE = Kind.NOTE.value
+_MESSAGE, _NOTE = Kind.MESSAGE.value, Kind.NOTE.value
+_MESSAGES = frozenset(kind.value for kind in MESSAGE_KINDS)
 _KINDS = frozenset(Kind)
 _PLAIN = frozenset({Kind.MESSAGE, Kind.NOTE})
 
@@ -89,6 +90,7 @@ _PAGE = (
         entries.c.messages_total,
         entries.c.bytes_total,
         entries.c.tools,
+        entries.c.extra,
         entries.c.content,
         *_SEALED,
     )
@@ -100,6 +102,10 @@ _PAGE = (
     .order_by(entries.c.seq)
     .limit(bindparam("page"))
 )
+_FIRST_SEALED = 9
+_SELDOM = slice(Sealed._fields.index("note"), Sealed._fields.index("size"))
+_NONE_OF_THEM = (None,) * (_SELDOM.stop - _SELDOM.start)
+"""Among the sealed fields: those that a message seldom has."""
 _SEQ = select(entries.c.seq).where(entries.c.session_id == bindparam("session_id")).limit(1)
 _BEFORE_THE_FIRST = _SEQ.where(entries.c.seq < literal_column("1")).order_by(entries.c.seq)
 _BEHIND_THE_LAST = _SEQ.where(entries.c.seq > bindparam("last")).order_by(entries.c.seq)
@@ -142,6 +148,8 @@ class Verifier:
         self.session_id = session_id
         self._standing = read_head(tx, session_id)
         self._saved = saved
+        self._saved_seq = saved.seq if saved else None
+        self._speakers: set[tuple[str | None, str | None]] = set()
         self._redacted: dict[int | None, str] = {}
         self._seq, self._hash = 0, GENESIS
         self._head_seq = self._messages = self._bytes = 0
@@ -160,8 +168,7 @@ class Verifier:
         start = self._seq
         try:
             self._redacted = self._redactions(tx)
-            for row in self._rows(tx):
-                self._check(row)
+            self._times = self._times.after(self._checked(self._rows(tx)))
         except HistoryCorrupt as damage:
             self._bad = _Bad(damage.seq, damage.fact)
         except _Bad as bad:
@@ -211,54 +218,91 @@ class Verifier:
         head = Head(self.session_id, self._seq, self._hash.hex())
         return Verification(self.session_id, problem is None, self._seq, head, seq, problem)
 
-    def _check(self, row: Row) -> None:
-        seq, salt, digest, hash_, messages, size, tools, content, *fields = row
-        sealed = Sealed(*fields)
-        kind, details, own_size = sealed.kind, sealed.details, sealed.size
-        format_, role, note = sealed.format, sealed.role, sealed.note
-        if seq != self._seq + 1:
-            raise _Bad(self._seq + 1, f"entry {self._seq + 1} is missing")
-        self._check_content(seq, salt, digest, content, own_size)
-        following = link(self._hash, entry_digest(sealed, digest))
-        if following != hash_:
+    def _checked(self, rows: Iterable[Row]) -> Iterator[Moment]:
+        """Check entries in their order; the kind and the times of each.
+
+        Whatever most entries do not have is checked elsewhere, so that they cost little.
+        """
+        for row in rows:
+            seq, salt, digest, hash_, messages, size, tools, extra, content, *_ = row
+            sealed = row[_FIRST_SEALED:]
+            kind, form, role, ts, recorded_at, *_, own_size = sealed
+            if seq != self._seq + 1:
+                raise _Bad(self._seq + 1, f"entry {self._seq + 1} is missing")
+            if (
+                salt is None
+                or content is None
+                or content_digest(salt, content, extra) != digest
+                or len(content) != own_size
+            ):
+                self._check_unsalted(seq, salt, digest, content, extra)
+            following = link(self._hash, entry_digest(sealed, digest))
+            if following != hash_ or seq == self._saved_seq:
+                self._check_hash(seq, following, hash_)
+            is_message = kind in _MESSAGES
+            self._messages += is_message
+            self._bytes += own_size if is_message else 0
+            if self._messages != messages or self._bytes != size:
+                raise _Bad(seq, "the running totals are wrong")
+            if not (is_message and (form, role) in self._speakers):
+                self._check_speaker(seq, form, role, is_message=is_message)
+            if kind != _MESSAGE or sealed[_SELDOM] != _NONE_OF_THEM:
+                self._check_kind(seq, Sealed(*sealed))
+            if tools is not None or (content is not None and may_hold_tools(content)):
+                _check_tools(seq, form, role, tools, content)
+            self._is_message.append(is_message)
+            self._seq, self._hash = seq, following
+            self._head_seq = self._head_seq if kind == _NOTE else seq
+            yield kind, ts, recorded_at
+
+    def _check_unsalted(self, seq: int, *stored: Any) -> None:
+        """Accept an entry without content, and one whose content was redacted."""
+        salt, digest, content, extra = stored
+        if digest is None:
+            if (salt, content, extra) != (None, None, None):
+                raise _Bad(seq, "it has content, extra data or a salt, and none was written")
+        elif content is None:
+            raise _Bad(seq, "the content is missing")
+        elif salt is not None:
+            raise _Bad(seq, "the content is not what was written")
+        elif extra is not None:
+            raise _Bad(seq, "it has extra data, although its content was redacted")
+        elif self._redacted.get(seq) != skeleton_digest(seq, content):
+            raise _Bad(seq, "the content was replaced without a redaction that says so")
+
+    def _check_hash(self, seq: int, following: bytes, stored: bytes) -> None:
+        if following != stored:
             raise _Bad(seq, "the hash does not follow from the entry and the one before")
-        if self._saved and self._saved.seq == seq and self._saved.hash != hash_.hex():
+        if self._saved and self._saved.hash != stored.hex():
             raise _Bad(seq, "the hash is not that of the saved head")
-        is_message = kind in MESSAGE_KINDS
-        if kind != _NOTE:
-            self._head_seq = seq
-        if is_message:
-            self._messages, self._bytes = self._messages + 1, self._bytes + own_size
-        self._is_message.append(is_message)
-        if (self._messages, self._bytes) != (messages, size):
-            raise _Bad(seq, "the running totals are wrong")
+
+    def _check_speaker(
+        self, seq: int, form: str | None, role: str | None, *, is_message: bool
+    ) -> None:
+        if is_message and is_known(form, role):
+            self._speakers.add((form, role))
+        elif is_message or (form, role) != (None, None):
+            raise _Bad(seq, "its format or role is not one of a message, or it is no message")
+
+    def _check_kind(self, seq: int, sealed: Sealed) -> None:
+        """Refuse unknown kinds, kinds that lack what makes them one, and names of later entries."""
+        kind, details = sealed.kind, sealed.details
         if details is not None:
             control = control_of(seq, kind, details)
             self._controls[seq] = control.kind
             check_uncovered(control, self._controls)
-        _check_kind(seq, kind, note, details)
-        if (is_message or role is not None or format_ is not None) and not (
-            is_message and is_known(format_, role)
-        ):
-            raise _Bad(seq, "its format or role is not one of a message, or it is no message")
-        if tools != _tools(sealed, tools, content):
-            raise _Bad(seq, "what is stored of its tools does not agree with its content")
-        self._seq, self._hash = seq, following
-        self._times = self._times.after(sealed)
-
-    def _check_content(
-        self, seq: int, salt: bytes | None, digest: bytes | None, content: str | None, size: int
-    ) -> None:
-        if digest is None:
-            if content is not None or salt is not None:
-                raise _Bad(seq, "it has content or a salt, and none was written")
-        elif content is None:
-            raise _Bad(seq, "the content is missing")
-        elif salt is None:
-            if self._redacted.get(seq) != skeleton_digest(seq, content):
-                raise _Bad(seq, "the content was replaced without a redaction that says so")
-        elif content_digest(salt, content) != digest or len(content) != size:
-            raise _Bad(seq, "the content is not what was written")
+        if kind not in _KINDS:
+            raise _Bad(seq, "its kind is unknown to this release")
+        if (sealed.note is not None) is not (kind == _NOTE):
+            raise _Bad(seq, "only a note has a kind of note")
+        if (details is None) is not (kind in _PLAIN):
+            raise _Bad(seq, "only a control row has details")
+        if not 0 <= (sealed.asked_at or 0) < seq:
+            raise _Bad(seq, "it was asked at an entry that is not earlier")
+        call, block = sealed.answers_seq, sealed.answers_block
+        is_answer = call is not None or block is not None
+        if is_answer and not (0 < (call or 0) < seq and (-1 if block is None else block) >= 0):
+            raise _Bad(seq, "what it answers is no block of an earlier entry")
 
     def _check_standing(self) -> None:
         # When the last entry came is no part of the log: the list alone is ordered by it. The times
@@ -303,24 +347,14 @@ class Verifier:
             raise _Bad(outside[0], f"entries holds a row outside the log, which is 1 to {last}")
 
 
-def _check_kind(seq: int, kind: str, note: str | None, details: str | None) -> None:
-    """Refuse a kind that is unknown, or that lacks what makes it one."""
-    if kind not in _KINDS:
-        raise _Bad(seq, "its kind is unknown to this release")
-    if (note is not None) is not (kind == _NOTE):
-        raise _Bad(seq, "only a note has a kind of note")
-    if (details is None) is not (kind in _PLAIN):
-        raise _Bad(seq, "only a control row has details")
-
-
-def _tools(sealed: Sealed, stored: str | None, content: str | None) -> str | None:
-    """What should be stored of the tools in an entry."""
-    if sealed.role is None or sealed.format is None or content is None:
-        return None
-    # Most messages have no tools, and need not be decoded to know that.
-    if stored is None and not any(word in content for word in TOOL_WORDS):
-        return None
-    return tools_text(sealed.format, sealed.role, decode(content))
+def _check_tools(
+    seq: int, form: str | None, role: str | None, stored: str | None, content: str | None
+) -> None:
+    tools = None
+    if form is not None and role is not None and content is not None:
+        tools = tools_text(form, role, decode(content))
+    if stored != tools:
+        raise _Bad(seq, "what is stored of its tools does not agree with its content")
 
 
 def head_of(tx: Transaction, session_id: str) -> Head:

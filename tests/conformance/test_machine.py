@@ -73,11 +73,19 @@ class SessionMachine(RuleBasedStateMachine):
 
     # Appending
 
-    @rule(role=st.sampled_from(["user", "assistant"]), size=picks)
-    def say(self, role: str, size: int) -> None:
+    @rule(role=st.sampled_from(["user", "assistant"]), size=picks, about=seldom)
+    def say(self, role: str, size: int, about: bool) -> None:
+        """Sometimes with data of the agent's own, which no later operation may look at."""
         role_and_text = (role, self._text(size % 40))
-        receipt = self.chat.append(*role_and_text)
+        facts: dict[str, Any] = {}
+        if about:
+            seq = 1 + size % self.model.last_seq
+            facts = {"extra": {"n": size}, "asked_at": seq, "answers": (seq, size % 3)}
+        receipt = self.chat.append(*role_and_text, **facts)
         assert receipt.seq == receipt.head_seq == self.model.add(Kind.MESSAGE, None, role_and_text)
+        if about:
+            ((entry),) = (found.entry for found in self.chat.audit(after=receipt.seq - 1))
+            assert facts == {name: getattr(entry, name) for name in facts}
 
     @rule(ids=st.lists(few, min_size=1, max_size=3), thinking=flags, text=flags)
     def call_tools(self, ids: list[int], thinking: bool, text: bool) -> None:

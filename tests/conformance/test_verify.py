@@ -18,8 +18,8 @@ from support.dialogue import fill, shown, state, work
 
 COLUMNS = (
     "kind, format, role, ts, recorded_at, message_id, client_id, model, usage, compaction_id, note,"
-    " target, size, messages_total, bytes_total, salt, content_digest, hash, tools, details,"
-    " content"
+    " target, asked_at, answers_seq, answers_block, size, messages_total, bytes_total, salt,"
+    " content_digest, hash, tools, details, extra, content"
 )
 
 
@@ -119,6 +119,9 @@ CHANGES = {
     "kind to note": "kind = 'note'",
     "note": "note = 'pin'",
     "target": "target = 1",
+    "what it was asked at": "asked_at = 1",
+    "what it answers": "answers_seq = 1, answers_block = 0",
+    "extra": "extra = '1'",
     "compaction id": "compaction_id = 'x'",
     "size": "size = size + 1",
     "running count": "messages_total = messages_total + 1",
@@ -140,6 +143,22 @@ def test_a_changed_message_is_named(forger, damaged, change):
     verification = damaged.verify()
     assert (verification.entries, verification.head.seq) == (4, 4)
     assert verification.head.hash == bytes(good).hex()
+
+
+def test_extra_data_that_was_changed_or_moved(forger, damaged):
+    seq = damaged.append("user", "words", extra={"commit": "abc"}).seq
+    assert damaged.verify().ok
+    for change in (
+        "extra = replace(extra, 'abc', 'abd')",
+        "extra = NULL",
+        "content = content || '\n' || extra, extra = NULL",
+    ):
+        rows = forger.sql(f"SELECT content, extra FROM entries {where(seq)}")
+        forger.sql(f"UPDATE entries SET {change.replace(chr(92) + 'n', chr(10))} {where(seq)}")
+        assert found(damaged) == seq
+        content, extra = rows[0]
+        forger.sql(f"UPDATE entries SET content = '{content}', extra = '{extra}' {where(seq)}")
+        assert damaged.verify().ok
 
 
 def test_a_salt_without_content_is_named(forger, damaged):

@@ -122,6 +122,17 @@ def foreign(chat: Session) -> None:
     chat.append("assistant", [{"type": "odd", "n": [1, 1.0, True, None, 2**70, {"b": 1, "a": 2}]}])
 
 
+def told(chat: Session) -> None:
+    """Messages with data of the agent's own, and what they were asked at and answer."""
+    say(chat, 1)
+    call = {"type": "tool_use", "id": "t", "name": "read", "input": {}}
+    chat.append("assistant", [call], asked_at=1, extra={"stop_reason": "tool_use", "n": [1.0]})
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "ok"}
+    chat.append("user", [result], answers=(2, 0), extra="a commit")
+    chat.append("assistant", "gone", asked_at=3, extra={"gone": "too"})
+    chat.redact(4)
+
+
 HISTORIES: dict[str, Callable[[Session], None]] = {
     history.__name__: history
     for history in (
@@ -138,6 +149,7 @@ HISTORIES: dict[str, Callable[[Session], None]] = {
         forked,
         foreign,
         uncovered,
+        told,
     )
 }
 

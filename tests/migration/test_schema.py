@@ -34,7 +34,7 @@ def test_the_schema_is_that_of_the_statements(connection: Connection) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        "ALTER TABLE entries ADD COLUMN extra TEXT",
+        "ALTER TABLE entries ADD COLUMN another TEXT",
         "ALTER TABLE counts RENAME COLUMN exact TO precise",
         "DROP INDEX entries_notes",
         "CREATE INDEX later ON spans (lo)",

@@ -136,7 +136,8 @@ def build(store: Any) -> Any:
     _, told = work(chat, output=f"{SECRET} " * 9)
     chat.append("user", SECRET, client_id="once", message_id="named", ts=1_000)
     usage = {"input_tokens": 5, "output_tokens": 7}
-    answer = chat.append("assistant", SECRET, usage=usage, model="m").seq
+    facts = {"extra": {"id": SECRET}, "asked_at": told, "answers": (told - 1, 1)}
+    answer = chat.append("assistant", SECRET, usage=usage, model="m", **facts).seq
     chat.pin(said[0])
     chat.tokens(BYTES)
     chat.keep_estimate(answer, BYTES, 5)
@@ -201,6 +202,9 @@ WRITING: dict[str, Callable[[Any, Any], Any]] = {
     "keep_estimate": lambda _, chat: chat.keep_estimate(3, BYTES, 7),
     "append": lambda _, chat: chat.append("user", "more"),
     "append again": lambda _, chat: chat.append("user", SECRET, client_id="once"),
+    "append an answer": lambda _, chat: chat.append(
+        "user", "more", extra=[SECRET], asked_at=9, answers=(3, 0)
+    ),
     "append_many": lambda _, chat: chat.append_many([{"role": "user", "content": "m"}] * 2),
     "write_batch": lambda _, chat: chat.write_batch([NewMessage("user", "m"), Pin(4)]),
     "write_batch again": lambda _, chat: chat.write_batch(

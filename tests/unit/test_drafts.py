@@ -1,0 +1,29 @@
+"""What a recorded reply keeps in its extra data, beside the agent's own."""
+
+import pytest
+
+from roocontext.errors import InvalidMessage
+from roocontext.log.draft import RESERVED, message_draft
+from roocontext.log.encoding import decode
+from roocontext.log.entries import NewMessage
+
+
+def stored(extra, kept):
+    message = NewMessage("assistant", "x", extra=extra)
+    return message_draft(message, now=1, salts=lambda: bytes(16), kept=kept).extra
+
+
+@pytest.mark.parametrize("extra", [None, {}, {"commit": "abc"}])
+def test_what_is_kept_stands_under_the_reserved_name(extra):
+    kept = {"stop_reason": "end_turn"}
+    assert decode(stored(extra, kept)) == {**(extra or {}), RESERVED: kept}
+
+
+def test_nothing_is_stored_where_there_is_nothing():
+    assert stored(None, None) is None
+
+
+@pytest.mark.parametrize("extra", [5, [], "text", {RESERVED: 1}])
+def test_it_needs_an_object_without_that_name(extra):
+    with pytest.raises(InvalidMessage):
+        stored(extra, {"stop_reason": "end_turn"})
