@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from roocontext.reports import gauge
-from roocontext.reports.document import Document, plain
+from roocontext.reports.document import Document, as_json
 from roocontext.reports.gauge import Gauge
 from roocontext.reports.naming import ALL
 
@@ -90,16 +90,16 @@ def listed(
     rows = []
     for number, one in enumerate(matching[:limit], 1):
         context = (
-            gauge.measured(store.session(one.info.session_id), model)
+            gauge.counted_gauge(store.session(one.info.session_id), model)
             if count
-            else gauge.estimated(model or one.model, one.stats.visible_bytes)
+            else gauge.estimated_gauge(model or one.model, one.stats.visible_bytes)
         )
         rows.append(_row(one, context))
         progress(number, min(limit, len(matching)))
     return Sessions(sessions=rows, more=len(matching) > limit)
 
 
-def stats(store: "Store") -> StatsReport:
+def total_stats(store: "Store") -> StatsReport:
     """The sums of all sessions."""
     return summed([one.stats for one in store.overview(limit=ALL)], None)
 
@@ -114,7 +114,7 @@ def summed(found: "list[Stats]", session_id: str | None) -> StatsReport:
 
 def _row(one: "SessionOverview", context: Gauge) -> SessionRow:
     return SessionRow(
-        **plain(one.info),
+        **as_json(one.info),
         visible_messages=one.stats.visible_messages,
         visible_bytes=one.stats.visible_bytes,
         context=context,

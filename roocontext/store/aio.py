@@ -185,6 +185,8 @@ class AsyncSession(_Threaded[Session]):
     tokens = _threaded(Session.tokens)
     counts = _threaded(Session.counts)
     calls = _threaded(Session.calls)
+    snapshot = _threaded(Session.snapshot)
+    keep_counts = _threaded(Session.keep_counts)
     keep_estimate = _threaded(Session.keep_estimate)
     head = _threaded(Session.head)
     verify = _threaded(Session.verify)  # progress is reported from a thread

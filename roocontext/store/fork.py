@@ -15,6 +15,7 @@ from roocontext.store.notes import ORIGIN, REDACTION, read_notes, refresh_title
 from roocontext.store.schema import UP_TO_SEQ, entries
 from roocontext.store.sessions import add
 from roocontext.store.times import read_times
+from roocontext.store.totals import keep_rewound
 from roocontext.store.transaction import Transaction
 from roocontext.store.view import head_at, no_entry, read_controls
 
@@ -57,4 +58,5 @@ def fork(
     ]
     write(tx, fork_id, head, [note_draft(ORIGIN, origin, now=now, salts=salts), *drafts])
     renew(tx, fork_id, NONE, caches_of(controls, seq))
+    keep_rewound(tx, fork_id)
     refresh_title(tx, fork_id, seq)

@@ -1,11 +1,11 @@
 """One session's log. Each method that writes is one transaction around one function."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from roocontext.errors import StoreFull, StoreReadOnly
+from roocontext.log.committed import Committed
 from roocontext.log.counting import Counter
 from roocontext.log.draft import message_draft
 from roocontext.log.encoding import check_id
@@ -33,10 +33,11 @@ from roocontext.store.check_arguments import (
     to_plan,
 )
 from roocontext.store.clock_and_ids import Clock, Ids
-from roocontext.store.commit import Committed
+from roocontext.store.count import Counted
 from roocontext.store.database import Database
 from roocontext.store.erase import Redacted
 from roocontext.store.items import AnyNote, Describe, Item, NewNote, Pin, Rename, Unpin
+from roocontext.store.notes import drafted
 from roocontext.store.rewind import Rewound
 from roocontext.store.session_reader import SessionReader
 
@@ -92,17 +93,31 @@ class Session(SessionReader):
         drafts = [message_draft(one, now=now, salts=salts) for one in to_messages(messages)]
         return self._database.write(append.append_many, self.id, drafts, expected_seq)
 
-    def commit(self, plan: Plan, *, dry_run: bool = False) -> Committed:
-        """Do what a plan says, if only appends came since it was made; or only say what it does."""
+    def commit(
+        self,
+        plan: Plan,
+        *,
+        dry_run: bool = False,
+        notes: Sequence[NewNote] = (),
+        counted: Counted | None = None,
+    ) -> Committed:
+        """Do what a plan says, if only appends came since it was made; or only say what it does.
+
+        The notes are written right behind it, and what was `counted` for a snapshot is kept, all
+        in the same transaction.
+        """
         run = self._database.snapshot if dry_run else self._database.write
+        now, salts = self._clock(), self._ids.salt
         return run(
             commit.commit,
             self.id,
             to_plan(plan),
-            now=self._clock(),
-            salts=self._ids.salt,
+            now=now,
+            salts=salts,
             new_id=self._ids.new_id,
             dry_run=dry_run,
+            new_notes=[drafted(note, now=now, salts=salts) for note in notes],
+            counted=counted or Counted(),
         )
 
     def write_batch(
@@ -221,6 +236,13 @@ class Session(SessionReader):
             return done
         return dataclasses.replace(done, erased=self._database.erase_free_space())
 
+    def keep_counts(self, counted: Counted) -> bool:
+        """Store what was counted for a snapshot, and return whether any of it is new.
+
+        The counts are a cache: if nothing can be written, the call does nothing.
+        """
+        return count.keep_if_possible(self._database, self.id, counted)
+
     def keep_estimate(self, seq: int, counter: Counter, estimate: int) -> bool:
         """Keep what the request that message `seq` answers was estimated at; whether it is new.
 
@@ -228,15 +250,12 @@ class Session(SessionReader):
         """
         check_whole("seq", seq, least=1)
         check_whole("estimate", estimate)
-        try:
-            return self._database.write(count.keep_estimate, self.id, counter, seq, estimate)
-        except (StoreReadOnly, StoreFull):
-            return False
+        return self.keep_counts(Counted().with_estimates(counter, {seq: estimate}))
 
     def rebuild(self) -> int:
         """Compute the caches anew from the log; how many of their rows were wrong."""
         return self._database.write(rebuild.rebuild, self.id)
 
     def _note(self, new: AnyNote) -> Receipt:
-        drafted = notes.drafted(new, now=self._clock(), salts=self._ids.salt)
-        return self._database.write(notes.write_note, self.id, drafted)
+        note = drafted(new, now=self._clock(), salts=self._ids.salt)
+        return self._database.write(notes.write_note, self.id, note)

@@ -8,9 +8,10 @@ from roocontext.errors import InvalidOption
 from roocontext.log.counting import Counter
 from roocontext.log.encoding import MAX_INTEGER, check_id
 from roocontext.log.entries import Message, View
-from roocontext.log.sendable import Repair, sendable
+from roocontext.log.forms import Repair, compose
 from roocontext.store import (
     audit,
+    calls,
     count,
     head,
     live,
@@ -21,18 +22,19 @@ from roocontext.store import (
     view,
 )
 from roocontext.store.audit import AuditEntry, Diff
+from roocontext.store.calls import Call
 from roocontext.store.check_arguments import (
     check_maybe,
     check_moment,
     check_page,
     check_whole,
 )
-from roocontext.store.count import Call
 from roocontext.store.database import Database
 from roocontext.store.live import LiveMessage
 from roocontext.store.notes import Note
 from roocontext.store.outline import Outline
 from roocontext.store.sessions import SessionInfo, Stats
+from roocontext.store.snapshot import Snapshot, Wanted, read_snapshot
 from roocontext.store.verify import Head, Progress, Verification
 
 AUDIT_PAGE = 500
@@ -96,12 +98,12 @@ class SessionReader:
             page = self.view(as_of=moment, after=page.messages[-1].seq, limit=size)
 
     def messages(self, *, as_of: int | datetime | None = None) -> list[dict[str, Any]]:
-        """The view as the Anthropic Messages API accepts it; see `validate` for its repairs."""
-        return sendable(self.view(as_of=as_of).messages).messages
+        """The view as the Anthropic Messages API accepts it; `validate` lists the repairs."""
+        return compose(self.view(as_of=as_of).messages).messages
 
     def validate(self, *, as_of: int | datetime | None = None) -> tuple[Repair, ...]:
-        """What `messages` repairs for the provider. The log itself never changes."""
-        return sendable(self.view(as_of=as_of).messages).repairs
+        """The repairs that `messages` makes for the provider. The log itself is never changed."""
+        return compose(self.view(as_of=as_of).messages).repairs
 
     def audit(self, *, after: int = 0) -> Iterator[AuditEntry]:
         """Every entry ever written, in order, with why each is or is not visible now."""
@@ -187,7 +189,15 @@ class SessionReader:
     def calls(self, *, last: int | None = None) -> list[Call]:
         """The calls of models whose usage was given, oldest first, among the `last` entries."""
         check_maybe("last", last)
-        return self._database.snapshot(count.calls, self.id, last=last)
+        return self._database.snapshot(calls.calls, self.id, last=last)
+
+    def snapshot(self, wanted: Wanted) -> Snapshot:
+        """Everything that a manager needs of the session, read at one moment.
+
+        The snapshot's new counts are not stored. Pass them to the next `commit` or to
+        `keep_counts`.
+        """
+        return read_snapshot(self._database, self.id, wanted)
 
     def head(self) -> Head:
         """The last entry and its hash: kept elsewhere, it makes a cut tail show."""

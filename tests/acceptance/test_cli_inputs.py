@@ -13,6 +13,7 @@ from roocontext.cli import parse_time
 from roocontext.cli.app import commands
 from roocontext.cli.exit_codes import Code
 from roocontext.errors import MessageNotFound
+from roocontext.log.encoding import MAX_DEPTH
 from support.cli_process import CommandLine, Done
 from support.steady_sources import SetClock
 
@@ -312,3 +313,31 @@ def test_a_purge_that_was_done_before_asks_nothing(run: CommandLine) -> None:
     assert (first["changed"], again["changed"]) == (True, False)
     assert again["purged_at"] == first["purged_at"]
     assert "was purged before" in run("purge", "parser").out
+
+
+def nested(levels: int) -> Any:
+    """A value of lists and objects, this many levels deep."""
+    value: Any = 1
+    for level in range(levels):
+        value = {"a": value} if level % 2 else [value]
+    return value
+
+
+def test_contents_as_deep_as_the_log_allows_are_shown(database: str, run: CommandLine) -> None:
+    deep = MAX_DEPTH - 2  # there are two more levels around each
+    results: Any = "inner"
+    for _ in range(MAX_DEPTH // 2):
+        results = [{"type": "tool_result", "tool_use_id": "t", "content": results}]
+    with Store.open(database) as store:
+        chat = store.create("deep", metadata=nested(deep))
+        chat.append("assistant", [{"type": "odd", "v": nested(deep)}], usage=nested(deep))
+        chat.append("user", results)
+    for words in ("show deep", "audit deep", "audit deep --full", "diff deep 0", "usage deep"):
+        assert run(*words.split()).code == 0, words
+        assert run(*words.split(), "--json").code == 0, words
+    assert run("sessions", "--json").code == 0
+    shown = run("show", "deep", "--json").document["messages"]
+    assert [message["content"] for message in shown] == [
+        [{"type": "odd", "v": nested(deep)}],
+        results,
+    ]

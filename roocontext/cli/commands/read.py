@@ -50,7 +50,7 @@ def sessions(
         typer.Option(
             metavar="ID",
             help="Only the children of this session.",
-            autocompletion=completion.sessions,
+            autocompletion=completion.complete_sessions,
         ),
     ] = None,
     where: Annotated[
@@ -86,7 +86,7 @@ def sessions(
             count=count,
             progress=progress,
         )
-    context.show(answer, partial(tables.sessions, text=text, has_filter=bool(parent or where)))
+    context.show(answer, partial(tables.draw_sessions, text=text, has_filter=bool(parent or where)))
 
 
 def _parent(store: "Store", name: str) -> str:
@@ -121,8 +121,8 @@ def show(
     """Show the effective history: what the model sees, or saw at some time."""
     when = None if as_of is None else parse_time.seq_or_time("--as-of", as_of, context.now)
     with context.session(session) as chat, context.progress("Counting tokens") as progress:
-        answer = reports.history.shown(chat, model, as_of=when, progress=progress)
-    context.show(answer, partial(timeline.shown, full=full), pager=pager)
+        answer = reports.history.effective_history(chat, model, as_of=when, progress=progress)
+    context.show(answer, partial(timeline.draw_view, full=full), pager=pager)
 
 
 @_read(document="EntryRow", stream=True)
@@ -138,8 +138,8 @@ def audit(
     with context.session(session) as chat:
         info = chat.info()
         log = timeline.Log(chat.id, info.title, info.last_seq, after)
-        rows = reports.history.entries(chat, after=after)
-        context.stream(rows, partial(timeline.audit, log=log, full=full), pager=pager)
+        rows = reports.history.audit_rows(chat, after=after)
+        context.stream(rows, partial(timeline.draw_audit, log=log, full=full), pager=pager)
 
 
 @_read(document="Tree")
@@ -148,8 +148,8 @@ def tree(
 ) -> None:
     """Show what hides what, and the branches that rewinds make."""
     with context.session(session) as chat:
-        answer = reports.tree.tree(chat)
-    context.show(answer, partial(picture.draw, full=full), pager=pager)
+        answer = reports.tree.tree_of(chat)
+    context.show(answer, partial(picture.draw_tree, full=full), pager=pager)
 
 
 @_read(document="Difference")
@@ -173,7 +173,7 @@ def diff(
     after = None if new is None else parse_time.seq_or_time("NEW", new, context.now)
     with context.session(session) as chat:
         answer = reports.history.difference(chat, before, after)
-    context.show(answer, timeline.difference)
+    context.show(answer, timeline.draw_difference)
 
 
 @_read(document="UsageReport")
@@ -188,8 +188,8 @@ def usage(
 ) -> None:
     """Show the tokens by role and by tool, and what the calls of models have cost."""
     with context.session(session) as chat, context.progress("Counting tokens") as progress:
-        answer = reports.usage.usage(chat, model, everything=everything, progress=progress)
-    context.show(answer, tables.usage)
+        answer = reports.usage.usage_of(chat, model, everything=everything, progress=progress)
+    context.show(answer, tables.draw_usage)
 
 
 @_read(document="StatsReport")
@@ -200,15 +200,15 @@ def stats(
         typer.Argument(
             metavar="SESSION",
             help="Default: all of them together.",
-            autocompletion=completion.sessions,
+            autocompletion=completion.complete_sessions,
         ),
     ] = None,
 ) -> None:
     """Show how many messages are visible, hidden and taken back, and their bytes as written."""
     if session is None:
         with context.store() as store:
-            answer = reports.sessions.stats(store)
+            answer = reports.sessions.total_stats(store)
     else:
         with context.session(session) as chat:
             answer = reports.sessions.summed([chat.stats()], chat.id)
-    context.show(answer, tables.stats)
+    context.show(answer, tables.draw_stats)
