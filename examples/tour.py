@@ -157,10 +157,11 @@ def truncate_second_tool_call(chat: Session) -> None:
 
 def commit(chat: Session, plan: Plan) -> None:
     done = chat.commit(plan)
-    size = plan.counts
-    assert size is not None
+    counts = plan.counts
+    assert counts is not None
     what = f"clears {done.cleared} outputs" if done.cleared else f"hides {done.hidden} messages"
-    print(f"   Entry {done.seq} {what}: {size.before:,} to {size.after:,} {size.counter}.")
+    before, after = counts.before.tokens, counts.after.tokens
+    print(f"   Entry {done.seq} {what}: {before:,} to {after:,} {counts.counter}.")
 
 
 def fork(chat: Session, at: int) -> None:

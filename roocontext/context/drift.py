@@ -26,6 +26,24 @@ def far_off(check: Check, session_id: str, settings: Settings) -> Iterator[Drift
             )
 
 
+def news(check: Check, settings: Settings) -> frozenset[int]:
+    """The calls of this check that are worth a warning: the first far-off one of each cause.
+
+    A cause is a model and a direction. The first call is none: one report shows no pattern yet.
+    """
+    counter, causes, found = settings.counter.name, set(), set()
+    for call in check.calls[1:]:
+        used = usage_tokens(call.usage)
+        estimated = check.estimates.get(call.seq, call.estimates.get(counter))
+        if used is None or estimated is None:
+            continue
+        cause = call.model, estimated < used.input
+        if Drift(1, estimated, used.input).exceeds(settings.drift_ratio) and cause not in causes:
+            causes.add(cause)
+            found.add(call.seq)
+    return frozenset(found & check.estimates.keys())
+
+
 def drift_of(calls: Iterable[Call], counter: str) -> dict[str, Drift]:
     """How far a counter's estimates were from the reports, by model."""
     both = []

@@ -4,6 +4,7 @@ Both managers drive the same runs. A manager holds no session, no lock and no st
 one serves any number of sessions, and another process goes on where this one ended.
 """
 
+import logging
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -39,6 +40,9 @@ from roocontext.store.clock_and_ids import Clock, system_clock
 from roocontext.store.session import Session
 from roocontext.summarisers import is_async, summarised
 from roocontext.tokens import Drift, Limit
+from roocontext.tokens.limits import DEFAULT
+
+_log: Final = logging.getLogger(__name__)
 
 
 class _Manager:
@@ -93,6 +97,7 @@ class _Manager:
             clock=clock,
             environ=environ,
         )
+        self._is_limit_known = True
         if not self._awaits:
             _refuse_async(self.settings)
 
@@ -102,7 +107,24 @@ class _Manager:
         return self.settings.hooks
 
     def _summarise(self, request: SummaryRequest) -> Any:
-        return self.settings.summariser.summarise(request)
+        return self.settings.summariser.summarise(self._named(request))
+
+    def _named(self, request: SummaryRequest) -> SummaryRequest:
+        """The request with the manager's own model to write the summary, if it names none."""
+        return replace(request, model=request.model or self.settings.model or None)
+
+    def _window(self) -> Limit:
+        """The limits of the model. One that is only assumed is warned of once."""
+        window = self.settings.window()
+        if self.settings.model and window.source == DEFAULT and self._is_limit_known:
+            self._is_limit_known = False
+            _log.warning(
+                "The context of the model %r is not known: %d tokens are assumed. Give the manager"
+                " limit=, or set MODEL_MAX_CONTEXT_TOKENS.",
+                self.settings.model,
+                window.context,
+            )
+        return window
 
     def _port(
         self, chat: AnySession, system: Any, tools: Sequence[Mapping[str, Any]]
@@ -116,7 +138,7 @@ class _Manager:
     ) -> tuple[AnySession, Settings, Frame, Limit]:
         settings = self.settings
         frame = frame_of(settings, system, tools)
-        return _session(chat), settings, frame, settings.window()
+        return _session(chat), settings, frame, self._window()
 
     def _run(
         self,
@@ -266,7 +288,7 @@ class AsyncContextManager(_Manager):
     _awaits = True
 
     def _summarise(self, request: SummaryRequest) -> Any:
-        return summarised(self.settings.summariser, request)
+        return summarised(self.settings.summariser, self._named(request))
 
     async def will_manage(
         self, chat: AsyncSession, *, system: Any = None, tools: Sequence[Mapping[str, Any]] = ()

@@ -77,6 +77,12 @@ class Outcome:
         return tuple(one for one in found if one is not None)
 
     @property
+    def summary_model(self) -> str | None:
+        """The model that wrote the newest summary; None if there is none or no model wrote it."""
+        summaries = [step.summary for step in self.steps if step.summary]
+        return summaries[-1].model if summaries else None
+
+    @property
     def bytes_before(self) -> int | None:
         """The bytes of the request before, if anything was done."""
         return self.steps[0].before.bytes if self.steps else None

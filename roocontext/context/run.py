@@ -74,6 +74,7 @@ class Run:
     state: CompactionState = field(default_factory=CompactionState)
     steps: list[Step] = field(default_factory=list)
     drifted: Sequence[Drifted] = ()
+    warned: frozenset[int] = frozenset()
     failed: bool = False
     calls: int = 0
     cost: float | None = None
@@ -95,6 +96,7 @@ class Run:
         check = yield from self._check()
         totals = check.totals
         self.drifted = tuple(drift.far_off(check, self.port.id, self.settings))
+        self.warned = drift.news(check, self.settings)
         too_large = TooLarge.if_over("system", self.port.frame.overhead, totals.most)
         if too_large is not None:
             raise (yield from self._refused(too_large))
@@ -324,7 +326,8 @@ class Run:
         """Only once the estimates are kept: otherwise every check would tell of them again."""
         drifted, self.drifted = self.drifted, ()
         for event in drifted:
-            drift.warn(event)
+            if event.seq in self.warned:
+                drift.warn(event)
             yield from self._fire(event)
 
     def _announce(

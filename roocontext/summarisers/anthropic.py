@@ -120,6 +120,12 @@ def over(client: Any, model: str | None = None) -> Anthropic | AsyncAnthropic:
                 advice="Set ANTHROPIC_API_KEY, or pass a client.",
                 name="summariser",
             )
+    if not callable(getattr(getattr(client, "messages", None), "stream", None)):
+        raise InvalidOption(
+            f"client is a client of the Anthropic SDK, not {type(client).__name__}: for another"
+            " provider give a summariser, which may be any function of the request.",
+            name="client",
+        )
     return Anthropic(client, model=model)
 
 

@@ -410,6 +410,48 @@ def test_estimates_are_kept_and_drift_is_told(chat):
     assert (drift.calls, drift.estimated, drift.reported) == (1, event.estimated, 900)
 
 
+def test_a_drift_is_warned_of_once_for_each_cause(chat, caplog):
+    context = manager(chat, limit=100_000)
+    warned = []
+    for number, (model, reported) in enumerate(
+        [("m", 900), ("m", 900), ("m", 950), ("other", 900), ("m", 1), ("m", 900)]
+    ):
+        chat.append("user", "What is it?")
+        usage = {"input_tokens": reported, "output_tokens": 3}
+        chat.append("assistant", "A parser.", model=model, usage=usage)
+        caplog.clear()
+        context.manage(chat)
+        context.manage(chat)
+        warned += [number for record in caplog.records if "estimated" in record.getMessage()]
+    assert warned == [1, 3, 4]
+
+
+def test_an_assumed_limit_is_warned_of_once(chat, caplog):
+    context = manager(chat, "a-model-of-nobody", limit=None, environ={})
+    for _ in range(2):
+        context.manage(chat)
+    (record,) = caplog.records
+    assert "'a-model-of-nobody'" in record.getMessage()
+    assert str(context.settings.window().context) in record.getMessage()
+    caplog.clear()
+    manager(chat, "gpt-4o", limit=None).manage(chat)
+    assert not caplog.records
+
+
+def test_the_manager_s_own_model_writes_the_summary(chat):
+    fill(chat, 100)
+    summariser = Scripted()
+    outcome = manager(chat, "claude-sonnet-4-5", summariser=summariser).manage(chat)
+    assert [request.model for request in summariser.requests] == ["claude-sonnet-4-5"]
+    assert outcome.summary_model == "m"
+    assert manager(chat).manage(chat).summary_model is None
+
+
+def test_a_client_of_another_sdk_is_refused(chat):
+    with pytest.raises(InvalidOption, match="a client of the Anthropic SDK, not Client"):
+        manager(chat, client=type("Client", (), {"chat": None})())
+
+
 def test_a_report_above_the_estimate_counts(chat):
     fill(chat, 40)
     chat.append("assistant", "ok", usage={"input_tokens": 3_900, "output_tokens": 10})
