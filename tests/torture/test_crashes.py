@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from roocontext import Store
-from support.examples import examples
+from support.examples import everyday, examples
 from torture.processes import Brood, Nursery
 
 KILLS = 20
@@ -26,7 +26,7 @@ LONGEST = 0.045
 SIGKILLED = -9
 
 
-@pytest.mark.parametrize("seed", range(examples(4)))
+@pytest.mark.parametrize("seed", everyday(range(4), range(80)))
 def test_killed_while_it_works(nursery: Nursery, tmp_path: Path, seed: int) -> None:
     path, chance, acknowledged = tmp_path / "store.db", random.Random(seed), _Acknowledged()
     with Store.open(path) as store:
