@@ -103,15 +103,15 @@ def test_a_whole_session_by_commands_alone(
     assert all(line.startswith("|") for line in audit.splitlines())
     assert "in summary 5" in audit
     assert "Entry 6: " in plain(run("rewind", "parser", "--to", "3"))
-    assert "takes back rewind 6" in plain(run("undo", "parser"))
+    assert "Undid rewind 6" in plain(run("undo", "parser"))
     for answer in ("n", END):
         assert "Nothing was changed." in plain(run("redact", "parser", "2", answer=answer))
         assert run.code == Code.NO
-    assert "is erased" in plain(run("redact", "parser", "2", answer="y"))
+    assert "Erased the content" in plain(run("redact", "parser", "2", answer="y"))
     assert "ok  parser" in plain(run("verify"))
     purged = plain(run("purge", "parser", answer="y"))
     assert "This deletes 4 messages of parser. Delete them for good? [y/N]" in purged
-    assert "Deleted all that was said in parser" in purged
+    assert "Deleted the content of parser" in purged
     assert "was purged" in plain(run("show", "parser"))
     assert run.code == Code.NOT_FOUND
 
