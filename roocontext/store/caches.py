@@ -13,11 +13,12 @@ from sqlalchemy import bindparam, delete, func, insert, literal_column, select
 from roocontext.log.draft import Draft
 from roocontext.log.entries import Control, Range, subtract
 from roocontext.log.spans import Span, clearings_of, first_changed, spans_of
-from roocontext.store.append import Receipt, SessionHead, beyond, write
-from roocontext.store.database import Query, Row, Transaction
+from roocontext.store.append import Receipt, beyond, write
 from roocontext.store.driver_errors import UniqueViolation
+from roocontext.store.head import SessionHead
 from roocontext.store.schema import clearings, entries, spans
 from roocontext.store.totals import Total, add_rewound
+from roocontext.store.transaction import Query, Row, Transaction
 from roocontext.store.view import CONTROLS, counted, to_controls
 
 ClearedBlock = tuple[int, int, int, str]

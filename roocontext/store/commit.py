@@ -2,12 +2,13 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, select
 
 from roocontext.errors import InvalidPlan, VersionConflict
+from roocontext.log.committed import Committed
 from roocontext.log.draft import Draft, Salts, control_draft, details_of, message_draft
 from roocontext.log.encoding import decode
 from roocontext.log.entries import (
@@ -23,38 +24,22 @@ from roocontext.log.pairs import Tools, bound, matched, reach, tools_from
 from roocontext.log.plan import Action, Plan, check_hides, place
 from roocontext.log.readings import reader
 from roocontext.log.spans import Span, clearings_of, standing_ranges, within
-from roocontext.store.append import Receipt, SessionHead, lock, read_head, refuse_taken
+from roocontext.store.append import Receipt, refuse_taken
 from roocontext.store.caches import read_tail, write_controls
-from roocontext.store.database import Transaction
-from roocontext.store.notes import pins_query, redactions_query, to_pins, to_redacted
-from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
-from roocontext.store.view import (
-    IS_MESSAGE,
-    VISIBLE_SPANS,
-    bounds,
-    counted,
+from roocontext.store.count import Counted, keep
+from roocontext.store.head import SessionHead, lock, read_head
+from roocontext.store.notes import (
+    Drafted,
+    pins_query,
+    redactions_query,
+    to_pins,
+    to_redacted,
+    write_note,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """What a plan did, or in a dry run would do: the view lost `hidden` and gained `rows`.
-
-    `seq` is the summary, marker or clearing; `compaction_id` the condense or truncation id;
-    `hidden` counts messages and `cleared` blocks.
-    """
-
-    session_id: str
-    action: Action
-    seq: int
-    hash: str | None
-    head_seq: int
-    compaction_id: str | None
-    rows: tuple[int, ...]
-    hidden: int
-    cleared: int
-    dry_run: bool = False
-
+from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
+from roocontext.store.transaction import Transaction
+from roocontext.store.view import IS_MESSAGE, VISIBLE_SPANS, bounds
+from roocontext.store.view import counted as messages_in
 
 _in_session = entries.c.session_id == bindparam("session_id")
 _LAST_MESSAGE = (
@@ -100,8 +85,14 @@ def commit(
     salts: Salts,
     new_id: Callable[[], str],
     dry_run: bool = False,
+    new_notes: Sequence[Drafted] = (),
+    counted: Counted,
 ) -> Committed:
-    """Write what a plan says, if the session is still what it was planned on."""
+    """Write what a plan says, if the session is still what it was planned on, and the notes.
+
+    Counts that the planner has made are kept with it: a transaction of their own would cost as
+    much as the plan's.
+    """
     if plan.session_id not in (None, session_id):
         raise InvalidPlan(f"The plan was made for session {plan.session_id!r}.")
     head = (read_head if dry_run else lock)(tx, session_id)
@@ -109,6 +100,10 @@ def commit(
     done, _ = commit_on(
         tx, session_id, plan, head, now=now, salts=salts, new_id=new_id, dry_run=dry_run
     )
+    if not dry_run:
+        for note in new_notes:
+            write_note(tx, session_id, note)
+        keep(tx, session_id, counted.at(done.rows))
     return done
 
 
@@ -258,7 +253,7 @@ def _check_hiding(state: _State, plan: Plan) -> int:
     kept = subtract(state.visible_ranges, hidden)
     ends = [end for stretch in plan.hides for end in stretch]
     sides = [hidden, kept, *([(end, end)] for end in ends)]
-    here, there, *each = (side[0] for side in counted(state.tx, state.session_id, sides))
+    here, there, *each = (side[0] for side in messages_in(state.tx, state.session_id, sides))
     if not plan.compat:
         _check_no_split(state, hidden, hidden if here <= there else kept)
     pinned = _bound_by_pins(state, partnered=plan.compat)

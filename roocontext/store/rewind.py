@@ -17,10 +17,11 @@ from roocontext.log.draft import control_draft, details_of
 from roocontext.log.entries import Control, Kind, Range
 from roocontext.log.spans import Path, standing_ranges, within
 from roocontext.store import times
-from roocontext.store.append import Receipt, SessionHead, check_version, lock
+from roocontext.store.append import Receipt
 from roocontext.store.caches import Tail, moved, read_rewound_tail, write_controls
-from roocontext.store.database import Transaction
+from roocontext.store.head import SessionHead, check_version, lock
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, UP_TO_SEQ, entries
+from roocontext.store.transaction import Transaction
 from roocontext.store.uncover import newest_uncovering
 from roocontext.store.view import (
     IS_FOLDED,

@@ -6,9 +6,9 @@ from sqlalchemy import ColumnElement, bindparam, case, func, select, text, updat
 from sqlalchemy.sql import Select
 
 from roocontext.errors import HistoryCorrupt
-from roocontext.store.database import Transaction
 from roocontext.store.schema import VISIBLE, entries, sessions, spans
 from roocontext.store.shapes import whole
+from roocontext.store.transaction import Transaction
 
 
 class Total(NamedTuple):

@@ -19,10 +19,10 @@ from roocontext.log.encoding import MAX_INTEGER, decode_all
 from roocontext.log.entries import MESSAGE_KINDS, Control, Message, Range, View
 from roocontext.log.readings import is_known, reader
 from roocontext.log.spans import clearings_of, spans_of, visible_ranges
-from roocontext.store.append import read_head
-from roocontext.store.database import Row, Transaction
+from roocontext.store.head import read_head
 from roocontext.store.schema import UP_TO_SEQ, VISIBLE, clearings, entries, spans
 from roocontext.store.times import last_recorded
+from roocontext.store.transaction import Row, Transaction
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
