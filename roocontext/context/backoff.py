@@ -49,7 +49,7 @@ class CompactionState:
         return CompactionState(0 if condensed else self.failures, after if little else None)
 
     def uncovered(self) -> "CompactionState":
-        """After a summary, marker or clearing was uncovered: there is something to gain again."""
+        """After a summary, marker or clearing was uncovered: another run may help now."""
         return replace(self, stalled=None)
 
     def waits(self, totals: Totals) -> bool:

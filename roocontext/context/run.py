@@ -306,9 +306,9 @@ class Run:
         """The error to raise; one note of it is left in the log."""
         yield from self._keep()
         error = refusal_of(large)
-        state, newest = yield from self.port.newest_state()
+        newest = yield from self.port.newest_note()
         facts = {"part": large.part, "needed": large.needed, "limit": large.limit}
-        note = self._note("refused", state, **facts, unit=large.unit)
+        note = self._note("refused", (yield from self.port.state(newest)), **facts, unit=large.unit)
         if newest is None or newest.content != note.content:
             with suppress(StoreReadOnly):  # the error says the same
                 yield from self.port.note(note)

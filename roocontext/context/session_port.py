@@ -82,10 +82,7 @@ class LiveSession:
         overhead = self.frame.overhead.tokens
         estimates = {seq: view + overhead for seq, view in snapshot.estimated.items()}
         self._counted = self._counted.with_estimates(self.settings.counter, estimates)
-        newest = snapshot.notes[NOTE]
-        state = CompactionState.of(newest)
-        if newest is not None and newest.seq < snapshot.uncovered:
-            state = state.uncovered()
+        state = yield from self.state(snapshot.notes[NOTE])
         totals = replace(self._totals(snapshot), failures=state.failures)
         return Check(totals, state, snapshot.calls, estimates)
 
@@ -105,13 +102,18 @@ class LiveSession:
         """All notes of a kind."""
         return (yield from ask(lambda: self.chat.notes(kind)))
 
-    def newest_state(self) -> Steps[tuple[CompactionState, Note | None]]:
-        """The state of earlier compactions, and the newest note of the manager's kind."""
-        newest = yield from ask(lambda: self.chat.newest_note(NOTE))
+    def newest_note(self) -> Steps[Note | None]:
+        """The newest note of the manager's kind."""
+        return (yield from ask(lambda: self.chat.newest_note(NOTE)))
+
+    def state(self, newest: Note | None) -> Steps[CompactionState]:
+        """How the last compactions went, given the newest note about them."""
         state = CompactionState.of(newest)
-        if newest is not None and (yield from ask(lambda: self.chat.uncovered_since(newest.seq))):
-            state = state.uncovered()
-        return state, newest
+        if newest is not None and state.stalled is not None:
+            seq = newest.seq
+            if (yield from ask(lambda: self.chat.uncovered_since(seq))):
+                return state.uncovered()
+        return state
 
     def commit(self, prepared: Prepared, notes: Sequence[NewNote]) -> Steps[Committed]:
         """Carry a plan out, together with the notes and with what was counted."""

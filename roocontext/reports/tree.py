@@ -192,7 +192,9 @@ def _hidings(outline: "Outline") -> list[Hiding]:
                 seq=one.seq,
                 kind=one.kind.value,
                 live=span.rewound_by is None,
-                hidden_by=span.rewound_by or (None if one.kind is Kind.CLEARING else parent),
+                hidden_by=span.rewound_by
+                or span.uncovered_by
+                or (None if one.kind is Kind.CLEARING else parent),
                 uncovered_by=span.uncovered_by,
                 hides=one.details.get("hides", []),
                 clears=one.details.get("clears", []),

@@ -168,6 +168,11 @@ class SessionReader:
         check_maybe("target", target, least=1)
         return self._read_at(as_of, notes.newest_note, note, target)
 
+    def uncovered_since(self, seq: int) -> bool:
+        """Whether anything was uncovered after entry `seq`."""
+        check_whole("seq", seq)
+        return self._database.snapshot(uncover.newest_uncovering, self.id, seq) is not None
+
     def pins(self, *, as_of: int | datetime | None = None) -> frozenset[int]:
         """The messages that are pinned."""
         return frozenset(self._read_at(as_of, notes.pinned))

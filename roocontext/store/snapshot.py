@@ -16,7 +16,6 @@ from roocontext.store.live import LiveMessage, live_messages
 from roocontext.store.notes import Note, newest_note, pinned
 from roocontext.store.totals import visible_total
 from roocontext.store.transaction import Transaction
-from roocontext.store.uncover import newest_uncovering
 from roocontext.store.view import (
     cleared_at,
     read_controls,
@@ -72,9 +71,8 @@ class Snapshot:
 
     `sums` holds what the view costs, by the name of each counter; `bytes` is what it takes as
     stored. `since` is what follows the newest call, if the view has only grown since. `estimated`
-    holds what the views cost that calls answered, by the answer's seq. `uncovered` is the newest
-    uncovering that follows the oldest of the notes, or 0. `counted` are the counts that are not
-    kept yet: they can travel in the next commit.
+    holds what the views cost that calls answered, by the answer's seq. `counted` are the counts
+    that are not kept yet: they can travel in the next commit.
     """
 
     session_id: str
@@ -88,7 +86,6 @@ class Snapshot:
     since: int | None
     estimated: Mapping[int, int]
     notes: Mapping[str, Note | None]
-    uncovered: int
     counted: Counted
 
 
@@ -123,8 +120,6 @@ class _Reading:
             self._pins = frozenset(pinned(tx, session_id, last))
         self._stored = visible_total(tx, session_id, last).bytes
         self._notes = {kind: newest_note(tx, session_id, kind, None, last) for kind in wanted.notes}
-        found = [note.seq for note in self._notes.values() if note is not None]
-        self._uncovered = (found and newest_uncovering(tx, session_id, min(found))) or 0
 
     def counted(self) -> Snapshot:
         """Count what is missing, and add up."""
@@ -161,7 +156,6 @@ class _Reading:
             since=after(current.seq) if current else None,
             estimated=estimated,
             notes=self._notes,
-            uncovered=self._uncovered,
             counted=counted,
         )
 
