@@ -15,6 +15,7 @@ from bench.data import (
     grow,
     message,
     role,
+    worked,
 )
 from bench.report import Line
 from bench.sites import LENGTH_BUDGET, Site, line_of
@@ -81,6 +82,7 @@ def condensations(site: Site, long: Session, sizes: Sizes) -> Iterator[Line]:
         "few": _Condenser(grow(store.create(), few + 20), 1, few),
         "many": _Condenser(grow(store.create(), hidden + 20), 1, hidden),
         "half": _Condenser(grow(store.create(), 2 * hidden), 1, hidden),
+        "tools": _Condenser(grow(store.create(), 2 * hidden, worked), 1, hidden),
         "waiting": _Condenser(_with_a_call(store.create(), hidden), 1, hidden),
         "long": _Condenser(long, newest + 1, newest + hidden),
     }
@@ -101,6 +103,15 @@ def condensations(site: Site, long: Session, sizes: Sizes) -> Iterator[Line]:
         f"{what}, {hidden:,} stay",
         raw,
         times["half"],
+        times["raw"],
+        40.0,
+    )
+    yield line_of(
+        site,
+        "condense.half.tools",
+        f"{what}, {hidden:,} stay, every row a call or a result",
+        raw,
+        times["tools"],
         times["raw"],
         40.0,
     )

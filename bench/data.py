@@ -1,6 +1,7 @@
 """What is measured on: the same messages and the same control rows in every run."""
 
 import json
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -46,6 +47,15 @@ def called(number: int) -> NewMessage:
     return NewMessage("assistant", [{"type": "text", "text": text}, call])
 
 
+def worked(number: int) -> NewMessage:
+    """The same of a session in which every row has tools: a call, and then its result."""
+    if number % 2 == 0:
+        return called(number)
+    text = _TEXTS[number % len(_TEXTS)][: SIZE - 100]
+    result = {"type": "tool_result", "tool_use_id": f"call_{number - 1}", "content": text}
+    return NewMessage("user", [result])
+
+
 class Ticking:
     """A clock that goes on by `step` milliseconds each time it is read."""
 
@@ -63,10 +73,10 @@ def role(number: int) -> str:
     return "assistant" if number % 2 else "user"
 
 
-def grow(chat: Session, count: int) -> Session:
+def grow(chat: Session, count: int, made: Callable[[int], NewMessage] = message) -> Session:
     """Append so many messages, in few transactions."""
     for start in range(0, count, BATCH):
-        chat.append_many([message(n) for n in range(start, min(count, start + BATCH))])
+        chat.append_many([made(n) for n in range(start, min(count, start + BATCH))])
     return chat
 
 

@@ -221,11 +221,6 @@ class SessionReader:
         """
         return read_snapshot(self._database, self.id, wanted)
 
-    def uncovered_since(self, seq: int) -> bool:
-        """Whether anything was uncovered after entry `seq`."""
-        check_whole("seq", seq)
-        return self._database.snapshot(uncover.newest_uncovering, self.id, seq) is not None
-
     def head(self) -> Head:
         """The last entry and its hash: kept elsewhere, it makes a cut tail show."""
         return self._database.snapshot(verify.head_of, self.id)
