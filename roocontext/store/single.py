@@ -17,22 +17,18 @@ from roocontext.log.times import moment, own_time
 from roocontext.store.append import (
     VALUES,
     Receipt,
-    SessionHead,
     beyond,
-    check_version,
     filled_columns,
     filling,
-    lock,
-    minute_of,
-    move_head,
     not_earlier,
-    read_head,
     repeated_as,
     values_of,
 )
-from roocontext.store.database import Database, Transaction
+from roocontext.store.database import Database
 from roocontext.store.driver_errors import UniqueViolation
+from roocontext.store.head import SessionHead, check_version, lock, minute_of, move_head, read_head
 from roocontext.store.schema import entries, sessions
+from roocontext.store.transaction import Transaction
 
 _DRAWN = ("seq", "messages_total", "bytes_total", "hash")
 

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roocontext.log.entries import Kind, Message
-from roocontext.log.sendable import OPENING, UNANSWERED, Repair, Rule, sendable
+from roocontext.log.forms import OPENING, UNANSWERED, Repair, Rule, repaired
+from roocontext.log.forms import compose as sendable
+from roocontext.log.forms.settled import settled
 from support.provider_rules import displaced, violations
 
 
@@ -603,3 +605,35 @@ def test_an_append_without_late_results_keeps_the_prefix(rows, row):
     if not late or not revived:
         settled = before.messages[:-1]
         assert after.messages[: len(settled)] == settled
+
+
+def texts_block(said):
+    return [text(said)]
+
+
+def plain_step(tool_id, said, late):
+    asked = [THOUGHT, text(said), call(tool_id)]
+    return [("assistant", asked), ("user", [result(tool_id, said), *[text("on")] * late])]
+
+
+steps = st.builds(plain_step, ids, strings, st.booleans())
+exchanges = st.tuples(
+    st.sampled_from(["ho", "\ud83d", " "]).map(lambda said: ("assistant", said)),
+    st.sampled_from(["hi", "", "é"]).map(lambda said: ("user", said)),
+).map(list)
+orderly = st.lists(st.one_of(steps, steps, exchanges), max_size=4).map(
+    lambda parts: [("user", "go"), *(row for part in parts for row in part)]
+)
+
+
+@given(st.one_of(nastier, orderly, st.builds(list.__add__, orderly, nasty)))
+def test_the_short_path_gives_what_the_general_one_gives(rows):
+    messages = history(*rows)
+    short, general = sendable(messages), repaired(messages)
+    assert short == general
+    if settled(messages) is not None:
+        stored = [row.content for row in messages]
+        for out in (short, general):
+            assert all(
+                ours["content"] is own for ours, own in zip(out.messages, stored, strict=True)
+            )

@@ -10,61 +10,26 @@ Blocks of one stored row go out in the order in which the provider sent them. No
 anything before thinking: the provider compares it with what stood before it.
 """
 
-import json
 import operator
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import StrEnum
 from itertools import count
 from typing import Any, Final
 
-import msgspec
-
-from roocontext.log.encoding import whole
 from roocontext.log.entries import Message
+from roocontext.log.forms.block_rules import THINKING, fix
+from roocontext.log.forms.repairs import Repair, Rule
+from roocontext.log.forms.settled import settled
 from roocontext.log.pairs import pairs
-from roocontext.log.readings import REDACTED, Block, calls, reader, results
+from roocontext.log.readings import Block, calls, reader, results
 
 OPENING: Final = "[The conversation continues from here.]"
 """The user's line before an assistant message that needs a user message in front of it."""
 
 UNANSWERED: Final = "[No result was recorded for this call.]"
 """The result of a call that has none."""
-
-
-class Rule(StrEnum):
-    """What a repair did, and why."""
-
-    OPENING = "opening"  # the assistant came first: a user message was put before it
-    APART = "apart"  # nothing may come before its thinking: a user message was put before the row
-    MERGED = "merged"  # the row has the role of the one before: both are one message
-    EMPTY = "empty"  # nothing of the row could be sent
-    BLANK = "blank"  # a text without a visible character was left out
-    MALFORMED = "malformed"  # a block lacks what its type needs and was left out
-    MISPLACED = "misplaced"  # a block that the other role alone may send was left out
-    THINKING = "thinking"  # thinking that would not be byte-exact was left out
-    TRAILING = "trailing"  # thinking that nothing follows in its message was left out
-    SURROGATE = "surrogate"  # a lone surrogate, which is not Unicode, was replaced
-    INPUT = "input"  # a call's input was no object and went out as an empty one
-    OUTPUT = "output"  # a result's content was freed of what is blank, or no content
-    REDACTED = "redacted"  # what a redaction left of a block says that something was here
-    RENAMED = "renamed"  # a tool id was taken, or has characters that providers refuse
-    HOISTED = "hoisted"  # a result was moved up to directly behind its call
-    UNANSWERED = "unanswered"  # a call without a result was given one that says so
-    ORPHAN = "orphan"  # a result without a call before it was left out
-    DUPLICATE = "duplicate"  # a second result of an answered call was left out
-
-
-@dataclass(frozen=True, slots=True)
-class Repair:
-    """One repair: which row, which rule, and which block of the row's reading, if one."""
-
-    seq: int
-    rule: Rule
-    block: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +40,14 @@ class Sendable:
     repairs: tuple[Repair, ...]
 
 
-def sendable(messages: Sequence[Message]) -> Sendable:
+def compose(messages: Sequence[Message]) -> Sendable:
     """Turn a view into what the Messages API accepts."""
+    untouched = settled(messages)
+    return repaired(messages) if untouched is None else Sendable(untouched, ())
+
+
+def repaired(messages: Sequence[Message]) -> Sendable:
+    """The same for any history; `compose` only calls it if something needs a repair."""
     outgoing = _Outgoing()
     rows = [outgoing.read(number, message) for number, message in enumerate(messages)]
     outgoing.answer(rows)
@@ -114,7 +85,7 @@ class _Part:
 
     @property
     def is_thinking(self) -> bool:
-        return self.kind in _THINKING
+        return self.kind in THINKING
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,15 +117,15 @@ class _Outgoing:
         """Thinking at the end of the last row: it goes out if the assistant goes on."""
 
     def read(self, number: int, message: Message) -> _Row:
-        """Read a row, without the blocks that cannot be sent and with the others mended."""
+        """Read a row, without the blocks that cannot be sent and with the others fixed."""
         role, blocks = reader(message.format).blocks(message.role, message.content)
         row = _Row(number, message, role, blocks, _shows_itself(message.content, blocks))
         for index, block in enumerate(blocks):
-            mended, rules = _mend(role, block)
+            fixed, rules = fix(role, block)
             for rule in rules:
                 self._tell(row, rule, index)
-            if mended is not None:
-                row.parts.append(_Part(row, index, mended))
+            if fixed is not None:
+                row.parts.append(_Part(row, index, fixed))
         return row
 
     def answer(self, rows: Sequence[_Row]) -> None:
@@ -219,7 +190,7 @@ class _Outgoing:
         return bool(self._turns) and self._turns[-1].role == role
 
     def _add_assistant(self, row: _Row) -> None:
-        if all(part.block["type"] not in _THINKING for part in row.parts):
+        if all(part.block["type"] not in THINKING for part in row.parts):
             self._place(row, row.parts, apart=False)
             return
         self._drop_held()
@@ -287,105 +258,10 @@ class _Ids:
         return tool_id
 
 
-_THINKING: Final = ("thinking", "redacted_thinking")
-
-_SENDER: Final = {
-    "tool_use": "assistant",
-    "thinking": "assistant",
-    "redacted_thinking": "assistant",
-    "tool_result": "user",
-}
-
-_NEEDED: Final = {
-    "text": ("text",),
-    "tool_use": ("id", "name"),
-    "tool_result": ("tool_use_id",),
-    "thinking": ("thinking", "signature"),
-    "redacted_thinking": ("data",),
-}
-
-_NEVER_BARE: Final = re.compile(
-    r"image|document|search_result|container_upload|\w+_tool_(?:use|result)"
-)
-
-
 def _shows_itself(content: object, blocks: Sequence[Block]) -> bool:
     if isinstance(content, list):
         return len(content) == len(blocks) and all(map(operator.is_, content, blocks))
     return blocks == [{"type": "text", "text": content}]
-
-
-def _mend(role: str, block: Block) -> tuple[Block | None, list[Rule]]:
-    """Bring a block into a form that can be sent, None if it has none, and say what was wrong."""
-    refusal = _refusal(role, block)
-    if refusal is not None:
-        return None, [refusal]
-    rules = []
-    for rule, mend in _MENDS.items():
-        mended = mend(block)
-        if mended is not block:
-            rules.append(rule)
-            block = mended
-    return block, rules
-
-
-def _refusal(role: str, block: Block) -> Rule | None:
-    kind = block.get("type")
-    if not isinstance(kind, str) or not kind.strip():
-        return Rule.MALFORMED
-    if _SENDER.get(kind, role) != role:
-        return Rule.MISPLACED
-    if _lacking(kind, block):
-        return Rule.THINKING if kind in _THINKING else Rule.MALFORMED
-    if kind == "text" and not block["text"].strip():
-        return Rule.BLANK
-    return Rule.THINKING if kind in _THINKING and _encodable(block) is not block else None
-
-
-def _lacking(kind: str, block: Block) -> bool:
-    if any(not isinstance(block.get(key), str) for key in _NEEDED.get(kind, ())):
-        return True
-    return kind == "tool_use" and not block["name"]
-
-
-def _shown(block: Block) -> Block:
-    if block.keys() == {"type"} and _NEVER_BARE.fullmatch(block["type"]):
-        return {"type": "text", "text": REDACTED}
-    return block
-
-
-def _with_input(block: Block) -> Block:
-    if block["type"] != "tool_use" or isinstance(block.get("input"), dict):
-        return block
-    return {**block, "input": {}}
-
-
-def _with_output(block: Block) -> Block:
-    output = block.get("content", "")
-    if block["type"] != "tool_result" or isinstance(output, str):
-        return block
-    parts = output if isinstance(output, list) else []
-    kept = [part for part in parts if isinstance(part, dict) and _refusal("tool", part) is None]
-    return block if kept == output else {**block, "content": kept}
-
-
-def _encodable(block: Block) -> Block:
-    # msgspec refuses a lone surrogate in a tenth of the time that it takes to look for one.
-    with suppress(UnicodeEncodeError, RecursionError):
-        _encode(block)
-        return block
-    return dict(json.loads(whole(json.dumps(block, ensure_ascii=False))))
-
-
-_encode: Final = msgspec.json.Encoder().encode
-
-
-_MENDS: Final = {
-    Rule.REDACTED: _shown,
-    Rule.INPUT: _with_input,
-    Rule.OUTPUT: _with_output,
-    Rule.SURROGATE: _encodable,
-}
 
 
 def _no_result(call: Block) -> Block:
