@@ -37,7 +37,6 @@ class _Anthropic:
         drop_thinking: Collection[int] = (),
         complete: bool = False,
     ) -> Outgoing:
-        model = model_of(messages) if model is None else model
         untouched = None if complete else settled(messages, model, drop_thinking)
         if untouched is not None:
             return Outgoing(untouched, ())
@@ -52,6 +51,7 @@ class _Anthropic:
         complete: bool = False,
     ) -> Outgoing:
         """The same by the general path, which `compose` takes if anything needs a repair."""
+        model = model_of(messages) if model is None else model
         turns, repairs = arranged(
             self, messages, model=model, drop_thinking=drop_thinking, complete=complete
         )

@@ -203,7 +203,7 @@ def _block(part: Block) -> Block:
 
 
 def _is_part(role: str, part: Block) -> bool:
-    kind = part.get("type")
+    kind = string(part, "type")
     if kind not in _PARTS.get(role, {"text"}) or not is_utf8(part):
         return False
     held = part.get(kind)
