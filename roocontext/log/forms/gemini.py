@@ -17,6 +17,7 @@ from roocontext.log.forms.frames import OPENING, outputs_of
 from roocontext.log.forms.models import model_of
 from roocontext.log.forms.parts import Kind, Own, Part, Piece, stored
 from roocontext.log.forms.repairs import Outgoing, Rule
+from roocontext.log.forms.tools import convert, gemini_tool, system_text
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import as_dict, dicts, string
 from roocontext.log.readings.gemini import GEMINI as READER
@@ -148,6 +149,22 @@ class _Gemini:
         signed = model is not None and not _MODELS_WITHOUT_SIGNATURES.fullmatch(model)
         out = [_content(role, parts, signed=signed, model=model) for role, parts in lined]
         return Outgoing(out, repairs.listed())
+
+    def body(
+        self,
+        messages: Sequence[dict[str, Any]],
+        *,
+        system: Any = None,
+        tools: Sequence[Any] = (),
+        cache: bool = False,  # noqa: ARG002 - caches by itself
+    ) -> dict[str, Any]:
+        config: dict[str, Any] = {}
+        if system:
+            config["system_instruction"] = system_text(system)
+        if tools:
+            config["tools"] = convert(tools, _Order.format, gemini_tool, _Order.tool_name)
+        body: dict[str, Any] = {"contents": list(messages)}
+        return {**body, "config": config} if config else body
 
 
 def _content(
