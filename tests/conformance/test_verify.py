@@ -536,7 +536,7 @@ def test_a_control_row_that_contradicts_itself_is_named_wherever_it_is_needed(
         action=Action.CONDENSE,
         hides=((1, 1),),
         rows=(NewMessage("user", "T"),),
-        counts=Counts("given", 10, 9),
+        counts=Counts("given", Size(10), Size(9)),
     )
     forger.sql(f"UPDATE entries SET details = '{details.replace('SEQ', str(seq))}' {where(seq)}")
     for ask in (

@@ -35,7 +35,7 @@ def test_any_history_is_accepted_by_every_provider(history, form, model, complet
     assert messages == before
 
 
-hostile = st.lists(st.one_of(wrong_contents.cases, st.tuples(formats, acts)), max_size=6)
+hostile = st.lists(st.one_of(wrong_contents.cases, st.tuples(formats, acts)), max_size=4)
 
 
 def hostile_rows(history):

@@ -14,11 +14,13 @@ from roocontext.log.forms.alternate import alternating
 from roocontext.log.forms.anthropic_blocks import attached_to_error, fix_own, shows_image
 from roocontext.log.forms.arrange import arranged
 from roocontext.log.forms.block_rules import THINKING
+from roocontext.log.forms.caching import marked
 from roocontext.log.forms.frames import OPENING
 from roocontext.log.forms.models import model_of
 from roocontext.log.forms.parts import Kind, Own, Part, Piece, Repairs, kind_of, stored
 from roocontext.log.forms.repairs import Outgoing, Rule
 from roocontext.log.forms.settled import settled
+from roocontext.log.forms.tools import anthropic_tool, convert
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import dicts, text
 
@@ -26,7 +28,7 @@ from roocontext.log.readings.blocks import dicts, text
 class _Anthropic:
     format = "anthropic"
     tool_id: re.Pattern[str] | None = re.compile(r"[a-zA-Z0-9_-]{1,128}")
-    tool_name = re.compile(r"[a-zA-Z0-9_-]{1,200}")
+    tool_name = re.compile(r"[a-zA-Z0-9_-]{1,128}")
     merges = holds = apart = True
 
     def compose(
@@ -37,11 +39,25 @@ class _Anthropic:
         drop_thinking: Collection[int] = (),
         complete: bool = False,
     ) -> Outgoing:
-        model = model_of(messages) if model is None else model
         untouched = None if complete else settled(messages, model, drop_thinking)
         if untouched is not None:
             return Outgoing(untouched, ())
         return self.repaired(messages, model=model, drop_thinking=drop_thinking, complete=complete)
+
+    def body(
+        self,
+        messages: Sequence[dict[str, Any]],
+        *,
+        system: Any = None,
+        tools: Sequence[Any] = (),
+        cache: bool = False,
+    ) -> dict[str, Any]:
+        body: dict[str, Any] = {"messages": list(messages)}
+        if system:
+            body["system"] = system
+        if tools:
+            body["tools"] = convert(tools, self.format, anthropic_tool, self.tool_name)
+        return marked(body) if cache else body
 
     def repaired(
         self,
@@ -52,6 +68,7 @@ class _Anthropic:
         complete: bool = False,
     ) -> Outgoing:
         """The same by the general path, which `compose` takes if anything needs a repair."""
+        model = model_of(messages) if model is None else model
         turns, repairs = arranged(
             self, messages, model=model, drop_thinking=drop_thinking, complete=complete
         )

@@ -65,7 +65,11 @@ def _trimmed(block: Block) -> Block:
 
 def _placed(block: Block) -> Block:
     if block["type"] == "image":
-        return block if shows_image(block) else attached(as_dict(block["source"]).get("media_type"))
+        return (
+            block
+            if shows_image(block)
+            else attached(as_dict(block.get("source")).get("media_type"))
+        )
     if block["type"] == "tool_result" and isinstance(block.get("content"), list):
         inner = [_placed(part) for part in block["content"]]
         if any(it is not part for it, part in zip(inner, block["content"], strict=True)):

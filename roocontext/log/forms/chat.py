@@ -19,6 +19,7 @@ from roocontext.log.forms.frames import OPENING, outputs_of
 from roocontext.log.forms.models import model_of
 from roocontext.log.forms.parts import Kind, Own, Part, Piece, stored
 from roocontext.log.forms.repairs import Outgoing, Rule
+from roocontext.log.forms.tools import chat_tool, convert, system_text
 from roocontext.log.readings import Block, reader
 from roocontext.log.readings.blocks import as_dict, dicts, string
 
@@ -80,6 +81,20 @@ class _Chat:
         if complete and close(turns, messages, repairs):
             out.append({"role": "user", "content": OPENING})
         return Outgoing(out, repairs.listed())
+
+    def body(
+        self,
+        messages: Sequence[dict[str, Any]],
+        *,
+        system: Any = None,
+        tools: Sequence[Any] = (),
+        cache: bool = False,  # noqa: ARG002 - caches by itself
+    ) -> dict[str, Any]:
+        front = [{"role": "system", "content": system_text(system)}] if system else []
+        body: dict[str, Any] = {"messages": [*front, *messages]}
+        if tools:
+            body["tools"] = convert(tools, self.format, chat_tool, self.tool_name)
+        return body
 
     def own(self, message: Message, *, equal: bool) -> Own:  # noqa: ARG002 - no thinking here
         content = as_dict(message.content)
@@ -203,7 +218,7 @@ def _block(part: Block) -> Block:
 
 
 def _is_part(role: str, part: Block) -> bool:
-    kind = part.get("type")
+    kind = string(part, "type")
     if kind not in _PARTS.get(role, {"text"}) or not is_utf8(part):
         return False
     held = part.get(kind)

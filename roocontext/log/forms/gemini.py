@@ -6,7 +6,7 @@ that has none gets the documented placeholder where the model asks for one.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final
 
 from roocontext.log.entries import Message
@@ -17,6 +17,7 @@ from roocontext.log.forms.frames import OPENING, outputs_of
 from roocontext.log.forms.models import model_of
 from roocontext.log.forms.parts import Kind, Own, Part, Piece, stored
 from roocontext.log.forms.repairs import Outgoing, Rule
+from roocontext.log.forms.tools import convert, gemini_tool, system_text
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import as_dict, dicts, string
 from roocontext.log.readings.gemini import GEMINI as READER
@@ -27,9 +28,11 @@ PLACEHOLDER: Final = "skip_thought_signature_validator"
 
 _IMAGES: Final = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 
-_DATA: Final = (
-    *("text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode"),
-    *("codeExecutionResult", "toolCall", "toolResponse"),
+_DATA: Final = frozenset(
+    {
+        *("text", "inlineData", "fileData", "functionCall", "functionResponse"),
+        *("executableCode", "codeExecutionResult", "toolCall", "toolResponse"),
+    }
 )
 """A part holds exactly one of these."""
 
@@ -96,20 +99,37 @@ class _Order:
         return Piece(kind, block, native, rules)
 
     def _is_sound(self, role: str, part: Block) -> bool:
-        if len(part.keys() & set(_DATA)) != 1 or not is_utf8(part):
+        kinds = part.keys() & _DATA
+        if len(kinds) != 1 or not is_utf8(part):
             return False
-        match part:
-            case {"text": said}:
-                return isinstance(said, str) and bool(said.strip())
-            case {"functionCall": asked}:
-                named = isinstance(asked, dict) and bool(string(asked, "name"))
-                return role == "model" and named and isinstance(asked.get("args", {}), dict)
-            case {"functionResponse": given}:
-                named = isinstance(given, dict) and bool(string(given, "name"))
-                return role == "user" and named and isinstance(given.get("response"), dict)
-            case {"inlineData": held} | {"fileData": held}:
-                return bool(held)
-        return True
+        (kind,) = kinds
+        return kind not in _SOUND or _SOUND[kind](role, part[kind])
+
+
+def _is_call(role: str, asked: Any) -> bool:
+    named = isinstance(asked, dict) and bool(string(asked, "name"))
+    return role == "model" and named and isinstance(asked.get("args", {}), dict)
+
+
+def _is_response(role: str, given: Any) -> bool:
+    named = isinstance(given, dict) and bool(string(given, "name"))
+    return role == "user" and named and isinstance(given.get("response"), dict)
+
+
+def _is_inline(_: str, held: Any) -> bool:
+    mime = string(as_dict(held), "mimeType")
+    known = mime in _IMAGES or not mime.startswith("image/")
+    return bool(mime) and known and isinstance(held.get("data"), str)
+
+
+_SOUND: Final[dict[str, Callable[[str, Any], bool]]] = {
+    "text": lambda _, said: isinstance(said, str) and bool(said.strip()),
+    "functionCall": _is_call,
+    "functionResponse": _is_response,
+    "inlineData": _is_inline,
+    "fileData": lambda _, held: bool(string(as_dict(held), "fileUri")),
+}
+"""What a part of this kind, from this role, has to hold."""
 
 
 class _Gemini:
@@ -129,6 +149,22 @@ class _Gemini:
         signed = model is not None and not _MODELS_WITHOUT_SIGNATURES.fullmatch(model)
         out = [_content(role, parts, signed=signed, model=model) for role, parts in lined]
         return Outgoing(out, repairs.listed())
+
+    def body(
+        self,
+        messages: Sequence[dict[str, Any]],
+        *,
+        system: Any = None,
+        tools: Sequence[Any] = (),
+        cache: bool = False,  # noqa: ARG002 - caches by itself
+    ) -> dict[str, Any]:
+        config: dict[str, Any] = {}
+        if system:
+            config["system_instruction"] = system_text(system)
+        if tools:
+            config["tools"] = convert(tools, _Order.format, gemini_tool, _Order.tool_name)
+        body: dict[str, Any] = {"contents": list(messages)}
+        return {**body, "config": config} if config else body
 
 
 def _content(

@@ -20,6 +20,7 @@ from roocontext.log.forms.frames import OPENING, outputs_of
 from roocontext.log.forms.models import model_of
 from roocontext.log.forms.parts import Kind, Own, Part, Piece
 from roocontext.log.forms.repairs import Outgoing, Rule
+from roocontext.log.forms.tools import convert, responses_tool, system_text
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import as_dict, dicts, string
 from roocontext.log.readings.openai_responses import (
@@ -196,6 +197,22 @@ class _Responses:
         if complete and close(turns, messages, repairs):
             out.append({"type": "message", "role": "user", "content": OPENING})
         return Outgoing(out, repairs.listed())
+
+    def body(
+        self,
+        messages: Sequence[dict[str, Any]],
+        *,
+        system: Any = None,
+        tools: Sequence[Any] = (),
+        cache: bool = False,  # noqa: ARG002 - caches by itself
+    ) -> dict[str, Any]:
+        body: dict[str, Any] = {"input": list(messages), "store": False}
+        body["include"] = ["reasoning.encrypted_content"]  # without stored state it is needed
+        if system:
+            body["instructions"] = system_text(system)
+        if tools:
+            body["tools"] = convert(tools, self.format, responses_tool, _Order.tool_name)
+        return body
 
 
 def _items(turn: Turn) -> Iterator[dict[str, Any]]:

@@ -6,34 +6,34 @@ the two on random histories.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 from roocontext.log.encoding import whole
 from roocontext.log.entries import Message
 from roocontext.log.forms.anthropic_blocks import attached_to_error, fix_own
-from roocontext.log.forms.block_rules import THINKING
-
-_NEXT: Final = {"user": "assistant", "assistant": "user"}
+from roocontext.log.forms.block_rules import THINKING, is_utf8
+from roocontext.log.forms.models import model_of
 
 
 def settled(
     messages: Sequence[Message], model: str | None, drop_thinking: Collection[int]
 ) -> list[dict[str, Any]] | None:
     """Give the stored objects if they can all be sent as they are, else None."""
-    if drop_thinking:
-        return None
     outgoing: list[dict[str, Any]] = []
     wanted = "user"
     waiting: list[str] = []
     taken: set[str] = set()
+    thinkers: set[str | None] = set()
     for message in messages:
         role, content = message.role, message.content
         if role != wanted or message.format != "anthropic":
             return None
-        tools = [] if _is_sendable(content) else _tools(role, content, equal=message.model == model)
+        tools = [] if (plain := _is_sendable(content)) else _tools(role, content)
         if tools is None:
             return None
+        if not plain and any(block["type"] in THINKING for block in content):
+            thinkers.add(message.model)
         if role == "user":
             if tools != waiting:
                 return None
@@ -45,6 +45,8 @@ def settled(
             waiting = tools
             wanted = "user"
         outgoing.append({"role": role, "content": content})
+    if thinkers and (drop_thinking or thinkers != {model or model_of(messages)}):
+        return None
     return outgoing
 
 
@@ -55,35 +57,80 @@ def _is_sendable(content: Any) -> bool:
         if type(block) is not dict or len(block) != 2 or block.get("type") != "text":
             return False
         content = block.get("text")
-    if type(content) is not str or not content or content.isspace():
+    return type(content) is str and _is_text(content)
+
+
+def _is_text(text: str) -> bool:
+    if not text or text.isspace():
         return False
-    return content.isascii() or whole(content) is content
+    return text.isascii() or whole(text) is text
 
 
-def _tools(role: str, content: Any, *, equal: bool) -> list[str] | None:
+def _tools(role: str, content: Any) -> list[str] | None:
     """The sorted ids of the message's calls or results; None if anything needs a repair."""
     if type(content) is not list or not content:
         return None
-    for block in content:
-        if type(block) is not dict:
+    kind, key = ("tool_result", "tool_use_id") if role == "user" else ("tool_use", "id")
+    ids: list[str] = []
+    for place, block in enumerate(content):
+        if type(block) is not dict or not _is_untouched(role, block):
             return None
-        if _is_sendable([block]):
-            continue
-        fixed, rules = fix_own(role, block)
-        if fixed is None or rules or attached_to_error(block):
-            return None
-        if block["type"] in THINKING and not equal:
-            return None
-    if role == "user":
-        ids = [block["tool_use_id"] for block in content if block["type"] == "tool_result"]
-        first = all(block["type"] == "tool_result" for block in content[: len(ids)])
-        return sorted(ids) if first else None
-    ids = [block["id"] for block in content if block["type"] == "tool_use"]
-    ends = content[-1]["type"] not in THINKING
-    names = (block["name"] for block in content if block["type"] == "tool_use")
-    valid = ends and len(ids) == len(set(ids)) and all(map(_TOOL.fullmatch, (*ids, *names)))
-    return sorted(ids) if valid else None
+        if block["type"] == kind:
+            if role == "user" and len(ids) != place:
+                return None  # results come first
+            ids.append(block[key])
+    if content[-1]["type"] in THINKING or len(ids) != len(set(ids)):
+        return None
+    return sorted(ids) if all(map(_TOOL.fullmatch, ids)) else None
 
+
+def _is_untouched(role: str, block: dict[str, Any]) -> bool:
+    usual = _USUAL.get((role, len(block)))
+    if usual is not None and usual(block):
+        return True
+    fixed, rules = fix_own(role, block)
+    if fixed is None or rules or attached_to_error(block):
+        return False
+    return block["type"] != "tool_use" or bool(_TOOL.fullmatch(block["name"]))
+
+
+# The usual blocks are recognised by their very shape: the general rules cost several times more.
+
+
+def _is_said(block: dict[str, Any]) -> bool:
+    said = block.get("text")
+    return block.get("type") == "text" and type(said) is str and _is_text(said)
+
+
+def _is_result(block: dict[str, Any]) -> bool:
+    said = block.get("content")
+    if block.get("type") != "tool_result" or type(said) is not str:
+        return False
+    return type(block.get("tool_use_id")) is str and said.isascii()
+
+
+def _is_call(block: dict[str, Any]) -> bool:
+    name, given = block.get("name"), block.get("input")
+    if block.get("type") != "tool_use" or type(name) is not str or type(given) is not dict:
+        return False
+    return type(block.get("id")) is str and bool(_TOOL.fullmatch(name)) and is_utf8(given)
+
+
+def _is_thought(block: dict[str, Any]) -> bool:
+    said, sealed = block.get("thinking"), block.get("signature")
+    if block.get("type") != "thinking" or type(said) is not str or type(sealed) is not str:
+        return False
+    return said.isascii() and sealed.isascii()
+
+
+_USUAL: Final[dict[tuple[str, int], Callable[[dict[str, Any]], bool]]] = {
+    ("user", 2): _is_said,
+    ("user", 3): _is_result,
+    ("assistant", 2): _is_said,
+    ("assistant", 3): _is_thought,
+    ("assistant", 4): _is_call,
+}
+"""By the role and the number of fields."""
 
 _TOOL: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 """Ids and names of this kind are accepted as they are."""

@@ -153,7 +153,8 @@ def _parts(content: object) -> list[Block]:
 def as_sent(part: Block) -> Block:
     """Show a part under the names of the wire, without the fields that are null."""
     given = {key: value for key, value in part.items() if value is not None}
-    named = {_SENT_AS[key]: value for key, value in given.items() if key in _SENT_AS} | given
+    named = {key: value for key, value in given.items() if key not in _SENT_AS}
+    named = {_SENT_AS[key]: value for key, value in given.items() if key in _SENT_AS} | named
     for key in ("inlineData", "fileData"):
         if isinstance(named.get(key), dict):
             named[key] = as_sent(named[key])

@@ -1,0 +1,128 @@
+"""Objects of the three SDKs go in as they are, and what goes out is what the SDKs take."""
+
+import typing
+
+import pytest
+from anthropic.types import ContentBlockParam
+from google.genai import types as genai
+from openai.types.chat import ChatCompletionMessage
+from openai.types.responses import (
+    ResponseFunctionToolCall,
+    ResponseOutputMessage,
+    ResponseReasoningItem,
+)
+from pydantic import TypeAdapter
+
+from roocontext import Store
+from roocontext.log.forms.anthropic_blocks import FIELDS
+from support import (
+    provider_rules,
+    provider_rules_chat,
+    provider_rules_gemini,
+    provider_rules_responses,
+)
+
+CHECKS = {
+    "anthropic": provider_rules.violations,
+    "openai": provider_rules_chat.violations,
+    "openai-responses": provider_rules_responses.violations,
+    "gemini": provider_rules_gemini.violations,
+}
+
+
+def test_the_fields_that_are_sent_are_those_of_the_sdk():
+    known = {}
+    for block in typing.get_args(ContentBlockParam):
+        (kind,) = typing.get_args(typing.get_type_hints(block)["type"])
+        known[kind] = set(block.__annotations__)
+    for kind, fields in FIELDS.items():
+        assert fields == known[kind]
+
+
+def chat_completion():
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    reply = {"role": "assistant", "content": None, "refusal": None, "annotations": []}
+    return "assistant", ChatCompletionMessage.model_validate({**reply, "tool_calls": [call]})
+
+
+def response():
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
+    said = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
+    part = {"type": "output_text", "text": "so", "annotations": []}
+    called = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "f"}
+    return "assistant", [
+        ResponseReasoningItem.model_validate(thought),
+        ResponseOutputMessage.model_validate({**said, "content": [part]}),
+        ResponseFunctionToolCall.model_validate({**called, "arguments": "{}"}),
+    ]
+
+
+def content():
+    called = genai.FunctionCall(name="f", args={"a_b": 1})
+    parts = [
+        genai.Part(text="hm", thought=True),
+        genai.Part(function_call=called, thought_signature=b"\xff\xfe"),
+    ]
+    return "model", genai.Content(role="model", parts=parts)
+
+
+ANSWERS = {
+    "openai": ("tool", {"role": "tool", "tool_call_id": "c1", "content": "done"}),
+    "openai-responses": (
+        "user",
+        {"type": "function_call_output", "call_id": "c1", "output": "done"},
+    ),
+    "gemini": (
+        "user",
+        genai.Content(
+            role="user",
+            parts=[genai.Part.from_function_response(name="f", response={"output": "done"})],
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("form", "reply", "model"),
+    [
+        ("openai", chat_completion, "gpt-5"),
+        ("openai-responses", response, "gpt-5"),
+        ("gemini", content, "gemini-3-pro"),
+    ],
+)
+def test_an_sdks_objects_go_out_as_they_are_stored(form, reply, model):
+    with Store.open(":memory:") as store:
+        chat = store.create()
+        chat.append("user", "go")
+        role, given = reply()
+        chat.append(role, given, format=form, model=model)
+        chat.append(ANSWERS[form][0], ANSWERS[form][1], format=form)
+        stored = chat.view().messages[1].content
+        sent = chat.messages(form)
+        assert chat.validate(form) == ()
+        assert (
+            sent[1 : 1 + len(stored)] == stored if isinstance(stored, list) else sent[1] == stored
+        )
+        for name, check in CHECKS.items():
+            out = chat.messages(name, model=model)
+            assert check(out, complete=True, model=model) == []
+            assert "done" in str(out[-1])
+
+
+def test_gemini_takes_back_what_it_signed():
+    with Store.open(":memory:") as store:
+        chat = store.create()
+        chat.append("user", "go")
+        chat.append(*content(), format="gemini", model="gemini-3-pro")
+        sent = [genai.Content.model_validate(it) for it in chat.messages("gemini")]
+        assert sent[1] == content()[1]
+
+
+def test_anthropic_takes_what_is_converted_for_it():
+    with Store.open(":memory:") as store:
+        chat = store.create()
+        chat.append("user", "go")
+        role, given = response()
+        chat.append(role, given, format="openai-responses", model="gpt-5")
+        blocks = chat.messages(model="claude-opus-4-8")[1]["content"]
+        assert TypeAdapter(list[ContentBlockParam]).validate_python(blocks)
