@@ -29,6 +29,7 @@ from roocontext.errors import (
     SummaryFailed,
     SystemPromptTooLarge,
     TurnTooLarge,
+    UncoverRefused,
     UndoRefused,
     UnknownPlugin,
     VersionConflict,

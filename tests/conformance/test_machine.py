@@ -364,7 +364,8 @@ class SessionMachine(RuleBasedStateMachine):
         if not rows:
             return
         target, head = rows[pick % len(rows)], self.chat.head()
-        before = self.model.uncovered().get(target)
+        is_companion = self.model.rows[target - 1].kind is Kind.COMPANION
+        before = None if is_companion else self.model.uncovered().get(target)
         if before is None and not self.model.may_uncover(target):
             with pytest.raises(UncoverRefused) as refused:
                 self.chat.uncover(target)
