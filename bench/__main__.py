@@ -8,6 +8,7 @@ import argparse
 import json
 import sys
 import time
+from pathlib import Path
 
 from bench.report import HEADING, Line, environment, load
 from bench.runner import lines
@@ -21,22 +22,19 @@ def main() -> None:
     begun = time.perf_counter()
     with sites() as (sqlite, postgres):
         facts = environment(postgres.version())
-        if not arguments.json:
-            print("  ".join(f"{name} {value}" for name, value in facts.items()))
-            print("PostgreSQL: growth and reads after VACUUM.")
-            print(HEADING, flush=True)
+        print("  ".join(f"{name} {value}" for name, value in facts.items()))
+        print("PostgreSQL: growth and reads after VACUUM.")
+        print(HEADING, flush=True)
         found = []
         for line in lines(sqlite, postgres, _sizes(arguments), _tell):
             found.append(line)
             _tell("")
-            if not arguments.json:
-                print(line.to_text(), flush=True)
+            print(line.to_text(), flush=True)
     facts |= {"load at the end": load(), "seconds": f"{time.perf_counter() - begun:.0f}"}
+    print(_summary(found), f"Load at the end {load()}, {facts['seconds']} s.")
     if arguments.json:
         shown = {"environment": facts, "lines": [line.to_json() for line in found]}
-        print(json.dumps(shown, indent=2))
-    else:
-        print(_summary(found), f"Load at the end {load()}, {facts['seconds']} s.")
+        arguments.json.write_text(json.dumps(shown, indent=2) + "\n")
 
 
 def _arguments() -> argparse.Namespace:
@@ -44,7 +42,7 @@ def _arguments() -> argparse.Namespace:
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="shorter sessions, fewer samples")
     size.add_argument("--tiny", action="store_true", help="only whether everything runs")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write JSON to this file too")
     return parser.parse_args()
 
 

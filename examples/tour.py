@@ -34,7 +34,7 @@ SOURCE = "\n".join(
 FAILURE = "FAILED tests/test_parser.py::test_last - assert ['a', 'b'] == ['a', 'b', 'c']\n" * 6
 SUMMARY = (
     "The user reported that the parser drops the last token. parser.py line 6 ran one step too few"
-    " (range(len(tokens) - 1)); it was mended, and all 42 tests pass."
+    " (range(len(tokens) - 1)); it was fixed, and all 42 tests pass."
 )
 
 
@@ -46,21 +46,21 @@ def result(tool_id: str, output: str) -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": tool_id, "content": output}
 
 
-def said(text: str) -> dict[str, Any]:
+def text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
 CONVERSATION: list[tuple[str, Any]] = [
-    ("user", "The parser drops the last token. Why? Please mend it."),
-    ("assistant", [said("I will read it."), call("t1", "read_file", path="parser.py")]),
+    ("user", "The parser drops the last token. Why? Please fix it."),
+    ("assistant", [text_block("I will read it."), call("t1", "read_file", path="parser.py")]),
     ("user", [result("t1", SOURCE)]),
-    ("assistant", [said("And the tests?"), call("t2", "run", command="pytest -q")]),
+    ("assistant", [text_block("And the tests?"), call("t2", "run", command="pytest -q")]),
     ("user", [result("t2", FAILURE)]),
     ("assistant", [call("t3", "edit", path="parser.py", line=6, new="for token in self.tokens:")]),
     ("user", [result("t3", "1 line changed")]),
     ("assistant", [call("t4", "run", command="pytest -q")]),
     ("user", [result("t4", "42 passed in 0.31s")]),
-    ("assistant", "Mended: the loop in line 6 ended one token too early. All 42 tests pass."),
+    ("assistant", "Fixed: the loop in line 6 ended one token too early. All 42 tests pass."),
     ("user", "Good. Now write it into the changelog."),
     ("assistant", [call("t5", "edit", path="CHANGELOG.md", new="- The last token is kept.")]),
     ("user", [result("t5", "1 line added")]),
@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> None:
 
 def tour(store: Store, where: str) -> None:
     chapter("Append", f"A session in {where}: {len(CONVERSATION)} messages with tool calls.")
-    chat = store.create(title="mend the parser")
+    chat = store.create(title="fix the parser")
     record(chat)
     show(chat.view())
     saved = chat.head()

@@ -3,29 +3,62 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from roocontext.errors import (
+    BudgetExceeded,
+    DuplicateMessage,
+    ForeignDatabase,
+    HistoryCorrupt,
+    InvalidIdentifier,
+    InvalidMessage,
+    InvalidOption,
+    InvalidPlan,
+    MessageNotFound,
+    NothingToUndo,
+    RecoveryExhausted,
+    RooContextError,
+    SchemaMismatch,
+    SessionExists,
+    SessionNotFound,
+    SessionPurged,
+    StoreClosed,
+    StoreForked,
+    StoreFull,
+    StoreNotFound,
+    StoreReadOnly,
+    StoreUnavailable,
+    SummaryFailed,
+    SystemPromptTooLarge,
+    TurnTooLarge,
+    UndoRefused,
+    UnknownPlugin,
+    VersionConflict,
+)
+
 if TYPE_CHECKING:
     from roocontext.context.hooks import Hooks
     from roocontext.context.manager import AsyncContextManager, ContextManager
     from roocontext.context.outcome import Outcome
-    from roocontext.errors import RooContextError
-    from roocontext.log.entries import Kind, Message, NewMessage, View
+    from roocontext.log.committed import Committed
+    from roocontext.log.entries import Entry, Kind, Message, NewMessage, View
     from roocontext.log.forms import Repair
     from roocontext.log.plan import Action, Counts, Plan
     from roocontext.store.aio import AsyncSession, AsyncStore
     from roocontext.store.append import Receipt
-    from roocontext.store.audit import AuditEntry, Diff
+    from roocontext.store.audit import AuditEntry, Diff, Hider
     from roocontext.store.batch import Written
-    from roocontext.store.commit import Committed
-    from roocontext.store.count import Call
+    from roocontext.store.calls import Call
     from roocontext.store.erase import Purged, Redacted
     from roocontext.store.items import Describe, NewNote, Pin, Rename, Rewind, Unpin
     from roocontext.store.live import LiveMessage
     from roocontext.store.notes import Note
+    from roocontext.store.outline import ControlEntry, Outline
+    from roocontext.store.overview import SessionOverview
     from roocontext.store.rewind import Rewound
     from roocontext.store.session import Session
     from roocontext.store.sessions import SessionInfo, Stats
     from roocontext.store.store import Store
     from roocontext.store.verify import Head, Verification
+    from roocontext.tokens.usage import Drift
 
 __all__ = [
     "Action",
@@ -33,81 +66,102 @@ __all__ = [
     "AsyncSession",
     "AsyncStore",
     "AuditEntry",
+    "BudgetExceeded",
     "Call",
     "Committed",
     "ContextManager",
+    "ControlEntry",
     "Counts",
     "Describe",
     "Diff",
+    "Drift",
+    "DuplicateMessage",
+    "Entry",
+    "ForeignDatabase",
     "Head",
+    "Hider",
+    "HistoryCorrupt",
     "Hooks",
+    "InvalidIdentifier",
+    "InvalidMessage",
+    "InvalidOption",
+    "InvalidPlan",
     "Kind",
     "LiveMessage",
     "Message",
+    "MessageNotFound",
     "NewMessage",
     "NewNote",
     "Note",
+    "NothingToUndo",
     "Outcome",
+    "Outline",
     "Pin",
     "Plan",
     "Purged",
     "Receipt",
+    "RecoveryExhausted",
     "Redacted",
     "Rename",
     "Repair",
     "Rewind",
     "Rewound",
     "RooContextError",
+    "SchemaMismatch",
     "Session",
+    "SessionExists",
     "SessionInfo",
+    "SessionNotFound",
+    "SessionOverview",
+    "SessionPurged",
     "Stats",
     "Store",
+    "StoreClosed",
+    "StoreForked",
+    "StoreFull",
+    "StoreNotFound",
+    "StoreReadOnly",
+    "StoreUnavailable",
+    "SummaryFailed",
+    "SystemPromptTooLarge",
+    "TurnTooLarge",
+    "UndoRefused",
+    "UnknownPlugin",
     "Unpin",
     "Verification",
+    "VersionConflict",
     "View",
     "Written",
 ]
 
-_HOMES = {
-    "Action": "roocontext.log.plan",
-    "AsyncContextManager": "roocontext.context.manager",
-    "AsyncSession": "roocontext.store.aio",
-    "AsyncStore": "roocontext.store.aio",
-    "AuditEntry": "roocontext.store.audit",
-    "Call": "roocontext.store.count",
-    "Committed": "roocontext.store.commit",
-    "ContextManager": "roocontext.context.manager",
-    "Counts": "roocontext.log.plan",
-    "Describe": "roocontext.store.items",
-    "Diff": "roocontext.store.audit",
-    "Head": "roocontext.store.verify",
-    "Hooks": "roocontext.context.hooks",
-    "Kind": "roocontext.log.entries",
-    "LiveMessage": "roocontext.store.live",
-    "Message": "roocontext.log.entries",
-    "NewMessage": "roocontext.log.entries",
-    "NewNote": "roocontext.store.items",
-    "Note": "roocontext.store.notes",
-    "Outcome": "roocontext.context.outcome",
-    "Pin": "roocontext.store.items",
-    "Plan": "roocontext.log.plan",
-    "Purged": "roocontext.store.erase",
-    "Receipt": "roocontext.store.append",
-    "Redacted": "roocontext.store.erase",
-    "Rename": "roocontext.store.items",
-    "Repair": "roocontext.log.forms",
-    "Rewind": "roocontext.store.items",
-    "Rewound": "roocontext.store.rewind",
-    "RooContextError": "roocontext.errors",
-    "Session": "roocontext.store.session",
-    "SessionInfo": "roocontext.store.sessions",
-    "Stats": "roocontext.store.sessions",
-    "Store": "roocontext.store.store",
-    "Unpin": "roocontext.store.items",
-    "Verification": "roocontext.store.verify",
-    "View": "roocontext.log.entries",
-    "Written": "roocontext.store.batch",
+# A store loads SQLAlchemy, so a module is loaded only when one of its names is first used.
+_LAZY = {
+    "roocontext.context.hooks": "Hooks",
+    "roocontext.context.manager": "AsyncContextManager ContextManager",
+    "roocontext.context.outcome": "Outcome",
+    "roocontext.log.committed": "Committed",
+    "roocontext.log.entries": "Entry Kind Message NewMessage View",
+    "roocontext.log.forms": "Repair",
+    "roocontext.log.plan": "Action Counts Plan",
+    "roocontext.store.aio": "AsyncSession AsyncStore",
+    "roocontext.store.append": "Receipt",
+    "roocontext.store.audit": "AuditEntry Diff Hider",
+    "roocontext.store.batch": "Written",
+    "roocontext.store.calls": "Call",
+    "roocontext.store.erase": "Purged Redacted",
+    "roocontext.store.items": "Describe NewNote Pin Rename Rewind Unpin",
+    "roocontext.store.live": "LiveMessage",
+    "roocontext.store.notes": "Note",
+    "roocontext.store.outline": "ControlEntry Outline",
+    "roocontext.store.overview": "SessionOverview",
+    "roocontext.store.rewind": "Rewound",
+    "roocontext.store.session": "Session",
+    "roocontext.store.sessions": "SessionInfo Stats",
+    "roocontext.store.store": "Store",
+    "roocontext.store.verify": "Head Verification",
+    "roocontext.tokens.usage": "Drift",
 }
+_HOMES = {name: module for module, names in _LAZY.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

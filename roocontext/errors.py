@@ -1,8 +1,8 @@
 """Every error roocontext raises, in one tree.
 
-The docstring of a class is what happened, in general; an instance adds the facts of the case (the
-numbers and the ids, never a message's content) and what to do. The facts are attributes too; a case
-may bring an advice of its own.
+A class's docstring describes in general what happened. An instance adds the facts of the case
+(numbers and ids, never a message's content) and advises what to do. The facts are also attributes.
+An instance can override the class's advice.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 
 class RooContextError(Exception):
-    """Something roocontext was asked to do could not be done."""
+    """roocontext could not do what it was asked to do."""
 
     advice: ClassVar[str] = ""
 
@@ -51,21 +51,21 @@ class SessionExists(RooContextError, ValueError):
 class MessageNotFound(RooContextError, LookupError):
     """The target of a rewind, a pin, a fork or a redaction is not in the session."""
 
-    advice = "Choose one of the candidates, or read the audit."
+    advice = "Choose one of the candidates, or look in the audit."
     candidates: tuple[Any, ...] = ()
 
 
 class InvalidMessage(RooContextError, ValueError):
     """This cannot be a message, or cannot be stored without loss."""
 
-    advice = "Nothing was stored; mend the named place and append again."
+    advice = "Nothing was stored. Fix the part that is named and append the message again."
     path: str = ""
 
 
 class InvalidOption(RooContextError, ValueError):
-    """An argument has a value that it cannot have."""
+    """An argument has an invalid value."""
 
-    advice = "Nothing was done; see the reference for what it may be."
+    advice = "Nothing was done. The reference lists the values that are allowed."
     name: str = ""
 
 
@@ -77,13 +77,13 @@ class InvalidIdentifier(RooContextError, ValueError):
 
 
 class InvalidPlan(RooContextError, ValueError):
-    """The plan may not be committed to this session."""
+    """The plan cannot be committed to this session."""
 
-    advice = "Nothing was changed; plan again on the current view."
+    advice = "Nothing was changed. Make a new plan from the current view."
 
 
 class VersionConflict(RooContextError):
-    """The session moved on since the version this operation was based on."""
+    """The session has changed since the version that this operation is based on."""
 
     advice = "Read the session again and decide whether to repeat the operation."
     expected: int | None = None
@@ -91,7 +91,7 @@ class VersionConflict(RooContextError):
 
 
 class DuplicateMessage(VersionConflict):
-    """The client id is taken by an entry with other content."""
+    """An entry with different content already has this client id."""
 
     advice = "Use a new client id for a new message or note."
     client_id: str | None = None
@@ -108,45 +108,45 @@ class UnknownPlugin(RooContextError, LookupError):
 
 
 class NothingToUndo(RooContextError, LookupError):
-    """The session has no rewind that could be taken back."""
+    """The session has no rewind to undo."""
 
 
 class UndoRefused(RooContextError):
-    """Taking back this rewind would hide what was appended since, or it is not the newest."""
+    """Undoing this rewind would hide newer messages, or it is not the newest rewind."""
 
-    advice = "Pass force=True to hide what came since, or rewind(to=...) to any entry."
+    advice = "Pass force=True to hide the newer messages, or use rewind(to=...) to go to any entry."
 
 
 class BudgetExceeded(RooContextError, ValueError):
-    """What may not be left out of a request is more than the model holds."""
+    """The parts of a request that must be sent exceed the model's context window."""
 
-    advice = "Nothing may be sent as it is; see the numbers."
+    advice = "The request cannot be sent as it is. The error has both numbers."
     needed: int = 0
     limit: int = 0
     unit: str = "tokens"
 
 
 class SystemPromptTooLarge(BudgetExceeded):
-    """The system prompt alone, with the tools, is more than the model holds."""
+    """The system prompt and the tools alone exceed the model's context window."""
 
-    advice = "Shorten it, offer fewer tools, or choose a model with a larger context."
+    advice = "Shorten the prompt, offer fewer tools, or choose a model with a larger window."
 
 
 class TurnTooLarge(BudgetExceeded):
-    """The system prompt and the newest turn together are more than the model holds."""
+    """The system prompt and the newest turn together exceed the model's context window."""
 
-    advice = "Shorten or split what was said last, unpin messages, or choose a larger model."
+    advice = "Shorten or split the newest message, unpin messages, or choose a larger model."
 
 
 class RecoveryExhausted(BudgetExceeded):
-    """The provider refused the request as too long again and again, however much was cut."""
+    """The provider kept refusing the request as too long, however much was cut."""
 
-    advice = "Compare the model's limit and the counter with what the provider says."
+    advice = "Compare the model's limit and the counter with the numbers that the provider reports."
     attempts: int = 0
 
 
 class SchemaMismatch(RooContextError):
-    """The database's schema is not the one this version works with."""
+    """The database's schema is not the one that this release works with."""
 
     advice = "Open it with upgrade=True, or install the release that wrote it."
     current: str | None = None
@@ -154,22 +154,22 @@ class SchemaMismatch(RooContextError):
 
 
 class ForeignDatabase(RooContextError, ValueError):
-    """This database or file is not a roocontext store, and is left as it is."""
+    """This database or file is not a roocontext store. It was not changed."""
 
-    advice = "Give a new file, or a database or schema of its own."
+    advice = "Name a new file, or use a database or schema that holds nothing else."
 
 
 class StoreUnavailable(RooContextError, OSError):
     """The database cannot be reached or does not answer."""
 
-    advice = "Try again; a client_id makes repeating an append safe."
+    advice = "Try again. With a client_id it is safe to repeat an append."
     outcome_unknown: bool = False
 
 
 class StoreNotFound(StoreUnavailable):
-    """There is no database of this name, and none may be made."""
+    """There is no database with this name."""
 
-    advice = "Name one that exists, or let upgrade=True make it."
+    advice = "Name one that exists, or pass upgrade=True to create it."
 
 
 class StoreClosed(StoreUnavailable):
@@ -183,33 +183,33 @@ class StoreForked(StoreUnavailable):
 
     advice = (
         "Start the process with spawn or forkserver, or finish what uses the store (an audit, a"
-        " transaction) before forking; a store in memory belongs to the process that made it."
+        " transaction) before forking. A store in memory belongs to the process that created it."
     )
 
 
 class StoreReadOnly(StoreUnavailable):
     """The database can be read but not written."""
 
-    advice = "Mend the permissions, then try again: nothing was changed."
+    advice = "Nothing was changed. Fix the permissions and try again."
 
 
 class StoreFull(StoreUnavailable):
     """No space is left for the database to grow."""
 
-    advice = "Make room, then try again: nothing was changed."
+    advice = "Nothing was changed. Free some space and try again."
 
 
 class HistoryCorrupt(RooContextError):
-    """What is stored contradicts itself."""
+    """The stored data contradicts itself."""
 
-    advice = "Run verify() for the first bad entry. rebuild() renews the caches, never the log."
+    advice = "Run verify() to find the first bad entry. rebuild() repairs caches, never the log."
     seq: int | None = None
 
 
 class SummaryFailed(RooContextError):
-    """A summariser did not give a summary of use."""
+    """A summariser did not produce a usable summary."""
 
-    advice = "Nothing was changed; the kind says why, and a fallback may still give one."
+    advice = "Nothing was changed. `kind` says why; another summariser may still succeed."
     summariser: str = ""
     kind: str = "error"
     status: int | None = None

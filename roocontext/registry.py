@@ -1,4 +1,4 @@
-"""Names to plugins: what is built in, and what other packages offer as entry points."""
+"""Finds plugins by name: those built in, and those that other packages offer as entry points."""
 
 from collections.abc import Iterable
 from functools import cached_property
@@ -11,22 +11,22 @@ Plugin = TypeVar("Plugin")
 
 
 class Registry(dict[str, Plugin], Generic[Plugin]):
-    """A dict whose missing keys are looked for in an entry-point group, and loaded when found."""
+    """A dict that looks for missing keys in an entry-point group and loads what it finds there."""
 
     def __init__(self, group: str) -> None:
         super().__init__()
         self.group = group
 
     def register(self, name: str, plugin: Plugin) -> None:
-        """Give a plugin its name; what had the name before is replaced."""
+        """Register a plugin under a name, replacing any earlier one."""
         self[name] = plugin
 
     def known(self) -> tuple[str, ...]:
-        """Every name, the ones that are not loaded yet included."""
+        """List every name, including those of plugins that are not loaded yet."""
         return tuple(sorted({*self, *self._offered}))
 
     def first(self, names: Iterable[str]) -> str | None:
-        """Choose the first of these names that is known."""
+        """Return the first of these names that is known, if any."""
         return next((name for name in names if name in self or name in self._offered), None)
 
     def __missing__(self, name: str) -> Plugin:

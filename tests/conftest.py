@@ -6,6 +6,8 @@ store for each leg; a test that damages its store, or lists all sessions, opens 
 
 import asyncio
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -18,15 +20,19 @@ from hypothesis import HealthCheck, settings
 from roocontext import Store
 from support import postgres_server
 from support.async_driver import Driven
+from support.examples import TORTURE, examples
 from support.steady_sources import CountedIds, SetClock
+
+MEMORY = Path("/dev/shm")
+"""A new store waits for a disk a dozen times. The long runs, which kill processes, stay on one."""
 
 ENGINES = ("file", "memory", "postgres")
 INTERFACES = ("sync", "async")
-TORTURE = bool(os.environ.get("ROOCONTEXT_TORTURE"))
 
 # The same examples each time, however busy the machine is; the long runs look for new ones.
 settings.register_profile(
     "repeatable",
+    max_examples=examples(40),
     derandomize=not TORTURE,
     deadline=None,
     database=None,
@@ -49,9 +55,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tell the folder to the workers too, and to what reads it when it is imported."""
+    """Tell both folders to the workers too, and to what reads one when it is imported."""
     if folder := config.getoption("--vectors"):
         os.environ["ROOCONTEXT_VECTORS"] = str(folder.resolve())
+    if not TORTURE and "TMPDIR" not in os.environ and _holds_everything(MEMORY):
+        os.environ["TMPDIR"] = str(MEMORY)
+        tempfile.tempdir = None  # it is looked up once, and somebody may have
+
+
+def _holds_everything(folder: Path) -> bool:
+    """Whether the tests can write all they write to this folder, and run the scripts among it."""
+    return (
+        os.access(folder, os.W_OK)
+        and shutil.disk_usage(folder).free > 2 << 30
+        and not os.statvfs(folder).f_flag & os.ST_NOEXEC
+    )
 
 
 @dataclass

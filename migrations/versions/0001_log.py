@@ -1,7 +1,11 @@
-"""The log, the caches of its fold, the checks and triggers that guard it, and the views."""
+"""The log, the caches of its fold, the checks and triggers that guard it, and the views.
+
+The triggers and the views are in the `.sql` files beside this one.
+"""
 
 import logging
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,30 +21,10 @@ logger = logging.getLogger("roocontext.migrations")
 
 TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
-IMMUTABLE = (
-    "session_id",
-    "seq",
-    "kind",
-    "format",
-    "role",
-    "ts",
-    "recorded_at",
-    "message_id",
-    "client_id",
-    "model",
-    "usage",
-    "compaction_id",
-    "note",
-    "target",
-    "size",
-    "messages_total",
-    "bytes_total",
-    "content_digest",
-    "hash",
-    "tools",
-    "details",
-)
-
+JOINED_BLOCKS = {
+    "sqlite": "group_concat(c.block, ',')",
+    "postgresql": "string_agg(c.block::text, ',')",
+}
 
 STORAGE = {
     sa.BigInteger: "integer",
@@ -56,6 +40,7 @@ SESSIONS_RULES = {
     "totals": """messages >= 0 AND bytes >= 0
         AND rewound_messages BETWEEN 0 AND messages AND rewound_bytes BETWEEN 0 AND bytes""",
     "times": "recorded_back >= 0 AND own_back >= 0",
+    "parent": "parent <> session_id",
     "purged": "(purged_at IS NULL) = (receipt IS NULL)",
 }
 ENTRIES_RULES = {
@@ -85,10 +70,7 @@ def upgrade() -> None:
     """Create everything."""
     _tables()
     _indexes()
-    if op.get_bind().dialect.name == "sqlite":
-        _sqlite_triggers()
-    else:
-        _postgres_triggers()
+    _triggers()
     _views()
 
 
@@ -112,6 +94,7 @@ def _tables() -> None:
         sa.Column("own_back", sa.BigInteger, nullable=False),
         sa.Column("title", TEXT),
         sa.Column("metadata", TEXT),
+        sa.Column("parent", TEXT),
         sa.Column("purged_at", sa.BigInteger),
         sa.Column("receipt", TEXT),
         sa.PrimaryKeyConstraint("session_id", name="sessions_pkey"),
@@ -179,6 +162,16 @@ def _tables() -> None:
         sqlite_with_rowid=False,
         rules=COUNTS_RULES,
     )
+    _table(
+        "facts",
+        sa.Column("session_id", TEXT, nullable=False),
+        sa.Column("key", TEXT, nullable=False),
+        sa.Column("value", TEXT, nullable=False),
+        sa.PrimaryKeyConstraint("session_id", "key", name="facts_pkey"),
+        # The index by value then holds the session's id too, and no row is looked up.
+        sqlite_with_rowid=False,
+        rules={},
+    )
 
 
 def _table(
@@ -207,6 +200,8 @@ def _indexes() -> None:
     _partial("entries_ts", "entries", "session_id, ts, seq", "ts")
     _partial("entries_control", "entries", "session_id, seq", "details")
     _partial("entries_notes", "entries", "session_id, note, target, seq", "note")
+    _partial("sessions_parent", "sessions", "parent", "parent")
+    op.execute("CREATE INDEX facts_value ON facts (key, value)")
     op.execute("CREATE INDEX sessions_updated ON sessions (updated_minute) WHERE purged_at IS NULL")
     op.execute("CREATE INDEX entries_first ON entries (hash) WHERE seq = 1")
     op.execute(
@@ -223,88 +218,18 @@ def _partial(name: str, table: str, columns: str, given: str, *, unique: bool = 
     op.execute(f"CREATE {word} {name} ON {table} ({columns}) WHERE {given} IS NOT NULL")
 
 
-def _sqlite_triggers() -> None:
-    same = " AND ".join(f"NEW.{column} IS OLD.{column}" for column in IMMUTABLE)
-    op.execute(
-        f"""CREATE TRIGGER entries_update BEFORE UPDATE ON entries WHEN NOT (
-            {same}
-            AND OLD.salt IS NOT NULL AND NEW.salt IS NULL AND EXISTS (
-                SELECT 1 FROM entries AS n WHERE n.session_id = OLD.session_id
-                AND n.note = 'redaction' AND n.target = OLD.seq))
-        BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END"""
-    )
-    op.execute(
-        """CREATE TRIGGER entries_delete BEFORE DELETE ON entries WHEN NOT EXISTS (
-            SELECT 1 FROM sessions AS s
-            WHERE s.session_id = OLD.session_id AND s.purged_at IS NOT NULL)
-        BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END"""
-    )
-    # INSERT OR REPLACE deletes without the delete trigger where recursive_triggers is off.
-    op.execute(
-        """CREATE TRIGGER entries_insert BEFORE INSERT ON entries WHEN
-            EXISTS (SELECT 1 FROM entries AS e
-                WHERE e.session_id = NEW.session_id AND e.seq = NEW.seq)
-            OR (NEW.client_id IS NOT NULL AND EXISTS (SELECT 1 FROM entries AS e
-                WHERE e.session_id = NEW.session_id AND e.client_id = NEW.client_id))
-            OR EXISTS (SELECT 1 FROM entries AS e WHERE e.rowid = NEW.rowid)
-        BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END"""
-    )
-    op.execute(
-        """CREATE TRIGGER sessions_delete BEFORE DELETE ON sessions
-        BEGIN SELECT RAISE(ABORT, 'a session is purged, never deleted'); END"""
-    )
-    op.execute(
-        """CREATE TRIGGER sessions_insert BEFORE INSERT ON sessions WHEN
-            EXISTS (SELECT 1 FROM sessions AS s
-                WHERE s.session_id = NEW.session_id OR s.rowid = NEW.rowid)
-        BEGIN SELECT RAISE(ABORT, 'a session is purged, never deleted'); END"""
-    )
-
-
-def _postgres_triggers() -> None:
-    same = " AND ".join(f"NEW.{column} IS NOT DISTINCT FROM OLD.{column}" for column in IMMUTABLE)
-    guards = (
-        # Tables are named through the trigger's own: a temporary one may have the same name.
-        f"""CREATE FUNCTION roocontext_entries_guard() RETURNS trigger LANGUAGE plpgsql AS $$
-        DECLARE allowed boolean := false;
-        BEGIN
-            IF TG_OP = 'UPDATE' THEN
-                IF {same} AND OLD.salt IS NOT NULL AND NEW.salt IS NULL THEN
-                    EXECUTE pg_catalog.format('SELECT EXISTS (SELECT 1 FROM %%I.entries
-                        WHERE session_id = $1 AND note = ''redaction'' AND target = $2)',
-                        TG_TABLE_SCHEMA) INTO allowed USING OLD.session_id, OLD.seq;
-                END IF;
-                IF allowed THEN RETURN NEW; END IF;
-            ELSIF TG_OP = 'DELETE' THEN
-                EXECUTE pg_catalog.format('SELECT EXISTS (SELECT 1 FROM %%I.sessions
-                    WHERE session_id = $1 AND purged_at IS NOT NULL)',
-                    TG_TABLE_SCHEMA) INTO allowed USING OLD.session_id;
-                IF allowed THEN RETURN OLD; END IF;
-            END IF;
-            RAISE EXCEPTION 'the log is append-only'
-                USING ERRCODE = 'integrity_constraint_violation';
-        END $$""",
-        """CREATE FUNCTION roocontext_sessions_guard() RETURNS trigger LANGUAGE plpgsql AS $$
-        BEGIN
-            RAISE EXCEPTION 'a session is purged, never deleted'
-                USING ERRCODE = 'integrity_constraint_violation';
-        END $$""",
-        """CREATE TRIGGER entries_guard BEFORE UPDATE OR DELETE ON entries
-        FOR EACH ROW EXECUTE FUNCTION roocontext_entries_guard()""",
-        """CREATE TRIGGER entries_truncate BEFORE TRUNCATE ON entries
-        FOR EACH STATEMENT EXECUTE FUNCTION roocontext_entries_guard()""",
-        """CREATE TRIGGER sessions_guard BEFORE DELETE ON sessions
-        FOR EACH ROW EXECUTE FUNCTION roocontext_sessions_guard()""",
-        """CREATE TRIGGER sessions_truncate BEFORE TRUNCATE ON sessions
-        FOR EACH STATEMENT EXECUTE FUNCTION roocontext_sessions_guard()""",
-    )
+def _triggers() -> None:
     connection = op.get_bind()
+    statements = _statements(f"triggers_{connection.dialect.name}")
+    if connection.dialect.name == "sqlite":
+        _run(connection, statements)
+        return
     try:
         with connection.begin_nested():
-            for guard in guards:
-                connection.exec_driver_sql(guard)
+            _run(connection, statements)
     except DBAPIError as refused:
-        # Some clusters have no triggers; the store works without, the hash chain still tells.
+        # Some clusters have no triggers. The store works without them, and the hash chain still
+        # shows what was changed.
         code = getattr(refused.orig, "sqlstate", None)
         if code is None:
             raise
@@ -312,49 +237,18 @@ def _postgres_triggers() -> None:
 
 
 def _views() -> None:
-    sqlite = op.get_bind().dialect.name == "sqlite"
-    joined = "group_concat(c.block, ',')" if sqlite else "string_agg(c.block::text, ',')"
-    op.execute(
-        """CREATE VIEW messages AS
-        SELECT e.session_id, e.seq, e.kind, e.role, e.format, e.ts, e.recorded_at,
-            e.message_id, e.client_id, e.model, e.usage,
-            CASE WHEN e.kind = 'summary' THEN e.compaction_id END AS condense_id,
-            condensed.compaction_id AS condense_parent,
-            CASE WHEN e.kind = 'marker' THEN e.compaction_id END AS truncation_id,
-            truncated.compaction_id AS truncation_parent,
-            e.kind = 'summary' AS is_summary,
-            e.kind = 'marker' AS is_marker,
-            s.rewound_by,
-            s.position + (e.seq - s.lo) * 4294967296 AS position,
-            e.size, e.content
-        FROM spans AS s
-        JOIN sessions AS log ON log.session_id = s.session_id
-        JOIN entries AS e
-            ON e.session_id = s.session_id AND e.seq BETWEEN s.lo AND s.hi
-            AND e.seq <= log.last_seq
-        LEFT JOIN entries AS condensed
-            ON condensed.session_id = s.session_id AND condensed.seq = s.condense_parent
-        LEFT JOIN entries AS truncated
-            ON truncated.session_id = s.session_id AND truncated.seq = s.truncation_parent
-        WHERE e.kind IN ('message', 'summary', 'marker', 'companion')"""
-    )
-    op.execute(
-        f"""CREATE VIEW effective_history AS
-        SELECT e.session_id, s.position + (e.seq - s.lo) * 4294967296 AS position,
-            e.seq, e.kind, e.role, e.format, e.ts, e.recorded_at, e.message_id,
-            CASE WHEN e.kind = 'summary' THEN e.compaction_id END AS condense_id,
-            CASE WHEN e.kind = 'marker' THEN e.compaction_id END AS truncation_id,
-            e.content,
-            (SELECT {joined} FROM (
-                SELECT c.block FROM clearings AS c
-                WHERE c.session_id = e.session_id AND c.seq = e.seq ORDER BY c.block
-            ) AS c) AS cleared_blocks
-        FROM spans AS s
-        JOIN sessions AS log ON log.session_id = s.session_id
-        JOIN entries AS e
-            ON e.session_id = s.session_id AND e.seq BETWEEN s.lo AND s.hi
-            AND e.seq <= log.last_seq
-        WHERE s.condense_parent IS NULL AND s.truncation_parent IS NULL AND s.rewound_by IS NULL
-            AND e.kind IN ('message', 'summary', 'marker', 'companion')
-        ORDER BY e.session_id, position, e.seq"""
-    )
+    connection = op.get_bind()
+    joined = JOINED_BLOCKS[connection.dialect.name]
+    _run(connection, [one.replace("JOINED_BLOCKS", joined) for one in _statements("views")])
+
+
+def _statements(name: str) -> list[str]:
+    """The statements of an SQL file of this revision. Blank lines separate them."""
+    text = Path(__file__).with_name(f"{revision}_{name}.sql").read_text(encoding="utf-8")
+    return text.split("\n\n")
+
+
+def _run(connection: sa.Connection, statements: list[str]) -> None:
+    for statement in statements:
+        # Without parameters: psycopg would otherwise take a % of a statement for a placeholder.
+        connection.exec_driver_sql(statement, execution_options={"no_parameters": True})

@@ -12,17 +12,17 @@ import typer
 from typer.main import get_command
 
 from roocontext.cli import find_database, options
-from roocontext.cli.command_context import Surroundings
+from roocontext.cli.command_context import ClockAndIds
 from roocontext.cli.commands import append, change, demo, maintain, read
 from roocontext.cli.exit_codes import Code, PipeClosed, Refusal, end, print_warnings
-from roocontext.cli.options import Debug, Json
+from roocontext.cli.options import PROGRAM, Debug, Json
 from roocontext.cli.terminal import drop_stdout, take_streams
 from roocontext.store.clock_and_ids import system_clock
 
 if TYPE_CHECKING:
     from roocontext.store.clock_and_ids import Clock, Ids
 
-NAME = "roocontext"
+
 HELP = (
     "Read the sessions of coding agents, change what the model sees, and verify their logs."
     " --db, --json and --debug may be given before the command or after it."
@@ -33,7 +33,7 @@ _LEAST = 20
 
 def _version(*, wanted: bool) -> None:
     if wanted:
-        typer.echo(f"{NAME} {version(NAME)}")
+        typer.echo(f"{PROGRAM} {version(PROGRAM)}")
         raise typer.Exit
 
 
@@ -41,7 +41,7 @@ def _version(*, wanted: bool) -> None:
 def commands() -> Any:
     """All commands."""
     app = typer.Typer(
-        name=NAME,
+        name=PROGRAM,
         help=HELP,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -68,7 +68,7 @@ def _check(arguments: Sequence[str]) -> None:
     """Refuse arguments that are not UTF-8: Python gives them as lone surrogates."""
     for number, argument in enumerate(arguments, 1):
         if not _is_text(argument):
-            raise Refusal(f"Argument {number} of `{NAME}` is not UTF-8.", Code.USAGE)
+            raise Refusal(f"Argument {number} of `{PROGRAM}` is not UTF-8.", Code.USAGE)
     for name in (find_database.VARIABLE, options.MODEL):
         if not _is_text(os.environ.get(name, "")):
             raise Refusal(f"{name} is not UTF-8.", Code.USAGE)
@@ -86,9 +86,9 @@ def run(arguments: Sequence[str], *, clock: "Clock | None" = None, ids: "Ids | N
         _check(arguments)
         code = commands().main(
             list(arguments) or ["--help"],
-            prog_name=NAME,
+            prog_name=PROGRAM,
             standalone_mode=False,
-            obj=Surroundings(clock or system_clock, ids),
+            obj=ClockAndIds(clock or system_clock, ids),
             terminal_width=max(_LEAST, get_terminal_size().columns),
         )
         sys.stdout.flush()

@@ -18,7 +18,7 @@ from roocontext import reports
 from roocontext.cli import find_database, terminal
 from roocontext.cli.completion import NEW
 from roocontext.cli.exit_codes import Code, Refusal, end
-from roocontext.cli.options import Database, Debug, Json
+from roocontext.cli.options import DatabaseOption, Debug, Json
 from roocontext.cli.progress import Bars
 from roocontext.cli.screens.screen import Screen
 from roocontext.errors import StoreUnavailable
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from roocontext.store.clock_and_ids import Clock, Ids
     from roocontext.store.verify import Progress
 
-Answer = TypeVar("Answer")
+AnswerT = TypeVar("AnswerT")
 
 _UNKNOWN = (
     "The connection to the database broke, so it is unknown whether the change was made: check"
@@ -39,7 +39,7 @@ _UNKNOWN = (
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class ClockAndIds:
     """Where the times and ids of the process come from."""
 
     clock: "Clock"
@@ -64,14 +64,14 @@ class CommandContext:
 
     url: str
     as_json: bool
-    surroundings: Surroundings
+    clock_and_ids: ClockAndIds
     bars: Bars = field(default_factory=Bars)
     has_written: bool = False
 
     @contextmanager
     def store(self, *, write: bool = False, create: bool = False) -> Iterator["Store"]:
         """The store, for reading or for writing."""
-        given = self.surroundings
+        given = self.clock_and_ids
         with find_database.opened(
             self.url, clock=given.clock, ids=given.ids, write=write, create=create
         ) as store:
@@ -104,19 +104,19 @@ class CommandContext:
     @property
     def place(self) -> str:
         """The database without its password."""
-        return find_database.shown(self.url)
+        return find_database.without_password(self.url)
 
     @property
     def now(self) -> int:
         """The time."""
-        return self.surroundings.clock()
+        return self.clock_and_ids.clock()
 
     def progress(self, label: str) -> "AbstractContextManager[Progress]":
         """A progress bar."""
         return self.bars.bar(label)
 
     def show(
-        self, answer: Answer, draw: Callable[[Screen, Answer], None], *, pager: bool = False
+        self, answer: AnswerT, draw: Callable[[Screen, AnswerT], None], *, pager: bool = False
     ) -> None:
         """Print the answer, as a document or drawn."""
         with self._printing():
@@ -128,8 +128,8 @@ class CommandContext:
 
     def stream(
         self,
-        rows: Iterable[Answer],
-        draw: Callable[[Screen, Iterable[Answer]], None],
+        rows: Iterable[AnswerT],
+        draw: Callable[[Screen, Iterable[AnswerT]], None],
         *,
         pager: bool,
     ) -> None:
@@ -213,7 +213,7 @@ def _runnable(function: Callable[..., Any], *, database: bool) -> Callable[..., 
     # typer reads the signature, so the common options are added there, after the command's own.
     hints = get_type_hints(function, include_extras=True)
     given = [*inspect.signature(function).parameters.values()][1:]
-    own = {"db": Database} if database else {}
+    own = {"db": DatabaseOption} if database else {}
     run.__name__, run.__doc__ = function.__name__, function.__doc__
     run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # what typer reads
         [

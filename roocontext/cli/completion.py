@@ -30,7 +30,7 @@ _WORD = frozenset("-_.")
 _NOTE = frozenset(" .,-_/+")
 
 
-def sessions(ctx: typer.Context, incomplete: str) -> Offers:
+def complete_sessions(ctx: typer.Context, incomplete: str) -> Offers:
     """The sessions whose ids begin like this, and `last`."""
     url = find_database.chosen(ctx)
     offers = [(reports.naming.LAST, "the one with the newest entry")]
@@ -41,40 +41,40 @@ def sessions(ctx: typer.Context, incomplete: str) -> Offers:
     return []  # a shell that asks for words has no place for an error
 
 
-def sessions_or_new(ctx: typer.Context, incomplete: str) -> Offers:
+def complete_sessions_or_new(ctx: typer.Context, incomplete: str) -> Offers:
     """As `sessions`, and `new`."""
-    return [*sessions(ctx, incomplete), (NEW, "begins a session")]
+    return [*complete_sessions(ctx, incomplete), (NEW, "begins a session")]
 
 
-def policies() -> Offers:
+def complete_policies() -> Offers:
     """The policies that are known."""
     from roocontext.policies.builtin import policies as known  # noqa: PLC0415 - heavy
 
     return _named(known.known())
 
 
-def summarisers() -> Offers:
+def complete_summarisers() -> Offers:
     """The summarisers that are known."""
     from roocontext.summarisers import summarisers as known  # noqa: PLC0415 - heavy
 
     return _named(known.known())
 
 
-def models() -> Offers:
+def complete_models() -> Offers:
     """The models whose windows are known."""
     from roocontext.tokens.limits import models as known  # noqa: PLC0415 - reads a data file
 
     return [(name, f"{context:,} tokens") for name, context in known().items()]
 
 
-def formats() -> Offers:
+def complete_formats() -> Offers:
     """The formats of content."""
     from roocontext.log.readings import readers  # noqa: PLC0415 - heavy
 
     return _named(readers.known())
 
 
-def roles(ctx: typer.Context) -> Offers:
+def complete_roles(ctx: typer.Context) -> Offers:
     """The roles of the format that is given."""
     from roocontext.log.readings import readers  # noqa: PLC0415 - heavy
 
@@ -82,7 +82,7 @@ def roles(ctx: typer.Context) -> Offers:
     return _named(readers[name].roles if name in readers.known() else ())
 
 
-def aims() -> Offers:
+def complete_aims() -> Offers:
     """What can be previewed."""
     return _named(AIMS)
 

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 
-class Step(msgspec.Struct, frozen=True):
+class ScriptedStep(msgspec.Struct, frozen=True):
     """One call of a tool, and what the agent says with it."""
 
     says: str
@@ -38,7 +38,7 @@ class Task(msgspec.Struct, frozen=True):
 
     name: str
     asked: str
-    steps: tuple[Step, ...]
+    steps: tuple[ScriptedStep, ...]
     answer: str
 
 
@@ -66,7 +66,7 @@ class Workshop:
         for name, text in story().files.items():
             (folder / name).write_text(text)
 
-    def do(self, step: Step) -> str:
+    def do(self, step: ScriptedStep) -> str:
         """Do a step; the output of its tool."""
         output: str = getattr(self, step.tool)(**step.given)
         return output

@@ -15,7 +15,7 @@ from typer import Exit, TyperException
 
 from roocontext import errors
 from roocontext.cli import interrupts
-from roocontext.cli.screens.safe_text import plain
+from roocontext.cli.screens.safe_text import safe
 
 
 class Code(IntEnum):
@@ -98,7 +98,7 @@ class _Warnings(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line."""
-        sys.stderr.write(f"roocontext: {plain(' '.join(record.getMessage().split()))}\n")
+        sys.stderr.write(f"roocontext: {safe(' '.join(record.getMessage().split()))}\n")
 
 
 def print_warnings() -> None:
@@ -118,7 +118,7 @@ def end(error: BaseException, *, debug: bool) -> int:
         if debug:
             traceback.print_exception(error)
         else:
-            sys.stderr.write(f"roocontext: {plain(' '.join(_line(error).split()))}\n")
+            sys.stderr.write(f"roocontext: {safe(' '.join(_line(error).split()))}\n")
     return code_of(error)
 
 

@@ -34,7 +34,7 @@ def default_place() -> Path:
     return Path(data) / "roocontext" / "roocontext.db"
 
 
-def place(db: str | None) -> str:
+def named_or_default(db: str | None) -> str:
     """The database that is named, or the default one."""
     return str(default_place()) if db is None else db
 
@@ -46,10 +46,10 @@ def chosen(ctx: "Context") -> str:
     # that was typed before it.
     source = ctx.get_parameter_source("db")
     is_behind = source is not None and source.name == "COMMANDLINE"
-    return place(named if is_behind or before is None else before)
+    return named_or_default(named if is_behind or before is None else before)
 
 
-def shown(url: str) -> str:
+def without_password(url: str) -> str:
     """A path or URL without its password."""
     if "://" not in url:
         return url
@@ -78,7 +78,7 @@ def opened(
                 url, upgrade=create, read_only=not write, clock=clock, ids=ids
             )
     except SchemaMismatch as error:
-        raise _mismatch(error, shown(url)) from error
+        raise _mismatch(error, without_password(url)) from error
     with store:
         yield store
 

@@ -6,13 +6,14 @@ import typer
 
 from roocontext.cli import completion, find_database
 
+PROGRAM = "roocontext"
 MODEL = "ROOCONTEXT_MODEL"
 DB_HELP = (
     f"The database, a path or a URL. Default: {find_database.VARIABLE}, or"
     " roocontext/roocontext.db in ~/.local/share."
 )
 
-Database = Annotated[
+DatabaseOption = Annotated[
     str | None,
     typer.Option(
         "--db", metavar="URL", envvar=find_database.VARIABLE, show_envvar=False, help=DB_HELP
@@ -26,7 +27,7 @@ SessionName = Annotated[
     typer.Argument(
         metavar="SESSION",
         help="A session's id or the beginning of it, `last`, or `=` followed by the whole id.",
-        autocompletion=completion.sessions,
+        autocompletion=completion.complete_sessions,
         show_default=False,
     ),
 ]
@@ -39,7 +40,7 @@ ModelName = Annotated[
         show_envvar=False,
         help=f"The model whose window and counter are used. Default: {MODEL}, or the model of the"
         " session's last call.",
-        autocompletion=completion.models,
+        autocompletion=completion.complete_models,
     ),
 ]
 Expected = Annotated[

@@ -37,7 +37,7 @@ def target(name: str, text: str, now: int) -> int | datetime | str:
     return text if found is None else found
 
 
-def whole(name: str, text: str) -> int:
+def entry_number(name: str, text: str) -> int:
     """An entry's number."""
     if not _SEQ.fullmatch(text):
         raise InvalidOption(f"{name} is {text[:64]!r}, which is no entry's number.", name=name)

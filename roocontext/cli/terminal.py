@@ -60,8 +60,8 @@ def drop_stdout() -> None:
 
 
 def write_json(value: Any, *, indent: int | None = None) -> None:
-    """Print a document. It is escaped to ASCII, so that lone surrogates survive."""
-    sys.stdout.write(json.dumps(reports.document.plain(value), indent=indent) + "\n")
+    """Print a document. It is escaped to ASCII_SIGNS, so that lone surrogates survive."""
+    sys.stdout.write(json.dumps(reports.document.as_json(value), indent=indent) + "\n")
 
 
 def is_terminal(stream: IO[str]) -> bool:

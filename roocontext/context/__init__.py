@@ -1,17 +1,18 @@
 """When to act: plan, ask for a summary, commit."""
 
-from roocontext.context.derived import gemini_event, opencode_event, roo_events
-from roocontext.context.hooks import (
+from roocontext.context.hooks import Hooks
+from roocontext.context.manager import AsyncContextManager, ContextManager
+from roocontext.context.outcome import Outcome
+from roocontext.log.events import (
     AfterCompact,
     BeforeCheck,
     BeforeCompact,
     BudgetPassed,
     CompactionFailed,
     Drifted,
-    Hooks,
+    Status,
+    Step,
 )
-from roocontext.context.manager import AsyncContextManager, ContextManager
-from roocontext.context.outcome import Outcome, Status, Step
 
 __all__ = [
     "AfterCompact",
@@ -26,7 +27,4 @@ __all__ = [
     "Outcome",
     "Status",
     "Step",
-    "gemini_event",
-    "opencode_event",
-    "roo_events",
 ]

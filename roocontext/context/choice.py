@@ -9,18 +9,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from roocontext.context import paper
+from roocontext.context.after_plan import situation_after
 from roocontext.errors import InvalidMessage, InvalidPlan
 from roocontext.log.budget import Size
 from roocontext.log.plan import Counts, check_form, check_rows
+from roocontext.policies.builtin import FALLBACK
 from roocontext.policies.decision import Ask, Decision, Nothing, Policy, Ready, TooLarge
-from roocontext.policies.default import Default, irreducible
-from roocontext.policies.keep_newest import too_large
 from roocontext.policies.layout import size_of, turns
 from roocontext.policies.situation import Aim, Row, Situation
-
-FALLBACK: Final = Default()
-"""Cuts where a policy has no way to: on request, or when a provider refused the request."""
 
 UNUSABLE: Final = (InvalidPlan, InvalidMessage)
 """What a plan raises that could never be committed."""
@@ -38,7 +34,7 @@ def prepared(situation: Situation, ready: Ready) -> Prepared:
     """Measure a plan, which anyone's policy may have made, or raise one of UNUSABLE."""
     check_rows(ready.plan)
     check_form(ready.plan)
-    left = paper.after(situation, ready.plan, last_seq=situation.head_seq)
+    left = situation_after(situation, ready.plan, last_seq=situation.head_seq)
     before = situation.size
     counts = Counts(situation.counter, before.tokens, left.size.tokens, situation.exact)
     sizes = {
@@ -78,19 +74,19 @@ class Choice:
                 return self._instead(situation, decision)
         return decision
 
-    def hopeless(self, situation: Situation) -> TooLarge | None:
+    def refusal(self, situation: Situation) -> TooLarge | None:
         """Why no plan would get the request within its limits; None if one might."""
         if self.aim is not Aim.MANAGE or not situation.totals.is_over:
             return None
         if self.policy.compat:
             return self._stuck(situation)
-        refusal = irreducible(situation)
+        refusal = FALLBACK.irreducible(situation)
         if refusal is None:
             return None
         decision = self.policy.decide(situation)
         return decision if isinstance(decision, TooLarge) else refusal
 
-    def hopeless_after(self, situation: Situation) -> TooLarge | None:
+    def refusal_after(self, situation: Situation) -> TooLarge | None:
         """Why no more cutting would help once a plan has left this behind; None if it would."""
         if not (self.must_fit and situation.totals.is_over):
             return None
@@ -111,7 +107,7 @@ class Choice:
     def _instead(self, situation: Situation, nothing: Nothing) -> Decision:
         """The fallback's answer to what the policy has no answer to."""
         decision = FALLBACK.decide(situation)
-        # What the fallback would never hide, a program may: it has no say in what is too large.
+        # A program may hide what the fallback would keep: its limits do not bind the program.
         is_refusal = isinstance(decision, TooLarge)
         return nothing if is_refusal and self.policy.compat else decision
 
@@ -144,7 +140,7 @@ def _may_fit(situation: Situation, decision: Decision | None) -> bool:
 
 def _refusal(situation: Situation, rows: Iterable[Row]) -> TooLarge | None:
     size = situation.overhead.plus(size_of(rows))
-    return too_large("turn", size, situation.totals.most)
+    return TooLarge.if_over("turn", size, situation.totals.most)
 
 
 def _fits_after(situation: Situation, ready: Ready) -> bool:

@@ -1,4 +1,4 @@
-"""What a program is told while its context is managed, and where it may say no.
+"""Functions of the agent's program that are called while its context is managed.
 
 A hook is a function of one event. It can never break the agent: what it raises is logged by its
 type and recorded, and the run goes on. Only a hook that was registered with `veto=True` can stop a
@@ -7,91 +7,19 @@ compaction, by returning False.
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from inspect import iscoroutinefunction
 from typing import Any, TypeAlias
 
-from roocontext.context.outcome import Step
-from roocontext.errors import BudgetExceeded, InvalidOption
-from roocontext.log.plan import Plan
+from roocontext.context.requests import Steps, ask
+from roocontext.errors import InvalidOption
+from roocontext.log.events import BeforeCompact, Event
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class BeforeCheck:
-    """The context of a session is about to be checked; most checks find nothing to do."""
-
-    session_id: str
-    trigger: str
-
-
-@dataclass(frozen=True, slots=True)
-class BeforeCompact:
-    """Something is about to be hidden or cleared. `action` is condense, truncate or clear.
-
-    `hides` are the seqs of the messages, `clears` the tool outputs. A condensation has no `plan`
-    yet: no model was asked.
-    """
-
-    session_id: str
-    trigger: str
-    policy: str
-    action: str
-    tokens: int
-    window: int
-    hides: tuple[int, ...] = ()
-    clears: tuple[tuple[int, int], ...] = ()
-    plan: Plan | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AfterCompact:
-    """A plan was committed."""
-
-    session_id: str
-    trigger: str
-    policy: str
-    step: Step
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionFailed:
-    """No summary of use came. `failures` is how many in a row."""
-
-    session_id: str
-    trigger: str
-    policy: str
-    reason: str
-    failures: int
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class BudgetPassed:
-    """What may not be left out is over the limit; the same error is raised to the agent."""
-
-    session_id: str
-    error: BudgetExceeded
-
-
-@dataclass(frozen=True, slots=True)
-class Drifted:
-    """A provider reported tokens that are further from our estimate than the ratio allows."""
-
-    session_id: str
-    seq: int
-    model: str | None
-    counter: str
-    estimated: int
-    reported: int
-
-
-Event: TypeAlias = (
-    BeforeCheck | BeforeCompact | AfterCompact | CompactionFailed | BudgetPassed | Drifted
-)
 Hook: TypeAlias = Callable[[Any], Any]
 
 
@@ -125,30 +53,30 @@ class Hooks:
             for hook, _ in hooks:
                 _refuse_async(hook)
 
-    def fire(self, event: Event) -> Generator[Any, Any, "Heard"]:
+    def fire(self, event: Event) -> Steps["Heard"]:
         """Call the hooks of an event one after the other, and say what came of it."""
-        told: list[dict[str, str]] = []
+        results: list[dict[str, str]] = []
         stopped = False
         for hook, may_veto in tuple(self._hooks[type(event)]):
             answer: Any = None
             result = "done"
             try:
-                answer = yield hook(event)
+                answer = yield from ask(partial(hook, event))
             except Exception as error:  # noqa: BLE001 - a hook may raise anything and break nothing
                 result = f"raised {type(error).__name__}"
                 _log.warning("The hook %s %s.", _name(hook), result)
             if may_veto and answer is False:
                 stopped, result = True, "vetoed"
-            told.append({"hook": _name(hook), "result": result})
-        return Heard(stopped, told)
+            results.append({"hook": _name(hook), "result": result})
+        return Heard(stopped, results)
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
     """What the hooks of an event did: whether one of them stopped it, and each one's result."""
 
-    stopped: bool
-    told: list[dict[str, str]]
+    stopped: bool = False
+    results: list[dict[str, str]] = field(default_factory=list)
 
 
 def _refuse_async(hook: Hook) -> None:

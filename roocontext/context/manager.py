@@ -7,17 +7,18 @@ one serves any number of sessions, and another process goes on where this one en
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from inspect import isawaitable, iscoroutine
 from typing import Any, ClassVar, Final
 
-from roocontext.context.desk import Desk, Paper, Steps
-from roocontext.context.drift import drifted
+from roocontext.context.drift import drift_of
 from roocontext.context.hooks import Hooks
-from roocontext.context.outcome import Outcome, Status
-from roocontext.context.recovery import RECOVERIES, recovered, recoveries
-from roocontext.context.refusals import too_long
+from roocontext.context.outcome import Outcome
+from roocontext.context.prompt_too_long import too_long
+from roocontext.context.recovery import RECOVERIES, recoveries
+from roocontext.context.requests import Steps, ask, drive, drive_async
 from roocontext.context.run import Run
+from roocontext.context.session_port import AnySession, DryRun, LiveSession
 from roocontext.context.settings import (
+    Frame,
     Settings,
     check_options,
     counter_of,
@@ -29,6 +30,7 @@ from roocontext.context.settings import (
 from roocontext.errors import InvalidOption, RecoveryExhausted
 from roocontext.log.budget import UNLIMITED, Budget
 from roocontext.log.counting import Counter
+from roocontext.log.events import Status
 from roocontext.log.summary import SummaryRequest
 from roocontext.policies.decision import Policy
 from roocontext.policies.situation import Aim
@@ -36,7 +38,7 @@ from roocontext.store.aio import AsyncSession
 from roocontext.store.clock_and_ids import Clock, system_clock
 from roocontext.store.session import Session
 from roocontext.summarisers import is_async, summarised
-from roocontext.tokens import Drift
+from roocontext.tokens import Drift, Limit
 
 
 class _Manager:
@@ -99,80 +101,85 @@ class _Manager:
         """Where hooks are registered: `context.hooks.on(AfterCompact, function)`."""
         return self.settings.hooks
 
-    def _ask(self, request: SummaryRequest) -> Any:
+    def _summarise(self, request: SummaryRequest) -> Any:
         return self.settings.summariser.summarise(request)
+
+    def _port(
+        self, chat: AnySession, system: Any, tools: Sequence[Mapping[str, Any]]
+    ) -> LiveSession:
+        if not self._awaits:  # others may have registered hooks since
+            self.settings.hooks.refuse_async()
+        return LiveSession(*self._parts(chat, system, tools))
+
+    def _parts(
+        self, chat: AnySession, system: Any, tools: Sequence[Mapping[str, Any]]
+    ) -> tuple[AnySession, Settings, Frame, Limit]:
+        settings = self.settings
+        frame = frame_of(settings, system, tools)
+        return _session(chat), settings, frame, settings.window()
 
     def _run(
         self,
-        chat: Any,
+        chat: AnySession,
         aim: Aim,
-        *,
         system: Any,
         tools: Sequence[Mapping[str, Any]],
         trigger: str = "manual",
-        cap: int | None = None,
-        on_paper: bool = False,
     ) -> Run:
-        settings = self.settings
-        if not (self._awaits or on_paper):  # others may have registered hooks since
-            settings.hooks.refuse_async()
-        desk = (Paper if on_paper else Desk)(
-            _session(chat), settings, frame_of(settings, system, tools), settings.window()
-        )
-        return Run(desk, aim, trigger, self._ask, cap, quiet=on_paper)
+        return Run(self._port(chat, system, tools), aim, trigger, self._summarise)
 
     def _previewed(
-        self, chat: Any, aim: str, *, system: Any, tools: Sequence[Mapping[str, Any]]
-    ) -> Steps:
+        self, chat: AnySession, aim: str, system: Any, tools: Sequence[Mapping[str, Any]]
+    ) -> Steps[Outcome]:
         if aim not in _AIMS:
             raise InvalidOption(f"What is previewed is one of {', '.join(_AIMS)}.", name="aim")
         wanted = _AIMS[aim]
         trigger = "auto" if wanted is Aim.MANAGE else "manual"
-        run = self._run(chat, wanted, system=system, tools=tools, trigger=trigger, on_paper=True)
-        outcome: Outcome = yield from run.whole()
-        seen = run.desk.situated if isinstance(run.desk, Paper) else None
-        if seen is None:
-            view = (yield chat.view()).messages
+        port = DryRun(*self._parts(chat, system, tools))
+        outcome = yield from Run(port, wanted, trigger, self._summarise).run()
+        if port.situated is None:
+            view = (yield from ask(chat.view)).messages
         else:
-            view = tuple(row.message for row in seen.visible)
+            view = tuple(row.message for row in port.situated.visible)
         return replace(outcome, dry_run=True, view=view)
 
     def _recovered(
-        self, chat: Any, error: BaseException, *, system: Any, tools: Sequence[Mapping[str, Any]]
-    ) -> Steps:
+        self,
+        chat: AnySession,
+        error: BaseException,
+        system: Any,
+        tools: Sequence[Mapping[str, Any]],
+    ) -> Steps[Outcome]:
         if not isinstance(error, BaseException):
             raise InvalidOption("What is recovered from is the provider's error.", name="error")
         refusal = too_long(error)
         if refusal is None:
             raise error
-        before = yield from recoveries(_session(chat))
-        frame = frame_of(self.settings, system, tools)
-        counted = (yield chat.tokens(self.settings.counter)) + frame.overhead.tokens
-        limit = self.settings.window().context
+        port = self._port(chat, system, tools)
+        before = yield from recoveries(port)
+        limit = port.window.context
         if before.done >= RECOVERIES:
             raise RecoveryExhausted(
-                f"It was cut {before.done} times, to {counted:,} tokens, and refused again.",
+                f"It was cut {before.done} times, to {before.tokens:,} tokens, and refused again.",
                 attempts=before.done,
-                needed=counted,
+                needed=before.tokens,
                 limit=limit,
             ) from error
-        cap = refusal.cap(counted)
-        run = self._run(chat, Aim.RECOVER, system=system, tools=tools, trigger="recover", cap=cap)
-        outcome: Outcome = yield from run.whole()
-        if outcome.status in (Status.VETOED, Status.CONFLICT):
-            return outcome
-        if not outcome.changed:
+        cap = refusal.cap(before.tokens)
+        run = Run(port, Aim.RECOVER, "recover", self._summarise, cap, notes=[before.note])
+        outcome = yield from run.run()
+        if not outcome.changed and outcome.status not in (Status.VETOED, Status.CONFLICT):
             raise RecoveryExhausted(
-                f"Nothing of the {counted:,} tokens may be left out. {outcome.reason}".strip(),
+                f"None of the {before.tokens:,} tokens may be left out. {outcome.reason}".strip(),
                 attempts=before.done + 1,
-                needed=counted,
+                needed=before.tokens,
                 limit=limit,
             ) from error
-        yield from recovered(chat, before)
         return outcome
 
-    def _drifted(self, chat: Any) -> Steps:
-        return drifted((yield _session(chat).calls()), self.settings.counter.name)
+    def _drifted(self, chat: AnySession) -> Steps[dict[str, Drift]]:
+        calls = yield from ask(_session(chat).calls)
+        return drift_of(calls, self.settings.counter.name)
 
 
 class ContextManager(_Manager):
@@ -184,8 +191,7 @@ class ContextManager(_Manager):
         self, chat: Session, *, system: Any = None, tools: Sequence[Mapping[str, Any]] = ()
     ) -> bool:
         """Whether `manage` would look for something to do; costs the counting of new messages."""
-        run = self._run(chat, Aim.MANAGE, system=system, tools=tools, trigger="auto")
-        return bool(_drive(run.foreseen()))
+        return drive(self._run(chat, Aim.MANAGE, system, tools, "auto").is_due())
 
     def manage(
         self, chat: Session, *, system: Any = None, tools: Sequence[Mapping[str, Any]] = ()
@@ -227,8 +233,7 @@ class ContextManager(_Manager):
         The aim is `manage`, `condense`, `truncate` or `prune`. The summariser is asked, because the
         view depends on its answer; no hook is told.
         """
-        outcome: Outcome = _drive(self._previewed(chat, aim, system=system, tools=tools))
-        return outcome
+        return drive(self._previewed(chat, aim, system, tools))
 
     def recover(
         self,
@@ -243,20 +248,16 @@ class ContextManager(_Manager):
         Another error is raised again. After three cuts without a reply of the model, by whichever
         manager or process, RecoveryExhausted is raised.
         """
-        outcome: Outcome = _drive(self._recovered(chat, error, system=system, tools=tools))
-        return outcome
+        return drive(self._recovered(chat, error, system, tools))
 
     def drift(self, chat: Session) -> dict[str, Drift]:
         """How far this counter's estimates were from what the providers reported, by model."""
-        found: dict[str, Drift] = _drive(self._drifted(chat))
-        return found
+        return drive(self._drifted(chat))
 
     def _driven(
         self, chat: Session, aim: Aim, system: Any, tools: Any, trigger: str = "manual"
     ) -> Outcome:
-        run = self._run(chat, aim, system=system, tools=tools, trigger=trigger)
-        outcome: Outcome = _drive(run.whole())
-        return outcome
+        return drive(self._run(chat, aim, system, tools, trigger).run())
 
 
 class AsyncContextManager(_Manager):
@@ -264,15 +265,14 @@ class AsyncContextManager(_Manager):
 
     _awaits = True
 
-    def _ask(self, request: SummaryRequest) -> Any:
+    def _summarise(self, request: SummaryRequest) -> Any:
         return summarised(self.settings.summariser, request)
 
     async def will_manage(
         self, chat: AsyncSession, *, system: Any = None, tools: Sequence[Mapping[str, Any]] = ()
     ) -> bool:
         """See ContextManager.will_manage."""
-        run = self._run(chat, Aim.MANAGE, system=system, tools=tools, trigger="auto")
-        return bool(await _drive_async(run.foreseen()))
+        return await drive_async(self._run(chat, Aim.MANAGE, system, tools, "auto").is_due())
 
     async def manage(
         self, chat: AsyncSession, *, system: Any = None, tools: Sequence[Mapping[str, Any]] = ()
@@ -307,9 +307,7 @@ class AsyncContextManager(_Manager):
         tools: Sequence[Mapping[str, Any]] = (),
     ) -> Outcome:
         """See ContextManager.preview."""
-        steps = self._previewed(chat, aim, system=system, tools=tools)
-        outcome: Outcome = await _drive_async(steps)
-        return outcome
+        return await drive_async(self._previewed(chat, aim, system, tools))
 
     async def recover(
         self,
@@ -320,21 +318,16 @@ class AsyncContextManager(_Manager):
         tools: Sequence[Mapping[str, Any]] = (),
     ) -> Outcome:
         """See ContextManager.recover."""
-        steps = self._recovered(chat, error, system=system, tools=tools)
-        outcome: Outcome = await _drive_async(steps)
-        return outcome
+        return await drive_async(self._recovered(chat, error, system, tools))
 
     async def drift(self, chat: AsyncSession) -> dict[str, Drift]:
         """See ContextManager.drift."""
-        found: dict[str, Drift] = await _drive_async(self._drifted(chat))
-        return found
+        return await drive_async(self._drifted(chat))
 
     async def _driven(
         self, chat: AsyncSession, aim: Aim, system: Any, tools: Any, trigger: str = "manual"
     ) -> Outcome:
-        run = self._run(chat, aim, system=system, tools=tools, trigger=trigger)
-        outcome: Outcome = await _drive_async(run.whole())
-        return outcome
+        return await drive_async(self._run(chat, aim, system, tools, trigger).run())
 
 
 _AIMS: Final = {
@@ -346,35 +339,6 @@ _AIMS: Final = {
 }
 
 
-def _drive(steps: Steps) -> Any:
-    """Run it; what is yielded was done already and is its own result."""
-    go, done = steps.send, None
-    while True:
-        try:
-            done = go(done)
-        except StopIteration as stop:
-            return stop.value
-        go = steps.send
-        if iscoroutine(done):
-            done.close()
-            error = InvalidOption("What must be awaited needs AsyncContextManager.", name="hooks")
-            go, done = steps.throw, error
-
-
-async def _drive_async(steps: Steps) -> Any:
-    """Run it; what is yielded is awaited where it must be."""
-    go, given = steps.send, None
-    while True:
-        try:
-            step = go(given)
-        except StopIteration as stop:
-            return stop.value
-        try:
-            given, go = (await step if isawaitable(step) else step), steps.send
-        except BaseException as error:  # noqa: BLE001 - the run decides, cancellation included
-            given, go = error, steps.throw
-
-
 def _refuse_async(settings: Settings) -> None:
     """Nothing that must be awaited can be used without a loop."""
     if is_async(settings.summariser):
@@ -384,7 +348,7 @@ def _refuse_async(settings: Settings) -> None:
     settings.hooks.refuse_async()
 
 
-def _session(chat: Any) -> Any:
+def _session(chat: Any) -> AnySession:
     if not isinstance(chat, Session | AsyncSession):
         raise InvalidOption("What is managed is a session.", name="chat")
     return chat

@@ -2,54 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, NamedTuple
 
-from roocontext.log.budget import Size
 from roocontext.log.entries import Message
-from roocontext.log.plan import Plan
-from roocontext.log.summary import Summary
-from roocontext.store.commit import Committed
-
-
-class Status(StrEnum):
-    """How a run ended."""
-
-    NOOP = "noop"  # there was nothing to do, and nothing was written
-    CLEARED = "cleared"
-    CONDENSED = "condensed"
-    TRUNCATED = "truncated"
-    FAILED = "failed"  # no summary of use came, and nothing else could be done
-    VETOED = "vetoed"  # a hook said no
-    CONFLICT = "conflict"  # the session was changed meanwhile, so that the plan did not fit it
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One plan that was committed, and what it cost to make.
-
-    `detail` is the policy's own name for what happened. `before` and `after` are the sizes of the
-    whole request.
-    """
-
-    plan: Plan
-    committed: Committed
-    detail: str
-    before: Size
-    after: Size
-    summary: Summary | None = None
-
-    @property
-    def status(self) -> Status:
-        """What it did."""
-        return _STATUS[self.plan.action]
-
-
-_STATUS = {
-    "clear": Status.CLEARED,
-    "condense": Status.CONDENSED,
-    "truncate": Status.TRUNCATED,
-}
+from roocontext.log.events import Status, Step
 
 
 class Ended(NamedTuple):

@@ -4,11 +4,14 @@ Each cut leaves a note that names that reply, so that another manager or process
 there. Notes of other replies do not count: after a rewind the request is another one.
 """
 
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
-from roocontext.context.desk import Steps
+from roocontext.context.requests import Steps
+from roocontext.context.session_port import LiveSession
 from roocontext.log.entries import Kind, Message
 from roocontext.log.readings import reader
+from roocontext.store.items import NewNote
 
 NOTE: Final = "recovery"
 """The kind of the notes."""
@@ -18,25 +21,32 @@ RECOVERIES: Final = 3
 
 
 class Recoveries(NamedTuple):
-    """The seq of the newest live reply (0 if there is none), and how many cuts followed it."""
+    """How many cuts followed the newest live reply, and what the request costs now.
+
+    `reply` is the seq of that reply, 0 if there is none.
+    """
 
     reply: int
     done: int
+    tokens: int
+
+    @property
+    def note(self) -> NewNote:
+        """The note of one more."""
+        return NewNote(NOTE, {"reply": self.reply, "attempt": self.done + 1})
 
 
-def recoveries(chat: Any) -> Steps:
+def recoveries(port: LiveSession) -> Steps[Recoveries]:
     """Read them from the session."""
-    reply = _newest_reply([row.message for row in (yield chat.live())])
-    notes = yield chat.notes(NOTE)
-    return Recoveries(reply, sum(note.content.get("reply") == reply for note in notes))
+    live = yield from port.live()
+    reply = _newest_reply(row.message for row in live.rows)
+    notes = yield from port.notes(NOTE)
+    done = sum(note.content.get("reply") == reply for note in notes)
+    tokens = live.sums[port.settings.counter.name] + port.frame.overhead.tokens
+    return Recoveries(reply, done, tokens)
 
 
-def recovered(chat: Any, before: Recoveries) -> Steps:
-    """Note one more."""
-    yield chat.note(NOTE, {"reply": before.reply, "attempt": before.done + 1})
-
-
-def _newest_reply(messages: list[Message]) -> int:
+def _newest_reply(messages: Iterable[Message]) -> int:
     newest_first = sorted(messages, key=lambda message: -message.seq)
     return next((message.seq for message in newest_first if _is_reply(message)), 0)
 

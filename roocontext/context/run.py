@@ -1,47 +1,49 @@
 """One run over one session: check, decide, ask for a summary, commit, and say what came of it.
 
-The run is written once, for Session and AsyncSession alike: what might have to be awaited is
-yielded, and the manager that drives the run gives the result back. Nothing is held while a model is
-asked: the plan names the version it was made on, and the store refuses it if more than appends came
-in between.
+Nothing is held while a model is asked: the plan names the version it was made on, and the store
+refuses it if more than appends came in between.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
+from roocontext.context import drift
+from roocontext.context.backoff import NOTE, CompactionState
 from roocontext.context.choice import UNUSABLE, Choice, Prepared, prepared
-from roocontext.context.desk import Desk, Steps
-from roocontext.context.drift import watched
-from roocontext.context.guard import NOTE, Guard
-from roocontext.context.hooks import (
-    AfterCompact,
-    BeforeCheck,
-    BeforeCompact,
-    BudgetPassed,
-    CompactionFailed,
-    Event,
-    Heard,
-)
-from roocontext.context.outcome import Ended, Outcome, Status, Step
-from roocontext.context.record import facts_of, reason_of, refusal_of, told
+from roocontext.context.hooks import Heard
+from roocontext.context.log_notes import facts_of, reason_of, record_of, refusal_of
+from roocontext.context.outcome import Ended, Outcome
+from roocontext.context.requests import Steps, ask
+from roocontext.context.session_port import Check, LiveSession
 from roocontext.context.settings import Settings
 from roocontext.errors import (
+    BudgetExceeded,
     RooContextError,
     StoreReadOnly,
     VersionConflict,
 )
 from roocontext.log.budget import Size
 from roocontext.log.encoding import encode
+from roocontext.log.events import (
+    AfterCompact,
+    BeforeCheck,
+    BeforeCompact,
+    BudgetPassed,
+    CompactionFailed,
+    Drifted,
+    Event,
+    Status,
+    Step,
+)
 from roocontext.log.plan import Action, Plan
 from roocontext.log.spans import within
 from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.policies.decision import Ask, Nothing, Ready, TooLarge
-from roocontext.policies.keep_newest import too_large
 from roocontext.policies.situation import Aim, Situation, Totals
-from roocontext.store.count import Call
+from roocontext.store.items import NewNote
 
 _log = logging.getLogger(__name__)
 
@@ -58,19 +60,20 @@ class _Composed(NamedTuple):
 
 @dataclass
 class Run:
-    """One run. `ask` calls the summariser as the manager can: directly, or in a thread.
+    """One run. `summarise` asks the summariser as the manager can: directly, or in a thread.
 
-    `cap` is what a recovery must get under. A `quiet` run tells no hook and keeps no estimate.
+    `cap` is the size that a recovery must get under, `notes` are written with the first plan.
     """
 
-    desk: Desk
+    port: LiveSession
     aim: Aim
     trigger: str
-    ask: Callable[[SummaryRequest], Any]
+    summarise: Callable[[SummaryRequest], Summary | Awaitable[Summary]]
     cap: int | None = None
-    quiet: bool = False
-    guard: Guard = field(default_factory=Guard)
+    notes: Sequence[NewNote] = ()
+    state: CompactionState = field(default_factory=CompactionState)
     steps: list[Step] = field(default_factory=list)
+    drifted: Sequence[Drifted] = ()
     failed: bool = False
     calls: int = 0
     cost: float | None = None
@@ -78,59 +81,62 @@ class Run:
     @property
     def settings(self) -> Settings:
         """What the manager works with."""
-        return self.desk.settings
+        return self.port.settings
 
-    def foreseen(self) -> Steps:
+    def is_due(self) -> Steps[bool]:
         """Whether a run would look for something to do."""
-        return self._due((yield from self._load((yield from self.desk.calls()))))
+        check = yield from self._check()
+        yield from self._keep()
+        return self._due(check.totals)
 
-    def whole(self) -> Steps:
+    def run(self) -> Steps[Outcome]:
         """The whole run: an Outcome, or a BudgetExceeded."""
-        yield from self._fire(BeforeCheck(self.desk.chat.id, self.trigger))
-        calls: list[Call] = yield from self.desk.calls()
-        totals = yield from self._load(calls)
-        if not self.quiet:
-            for event in (yield from watched(self.desk, calls)):
-                yield from self._fire(event)
-        yield from self._refuse_system(totals)
+        yield from self._fire(BeforeCheck(self.port.id, self.trigger))
+        check = yield from self._check()
+        totals = check.totals
+        self.drifted = tuple(drift.far_off(check, self.port.id, self.settings))
+        too_large = TooLarge.if_over("system", self.port.frame.overhead, totals.most)
+        if too_large is not None:
+            raise (yield from self._refused(too_large))
         if self.aim is Aim.MANAGE and not self._due(totals):
-            reason = "The last run did not help." if self.guard.holds(totals) else "Nothing is due."
+            yield from self._keep()
+            reason = "The last run did not help." if self.state.waits(totals) else "Nothing is due."
             return self._outcome(totals, totals.size, Ended(Status.NOOP, reason=reason))
         return (yield from self._compact(totals))
 
-    def _load(self, calls: list[Call]) -> Steps:
-        """The totals, and what the notes say of earlier runs."""
-        self.guard = Guard.of((yield self.desk.chat.newest_note(NOTE)))
-        totals: Totals = yield from self.desk.totals(calls[-1] if calls else None)
-        return replace(totals, failures=self.guard.failures)
+    def _check(self) -> Steps[Check]:
+        check = yield from self.port.check()
+        self.state = check.state
+        return check
 
     def _due(self, totals: Totals) -> bool:
         """Whether to look for something: the policy says so, or the request is too large."""
-        return totals.is_over or (self.settings.policy.due(totals) and not self.guard.holds(totals))
+        return totals.is_over or (self.settings.policy.due(totals) and not self.state.waits(totals))
 
-    def _compact(self, totals: Totals) -> Steps:
+    def _compact(self, totals: Totals) -> Steps[Outcome]:
         """Decide and act until nothing more is due, at most a few times."""
         ended = Ended(Status.NOOP)
         situation = yield from self._situation(totals)
-        if refusal := self._choice.hopeless(situation):
-            yield from self._refuse(refusal)
+        if refusal := self._choice.refusal(situation):
+            raise (yield from self._refused(refusal))
         for _ in range(ATTEMPTS):
             ended = yield from self._attempt(situation)
             if not ended.changed and ended.status is not Status.FAILED:
                 break
             situation = yield from self._situation(totals)
-            if not self._more(situation, ended):
+            if not self._again(situation, ended):
                 break
         is_done = ended.status not in (Status.VETOED, Status.CONFLICT)
-        if is_done and (refusal := self._choice.hopeless_after(situation)):
-            yield from self._refuse(refusal)
+        if is_done and (refusal := self._choice.refusal_after(situation)):
+            raise (yield from self._refused(refusal))
+        yield from self._keep()
         return self._outcome(totals, situation.size, ended)
 
-    def _situation(self, totals: Totals) -> Steps:
-        now = replace(totals, failures=self.guard.failures)
+    def _situation(self, totals: Totals) -> Steps[Situation]:
+        now = replace(totals, failures=self.state.failures)
         if self.steps:
-            now = replace(now, reported=None)  # it spoke of another view
-        situation: Situation = yield from self.desk.situation(
+            now = replace(now, reported=None)  # it was the cost of another view
+        situation = yield from self.port.situation(
             now, aim=self.aim, trigger=self.trigger, cap=self.cap
         )
         if self.failed or (self.steps and self._choice.must_fit and situation.totals.is_over):
@@ -141,7 +147,7 @@ class Run:
     def _choice(self) -> Choice:
         return Choice(self.settings.policy, self.aim)
 
-    def _more(self, situation: Situation, ended: Ended) -> bool:
+    def _again(self, situation: Situation, ended: Ended) -> bool:
         """Whether another attempt is wanted after one that changed something, or failed."""
         if self.cap is not None:
             failed = ended.status is Status.FAILED
@@ -150,7 +156,7 @@ class Run:
             return (ended.changed or self._choice.must_fit) and situation.totals.is_over
         return self._choice.must_fit and self.settings.policy.due(situation.totals)
 
-    def _attempt(self, situation: Situation) -> Steps:
+    def _attempt(self, situation: Situation) -> Steps[Ended]:
         recut = self.cap is not None and bool(self.steps)
         decision = self._choice.decide(situation, recut=recut)
         match decision:
@@ -160,7 +166,7 @@ class Run:
                 reason = f"{decision.needed:,} {decision.unit} have to stay."
                 return Ended(Status.NOOP, reason=reason)
             case TooLarge():
-                yield from self._refuse(decision)
+                raise (yield from self._refused(decision))
             case Ready():
                 return (yield from self._cut(situation, decision))
             case Ask():
@@ -174,12 +180,12 @@ class Run:
         """
         return self.cap is None and (self._choice.must_fit or not self.steps)
 
-    def _cut(self, situation: Situation, ready: Ready) -> Steps:
+    def _cut(self, situation: Situation, ready: Ready) -> Steps[Ended]:
         """Carry out a plan that needs no summary."""
         try:
             plan = prepared(situation, ready)
-            if refusal := self._choice.hopeless_after(plan.after):
-                yield from self._refuse(refusal)
+            if refusal := self._choice.refusal_after(plan.after):
+                raise (yield from self._refused(refusal))
             heard = yield from self._announce(situation, plan.ready.plan)
             if heard.stopped:
                 return Ended(Status.VETOED, ready.status, "A hook said no.")
@@ -187,32 +193,32 @@ class Run:
         except UNUSABLE as error:
             return (yield from self._fail(error.fact, ready.status, latch=True))
 
-    def _condense(self, situation: Situation, ask: Ask) -> Steps:
+    def _condense(self, situation: Situation, wanted: Ask) -> Steps[Ended]:
         """Ask for a summary, and carry out what is made of it."""
-        heard = yield from self._announce(situation, None, ask.hides)
+        heard = yield from self._announce(situation, None, wanted.hides)
         if heard.stopped:
             return Ended(Status.VETOED, reason="A hook said no.")
-        answer = yield from self._answer(ask)
+        answer = yield from self._answer(wanted)
         if isinstance(answer, _Composed):
             try:
                 plan = prepared(situation, answer.ready)
-                if not self._choice.hopeless_after(plan.after):
+                if not self._choice.refusal_after(plan.after):
                     return (yield from self._commit(plan, heard, answer.summary))
                 answer = yield from self._fail("It leaves no room for what must stay.", latch=True)
             except UNUSABLE as error:
                 answer = yield from self._fail(error.fact, latch=True)
-        if ask.otherwise is None:
+        if wanted.otherwise is None:
             return answer
-        cut = yield from self._cut(situation, ask.otherwise)
+        cut = yield from self._cut(situation, wanted.otherwise)
         return cut._replace(reason=answer.reason)
 
-    def _answer(self, ask: Ask) -> Steps:
-        """What the summariser said and what is made of it; or how it failed."""
+    def _answer(self, wanted: Ask) -> Steps["_Composed | Ended"]:
+        """The summary and the plan that is made of it; or how it failed."""
         try:
-            summary: Summary = yield self.ask(ask.request)
+            summary = yield from ask(lambda: self.summarise(wanted.request))
             encode(facts_of(summary), "summary")  # what could not be recorded is no answer
             self._count(summary.calls, summary.cost)
-            composed = ask.compose(summary)
+            composed = wanted.compose(summary)
         except GeneratorExit:
             raise
         except Exception as error:  # noqa: BLE001 - a summariser may raise anything
@@ -232,29 +238,28 @@ class Run:
             )
         )
 
-    def _commit(self, prepared: Prepared, heard: Heard, summary: Summary | None = None) -> Steps:
+    def _commit(
+        self, prepared: Prepared, heard: Heard, summary: Summary | None = None
+    ) -> Steps[Ended]:
         """Commit against the version that was planned on; appends alone in between do no harm."""
         ready, before, left = prepared
-        record = {**ready.plan.record, "status": ready.status, **told(summary, heard)}
+        record = {**ready.plan.record, "status": ready.status, **record_of(summary, heard)}
         plan = replace(ready.plan, record=record)
+        prepared = prepared._replace(ready=replace(ready, plan=plan))
+        condensed = plan.action is Action.CONDENSE
+        state = self.state.committed(before.tokens, left.size.tokens, condensed=condensed)
+        notes = [*([self._note("committed", state)] if state != self.state else []), *self.notes]
         try:
-            committed = yield from self.desk.commit(plan)
+            committed = yield from self.port.commit(prepared, notes)
         except VersionConflict as error:
             return Ended(Status.CONFLICT, ready.status, error.fact)
+        self.state, self.notes = state, ()
         step = Step(plan, committed, ready.status, before, left.size, summary)
         self.steps.append(step)
-        yield from self._remember(step)
+        yield from self._fire_drifted()
         policy, now = self.settings.policy.name, self.settings.clock()
-        yield from self._fire(AfterCompact(self.desk.chat.id, self.trigger, policy, step, now))
+        yield from self._fire(AfterCompact(self.port.id, self.trigger, policy, step, now))
         return Ended(step.status, ready.status, changed=True)
-
-    def _remember(self, step: Step) -> Steps:
-        """Keep in a note what a commit changed of the guard, if anything."""
-        is_condensed = step.status is Status.CONDENSED
-        guard = self.guard.committed(step.before.tokens, step.after.tokens, condensed=is_condensed)
-        if guard != self.guard:
-            self.guard = guard
-            yield from self.desk.note({"event": "committed", **guard.facts()})
 
     def _fail(
         self,
@@ -263,19 +268,19 @@ class Run:
         *,
         latch: bool,
         spent: tuple[int, float | None] = (0, None),
-    ) -> Steps:
-        """One note of a failure; nothing else changed."""
+    ) -> Steps[Ended]:
+        """Write one note of a failure; nothing else changes."""
         self.failed = True
-        self.guard = self.guard.failed(counts=latch and self.trigger == "auto")
+        self.state = self.state.failed(counts=latch and self.trigger == "auto")
         policy, calls, cost = self.settings.policy.name, *spent
         facts = {"policy": policy, "trigger": self.trigger, "status": status, "reason": reason}
         paid = {"calls": calls, "cost": cost} if calls else {}
-        yield from self.desk.note({"event": "failed", **facts, **paid, **self.guard.facts()})
-        if not self.quiet:
-            _log.warning("A condensation of session %s failed: %s", self.desk.chat.id, reason)
-        failures, now = self.guard.failures, self.settings.clock()
+        yield from self.port.note(self._note("failed", self.state, **facts, **paid))
+        if not self.port.is_dry_run:
+            _log.warning("A condensation of session %s failed: %s", self.port.id, reason)
+        failures, now = self.state.failures, self.settings.clock()
         yield from self._fire(
-            CompactionFailed(self.desk.chat.id, self.trigger, policy, reason, failures, now)
+            CompactionFailed(self.port.id, self.trigger, policy, reason, failures, now)
         )
         return Ended(Status.FAILED, status, reason)
 
@@ -284,40 +289,52 @@ class Run:
         if cost is not None:
             self.cost = (self.cost or 0.0) + cost
 
-    # What cannot be helped
+    def _note(self, event: str, state: CompactionState, **facts: Any) -> NewNote:
+        return NewNote(NOTE, {"event": event, **facts, **state.facts()})
 
-    def _refuse_system(self, totals: Totals) -> Steps:
-        refusal = too_large("system", self.desk.frame.overhead, totals.most)
-        if refusal is not None:
-            yield from self._refuse(refusal)
+    def _keep(self) -> Steps[None]:
+        """Keep what was counted, and tell of estimates that were far off, once they are kept."""
+        if (yield from self.port.keep()):
+            yield from self._fire_drifted()
+        self.drifted = ()
 
-    def _refuse(self, large: TooLarge) -> Steps:
-        """Raise the error, and leave one note of it."""
+    # What cannot be cut
+
+    def _refused(self, large: TooLarge) -> Steps[BudgetExceeded]:
+        """The error to raise; one note of it is left in the log."""
+        yield from self._keep()
         error = refusal_of(large)
+        newest = yield from self.port.newest_note()
         facts = {"part": large.part, "needed": large.needed, "limit": large.limit}
-        newest = yield self.desk.chat.newest_note(NOTE)
-        content = {"event": "refused", **facts, "unit": large.unit, **Guard.of(newest).facts()}
-        if newest is None or newest.content != content:
-            with suppress(StoreReadOnly):  # what is to be told is told by the error
-                yield from self.desk.note(content)
-        yield from self._fire(BudgetPassed(self.desk.chat.id, error))
-        raise error
+        note = self._note("refused", CompactionState.of(newest), **facts, unit=large.unit)
+        if newest is None or newest.content != note.content:
+            with suppress(StoreReadOnly):  # the error says the same
+                yield from self.port.note(note)
+        yield from self._fire(BudgetPassed(self.port.id, error))
+        return error
 
-    # What is told
+    # Hooks
 
-    def _fire(self, event: Event) -> Steps:
-        if self.quiet:
-            return Heard(stopped=False, told=[])
+    def _fire(self, event: Event) -> Steps[Heard]:
+        if self.port.is_dry_run:
+            return Heard()
         return (yield from self.settings.hooks.fire(event))
+
+    def _fire_drifted(self) -> Steps[None]:
+        """Only once the estimates are kept: otherwise every check would tell of them again."""
+        drifted, self.drifted = self.drifted, ()
+        for event in drifted:
+            drift.warn(event)
+            yield from self._fire(event)
 
     def _announce(
         self, situation: Situation, plan: Plan | None, hides: tuple[int, ...] = ()
-    ) -> Steps:
-        """Tell of a plan, or of a summary that is to be asked for."""
+    ) -> Steps[Heard]:
+        """Announce a plan, or a summary that is to be asked for."""
         if plan is not None:
             hides = tuple(row.seq for row in situation.visible if within(plan.hides, row.seq))
         event = BeforeCompact(
-            session_id=self.desk.chat.id,
+            session_id=self.port.id,
             trigger=self.trigger,
             policy=self.settings.policy.name,
             action=(plan.action if plan else Action.CONDENSE).value,
@@ -340,7 +357,7 @@ class Run:
             counter=self.settings.counter.name,
             exact=self.settings.counter.exact,
             window=totals.window,
-            window_source=self.desk.window.source,
+            window_source=self.port.window.source,
             tokens_before=self.steps[0].before.tokens if self.steps else totals.size.tokens,
             tokens_after=last.after.tokens if last else totals.size.tokens,
             excess=totals.most.exceeded_by(size),

@@ -1,8 +1,8 @@
-"""What stands in a session's log.
+"""The entries of a session's log.
 
-An entry never changes. Entries with `details` are the control rows: what they hide, clear or take
-back, and where they stand in the view, is fixed at commit, and everything else (tags, spans, the
-view) is derived from it.
+An entry never changes. Entries with `details` are the control rows. What they hide, clear or take
+back, and their position in the view, are fixed at commit. Everything else (tags, spans, the view)
+is derived from them.
 """
 
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ POSITION_BITS = 32
 
 
 def natural_position(seq: int) -> int:
-    """Where a row stands in the view when nothing says otherwise."""
+    """The position in the view of a row that no plan inserted."""
     return seq << POSITION_BITS
 
 
 class Kind(StrEnum):
-    """What an entry is."""
+    """The kinds of entries."""
 
     MESSAGE = "message"
     SUMMARY = "summary"
@@ -39,7 +39,7 @@ class Kind(StrEnum):
 
 
 MESSAGE_KINDS = frozenset({Kind.MESSAGE, Kind.SUMMARY, Kind.MARKER, Kind.COMPANION})
-"""What the model may see."""
+"""The kinds that the model may see."""
 
 
 class Control(msgspec.Struct, frozen=True):
@@ -60,10 +60,10 @@ class Control(msgspec.Struct, frozen=True):
 
 
 class NewMessage(msgspec.Struct, frozen=True):
-    """A message to be appended, or to be inserted by a plan.
+    """A message to append, or to insert by a plan.
 
     `ts` is the agent's own time in milliseconds; `message_id` is the agent's name for the message
-    and need not be unique; `client_id` names the request, so that repeating it is safe.
+    and need not be unique; `client_id` names the request, which makes it safe to repeat.
     """
 
     role: str
@@ -77,7 +77,7 @@ class NewMessage(msgspec.Struct, frozen=True):
 
 
 class Entry(NamedTuple):
-    """One row of the log as it was written. A tuple: reading makes thousands of them."""
+    """One row of the log as written. A tuple, because reads create thousands of them."""
 
     seq: int
     kind: Kind
@@ -99,7 +99,7 @@ class Entry(NamedTuple):
 class Message(msgspec.Struct, frozen=True):
     """A message as the view shows it: cleared blocks already hold their placeholder.
 
-    A struct, because reading a view makes hundreds: a dataclass takes ten times as long to make.
+    A struct, because a view creates hundreds, and creating a dataclass takes ten times as long.
     """
 
     seq: int
@@ -119,8 +119,8 @@ class Message(msgspec.Struct, frozen=True):
 class View:
     """The effective history: what the model sees right after entry `seq`, in view order.
 
-    `head_seq` is the version that a plan made from this view is based on. A page of a view is not
-    `whole`, and no plan is made from it.
+    `head_seq` is the version on which a plan made from this view is based. A page of a view is not
+    `whole`, and no plan can be made from it.
     """
 
     session_id: str
@@ -142,7 +142,7 @@ def ranges_of(seqs: Sequence[int]) -> tuple[Range, ...]:
 
 
 def subtract(whole: Sequence[Range], minus: Sequence[Range]) -> tuple[Range, ...]:
-    """What is in the first ranges and not in the second; both ascending and disjoint."""
+    """The parts of the first ranges that are not in the second; both ascending and disjoint."""
     left: list[Range] = []
     holes = iter(minus)
     hole = next(holes, None)
@@ -162,7 +162,7 @@ def subtract(whole: Sequence[Range], minus: Sequence[Range]) -> tuple[Range, ...
 
 
 def common(first: Sequence[Range], second: Sequence[Range]) -> tuple[Range, ...]:
-    """What is in both; both ascending and disjoint."""
+    """The intersection of two lists of ranges, both ascending and disjoint."""
     shared: list[Range] = []
     i = j = 0
     while i < len(first) and j < len(second):

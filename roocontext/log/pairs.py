@@ -156,7 +156,7 @@ def split(messages: Sequence[Reading], hidden: Container[int]) -> list[Pair]:
 
 
 def turns(messages: Sequence[Reading]) -> list[range]:
-    """Cut into whole turns; what stands before the first message of a user belongs to none.
+    """Divide into whole turns; rows before the first user message belong to none.
 
     A turn starts at a user message that holds anything beside tool results.
     """

@@ -1,9 +1,12 @@
 """From the control rows to the spans: the one function behind the view, now and at any past seq.
 
 A span is a stretch of seq whose rows have the same tags; a session is covered by a handful of
-them, the last one open-ended. Only control rows decide, so an append changes no span. There is no
-incremental version: after a control row everything is computed anew, from the same function that
-time travel, fork, rebuild and verify call.
+them, the last one open-ended. Only control rows decide, so an append changes no span.
+
+A control row speaks of earlier rows only. So the spans from any row on follow from the control rows
+from there on, and after a new control row `first_changed` names the row up to which all spans stay
+as they are. The rest is computed anew, by the function that time travel, fork, rebuild and verify
+call (0028).
 
 The live set is a path through a tree: live(s) = (R, s] + live(to(R)), with R the last rewind up to
 s. Two live sets are compared by walking down from both tips until they meet.
@@ -108,10 +111,11 @@ def live_ranges(controls: Sequence[Control], seq: int) -> tuple[Range, ...]:
     return tuple(Path(controls).live(seq))[::-1]
 
 
-def spans_of(controls: Sequence[Control], seq: int) -> list[Span]:
+def spans_of(controls: Sequence[Control], seq: int, since: int = 1) -> list[Span]:
     """The spans of a session right after entry `seq`, given its control rows up to there.
 
-    They cover 1 to OPEN_END; what comes after `seq` stands in the last one.
+    They cover 1 to OPEN_END; what comes after `seq` stands in the last one. If `since` is the first
+    row of a span, it needs the control rows from there on only, and gives the spans from there on.
     """
     path = Path(controls)
     live = [*live_ranges(controls, seq), (seq + 1, OPEN_END)]
@@ -127,13 +131,32 @@ def spans_of(controls: Sequence[Control], seq: int) -> list[Span]:
     placed = {c.seq: c.position for c in alive if c.position is not None}
 
     painted = [*rewound, *condensed, *truncated]
-    stretches = _Stretches(live, [(lo, hi) for lo, hi, _ in painted], placed)
+    stretches = _Stretches(since, live, [(lo, hi) for lo, hi, _ in painted], placed)
     return stretches.spans(
         live=stretches.paint((lo, hi, 1) for lo, hi in live),
         condensed=stretches.paint(condensed),
         truncated=stretches.paint(truncated),
         rewound=stretches.paint(rewound),
     )
+
+
+def first_changed(controls: Sequence[Control], old: int, new: int) -> int:
+    """The first row that may have other tags after entry `new` than after entry `old`.
+
+    One of both is the last entry, and the other where a rewind would go. If the answer is before
+    the control rows that are given, the true one is too: ask again with those from there on.
+    """
+    path = Path(controls)
+    changed = sorted([*path.removed(old, new), *path.removed(new, old)])
+    decided = (first_decided(control) for control in controls if within(changed, control.seq))
+    return min([min(old, new) + 1, *(lo for lo, _ in changed), *decided])
+
+
+def first_decided(control: Control) -> int:
+    """The first row whose tags or span a control row decides."""
+    hidden = [lo for lo, _ in control.hides[:1]]
+    apart = [] if control.position is None else [_apart(control.position)]
+    return min([control.seq, *hidden, *apart])
 
 
 def clearings_of(controls: Sequence[Control], seq: int) -> dict[BlockRef, Control]:
@@ -160,6 +183,15 @@ def within(ranges: Sequence[Range], seq: int) -> bool:
     return index >= 0 and seq <= ranges[index][1]
 
 
+def _apart(position: int) -> int:
+    """The row that begins a span because another is placed before it.
+
+    A placed row stands before the row whose position is the next natural one: were that one in the
+    middle of a span, or a note just before it, the span would stand in front of the placed row.
+    """
+    return (position >> POSITION_BITS) + 1
+
+
 def _hidden(alive: Sequence[Control], kind: Kind) -> list[tuple[int, int, int]]:
     return [(lo, hi, c.seq) for c in alive if c.kind is kind for lo, hi in c.hides]
 
@@ -174,17 +206,14 @@ class _Stretches:
     """The elementary stretches between all bounds; a layer has one value for each of them."""
 
     def __init__(
-        self, live: Sequence[Range], painted: Sequence[Range], placed: dict[int, int]
+        self, since: int, live: Sequence[Range], painted: Sequence[Range], placed: dict[int, int]
     ) -> None:
-        # A placed row stands before the row whose position is the next natural one: that row
-        # begins a span, or a note just before it would pull its span in front of the placed row.
-        self._apart = {(position >> POSITION_BITS) + 1 for position in placed.values()}
-        cuts = {1, *placed, *(seq + 1 for seq in placed), *self._apart}
+        self._apart = set(map(_apart, placed.values()))
+        cuts = {since, *placed, *(seq + 1 for seq in placed), *self._apart}
         for lo, hi in (*live, *painted):
             cuts.add(lo)
             cuts.add(hi + 1)
-        cuts.discard(OPEN_END + 1)
-        self._cuts = sorted(cuts)
+        self._cuts = sorted(cut for cut in cuts if since <= cut <= OPEN_END)
         self._placed = placed
 
     def paint(self, ranges: Iterable[tuple[int, int, int]]) -> _Layer:
@@ -200,7 +229,7 @@ class _Stretches:
     ) -> list[Span]:
         """The stretches as spans, neighbours with the same tags joined."""
         spans: list[Span] = []
-        start = 1
+        start = self._cuts[0]
         shared: _Shared | None = None
         for lo, is_live, condense, truncate, rewind in zip(
             self._cuts, live, condensed, truncated, rewound, strict=True

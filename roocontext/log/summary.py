@@ -1,4 +1,4 @@
-"""What a policy asks a summariser for, and what it gets: data that both sides share."""
+"""The request from a policy to a summariser, and the answer: data that both sides share."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,13 +10,12 @@ Outgoing: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryRequest:
-    """What is to be summarised, and how.
+    """What to summarise, and how.
 
     `messages` are in order and as the model saw them. `style` names the prompt. `previous` is the
-    text of the summary that this one replaces: what still holds of it is to be kept. `longest` is
-    how many tokens the answer may have to be of use, `characters` about how many characters that
-    are. `instruction` is what the user says last;
-    `prompt` replaces the style's own system prompt; both are the style's when None.
+    text of the summary that this one replaces; whatever still holds should be kept. `longest` is
+    the most tokens that a useful answer may have, and `characters` is about how many characters
+    that is. `instruction` replaces the last user text of the style, and `prompt` its system prompt.
     """
 
     messages: Sequence[Outgoing]
@@ -31,7 +30,7 @@ class SummaryRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A summariser's answer, and what it cost. `fallback` names what failed before, if anything."""
+    """A summariser's answer and its cost. `fallback` names the failures before it, if any."""
 
     text: str
     summariser: str

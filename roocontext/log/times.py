@@ -1,8 +1,8 @@
 """Whether the times of a log ever went back.
 
-A clock may be set back, and an agent's own times come in any order; the log takes them as they are.
-Where none went back, a moment is found by halving instead of reading: so this is kept of each
-session, with each entry.
+A clock may be set back, and an agent's own times may be in any order; the log stores them
+unchanged. If none ever went back, a moment is found by bisection instead of a scan. So each session
+keeps count, updated with each entry.
 """
 
 from typing import NamedTuple
@@ -25,7 +25,7 @@ class Times(NamedTuple):
     own_back: int = 0
 
     def after(self, entry: Sealed) -> "Times":
-        """The same with one more entry."""
+        """The times after one more entry."""
         recorded = entry.recorded_at
         own = own_time(entry)
         is_own_back = own is not None and own < self.latest_own

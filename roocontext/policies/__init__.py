@@ -1,6 +1,6 @@
-"""What is hidden or cleared, and when: pure functions from a situation to a decision.
+"""Policies decide what is hidden or cleared, and when: pure functions of a situation.
 
-The names below are all that a policy of somebody else's needs.
+The names below are everything that a third-party policy needs.
 """
 
 from roocontext.log.plan import Action

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from roocontext.log.budget import Budget, Size
 from roocontext.log.plan import Plan
 from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.policies.situation import Situation, Totals
@@ -69,6 +70,13 @@ class TooLarge:
     limit: int
     unit: str = "tokens"
 
+    @classmethod
+    def if_over(cls, part: str, size: Size, budget: Budget) -> "TooLarge | None":
+        """The refusal of what must be sent and is over the budget; None when it is not."""
+        for unit in budget.exceeded_by(size):
+            return cls(part, getattr(size, unit), getattr(budget, unit), unit)
+        return None
+
 
 Decision: TypeAlias = Nothing | Ready | Ask | TooLarge
 
@@ -100,4 +108,16 @@ class Policy(Protocol):
 
     def decide(self, situation: Situation) -> Decision:
         """What is to be done to reach the situation's aim."""
+        ...
+
+
+class Fallback(Policy, Protocol):
+    """A policy that takes over where another has no way to cut, on every aim.
+
+    What it decides is committed without asking anything of a model, and it knows what no plan can
+    take away.
+    """
+
+    def irreducible(self, situation: Situation) -> TooLarge | None:
+        """The numbers of what no plan can take away, if they are over the limits."""
         ...

@@ -18,7 +18,6 @@ from roocontext.log.entries import Kind, NewMessage
 from roocontext.log.plan import CLEARED, TRUNCATED, Action, Plan
 from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused, TooLarge
-from roocontext.policies.keep_newest import too_large
 from roocontext.policies.layout import Group, Layout, size_of
 from roocontext.policies.make_plan import (
     clear_plan,
@@ -77,6 +76,10 @@ class Default:
         """What is to be done to reach the situation's aim."""
         return _Work(self, Layout(situation)).decision()
 
+    def irreducible(self, situation: Situation) -> TooLarge | None:
+        """The numbers of what no plan can take away, if they are over the limits."""
+        return _Work(self, Layout(situation)).refusal()
+
     def room(self, totals: Totals) -> int:
         """The tokens that a request may have, in our count.
 
@@ -102,11 +105,6 @@ class Default:
             None if bytes_ is None else int(bytes_ * share),
             None if images is None else ceil(images * share),
         )
-
-
-def irreducible(situation: Situation) -> TooLarge | None:
-    """The numbers of what no plan can take away, if they are over the limits."""
-    return _Work(Default(), Layout(situation)).refusal()
 
 
 @dataclass(frozen=True)
@@ -142,7 +140,7 @@ class _Work:
         """
         if not self._limits.exceeded_by(self._least()):
             return None
-        return too_large("turn", self._least(summaries=True), self._limits)
+        return TooLarge.if_over("turn", self._least(summaries=True), self._limits)
 
     def _relieve(self) -> Decision:
         """The gentlest thing that helps."""
@@ -268,7 +266,7 @@ class _Work:
 
     def _cut(self) -> Ready | TooLarge | None:
         """Without a summary: leave out what is old, or else clear what is recent."""
-        refusal = too_large("turn", self._least(summaries=True), self._limits)
+        refusal = TooLarge.if_over("turn", self._least(summaries=True), self._limits)
         if refusal is not None:
             return refusal
         cut = self._truncate()

@@ -22,7 +22,6 @@ from roocontext.policies.keep_newest import (
     leaving,
     marker,
     narrowest,
-    too_large,
     turns_among,
     whole_turns,
     without,
@@ -80,7 +79,7 @@ class Hybrid:
         over = bool(budget.exceeded_by(situation.size))
         if not over and situation.aim not in (Aim.CONDENSE, Aim.TRUNCATE):
             return Nothing("The context fits.")
-        refusal = too_large("system", situation.overhead, budget)
+        refusal = TooLarge.if_over("system", situation.overhead, budget)
         if refusal is not None:
             return refusal
         work = _Work(self, situation, budget)
@@ -155,8 +154,8 @@ class _Work:
         parts = without(self._groups, replaced)
         least = narrowest(self.situation, parts, stays).plus(self._marker)
         return (
-            too_large("turn", least, self.limit)
-            or too_large("turn", self.situation.size, self.limit)
+            TooLarge.if_over("turn", least, self.limit)
+            or TooLarge.if_over("turn", self.situation.size, self.limit)
             or Nothing("Nothing is older than the newest turn.")
         )
 

@@ -11,7 +11,6 @@ from typing import TypeAlias
 from roocontext.log.budget import Budget, Size
 from roocontext.log.entries import NewMessage
 from roocontext.log.plan import TRUNCATED
-from roocontext.policies.decision import TooLarge
 from roocontext.policies.layout import Layout, joined, size_of
 from roocontext.policies.make_plan import say
 from roocontext.policies.situation import Row, Situation, Totals
@@ -66,13 +65,6 @@ def leaving(
         spent = more
         older.pop()
     return tuple(row for part in older for row in part)
-
-
-def too_large(part: str, size: Size, budget: Budget) -> TooLarge | None:
-    """The refusal of what must be sent and is over the budget; None when it is not."""
-    for unit in budget.exceeded_by(size):
-        return TooLarge(part, getattr(size, unit), getattr(budget, unit), unit)
-    return None
 
 
 def without(parts: Sequence[Part], seqs: Collection[int]) -> list[Part]:

@@ -1,8 +1,8 @@
-"""What belongs together in a view, and what no plan may hide.
+"""Which visible rows belong together, and which no plan may hide.
 
-A group is what only leaves as a whole: a tool call with all its results, thinking with what the
-assistant said right after it, a summary with its companions. Every visible row is in exactly one.
-Whoever hides whole groups parts nothing that a provider wants together, whatever else he hides.
+A group can only be hidden as a whole: a tool call with all its results, thinking with the assistant
+message right after it, a summary with its companions. Every visible row is in exactly one group. A
+plan that hides whole groups never separates rows that a provider requires together.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ from roocontext.log.readings import Block, calls, reader, results
 from roocontext.policies.situation import Row, Situation
 
 SYSTEM: Final = ("system", "developer")
-"""The roles that speak for neither side of the conversation."""
+"""The roles that belong to neither side of the conversation."""
 
 _THINKING: Final = ("thinking", "redacted_thinking")
 
@@ -29,26 +29,26 @@ class _Rows:
 
     @property
     def seqs(self) -> frozenset[int]:
-        """Their places in the log."""
+        """Their seqs."""
         return frozenset(row.seq for row in self.rows)
 
     @property
     def size(self) -> Size:
-        """What they cost together."""
+        """Their size together."""
         return size_of(self.rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Group(_Rows):
-    """Rows that leave together or not at all, in view order; others may stand between them."""
+    """Rows that are hidden together or not at all, in view order, not always adjacent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn(_Rows):
-    """What the user said, and everything up to what he said next.
+    """A message of the user and everything up to the user's next message.
 
-    What stands before the first such message is a turn too, one without a `question`. Tool results,
-    summaries, markers and their companions begin none.
+    Rows before the first such message are a turn without a `question`. Tool results, summaries,
+    markers and their companions do not begin a turn.
     """
 
     question: Row | None = None
@@ -56,7 +56,7 @@ class Turn(_Rows):
 
 @dataclass(frozen=True)
 class Layout:
-    """How the visible rows of a situation belong together; each answer is found once."""
+    """How the visible rows of a situation belong together; each property is computed once."""
 
     situation: Situation
 
@@ -79,12 +79,12 @@ class Layout:
 
     @cached_property
     def summaries(self) -> tuple[Row, ...]:
-        """The summaries that the model sees: each stands for rows that nothing else stands for."""
+        """The visible summaries."""
         return tuple(row for row in self.situation.visible if row.message.kind is Kind.SUMMARY)
 
     @cached_property
     def waiting(self) -> frozenset[int]:
-        """The rows at the very end that call a tool whose result has not come yet."""
+        """The rows at the very end with a tool call that has no result yet."""
         rows, readings = self.situation.visible, self._readings
         answered = {pair.call for pair in self._pairs}
         return frozenset(
@@ -96,9 +96,8 @@ class Layout:
     def held(self, *, summaries: bool = True) -> frozenset[int]:
         """The seqs that no plan may hide, each with its whole group.
 
-        They are the pins, the question that the newest turn began with, a call at the very end that
-        waits for its result, rows of the system and, unless a new one takes their place, the
-        living summaries.
+        They are the pins, the question of the newest turn, calls at the very end that wait for
+        their results, system rows and, unless a new summary replaces them, the visible summaries.
         """
         cores = {*self.situation.pins, *self.waiting}
         cores |= {turn.question.seq for turn in self.turns[-1:] if turn.question}
@@ -117,13 +116,13 @@ class Layout:
         return pairs(self._readings)
 
     def _asks(self, index: int, row: Row) -> bool:
-        """Whether the user says something of his own here."""
+        """Whether this row is the user's own message and not only tool results."""
         role, blocks = self._readings[index]
         own = row.message.kind is Kind.MESSAGE and row.message.role not in SYSTEM
         return own and role == "user" and not _only_results(blocks)
 
     def _bonds(self) -> Iterator[tuple[int, int]]:
-        """Which two rows must not be parted."""
+        """Yield pairs of rows that must stay together."""
         for pair in self._pairs:
             yield pair.call[0], pair.result[0]
         thought = False
@@ -138,12 +137,12 @@ class Layout:
 
 
 def groups(situation: Situation) -> tuple[Group, ...]:
-    """Part the visible rows into groups, in the order of each one's newest row."""
+    """Divide the visible rows into groups, in the order of each group's newest row."""
     return Layout(situation).groups
 
 
 def turns(situation: Situation) -> tuple[Turn, ...]:
-    """Part the visible rows into turns, oldest first; the last one is the newest turn."""
+    """Divide the visible rows into turns, oldest first."""
     return Layout(situation).turns
 
 
@@ -152,30 +151,25 @@ def held(situation: Situation, *, summaries: bool = True) -> frozenset[int]:
     return Layout(situation).held(summaries=summaries)
 
 
-def living_summaries(situation: Situation) -> tuple[Row, ...]:
-    """The summaries that the model sees."""
-    return Layout(situation).summaries
-
-
 def waiting(situation: Situation) -> frozenset[int]:
-    """The rows at the very end that call a tool whose result has not come yet."""
+    """The rows at the very end with a tool call that has no result yet."""
     return Layout(situation).waiting
 
 
 def whole_groups(parts: Iterable[Group], cores: Collection[int]) -> frozenset[int]:
-    """These seqs, as far as they are in a group, with all that only leaves with them."""
+    """The seqs in `cores` that are in a group, with the rest of their groups."""
     chosen = (part.seqs for part in parts if any(row.seq in cores for row in part.rows))
     return frozenset().union(*chosen)
 
 
 def size_of(rows: Iterable[Row]) -> Size:
-    """What rows cost together."""
+    """The size of rows together."""
     sizes = [row.size for row in rows]
     return Size(*map(sum, zip(*sizes, strict=True))) if sizes else FREE
 
 
 def joined(count: int, bonds: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """Part 0 to count-1 as finely as the bonds allow, in the order of each part's last."""
+    """Divide 0 to count-1 as finely as the bonds allow, ordered by each part's last member."""
     parts = [{index} for index in range(count)]
     for one, other in bonds:
         small, large = sorted((parts[one], parts[other]), key=len)
@@ -192,7 +186,7 @@ def _has_thinking(blocks: Sequence[Block]) -> bool:
 
 
 def _last_callers(readings: Sequence[Reading]) -> range:
-    """The run of assistant rows behind which there is nothing but tool results."""
+    """The last run of assistant rows, if only tool results follow it."""
     end = len(readings)
     while end and readings[end - 1][0] == "user" and _only_results(readings[end - 1][1]):
         end -= 1

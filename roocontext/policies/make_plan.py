@@ -1,4 +1,4 @@
-"""From what is to go and what comes in its place to a plan with its counts."""
+"""Builds plans with their counts from the rows to hide and the rows that replace them."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -15,25 +15,25 @@ HEADING: Final = "[Summary of the conversation up to here]"
 
 
 def say(situation: Situation, role: str, text: str) -> NewMessage:
-    """A message of a role, user or assistant, in the format that the newest row has."""
+    """A message of the user or assistant in the format of the newest row."""
     format_ = situation.visible[-1].message.format if situation.visible else "anthropic"
     return NewMessage(*reader(format_).compose(role, text), format_)
 
 
 def summary_row(situation: Situation, text: str) -> NewMessage:
-    """A summary as the view shows it."""
+    """The row of a summary."""
     return say(situation, "user", f"{HEADING}\n\n{text.strip()}")
 
 
 def summarised_before(rows: Iterable[Row]) -> str | None:
-    """The text of the summaries among these rows, which the next one is to bring up to date."""
-    told = outgoing(row for row in rows if row.message.kind is Kind.SUMMARY)
-    texts = (text_of(summary["content"]).removeprefix(HEADING).strip() for summary in told)
+    """The text of the summaries among these rows, which the next summary updates."""
+    summaries = outgoing(row for row in rows if row.message.kind is Kind.SUMMARY)
+    texts = (text_of(summary["content"]).removeprefix(HEADING).strip() for summary in summaries)
     return "\n\n".join(texts) or None
 
 
 def outgoing(rows: Iterable[Row]) -> tuple[Outgoing, ...]:
-    """Rows as a summariser is given them: Anthropic's role and blocks, whatever their format."""
+    """Rows as a summariser gets them: Anthropic's roles and blocks, whatever their format."""
     readings = (
         reader(row.message.format).blocks(row.message.role, row.message.content) for row in rows
     )
@@ -41,7 +41,7 @@ def outgoing(rows: Iterable[Row]) -> tuple[Outgoing, ...]:
 
 
 def measured(situation: Situation, rows: Iterable[NewMessage]) -> Size:
-    """What new rows cost together."""
+    """The size of new rows together."""
     total = Size()
     for row in rows:
         total = total.plus(situation.measure(row.role, row.content, row.format))
@@ -60,10 +60,7 @@ def hide_plan(
     at_end: bool = False,
     record: Mapping[str, Any] | None = None,
 ) -> Plan:
-    """A plan that hides these live rows and puts the new ones in their place.
-
-    Ranges are drawn over the rows that the situation shows, so that they begin and end at one.
-    """
+    """A plan that hides these live rows and inserts new ones in their place."""
     away = set(hide)
     gone = Size()
     for row in situation.visible:
@@ -96,7 +93,7 @@ def clear_plan(
     compat: bool = False,
     record: Mapping[str, Any] | None = None,
 ) -> Plan:
-    """A plan that shows a placeholder in the place of these tool outputs."""
+    """A plan that replaces these tool outputs by a placeholder."""
     after = size_without(situation, blocks, placeholder)
     return Plan(
         head_seq=situation.head_seq,
@@ -114,7 +111,7 @@ def clear_plan(
 
 
 def size_without(situation: Situation, blocks: Collection[BlockRef], placeholder: str) -> Size:
-    """What the request costs with a placeholder in the place of these tool outputs."""
+    """The size of the request with these tool outputs replaced by a placeholder."""
     after = situation.size
     by_row = blocks_by_row(blocks)
     for row in situation.visible:
@@ -124,7 +121,7 @@ def size_without(situation: Situation, blocks: Collection[BlockRef], placeholder
 
 
 def blocks_by_row(blocks: Iterable[BlockRef]) -> dict[int, list[int]]:
-    """The blocks of each row, by its seq."""
+    """Group block references by the seq of their row."""
     by_row: dict[int, list[int]] = {}
     for seq, block in blocks:
         by_row.setdefault(seq, []).append(block)
@@ -134,7 +131,7 @@ def blocks_by_row(blocks: Iterable[BlockRef]) -> dict[int, list[int]]:
 def cleared_size(
     situation: Situation, row: Row, indices: Collection[int], placeholder: str
 ) -> Size:
-    """What a row costs once these outputs of its are cleared."""
+    """The size of a row after these of its outputs are cleared."""
     message = row.message
     content = reader(message.format).clear(message.content, indices, placeholder)
     return situation.measure(message.role, content, message.format)

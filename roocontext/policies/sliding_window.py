@@ -16,7 +16,6 @@ from roocontext.policies.keep_newest import (
     leaving,
     marker,
     narrowest,
-    too_large,
     turns_among,
     whole_turns,
 )
@@ -55,7 +54,7 @@ class SlidingWindow:
         if not budget.exceeded_by(situation.size):
             return Nothing("The context fits.")
         layout = Layout(situation)
-        leaves = too_large("system", situation.overhead, budget) or _leaving(layout, budget)
+        leaves = TooLarge.if_over("system", situation.overhead, budget) or _leaving(layout, budget)
         if isinstance(leaves, TooLarge):
             return leaves
         hides = {row.seq for row in leaves}
@@ -79,7 +78,9 @@ def _leaving(layout: Layout, budget: Budget) -> tuple[Row, ...] | TooLarge:
     # Over the bytes alone, it must still become smaller in tokens: no other plan is committed.
     goal = replace(budget, tokens=min(budget.tokens or 0, situation.size.tokens - 1))
     if goal.exceeded_by(least):
-        refusal = too_large("turn", least, budget) or too_large("turn", situation.size, budget)
+        refusal = TooLarge.if_over("turn", least, budget) or TooLarge.if_over(
+            "turn", situation.size, budget
+        )
         assert refusal is not None, "decide asks only when the context is over the budget"
         return refusal
     return leaving(parts, held, least, goal)

@@ -1,4 +1,4 @@
-"""The tool outputs that could be cleared, and what each would save."""
+"""The tool outputs that could be cleared, and how much each would save."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from roocontext.policies.situation import Row, Situation
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The output of a tool that is shown whole: where it stands, and about what clearing saves."""
+    """An uncleared tool output: its place, and about how much clearing it saves."""
 
     place: BlockRef
     tool: str | None
@@ -23,7 +23,7 @@ class Output:
 def clearable(layout: Layout, placeholder: str) -> tuple[Output, ...]:
     """The outputs whose clearing saves tokens, in view order.
 
-    Those of protected tools, of pinned messages and their partners are not among them.
+    Outputs of protected tools, of pinned messages and of their partners are left out.
     """
     situation = layout.situation
     kept = whole_groups(layout.groups, situation.pins)
@@ -39,7 +39,7 @@ def clearable(layout: Layout, placeholder: str) -> tuple[Output, ...]:
 def stripped(
     situation: Situation, rows: Iterable[Row], outputs: Iterable[Output], placeholder: str
 ) -> Size:
-    """What these rows cost once these outputs are cleared."""
+    """The size of these rows after these outputs are cleared."""
     blocks = blocks_by_row(output.place for output in outputs)
     total = FREE
     for row in rows:
@@ -70,7 +70,7 @@ def _outputs(
 
 
 def _alone(situation: Situation, block: Block, placeholder: str) -> Size:
-    """What clearing one of many saves; the row is not measured anew for each of hundreds."""
+    """What clearing one of many outputs saves, without measuring the whole row for each of them."""
     whole, bare = (
         situation.measure("user", [one], "anthropic")
         for one in (block, {**block, "content": placeholder})
@@ -79,7 +79,7 @@ def _alone(situation: Situation, block: Block, placeholder: str) -> Size:
 
 
 def _called(row: Row) -> dict[str, str]:
-    """The tools that a message calls, by the call's id."""
+    """The tools that a message calls, by the id of the call."""
     _, blocks = reader(row.message.format).blocks(row.message.role, row.message.content)
     return {
         block["id"]: block["name"]

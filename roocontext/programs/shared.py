@@ -1,7 +1,7 @@
-"""What policies share that follow a program and keep the laws: the request, and the last resort.
+"""Shared by the policies that follow a program and obey the laws: the request and the last resort.
 
-The programs ask for a summary whatever it may cost, and know no way but a summary. Where that would
-end in a context that cannot be sent, rows are left out as the product's own policy does it.
+The programs always ask for a summary and know no other way. Where a summary would leave a context
+that cannot be sent, rows are left out as our default policy does it.
 """
 
 from collections.abc import Sequence
@@ -27,16 +27,16 @@ def summary_request(
     style: str,
     model: str | None = None,
 ) -> SummaryRequest | None:
-    """Ask for a summary of these rows; None when no summary could make the context smaller.
+    """The request for a summary of these rows; None if no summary could make the context smaller.
 
-    `beside` are the other rows that are to stand for the old ones. A summary among the old ones is
-    handed on as the previous one.
+    `beside` are the rows that replace the old ones together with the summary. A summary among the
+    old rows is passed on as the previous one.
     """
     news = [row for row in old if row.message.kind is Kind.MESSAGE]
     size = size_of(old)
-    stands = measured(situation, beside).tokens
-    longest = size.tokens - stands - 1
-    room = situation.window - (situation.size.tokens - size.tokens) - stands
+    companions = measured(situation, beside).tokens
+    longest = size.tokens - companions - 1
+    room = situation.window - (situation.size.tokens - size.tokens) - companions
     if 0 < room < longest:
         longest = room
     if not news or longest < 1:
@@ -52,14 +52,14 @@ def summary_request(
 
 
 def is_over(totals: Totals) -> bool:
-    """Whether the request would be refused, by our count or by what the provider reported."""
+    """Whether the provider would refuse the request, by our count or by its reported usage."""
     reported = totals.reported.total if totals.reported else 0
     over = max(totals.size.tokens, reported) > totals.window
     return over or bool(totals.limits.exceeded_by(totals.size))
 
 
 def cut(situation: Situation, reason: str) -> Decision:
-    """Leave rows out if the request is over a limit, or say what cannot be; else do nothing."""
+    """Leave rows out if the request is over a limit, or refuse; otherwise do nothing."""
     if situation.aim is Aim.MANAGE and is_over(situation.totals):
         decision = CUTTING.decide(replace(situation, aim=Aim.TRUNCATE))
         if not isinstance(decision, Nothing):

@@ -24,20 +24,21 @@ class Document(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
 
-def plain(value: Any) -> Any:
-    """A document as dicts, lists and scalars.
+def as_json(value: Any) -> Any:
+    """Turn a document into dicts, lists and scalars.
 
     It is not left to pydantic: a message may hold lone surrogates, which pydantic refuses.
     """
-    if type(value) in _SCALARS:
+    # A dict is JSON already. It may be 500 levels deep: two frames a level would be too many.
+    if type(value) in _SCALARS or type(value) is dict:
         return value
     if isinstance(value, Enum):
         return value.value
     named = fields_of(value)
     if named is not None:
-        return {name: plain(item) for name, item in named.items()}
+        return {name: as_json(item) for name, item in named.items()}
     if isinstance(value, list | tuple | frozenset):
-        return [plain(item) for item in value]
+        return list(map(as_json, value))
     return value
 
 

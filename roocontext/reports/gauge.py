@@ -49,7 +49,7 @@ def model_of(chat: "Session", given: str | None) -> str | None:
     return calls[-1].model if calls else None
 
 
-def measured(
+def counted_gauge(
     chat: "Session",
     given: str | None,
     *,
@@ -61,15 +61,15 @@ def measured(
     counter = counter_for(model or "")
     telling = _Telling(counter, chat.stats().visible_messages, progress)
     tokens = chat.tokens(telling, as_of=as_of)
-    return against(model, tokens, counter.name, exact=counter.exact)
+    return gauge_of(model, tokens, counter.name, exact=counter.exact)
 
 
-def estimated(model: str | None, visible_bytes: int) -> Gauge:
+def estimated_gauge(model: str | None, visible_bytes: int) -> Gauge:
     """The gauge with the tokens estimated from the bytes of the view."""
-    return against(model, visible_bytes // BYTES_A_TOKEN, f"bytes/{BYTES_A_TOKEN}", exact=False)
+    return gauge_of(model, visible_bytes // BYTES_A_TOKEN, f"bytes/{BYTES_A_TOKEN}", exact=False)
 
 
-def against(model: str | None, tokens: int, counter: str, *, exact: bool) -> Gauge:
+def gauge_of(model: str | None, tokens: int, counter: str, *, exact: bool) -> Gauge:
     """A count against the limit of a model."""
     limit, source = None, None
     if model is not None:

@@ -16,14 +16,14 @@ from roocontext.errors import (
     StoreUnavailable,
 )
 from roocontext.reports.document import Document, Text
-from roocontext.reports.words import counted, size
+from roocontext.reports.words import quantity, size
 from roocontext.store import health as facts
 
 if TYPE_CHECKING:
     from roocontext.store.files import Place
     from roocontext.store.health import FileFacts, Health, Hindrances
 
-Status: TypeAlias = Literal["ok", "note", "warn", "bad"]
+FindingStatus: TypeAlias = Literal["ok", "note", "warn", "bad"]
 
 WAL_RESET_FIXED = (3, 51, 3)
 """Before this version, two connections that write or checkpoint at once may damage the file."""
@@ -95,7 +95,7 @@ def _place(place: "Place") -> Finding:
     rights = [right for right, has in (("read", place.readable), ("write", place.writable)) if has]
     may = f"you may {' and '.join(rights)} it" if rights else "you may neither read nor write it"
     held = f", {size(place.size)}" if place.kind == "file" else ""
-    status: Status = "note" if place.readable else "bad"
+    status: FindingStatus = "note" if place.readable else "bad"
     return _finding(check, status, f"{name}{held}: {place.told}; {may}")
 
 
@@ -143,7 +143,7 @@ def _version(health: "Health") -> Finding:
     others = health.file.holders if health.file else 0
     danger = f"{version}: before {fixed} two processes that write at once may damage the file"
     if others:
-        many = counted(others, "other process", "other processes")
+        many = quantity(others, "other process", "other processes")
         return _finding("engine", "warn", f"{danger}, and {many} has it open")
     return _finding("engine", "note", f"{danger}; no other process has it open now")
 
@@ -190,7 +190,7 @@ def _postgres(health: "Health") -> Iterator[Finding]:
         ("autovacuum", "the table of sessions grows without end"),
     ):
         on = settings[name] == "on"
-        worst: Status = "warn" if name == "autovacuum" else "bad"
+        worst: FindingStatus = "warn" if name == "autovacuum" else "bad"
         says = f"{name} = on" if on else f"{name} = {settings[name]}: {danger}"
         yield _finding(name, "ok" if on else worst, says)
     if settings["in_recovery"] == "true":
@@ -213,12 +213,12 @@ def _schema(health: "Health") -> Iterator[Finding]:
         yield _finding("schema", "bad", says)
         return
     if health.differences:
-        says = f"{current}, but {counted(health.differences, 'difference')} to what it should be"
+        says = f"{current}, but {quantity(health.differences, 'difference')} to what it should be"
         yield _finding("schema", "bad", says)
     else:
-        yield _finding("schema", "ok", f"{current}, {counted(health.sessions, 'session')}")
+        yield _finding("schema", "ok", f"{current}, {quantity(health.sessions, 'session')}")
     if health.astray:
-        says = f"{counted(health.astray, 'session')} with entries missing or too many: `verify`"
+        says = f"{quantity(health.astray, 'session')} with entries missing or too many: `verify`"
         yield _finding("entries", "bad", f"{says} names them")
     else:
         says = "every session has the entries that it counts; `verify` checks each of them"
@@ -230,5 +230,5 @@ def _schema(health: "Health") -> Iterator[Finding]:
         yield _finding("triggers", "warn", says)
 
 
-def _finding(check: str, status: Status, says: str) -> Finding:
+def _finding(check: str, status: FindingStatus, says: str) -> Finding:
     return Finding(check=check, status=status, says=says)

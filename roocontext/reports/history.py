@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from roocontext.reports import gauge
-from roocontext.reports.document import Document, plain
+from roocontext.reports.document import Document, as_json
 from roocontext.reports.gauge import Gauge
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Difference(Document):
     restored: list[list[int]]
 
 
-def shown(
+def effective_history(
     chat: "Session",
     model: str | None,
     *,
@@ -114,12 +114,12 @@ def shown(
         title=chat.info().title,
         seq=view.seq,
         head_seq=view.head_seq,
-        context=gauge.measured(chat, model, as_of=as_of, progress=progress),
+        context=gauge.counted_gauge(chat, model, as_of=as_of, progress=progress),
         messages=[message_row(message) for message in view.messages],
     )
 
 
-def entries(chat: "Session", *, after: int = 0) -> Iterator[EntryRow]:
+def audit_rows(chat: "Session", *, after: int = 0) -> Iterator[EntryRow]:
     """The rows of the audit, one after the other."""
     return map(entry_row, chat.audit(after=after))
 
@@ -144,12 +144,12 @@ def difference(chat: "Session", old: int | datetime, new: int | datetime | None)
 
 def message_row(message: "Message") -> MessageRow:
     """A message of a view."""
-    return MessageRow.model_construct(**plain(message))
+    return MessageRow.model_construct(**as_json(message))
 
 
 def entry_row(found: "AuditEntry") -> EntryRow:
     """An entry of the audit."""
-    row = plain(found)
+    row = as_json(found)
     hiders = [HiderRow.model_construct(**one) for one in row.pop("hiders")]
     del row["hider"]
     return EntryRow.model_construct(**{**row.pop("entry"), **row, "hiders": hiders})

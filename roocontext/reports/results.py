@@ -5,7 +5,7 @@ The library's values `Receipt`, `Rewound`, `Redacted` and `Head` are documents a
 
 from typing import TYPE_CHECKING, Any
 
-from roocontext.reports.document import Document, Text, plain
+from roocontext.reports.document import Document, Text, as_json
 from roocontext.reports.gauge import Gauge
 from roocontext.reports.history import MessageRow, message_row
 
@@ -135,7 +135,7 @@ def outcome_report(session_id: str, outcome: "Outcome") -> OutcomeReport:
     return OutcomeReport(session_id=session_id, **outcome.to_dict(), view=view)
 
 
-def forked(branch: "Session", parent: str) -> Forked:
+def forked_report(branch: "Session", parent: str) -> Forked:
     """A new session, and the entry up to which it is a copy."""
     (*_, origin) = branch.notes("origin")
     return Forked(session_id=branch.id, forked_from=parent, at=origin.content["seq"])
@@ -143,11 +143,11 @@ def forked(branch: "Session", parent: str) -> Forked:
 
 def purged_report(receipt: "Purged", *, changed: bool, dry_run: bool) -> PurgedReport:
     """The receipt of a purge, of this one or of one before."""
-    known: dict[str, Any] = {**plain(receipt), "changed": changed, "dry_run": dry_run}
+    known: dict[str, Any] = {**as_json(receipt), "changed": changed, "dry_run": dry_run}
     return PurgedReport(**known)
 
 
-def history(current: str | None) -> History:
+def migration_history(current: str | None) -> History:
     """The migrations of this release, and those that a database of this version has."""
     from roocontext.store import migrate  # noqa: PLC0415 - loads alembic
 

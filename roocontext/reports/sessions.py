@@ -1,9 +1,10 @@
 """The list of sessions, and the sizes of one session or of all."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from roocontext.reports import gauge
-from roocontext.reports.document import Document, plain
+from roocontext.reports.document import Document, as_json
 from roocontext.reports.gauge import Gauge
 from roocontext.reports.naming import ALL
 
@@ -30,6 +31,7 @@ class SessionRow(Document):
     last_seq: int
     messages: int
     bytes: int
+    parent: str | None
     visible_messages: int
     visible_bytes: int
     context: Gauge
@@ -65,6 +67,8 @@ def listed(
     store: "Store",
     text: str = "",
     *,
+    parent: str | None = None,
+    where: Mapping[str, str] | None = None,
     limit: int = 20,
     model: str | None = None,
     count: bool = False,
@@ -72,10 +76,11 @@ def listed(
 ) -> Sessions:
     """The newest sessions with a text in their id or title, without regard to case.
 
+    With a `parent`, only its children; with `where`, only those whose metadata has these strings.
     It is one statement. Only with `count` is each session's view read, if it is not counted yet.
     """
     # Which letters are equal without regard to case is for Python to say: SQLite knows ASCII only.
-    found = store.overview(limit=ALL if text else limit + 1)
+    found = store.overview(limit=ALL if text else limit + 1, parent=parent, where=where)
     wanted = text.casefold()
     matching = [
         one
@@ -85,16 +90,16 @@ def listed(
     rows = []
     for number, one in enumerate(matching[:limit], 1):
         context = (
-            gauge.measured(store.session(one.info.session_id), model)
+            gauge.counted_gauge(store.session(one.info.session_id), model)
             if count
-            else gauge.estimated(model or one.model, one.stats.visible_bytes)
+            else gauge.estimated_gauge(model or one.model, one.stats.visible_bytes)
         )
         rows.append(_row(one, context))
         progress(number, min(limit, len(matching)))
     return Sessions(sessions=rows, more=len(matching) > limit)
 
 
-def stats(store: "Store") -> StatsReport:
+def total_stats(store: "Store") -> StatsReport:
     """The sums of all sessions."""
     return summed([one.stats for one in store.overview(limit=ALL)], None)
 
@@ -109,7 +114,7 @@ def summed(found: "list[Stats]", session_id: str | None) -> StatsReport:
 
 def _row(one: "SessionOverview", context: Gauge) -> SessionRow:
     return SessionRow(
-        **plain(one.info),
+        **as_json(one.info),
         visible_messages=one.stats.visible_messages,
         visible_bytes=one.stats.visible_bytes,
         context=context,

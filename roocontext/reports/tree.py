@@ -81,7 +81,7 @@ class Tree(Document):
     rewinds: list[Rewinding]
 
 
-def tree(chat: "Session") -> Tree:
+def tree_of(chat: "Session") -> Tree:
     """The tree of a session."""
     outline = chat.outline()
     rewinds = {one.seq: one.details for one in outline.controls if one.kind is Kind.REWIND}
@@ -99,7 +99,7 @@ def tree(chat: "Session") -> Tree:
     )
 
 
-class Bounds(NamedTuple):
+class StretchBounds(NamedTuple):
     """Where a stretch begins and ends, the entry it follows, and whether it is live."""
 
     lo: int
@@ -108,7 +108,7 @@ class Bounds(NamedTuple):
     live: bool
 
 
-def stretches_of(rewinds: Mapping[int, int], last: int) -> list[Bounds]:
+def stretches_of(rewinds: Mapping[int, int], last: int) -> list[StretchBounds]:
     """The stretches of a log with these rewinds, in the order of the log."""
     live = live_ranges([Control(seq, Kind.REWIND, to=to) for seq, to in rewinds.items()], last)
     branches = {tip(rewinds, to) for to in rewinds.values()}
@@ -116,7 +116,7 @@ def stretches_of(rewinds: Mapping[int, int], last: int) -> list[Bounds]:
     # A stretch ends before each rewind and at each entry that one goes back to.
     for end in sorted({*rewinds, *(seq - 1 for seq in rewinds), *branches, last}):
         if lo <= end and end not in rewinds:
-            found.append(Bounds(lo, end, tip(rewinds, lo - 1), live=within(live, lo)))
+            found.append(StretchBounds(lo, end, tip(rewinds, lo - 1), live=within(live, lo)))
         lo = end + 1
     return found
 
@@ -146,7 +146,7 @@ def tip(rewinds: Mapping[int, int], seq: int) -> int:
     return seq
 
 
-def _sized(bounds: Sequence[Bounds], outline: "Outline") -> list[Stretch]:
+def _sized(bounds: Sequence[StretchBounds], outline: "Outline") -> list[Stretch]:
     """The stretches with their messages. Each part of the outline lies within one stretch."""
     clearings = [one.seq for one in outline.controls if one.kind is Kind.CLEARING]
     parts, stretches = deque(outline.parts), []

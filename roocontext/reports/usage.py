@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from roocontext.log.entries import MESSAGE_KINDS, Kind
-from roocontext.log.readings import Block, reader
+from roocontext.log.readings import Holds, Piece, pieces, reader
 from roocontext.reports import gauge
 from roocontext.reports.document import Document, Text
 from roocontext.reports.gauge import Gauge
@@ -67,7 +67,7 @@ class UsageReport(Document):
     summaries: SummaryUsage
 
 
-def usage(
+def usage_of(
     chat: "Session",
     given: str | None = None,
     *,
@@ -75,7 +75,7 @@ def usage(
     progress: "Progress" = gauge.silent,
 ) -> UsageReport:
     """The usage of a session: of what the model sees, or of every message in the log."""
-    context = gauge.measured(chat, given, progress=progress)
+    context = gauge.counted_gauge(chat, given, progress=progress)
     counter = counter_for(context.model or "")
     roles, tools = _tallied(_messages(chat, everything=everything), counter)
     calls: defaultdict[str | None, list[Call]] = defaultdict(list)
@@ -113,21 +113,20 @@ def _tallied(
     for role, content, form in messages:
         roles[role].append(counter.count(role, content, form))
         read_role, blocks = reader(form).blocks(role, content)
-        for block in blocks:
-            tool = _tool(block, called)
+        for piece in pieces(blocks):
+            tool = _tool(piece, called)
             if tool is not None:
-                tools[tool].append(counter.count(read_role, [block], "anthropic"))
+                tools[tool].append(counter.count(read_role, [piece.block], "anthropic"))
     return roles, tools
 
 
-def _tool(block: Block, called: dict[str, str]) -> str | None:
-    """The tool of a call or a result, if the block is one; `called` has the tools by call id."""
-    match block:
-        case {"type": "tool_use", "name": str(name), **rest}:
-            called[str(rest.get("id"))] = name
-            return name
-        case {"type": "tool_result", "tool_use_id": str(call_id)}:
-            return called.get(call_id, "(unknown)")
+def _tool(piece: Piece, called: dict[str, str]) -> str | None:
+    """The tool of a call or a result, if it is one; `called` has the tools by call id."""
+    if piece.kind is Holds.CALL and piece.text is not None:
+        called[str(piece.block.get("id"))] = piece.text
+        return piece.text
+    if piece.kind is Holds.OUTPUT:
+        return called.get(str(piece.block.get("tool_use_id")), "(unknown)")
     return None
 
 

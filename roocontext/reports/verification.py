@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from roocontext.reports.document import Document, plain
+from roocontext.reports.document import Document, as_json
 from roocontext.store.verify import Head
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ class Verified(Document):
     sessions: list[Checked]
 
 
-def checked(found: "Verification", rebuilt: int | None = None) -> Checked:
+def checked_session(found: "Verification", rebuilt: int | None = None) -> Checked:
     """What was found in a session."""
-    return Checked(**plain(found), rebuilt=rebuilt)
+    return Checked(**as_json(found), rebuilt=rebuilt)
 
 
-def verified(rows: list[Checked]) -> Verified:
+def verification_of(rows: list[Checked]) -> Verified:
     """What was found in some sessions."""
     return Verified(ok=all(row.ok for row in rows), sessions=rows)

@@ -7,7 +7,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = ("B", "kB", "MB", "GB")
 
 
-def counted(count: int, noun: str, plural: str = "") -> str:
+def quantity(count: int, noun: str, plural: str = "") -> str:
     """A number and what it counts: `1 message`, `2,000 messages`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
@@ -22,7 +22,7 @@ def size(count: int) -> str:
     return f"{digits} {_UNITS[unit]}"
 
 
-def moment(milliseconds: int) -> str:
+def utc_time(milliseconds: int) -> str:
     """A time of the log, in UTC to the second."""
     try:
         return f"{_EPOCH + timedelta(milliseconds=milliseconds):%Y-%m-%d %H:%M:%S}"

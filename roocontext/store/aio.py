@@ -21,14 +21,15 @@ from roocontext.log.entries import View
 from roocontext.store.audit import AuditEntry
 from roocontext.store.clock_and_ids import Clock, Ids, system_clock
 from roocontext.store.engines import Durability
-from roocontext.store.session import AUDIT_PAGE, Session
+from roocontext.store.session import Session
+from roocontext.store.session_reader import AUDIT_PAGE
 from roocontext.store.store import Store
 
 THREADS = 16
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
-Plain = TypeVar("Plain")
+Plain_co = TypeVar("Plain_co", covariant=True)
 
 
 class _Threads:
@@ -72,22 +73,22 @@ class _Threads:
         self._executor.shutdown(wait=False)
 
 
-class _Threaded(Generic[Plain]):
+class _Threaded(Generic[Plain_co]):
     """A synchronous object, and the threads that its methods run in."""
 
-    def __init__(self, plain: Plain, threads: _Threads) -> None:
+    def __init__(self, plain: Plain_co, threads: _Threads) -> None:
         self._plain = plain
         self._threads = threads
 
 
 def _threaded(
-    method: Callable[Concatenate[Plain, Params], Result],
-) -> Callable[Concatenate[_Threaded[Plain], Params], Coroutine[Any, Any, Result]]:
+    method: Callable[Concatenate[Plain_co, Params], Result],
+) -> Callable[Concatenate[_Threaded[Plain_co], Params], Coroutine[Any, Any, Result]]:
     """The method as a coroutine function, with its own parameters, result and docstring."""
 
     @wraps(method)
     async def call(
-        threaded: _Threaded[Plain], /, *args: Params.args, **kwargs: Params.kwargs
+        threaded: _Threaded[Plain_co], /, *args: Params.args, **kwargs: Params.kwargs
     ) -> Result:
         return await threaded._threads.run(method, threaded._plain, *args, **kwargs)  # noqa: SLF001
 
@@ -157,10 +158,25 @@ class AsyncStore(_Threaded[Store]):
         *,
         title: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        parent: str | None = None,
     ) -> "AsyncSession":
         """See Store.create."""
         made = await self._threads.run(
-            self._plain.create, session_id, title=title, metadata=metadata
+            self._plain.create, session_id, title=title, metadata=metadata, parent=parent
+        )
+        return AsyncSession(made, self._threads)
+
+    async def open_session(
+        self,
+        session_id: str,
+        *,
+        parent: str | None = None,
+        title: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> "AsyncSession":
+        """See Store.open_session."""
+        made = await self._threads.run(
+            self._plain.open_session, session_id, parent=parent, title=title, metadata=metadata
         )
         return AsyncSession(made, self._threads)
 
@@ -180,6 +196,7 @@ class AsyncSession(_Threaded[Session]):
     def __init__(self, session: Session, threads: _Threads) -> None:
         super().__init__(session, threads)
         self.id = session.id
+        self.parent = session.parent
 
     def __repr__(self) -> str:
         return f"AsyncSession({self.id!r})"
@@ -197,6 +214,7 @@ class AsyncSession(_Threaded[Session]):
     note = _threaded(Session.note)
     redact = _threaded(Session.redact)
     info = _threaded(Session.info)
+    children = _threaded(Session.children)
     head_seq = _threaded(Session.head_seq)
     view = _threaded(Session.view)
     messages = _threaded(Session.messages)
@@ -213,6 +231,8 @@ class AsyncSession(_Threaded[Session]):
     tokens = _threaded(Session.tokens)
     counts = _threaded(Session.counts)
     calls = _threaded(Session.calls)
+    snapshot = _threaded(Session.snapshot)
+    keep_counts = _threaded(Session.keep_counts)
     keep_estimate = _threaded(Session.keep_estimate)
     head = _threaded(Session.head)
     verify = _threaded(Session.verify)  # progress is reported from a thread

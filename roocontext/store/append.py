@@ -9,23 +9,19 @@ from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from sqlalchemy import bindparam, insert, select, update
-from sqlalchemy.sql import Insert, Update
+from sqlalchemy import bindparam, insert, select
+from sqlalchemy.sql import Insert
 
 from roocontext.errors import (
     DuplicateMessage,
     HistoryCorrupt,
-    SessionNotFound,
-    SessionPurged,
-    VersionConflict,
 )
 from roocontext.log.chain import link
 from roocontext.log.draft import Draft
-from roocontext.log.encoding import decode
-from roocontext.log.times import Times
-from roocontext.store.database import Transaction
 from roocontext.store.driver_errors import UniqueViolation
-from roocontext.store.schema import IN_LOG, entries, sessions, spans
+from roocontext.store.head import SessionHead, check_version, lock, move_head
+from roocontext.store.schema import IN_LOG, entries, spans
+from roocontext.store.transaction import Transaction
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -44,31 +40,6 @@ class Receipt(msgspec.Struct, frozen=True):
 
 
 AReceipt = TypeVar("AReceipt", bound=Receipt)
-
-
-class SessionHead(NamedTuple):
-    """Where a session stands."""
-
-    last_seq: int
-    last_hash: bytes
-    head_seq: int
-    messages: int
-    bytes: int
-    updated_at: int
-    times: Times = Times()
-
-    def columns(self) -> dict[str, Any]:
-        """The columns of the session's row that say so."""
-        columns = self._asdict()
-        return {**columns, **columns.pop("times")._asdict()}
-
-
-MINUTE_MS = 60_000
-
-
-def minute_of(updated_at: int) -> int:
-    """The minute that sessions are indexed by, so that most appends leave that index alone."""
-    return updated_at // MINUTE_MS
 
 
 class Stored(NamedTuple):
@@ -98,34 +69,6 @@ class Stored(NamedTuple):
         return redacted or (self.role, self.format, self.content) == (role, format_, text)
 
 
-_session_id = sessions.c.session_id == bindparam("session_id")
-_HEAD_COLUMNS = (
-    sessions.c.last_seq,
-    sessions.c.last_hash,
-    sessions.c.head_seq,
-    sessions.c.messages,
-    sessions.c.bytes,
-    sessions.c.updated_at,
-    *(sessions.c[name] for name in Times._fields),
-    sessions.c.purged_at,
-    sessions.c.receipt,
-)
-_READ_HEAD = select(*_HEAD_COLUMNS).where(_session_id)
-_LOCK_HEAD = _READ_HEAD.with_for_update()
-_MOVED = ("last_seq", "last_hash", "head_seq", "messages", "bytes", "updated_at", *Times._fields)
-
-
-def _move_head(*names: str) -> Update:
-    return (
-        update(sessions)
-        .where(_session_id)
-        .values({name: bindparam(f"new_{name}") for name in names})
-    )
-
-
-_MOVE_HEAD = _move_head(*_MOVED)
-# SQLite writes the index anew whenever a statement names its column, changed or not.
-_MOVE_MINUTE = _move_head(*_MOVED, "updated_minute")
 _BY_CLIENT_ID = select(*(entries.c[name] for name in Stored._fields)).where(
     entries.c.session_id == bindparam("session_id"),
     entries.c.client_id == bindparam("client_id"),
@@ -161,26 +104,6 @@ def append_many(
     return write(tx, session_id, head, drafts)
 
 
-def lock(tx: Transaction, session_id: str) -> SessionHead:
-    """Where the session stands, for one that will write: nobody else will until it is done."""
-    return _head(session_id, tx.row(_LOCK_HEAD, session_id=session_id))
-
-
-def read_head(tx: Transaction, session_id: str) -> SessionHead:
-    """Where the session stands."""
-    return _head(session_id, tx.row(_READ_HEAD, session_id=session_id))
-
-
-def check_version(expected_seq: int | None, head: SessionHead) -> None:
-    """Refuse a writer whose session has moved on."""
-    if expected_seq is not None and expected_seq != head.head_seq:
-        raise VersionConflict(
-            f"Expected head {expected_seq}, but it is {head.head_seq}.",
-            expected=expected_seq,
-            actual=head.head_seq,
-        )
-
-
 def write(
     tx: Transaction, session_id: str, head: SessionHead, drafts: Sequence[Draft]
 ) -> list[Receipt]:
@@ -211,29 +134,6 @@ def write(
     return [Receipt(session_id, row["seq"], row["hash"].hex(), head_seq) for row in rows]
 
 
-def move_head(tx: Transaction, session_id: str, old: SessionHead, new: SessionHead) -> None:
-    """Let a locked session stand where its new last entry is."""
-    times = new.times
-    moved = {
-        "session_id": session_id,
-        "new_last_seq": new.last_seq,
-        "new_last_hash": new.last_hash,
-        "new_head_seq": new.head_seq,
-        "new_messages": new.messages,
-        "new_bytes": new.bytes,
-        "new_updated_at": new.updated_at,
-        "new_latest_recorded": times.latest_recorded,
-        "new_recorded_back": times.recorded_back,
-        "new_latest_own": times.latest_own,
-        "new_own_back": times.own_back,
-    }
-    minute = minute_of(new.updated_at)
-    if minute == minute_of(old.updated_at):
-        tx.run(_MOVE_HEAD, **moved)
-    else:
-        tx.run(_MOVE_MINUTE, new_updated_minute=minute, **moved)
-
-
 def beyond(session_id: str, last_seq: int) -> HistoryCorrupt:
     """The error for a log that holds more than its session says."""
     return HistoryCorrupt(
@@ -262,17 +162,6 @@ def row_of(session_id: str, draft: Draft) -> dict[str, Any]:
     row["content"], row["salt"] = draft.content, draft.salt
     row["content_digest"], row["tools"] = draft.content_digest, draft.tools
     return row
-
-
-def _head(session_id: str, row: tuple[Any, ...] | None) -> SessionHead:
-    if row is None:
-        raise SessionNotFound(f"There is no session {session_id!r}.", session_id=session_id)
-    last_seq, last_hash, head_seq, messages, size, updated_at, *times, purged_at, receipt = row
-    if purged_at is not None:
-        raise SessionPurged(
-            f"Session {session_id!r} was purged.", session_id=session_id, receipt=decode(receipt)
-        )
-    return SessionHead(last_seq, last_hash, head_seq, messages, size, updated_at, Times(*times))
 
 
 def stored_by(tx: Transaction, session_id: str, client_id: str) -> Stored | None:

@@ -18,13 +18,9 @@ from roocontext.log.entries import NewMessage
 from roocontext.log.plan import Action, Plan
 from roocontext.store.append import (
     Receipt,
-    SessionHead,
     Stored,
     all_or_none,
-    check_version,
     first_receipt,
-    lock,
-    read_head,
     refuse_twice,
     repeated_receipt,
     stored_by,
@@ -33,11 +29,12 @@ from roocontext.store.append import (
 )
 from roocontext.store.check_arguments import check_maybe, check_whole, to_plan
 from roocontext.store.commit import commit_on
-from roocontext.store.database import Transaction
+from roocontext.store.head import SessionHead, check_version, lock, read_head
 from roocontext.store.items import AnyNote, Item, Rewind
 from roocontext.store.notes import Drafted, check_target_exists, drafted, first_note, set_title
 from roocontext.store.rewind import rewind_on
 from roocontext.store.schema import IN_LOG, entries
+from roocontext.store.transaction import Transaction
 
 
 class Written(Receipt, frozen=True):

@@ -1,23 +1,25 @@
 """The caches of the fold: the spans and the cleared blocks of the present.
 
-They are computed anew from all control rows, and what differs is written by one function, `renew`;
-nothing updates them in passing.
+After a control row they are computed anew from the first row on that it may change (0028), by the
+same function as the whole, and what differs is written by one function, `renew`; nothing updates
+them in passing.
 """
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, delete, insert, select
+from sqlalchemy import bindparam, delete, func, insert, literal_column, select
 
 from roocontext.log.draft import Draft
-from roocontext.log.entries import Control
-from roocontext.log.spans import Span, clearings_of, spans_of
-from roocontext.store.append import Receipt, SessionHead, beyond, write
-from roocontext.store.database import Query, Row, Transaction
+from roocontext.log.entries import Control, Range, subtract
+from roocontext.log.spans import Span, clearings_of, first_changed, spans_of
+from roocontext.store.append import Receipt, beyond, write
 from roocontext.store.driver_errors import UniqueViolation
-from roocontext.store.schema import clearings, spans
-from roocontext.store.totals import keep_rewound
-from roocontext.store.view import CONTROLS, to_controls
+from roocontext.store.head import SessionHead
+from roocontext.store.schema import clearings, entries, spans
+from roocontext.store.totals import Total, add_rewound
+from roocontext.store.transaction import Query, Row, Transaction
+from roocontext.store.view import CONTROLS, counted, to_controls
 
 ClearedBlock = tuple[int, int, int, str]
 """A seq, a block, the clearing's seq, the placeholder."""
@@ -34,6 +36,15 @@ _SPANS = (
     .where(spans.c.session_id == bindparam("session_id"))
     .order_by(spans.c.lo)
 )
+_SINCE = func.coalesce(
+    select(func.max(spans.c.lo))
+    .where(spans.c.session_id == bindparam("session_id"), spans.c.lo < bindparam("first"))
+    .scalar_subquery(),
+    literal_column("1"),
+)
+"""The first row of the last span that begins before a row."""
+_LATER_SPANS = _SPANS.where(spans.c.lo >= _SINCE)
+_LATER_CONTROLS = CONTROLS.where(entries.c.seq >= _SINCE)
 _DROP_SPAN = delete(spans).where(
     spans.c.session_id == bindparam("session_id"), spans.c.lo == bindparam("lo")
 )
@@ -50,7 +61,7 @@ _ADD_CLEARING = insert(clearings)
 
 
 class Caches(NamedTuple):
-    """What the tables hold of a session."""
+    """What the tables hold of a session, or of the end of it."""
 
     spans: list[Span]
     clearings: set[ClearedBlock]
@@ -60,21 +71,68 @@ NONE = Caches([], set())
 """Those of a session that is being made."""
 
 
+class Tail(NamedTuple):
+    """The end of a session, from row `since` on: its control rows, and its spans as cached.
+
+    No change that was asked about touches what is before. The clearings are those that the control
+    rows make.
+    """
+
+    since: int
+    last: int
+    controls: list[Control]
+    cached: Caches
+
+    def followed_by(self, new: Sequence[Control]) -> Caches:
+        """What the caches should hold of it when these control rows were written."""
+        return caches_of([*self.controls, *new], new[-1].seq, self.since)
+
+    def ranges(self, spans_: Sequence[Span], *, rewound: bool = False) -> list[Range]:
+        """The rows of the log in those of the spans that are visible, or rewound, ascending."""
+        return [
+            (span.lo, min(span.hi, self.last))
+            for span in spans_
+            if span.lo <= min(span.hi, self.last)
+            and (span.rewound_by is not None if rewound else span.visible)
+        ]
+
+
 def read_present(tx: Transaction, session_id: str, seq: int) -> tuple[list[Control], Caches]:
-    """The control rows up to the last seq, and the caches as they stand, for one who writes."""
-    controls, cached, _ = read_present_and(tx, session_id, seq, [])
-    return controls, cached
-
-
-def read_present_and(
-    tx: Transaction, session_id: str, seq: int, others: Sequence[Query]
-) -> tuple[list[Control], Caches, list[list[Row]]]:
-    """The same, and the rows of other queries that are asked for with it."""
+    """The control rows up to the last seq, and the caches as they stand."""
     session = {"session_id": session_id}
-    controls, cached, cleared, *rows = tx.all(
-        [(CONTROLS, {**session, "seq": seq}), (_SPANS, session), (_CLEARINGS, session), *others]
+    controls, cached, cleared = tx.all(
+        [(CONTROLS, {**session, "seq": seq}), (_SPANS, session), (_CLEARINGS, session)]
     )
-    return to_controls(controls), Caches(_spans(cached), _cleared(cleared)), rows
+    return to_controls(controls), Caches(_spans(cached), _cleared(cleared))
+
+
+def read_tail(
+    tx: Transaction, session_id: str, last: int, first: int, others: Sequence[Query] = ()
+) -> tuple[Tail, list[list[Row]]]:
+    """The end of a session that a change from row `first` on may touch, up to its last entry.
+
+    Its spans begin with the one before that row. The rows of other queries that are asked for with
+    it come with it.
+    """
+    asked = {"session_id": session_id, "first": first}
+    cached, controls, *rows = tx.all(
+        [(_LATER_SPANS, asked), (_LATER_CONTROLS, {**asked, "seq": last}), *others]
+    )
+    spans_ = _spans(cached)
+    since = spans_[0].lo if spans_ and 1 <= spans_[0].lo < first else 1
+    tail = Tail(since, last, to_controls(controls), Caches(spans_, set()))
+    return tail._replace(cached=Caches(spans_, _cleared_by(tail.controls, last))), rows
+
+
+def read_rewound_tail(tx: Transaction, session_id: str, last: int, to: int) -> Tail:
+    """The end of a session that a rewind of it to entry `to` may touch."""
+    first = to + 1
+    while True:
+        tail, _ = read_tail(tx, session_id, last, first)
+        changed = first_changed(tail.controls, last, to)
+        if tail.since == 1 or changed > tail.since:
+            return tail
+        first = changed
 
 
 def write_controls(
@@ -83,26 +141,27 @@ def write_controls(
     head: SessionHead,
     drafts: Sequence[Draft],
     *,
-    cached: Caches,
+    tail: Tail,
     present: Caches,
 ) -> list[Receipt]:
     """Write control rows to a locked session, and what they change in its caches."""
+    old, new = (tail.ranges(caches.spans, rewound=True) for caches in (tail.cached, present))
+    sides = [subtract(old, new), subtract(new, old)]
+    back, gone = counted(tx, session_id, sides) if old != new else [(0, 0), (0, 0)]
     try:
         with tx.together():
             receipts = write(tx, session_id, head, drafts)
-            renew(tx, session_id, cached, present)
+            renew(tx, session_id, tail.cached, present)
+            if back != gone:
+                add_rewound(tx, session_id, Total(*gone) - Total(*back))
     except UniqueViolation:
         raise beyond(session_id, head.last_seq) from None
     return receipts
 
 
-def caches_of(controls: Sequence[Control], seq: int) -> Caches:
-    """What the tables should hold of a session right after entry `seq`."""
-    cleared = {
-        (*block, control.seq, control.placeholder)
-        for block, control in clearings_of(controls, seq).items()
-    }
-    return Caches(spans_of(controls, seq), cleared)
+def caches_of(controls: Sequence[Control], seq: int, since: int = 1) -> Caches:
+    """What the tables should hold of a session right after entry `seq`, from a span's row on."""
+    return Caches(spans_of(controls, seq, since), _cleared_by(controls, seq))
 
 
 def renew(tx: Transaction, session_id: str, cached: Caches, present: Caches) -> int:
@@ -111,13 +170,18 @@ def renew(tx: Transaction, session_id: str, cached: Caches, present: Caches) -> 
     gone, come = sorted(old - new, key=_lo), sorted(new - old, key=_lo)
     tx.many(_DROP_SPAN, [{"session_id": session_id, "lo": span.lo} for span in gone])
     tx.many(_ADD_SPAN, [_span_row(session_id, span) for span in come])
-    if any(span.rewound_by is not None for span in (*gone, *come)):
-        keep_rewound(tx, session_id)
     lost = sorted(cached.clearings - present.clearings)
     won = sorted(present.clearings - cached.clearings)
     tx.many(_DROP_CLEARING, [_block_row(session_id, row) for row in lost])
     tx.many(_ADD_CLEARING, [_clearing_row(session_id, row) for row in won])
     return len(gone) + len(come) + len(lost) + len(won)
+
+
+def _cleared_by(controls: Sequence[Control], seq: int) -> set[ClearedBlock]:
+    return {
+        (*block, control.seq, control.placeholder)
+        for block, control in clearings_of(controls, seq).items()
+    }
 
 
 def _spans(rows: Sequence[Row]) -> list[Span]:

@@ -2,15 +2,17 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, select
 
 from roocontext.errors import InvalidPlan, VersionConflict
+from roocontext.log.committed import Committed
 from roocontext.log.draft import Draft, Salts, control_draft, details_of, message_draft
 from roocontext.log.encoding import decode
 from roocontext.log.entries import (
+    POSITION_BITS,
     BlockRef,
     Control,
     Kind,
@@ -21,38 +23,23 @@ from roocontext.log.entries import (
 from roocontext.log.pairs import Tools, bound, matched, reach, tools_from
 from roocontext.log.plan import Action, Plan, check_hides, place
 from roocontext.log.readings import reader
-from roocontext.log.spans import Span, clearings_of, live_ranges, spans_of, within
-from roocontext.store.append import Receipt, SessionHead, lock, read_head, refuse_taken
-from roocontext.store.caches import caches_of, read_present_and, write_controls
-from roocontext.store.database import Transaction
-from roocontext.store.notes import pins_query, redactions_query, to_pins, to_redacted
-from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
-from roocontext.store.view import (
-    IS_MESSAGE,
-    bounds,
-    counted,
+from roocontext.log.spans import Span, clearings_of, live_ranges, within
+from roocontext.store.append import Receipt, refuse_taken
+from roocontext.store.caches import read_tail, write_controls
+from roocontext.store.count import Counted, keep
+from roocontext.store.head import SessionHead, lock, read_head
+from roocontext.store.notes import (
+    Drafted,
+    pins_query,
+    redactions_query,
+    to_pins,
+    to_redacted,
+    write_note,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """What a plan did, or in a dry run would do: the view lost `hidden` and gained `rows`.
-
-    `seq` is the summary, marker or clearing; `compaction_id` the condense or truncation id;
-    `hidden` counts messages and `cleared` blocks.
-    """
-
-    session_id: str
-    action: Action
-    seq: int
-    hash: str | None
-    head_seq: int
-    compaction_id: str | None
-    rows: tuple[int, ...]
-    hidden: int
-    cleared: int
-    dry_run: bool = False
-
+from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
+from roocontext.store.transaction import Transaction
+from roocontext.store.view import IS_MESSAGE, VISIBLE_SPANS, bounds
+from roocontext.store.view import counted as messages_in
 
 _in_session = entries.c.session_id == bindparam("session_id")
 _LAST_MESSAGE = (
@@ -98,8 +85,14 @@ def commit(
     salts: Salts,
     new_id: Callable[[], str],
     dry_run: bool = False,
+    new_notes: Sequence[Drafted] = (),
+    counted: Counted,
 ) -> Committed:
-    """Write what a plan says, if the session is still what it was planned on."""
+    """Write what a plan says, if the session is still what it was planned on, and the notes.
+
+    Counts that the planner has made are kept with it: a transaction of their own would cost as
+    much as the plan's.
+    """
     if plan.session_id not in (None, session_id):
         raise InvalidPlan(f"The plan was made for session {plan.session_id!r}.")
     head = (read_head if dry_run else lock)(tx, session_id)
@@ -107,6 +100,10 @@ def commit(
     done, _ = commit_on(
         tx, session_id, plan, head, now=now, salts=salts, new_id=new_id, dry_run=dry_run
     )
+    if not dry_run:
+        for note in new_notes:
+            write_note(tx, session_id, note)
+        keep(tx, session_id, counted.at(done.rows))
     return done
 
 
@@ -122,7 +119,7 @@ def commit_on(
     dry_run: bool = False,
 ) -> tuple[Committed, list[Receipt]]:
     """Write what a plan says to a session that is at this head; the receipts of its entries too."""
-    state = _State(tx, session_id, head)
+    state = _State(tx, session_id, head, plan)
     compaction_id = plan.compaction_id
     if compaction_id is not None:
         _check_id_is_new(tx, session_id, compaction_id)
@@ -151,30 +148,60 @@ def commit_on(
     refuse_taken(tx, session_id, drafts)
     if dry_run:
         return committed, []
-    present = caches_of([*state.controls, *placed], placed[-1].seq)
-    receipts = write_controls(tx, session_id, head, drafts, cached=state.cached, present=present)
+    tail = state.tail
+    receipts = write_controls(
+        tx, session_id, head, drafts, tail=tail, present=tail.followed_by(placed)
+    )
     return replace(committed, hash=receipts[-1].hash), receipts
 
 
 class _State:
-    """What the checks of a plan ask of a session; each answer is read when it is asked for."""
+    """What the checks of a plan ask of a session: its view, its pins, and the end of its log.
 
-    def __init__(self, tx: Transaction, session_id: str, head: SessionHead) -> None:
+    The end begins before the first row that the plan speaks of: no earlier row is looked at.
+    """
+
+    def __init__(self, tx: Transaction, session_id: str, head: SessionHead, plan: Plan) -> None:
         self.tx = tx
         self.session_id = session_id
         self.head = head
-        notes = [pins_query(session_id, head.last_seq), redactions_query(session_id, head.last_seq)]
-        self.controls, self.cached, (pins, self.redactions) = read_present_and(
-            tx, session_id, head.last_seq, notes
+        self.tail, (pins, self.redactions, shown) = read_tail(
+            tx,
+            session_id,
+            head.last_seq,
+            min(seq for seq, _ in (*plan.hides, *plan.clears)),
+            [
+                pins_query(session_id, head.last_seq),
+                redactions_query(session_id, head.last_seq),
+                (VISIBLE_SPANS, {"session_id": session_id}),
+            ],
         )
-        self.live = live_ranges(self.controls, head.last_seq)
-        self.pins = {seq for seq in to_pins(pins) if within(self.live, seq)}
         whole = [(1, head.last_seq)]
-        self.spans = [part for s in spans_of(self.controls, head.last_seq) for part in s.cut(whole)]
-        # Cut to what is live: a rewind goes with the span before it, and stands nowhere.
-        self.standing = [part for s in self.spans for part in s.cut(self.live)]
-        self.visible = sorted((s for s in self.spans if s.visible), key=lambda s: s.position)
+        self.visible = [part for row in shown for part in Span(*row).cut(whole)]
         self.visible_ranges = tuple(sorted((s.lo, s.hi) for s in self.visible))
+        self.live = live_ranges(self.tail.controls, head.last_seq)
+        self.pins = {seq for seq in to_pins(pins) if self.is_live(seq)}
+
+    def is_live(self, seq: int) -> bool:
+        """Whether a row that the plan may speak of is live, or a visible one."""
+        known = self.live if seq >= self.tail.since else self.visible_ranges
+        return within(known, seq)
+
+    @property
+    def spans(self) -> list[Span]:
+        """The spans of the end, up to the last entry."""
+        return [part for s in self.tail.cached.spans for part in s.cut([(1, self.head.last_seq)])]
+
+    @property
+    def standing(self) -> list[Span]:
+        """Those parts of it that stand somewhere: a rewind goes with the span before it."""
+        return [part for span in self.spans for part in span.cut(self.live)]
+
+    def from_row(self, first: int) -> None:
+        """Let the end begin before this row too."""
+        if first <= self.tail.since:
+            self.tail, _ = read_tail(self.tx, self.session_id, self.head.last_seq, first)
+            self.live = live_ranges(self.tail.controls, self.head.last_seq)
 
     def tools(self, parts: Sequence[Span]) -> list["_ToolRow"]:
         """The messages in these parts of the view that call tools or answer calls, in order."""
@@ -223,7 +250,7 @@ def _check_hiding(state: _State, plan: Plan) -> int:
     kept = subtract(state.visible_ranges, hidden)
     ends = [end for stretch in plan.hides for end in stretch]
     sides = [hidden, kept, *([(end, end)] for end in ends)]
-    here, there, *each = (side[0] for side in counted(state.tx, state.session_id, sides))
+    here, there, *each = (side[0] for side in messages_in(state.tx, state.session_id, sides))
     if not plan.compat:
         _check_no_split(state, hidden, hidden if here <= there else kept)
     pinned = _bound_by_pins(state, partnered=plan.compat)
@@ -285,12 +312,12 @@ def _check_no_split(state: _State, hidden: Sequence[Range], smaller: Sequence[Ra
 
 def _check_clears(state: _State, plan: Plan) -> None:
     """Only outputs of tools, of live messages that are not pinned, and not cleared before."""
-    cleared = clearings_of(state.controls, state.head.last_seq)
+    cleared = clearings_of(state.tail.controls, state.head.last_seq)
     pins = _bound_by_pins(state, partnered=True)
     outputs = {seq: _outputs(state, seq) for seq in {seq for seq, _ in plan.clears}}
     for seq, block in plan.clears:
         visible = within(state.visible_ranges, seq)
-        if not within(state.live, seq) or not (visible or plan.compat):
+        if not state.is_live(seq) or not (visible or plan.compat):
             raise InvalidPlan(f"Entry {seq} is not a {'live' if plan.compat else 'visible'} row.")
         if seq in pins:
             raise InvalidPlan(f"Entry {seq} is pinned, or bound to a pin.", pinned=[seq])
@@ -319,6 +346,8 @@ def _placed(state: _State, plan: Plan) -> list[Control]:
     """The rows of the plan as control rows, with their positions."""
     first = state.head.last_seq + 1
     behind = _last_hidden(state, plan.hides)
+    # A row never stands behind its natural position, so what stands behind this one is not older.
+    state.from_row(behind >> POSITION_BITS)
     controls = []
     for index, position in enumerate(place(plan, state.standing, behind, first_seq=first)):
         if index == plan.lead:

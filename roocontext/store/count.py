@@ -5,27 +5,28 @@ then, under a name that says what is cleared. Nothing is counted within a transa
 take its time.
 """
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import and_, bindparam, func, insert, select
 
 from roocontext.errors import StoreFull, StoreReadOnly
 from roocontext.log.counting import Counter, count_message
-from roocontext.log.encoding import check_id, decode, encode
-from roocontext.log.entries import Message, Range, ranges_of
+from roocontext.log.encoding import check_id, encode
+from roocontext.log.entries import Control, Message, Range, ranges_of
 from roocontext.log.spans import spans_of, visible_ranges, within
-from roocontext.store.append import lock, read_head
+from roocontext.store.calls import ESTIMATE_OF, newest_control
 from roocontext.store.check_arguments import check_whole
-from roocontext.store.database import Database, Transaction
+from roocontext.store.database import Database
+from roocontext.store.head import lock, read_head
 from roocontext.store.live import live_ranges_now
-from roocontext.store.schema import AFTER_SEQ, IN_LOG, counts, entries
+from roocontext.store.schema import IN_LOG, counts, entries
 from roocontext.store.shapes import whole
+from roocontext.store.transaction import Transaction
 from roocontext.store.view import (
     IS_MESSAGE,
     Cleared,
@@ -74,29 +75,7 @@ _AT = select(counts.c.seq, counts.c.tokens).where(
     counts.c.counter == bindparam("counter"),
     counts.c.seq == bindparam("seq"),
 )
-_REQUEST = "request:"
-_CLEARED = "cleared:"
-_CALLS = (
-    select(entries.c.seq, entries.c.model, entries.c.usage)
-    .where(
-        entries.c.session_id == bindparam("session_id"),
-        AFTER_SEQ,
-        entries.c.usage.is_not(None),
-    )
-    .order_by(entries.c.seq)
-)
-_NEWEST_CONTROL = (
-    select(entries.c.seq)
-    .where(entries.c.session_id == bindparam("session_id"), entries.c.details.is_not(None), IN_LOG)
-    .order_by(entries.c.seq.desc())
-    .limit(1)
-)
-_ESTIMATES = select(counts.c.seq, counts.c.counter, counts.c.tokens).where(
-    counts.c.session_id == bindparam("session_id"),
-    counts.c.counter > _REQUEST,
-    counts.c.counter < _REQUEST[:-1] + ";",
-    counts.c.seq > bindparam("seq"),
-)
+_CLEARED: Final = "cleared:"
 _LASTING = select(entries.c.seq).where(
     entries.c.session_id == bindparam("session_id"),
     entries.c.seq == bindparam("seq"),
@@ -111,19 +90,140 @@ _KNOWN = select(counts.c.counter, counts.c.seq).where(
 _ADD = insert(counts)
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A call of a model: the answer's seq, what the provider reported, what was estimated before.
+Key: TypeAlias = tuple[str, int]
+"""The name that a count is kept under, and the message."""
 
-    The estimates are by counter. `current` says that the view has only grown since: no plan and no
-    rewind came after it.
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Counts that are not kept yet: by name and message, with whether each is exact.
+
+    `redacted` are the messages that were redacted already when they were read. `inserted` are what
+    the rows of a plan cost, which have no seq before they are committed.
     """
 
-    seq: int
-    model: str | None
-    usage: Any
-    estimates: Mapping[str, int]
-    current: bool
+    counts: Mapping[Key, tuple[int, bool]] = field(default_factory=dict)
+    redacted: frozenset[int] = frozenset()
+    inserted: tuple[tuple[str, int, bool], ...] = ()
+
+    def plus(self, other: "Counted") -> "Counted":
+        """Both together."""
+        return Counted({**self.counts, **other.counts}, self.redacted | other.redacted)
+
+    def with_inserted(self, counter: Counter, tokens: Iterable[int]) -> "Counted":
+        """These, and what each row of a plan costs, in the plan's order."""
+        return replace(self, inserted=tuple((counter.name, n, counter.exact) for n in tokens))
+
+    def at(self, seqs: Sequence[int]) -> "Counted":
+        """These, with the plan's rows at the seqs that they have got."""
+        new = {
+            (name, seq): (count, exact)
+            for seq, (name, count, exact) in zip(seqs, self.inserted, strict=False)
+        }
+        return self.plus(Counted(new))
+
+    def with_estimates(self, counter: Counter, estimates: Mapping[int, int]) -> "Counted":
+        """These, and what the requests were estimated at that these messages answer."""
+        name, exact = ESTIMATE_OF + counter.name, counter.exact
+        new = {(name, seq): (estimate, exact) for seq, estimate in estimates.items()}
+        return self.plus(Counted(new))
+
+
+class Part(NamedTuple):
+    """What a part of a view costs, as far as it is known before the missing messages are counted.
+
+    `kept` is the sum of the counts that are kept, of the messages as they were written. `cleared`
+    are the messages with cleared outputs, and the names that their counts are kept under.
+    """
+
+    kept: int
+    missing: Sequence[int]
+    cleared: Mapping[int, str]
+
+
+class Tally:
+    """Adds up what messages cost by one counter.
+
+    Everything is read in one transaction. `count` is called when that has ended, because a counter
+    may take its time; only then can the sums be asked for.
+    """
+
+    def __init__(
+        self, tx: Transaction, session_id: str, counter: Counter, known: Counted | None = None
+    ) -> None:
+        check_id("counter", counter.name)
+        self._tx = tx
+        self._session_id = session_id
+        self._counter = counter
+        self.name = counter.name
+        self._missing: set[int] = set()
+        self._counts = {key: count for key, (count, _) in known.counts.items()} if known else {}
+        self._uncounted: dict[Key, Message] = {}
+        self._redacted: set[int] = set()
+
+    def part(self, ranges: Sequence[Range], cleared: Cleared) -> Part:
+        """Look up the sum of these ranges, and read the messages in them that have no count."""
+        kept, missing = _kept(self._tx, self._session_id, self._counter, ranges)
+        name = self.name
+        self._missing.update(missing)
+        self._read([(name, seq) for seq in missing], {})
+        self._look_up([(name, seq) for seq in cleared])
+        names = {seq: _name(self._counter, blocks) for seq, blocks in cleared.items()}
+        shown = [(name, seq) for seq, name in names.items()]
+        self._look_up(shown)
+        self._read([key for key in shown if key not in self._counts], cleared)
+        return Part(kept, missing, names)
+
+    def each(self, ranges: Sequence[Range]) -> list[int]:
+        """Look up the counts in these ranges, which are of a part, one by one; all messages."""
+        name = self.name
+        rows = self._tx.each(_EACH, _named(self._session_id, self._counter, ranges))
+        self._counts |= {(name, seq): count for seq, count in rows}
+        within_ranges = sorted(ranges)
+        missing = [seq for seq in self._missing if within(within_ranges, seq)]
+        return [*(seq for seq, _ in rows), *missing]
+
+    def count(self) -> Counted:
+        """Count the messages that were read; what is new."""
+        new = {}
+        for key, message in self._uncounted.items():
+            check_whole("count", count := count_message(self._counter, message))
+            self._counts[key] = count
+            new[key] = count, self._counter.exact
+        return Counted(new, frozenset(self._redacted))
+
+    def sum(self, part: Part) -> int:
+        """What a part costs as it is shown."""
+        name, counts = self.name, self._counts
+        saved = sum(counts[name, seq] - counts[shown, seq] for seq, shown in part.cleared.items())
+        return part.kept + sum(counts[name, seq] for seq in part.missing) - saved
+
+    def by_seq(self, part: Part) -> dict[int, int]:
+        """What each message costs as it is shown, of those that were looked up one by one."""
+        whole = {seq: count for (name, seq), count in self._counts.items() if name == self.name}
+        shown = {seq: self._counts[name, seq] for seq, name in part.cleared.items()}
+        return whole | shown
+
+    def _look_up(self, keys: Sequence[Key]) -> None:
+        unknown = [key for key in keys if key not in self._counts]
+        at = [
+            {"session_id": self._session_id, "counter": name, "seq": seq} for name, seq in unknown
+        ]
+        found: dict[int, int] = dict(self._tx.each(_AT, at))
+        self._counts |= {(name, seq): found[seq] for name, seq in unknown if seq in found}
+
+    def _read(self, keys: Sequence[Key], cleared: Cleared) -> None:
+        """Read the messages of these counts, unless that was done for another part."""
+        names = {seq: name for name, seq in keys if not self._has((name, seq))}
+        ranges = ranges_of(sorted(names))
+        self._redacted.update(
+            row[0] for row in self._tx.each(_REDACTED, bounds(self._session_id, ranges))
+        )
+        messages = read_messages(self._tx, self._session_id, ranges, cleared)
+        self._uncounted |= {(names[one.seq], one.seq): one for one in messages}
+
+    def _has(self, key: Key) -> bool:
+        return key in self._counts or key in self._uncounted
 
 
 def tokens(
@@ -136,18 +236,11 @@ def tokens(
 ) -> int:
     """What the view costs behind entry `after`; only messages without a count are read."""
     with database.read() as tx:
-        ranges, cleared = _shown(tx, session_id, as_of)
-        ranges = [(max(lo, after + 1), hi) for lo, hi in ranges if hi > after]
-        cleared = {seq: blocks for seq, blocks in cleared.items() if seq > after}
-        known, missing = _kept(tx, session_id, counter, ranges)
-        fresh = _read(tx, session_id, ranges_of(missing), {})
-        at = [{"session_id": session_id, "counter": counter.name, "seq": seq} for seq in cleared]
-        whole: dict[int, int] = dict(tx.each(_AT, at))
-        bare = _cleared(tx, session_id, counter, cleared)
-    new, shown = _remembered(database, session_id, counter, fresh, bare)
-    whole |= new
-    saved = sum(whole[seq] - count for seq, count in shown.items())
-    return known + sum(new.values()) - saved
+        ranges, cleared = shown_at(tx, session_id, as_of)
+        tally = Tally(tx, session_id, counter)
+        part = tally.part(*behind(after, ranges, cleared))
+    keep_if_possible(database, session_id, tally.count())
+    return tally.sum(part)
 
 
 def counts_of(
@@ -156,56 +249,82 @@ def counts_of(
     """What each message of the view costs, by seq; with `hidden`, each live message."""
     with database.read() as tx:
         ranges, cleared = (
-            live_ranges_now(tx, session_id) if hidden else _shown(tx, session_id, None)
+            live_ranges_now(tx, session_id) if hidden else shown_at(tx, session_id, None)
         )
-        _, missing = _kept(tx, session_id, counter, ranges)
-        known: dict[int, int] = dict(tx.each(_EACH, _named(session_id, counter, ranges)))
-        fresh = _read(tx, session_id, ranges_of(missing), {})
-        bare = _cleared(tx, session_id, counter, cleared)
-    new, shown = _remembered(database, session_id, counter, fresh, bare)
-    return {**known, **new, **shown}
+        tally = Tally(tx, session_id, counter)
+        tally.each(ranges)
+        part = tally.part(ranges, cleared)
+    keep_if_possible(database, session_id, tally.count())
+    return tally.by_seq(part)
 
 
-def keep_estimate(
-    tx: Transaction, session_id: str, counter: Counter, seq: int, estimate: int
-) -> bool:
-    """Keep what the request that brought a message was estimated at; whether it is new."""
-    rows = [(_REQUEST + counter.name, seq, estimate)]
-    return _write(tx, session_id, rows, frozenset(), exact=counter.exact)
+def behind(
+    after: int, ranges: Sequence[Range], cleared: Cleared
+) -> tuple[Sequence[Range], Cleared]:
+    """The part of a view that follows entry `after`."""
+    if not after:
+        return ranges, cleared
+    return (
+        [(max(lo, after + 1), hi) for lo, hi in ranges if hi > after],
+        {seq: blocks for seq, blocks in cleared.items() if seq > after},
+    )
 
 
-def calls(tx: Transaction, session_id: str, *, last: int | None = None) -> list[Call]:
-    """The calls whose usage is in the log, oldest first; only among the `last` entries."""
-    newest = read_head(tx, session_id).last_seq
-    after = 0 if last is None else max(0, newest - last)
-    rows = tx.rows(_CALLS, session_id=session_id, seq=after)
-    estimates: dict[int, dict[str, int]] = defaultdict(dict)
-    for seq, counter, estimate in tx.rows(_ESTIMATES, session_id=session_id, seq=after):
-        estimates[seq][counter.removeprefix(_REQUEST)] = estimate
-    changed = _newest_control(tx, session_id)
-    return [
-        Call(seq, model, decode(usage), estimates[seq], seq > changed) for seq, model, usage in rows
-    ]
-
-
-def _shown(
+def shown_at(
     tx: Transaction, session_id: str, as_of: int | datetime | None
 ) -> tuple[Sequence[Range], Cleared]:
+    """What the view shows at a point in time, and what is cleared in it."""
     if as_of is None:
         return visible_now(tx, session_id, read_head(tx, session_id).last_seq)
     seq = moment(tx, session_id, as_of)
-    if seq >= _newest_control(tx, session_id):  # the view has only grown since
+    if seq >= newest_control(tx, session_id):  # the view has only grown since
         return visible_now(tx, session_id, seq)
-    controls = read_controls(tx, session_id, seq)
+    return shown_before(read_controls(tx, session_id, seq), seq)
+
+
+def shown_before(controls: Sequence[Control], seq: int) -> tuple[Sequence[Range], Cleared]:
+    """The same right after entry `seq`, of a session that was changed since."""
     ranges = visible_ranges(spans_of(controls, seq), seq)
     ascending = sorted(ranges)
     cleared = cleared_at(controls, seq)
     return ranges, {row: blocks for row, blocks in cleared.items() if within(ascending, row)}
 
 
-def _newest_control(tx: Transaction, session_id: str) -> int:
-    row = tx.row(_NEWEST_CONTROL, session_id=session_id)
-    return row[0] if row else 0
+def keep(tx: Transaction, session_id: str, counted: Counted) -> bool:
+    """Keep counts that are not kept yet; whether any was.
+
+    The count of a message that was redacted after it was read would reveal what is gone.
+    """
+    if not counted.counts:
+        return False
+    lock(tx, session_id)
+    at = [
+        {"session_id": session_id, "counter": name, "seq": seq, "tokens": count, "exact": exact}
+        for (name, seq), (count, exact) in counted.counts.items()
+    ]
+    keys = [{key: row[key] for key in ("session_id", "counter", "seq")} for row in at]
+    known = set(tx.each(_KNOWN, keys))
+    seqs = [{"session_id": session_id, "seq": seq} for seq in {seq for _, seq in counted.counts}]
+    lasting = counted.redacted.union(row[0] for row in tx.each(_LASTING, seqs))
+    added = [
+        row for row in at if row["seq"] in lasting and (row["counter"], row["seq"]) not in known
+    ]
+    tx.many(_ADD, added)
+    return bool(added)
+
+
+def lasts(tx: Transaction, session_id: str, seq: int) -> bool:
+    """Whether this message was not redacted: of one that was, no new count is kept."""
+    return tx.row(_LASTING, session_id=session_id, seq=seq) is not None
+
+
+def keep_if_possible(database: Database, session_id: str, counted: Counted) -> bool:
+    """Keep them in a transaction of their own, unless the store cannot be written to."""
+    if not counted.counts:
+        return False
+    with suppress(StoreReadOnly, StoreFull):  # a cache: without it the next call counts again
+        return database.write(keep, session_id, counted)
+    return False
 
 
 def _named(session_id: str, counter: Counter, ranges: Sequence[Range]) -> list[dict[str, Any]]:
@@ -257,94 +376,6 @@ def _messages_in(tx: Transaction, session_id: str, ranges: Sequence[Range]) -> l
     return [messages for messages, _ in counted(tx, session_id, [[one] for one in ranges])]
 
 
-class _Read(NamedTuple):
-    """Messages to be counted, and the seqs of those that were redacted when they were read."""
-
-    messages: Sequence[Message]
-    redacted: frozenset[int]
-
-
-def _read(tx: Transaction, session_id: str, ranges: Sequence[Range], cleared: Cleared) -> _Read:
-    redacted = tx.each(_REDACTED, bounds(session_id, ranges))
-    return _Read(
-        read_messages(tx, session_id, ranges, cleared), frozenset(row[0] for row in redacted)
-    )
-
-
-class _Cleared(NamedTuple):
-    """Rows with cleared outputs, by the name that their counts are kept under.
-
-    The name says what is cleared: the same row may be cleared further, or be whole again.
-    """
-
-    names: Mapping[int, str]
-    known: Mapping[int, int]
-    fresh: _Read
-
-
-def _cleared(tx: Transaction, session_id: str, counter: Counter, cleared: Cleared) -> _Cleared:
-    """What is known of the rows as they are shown, and the rows of which nothing is."""
-    names = {seq: _name(counter, blocks) for seq, blocks in cleared.items()}
-    at = [{"session_id": session_id, "counter": name, "seq": seq} for seq, name in names.items()]
-    known: dict[int, int] = dict(tx.each(_AT, at))
-    unknown = [(seq, seq) for seq in cleared if seq not in known]
-    return _Cleared(names, known, _read(tx, session_id, unknown, cleared))
-
-
 def _name(counter: Counter, blocks: Mapping[int, str]) -> str:
     state = sha256(encode([list(block) for block in sorted(blocks.items())]).encode())
     return f"{_CLEARED}{state.hexdigest()[:16]}:{counter.name}"
-
-
-def _count(counter: Counter, messages: Sequence[Message]) -> dict[int, int]:
-    counted = {message.seq: count_message(counter, message) for message in messages}
-    for count in counted.values():
-        check_whole("count", count)
-    return counted
-
-
-def _remembered(
-    database: Database,
-    session_id: str,
-    counter: Counter,
-    fresh: _Read,
-    bare: _Cleared,
-) -> tuple[dict[int, int], dict[int, int]]:
-    """Count what was read, and keep it: the messages whole, and cleared ones as they are shown."""
-    new = _count(counter, fresh.messages)
-    shown = _count(counter, bare.fresh.messages)
-    rows = [(counter.name, seq, count) for seq, count in new.items()]
-    rows += [(bare.names[seq], seq, count) for seq, count in shown.items()]
-    redacted = fresh.redacted | bare.fresh.redacted
-    if rows:
-        with suppress(StoreReadOnly, StoreFull):  # a cache: without it the next call counts again
-            database.write(_write, session_id, rows, redacted, exact=counter.exact)
-    return new, {**bare.known, **shown}
-
-
-def _write(
-    tx: Transaction,
-    session_id: str,
-    rows: Sequence[tuple[str, int, int]],
-    redacted: frozenset[int],
-    *,
-    exact: bool,
-) -> bool:
-    """Keep counts that are not kept yet; whether any was.
-
-    The count of a message that was redacted after it was read would tell of what is gone.
-    """
-    lock(tx, session_id)
-    at = [
-        {"session_id": session_id, "counter": counter, "seq": seq, "tokens": count, "exact": exact}
-        for counter, seq, count in rows
-    ]
-    keys = [{key: row[key] for key in ("session_id", "counter", "seq")} for row in at]
-    known = {(name, seq) for name, seq in tx.each(_KNOWN, keys)}
-    seqs = [{"session_id": session_id, "seq": seq} for seq in {seq for _, seq, _ in rows}]
-    lasting = redacted.union(row[0] for row in tx.each(_LASTING, seqs))
-    added = [
-        row for row in at if row["seq"] in lasting and (row["counter"], row["seq"]) not in known
-    ]
-    tx.many(_ADD, added)
-    return bool(added)

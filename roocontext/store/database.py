@@ -1,17 +1,15 @@
 """One database: its connections, its transactions, and running them again.
 
-Statements are SQLAlchemy Core, compiled once for the dialect and run on the driver's connection.
 Idle connections wait on a stack; there are never more of them than there were threads at once.
 """
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
-from sqlalchemy.sql import ClauseElement
 
 from roocontext.errors import (
     HistoryCorrupt,
@@ -21,22 +19,14 @@ from roocontext.errors import (
     StoreUnavailable,
 )
 from roocontext.store import processes
-from roocontext.store.driver_errors import (
-    RETRYABLE,
-    UniqueViolation,
-    driver_errors,
-    raise_ours,
-    translated,
-)
+from roocontext.store.driver_errors import RETRYABLE, UniqueViolation
 from roocontext.store.engines import Engine
-from roocontext.store.holds import Hold
+from roocontext.store.holds import Hold, Use
 from roocontext.store.inspection import inspecting
-from roocontext.store.shapes import checked
 from roocontext.store.sqlite_files import BUSY_TIMEOUT_S
-from roocontext.store.statements import Compiled, compiler
+from roocontext.store.statements import compiler
+from roocontext.store.transaction import Row, Transaction
 
-Row: TypeAlias = tuple[Any, ...]
-Query: TypeAlias = tuple[ClauseElement, Mapping[str, Any]]
 Result = TypeVar("Result")
 
 _OURS = (RooContextError, UniqueViolation)
@@ -46,105 +36,6 @@ BRIEFLY_S = 1
 
 _WAL = ("wal",)
 _WRITE_AHEAD = "PRAGMA journal_mode = WAL"
-
-
-class Transaction:
-    """Statements run in one transaction, or each in its own."""
-
-    def __init__(self, connection: Any, compiled: Callable[[ClauseElement], Compiled]) -> None:
-        self.connection = connection
-        self._run = connection.execute
-        self._compiled = compiled
-        self._pipeline = getattr(connection, "pipeline", None)
-        self.is_sound = True
-
-    def rows(self, statement: ClauseElement, **params: Any) -> list[Row]:
-        """All rows of a query."""
-        cursor = self._execute(statement, params)
-        try:
-            rows: list[Row] = cursor.fetchall()
-        except driver_errors() as error:  # found only on the way: a damaged page
-            raise_ours(error)
-        return checked(statement, rows)
-
-    def row(self, statement: ClauseElement, **params: Any) -> Row | None:
-        """The first row of a query."""
-        cursor = self._execute(statement, params)
-        try:
-            row: Row | None = cursor.fetchone()
-        except driver_errors() as error:
-            raise_ours(error)
-        return row and checked(statement, [row])[0]
-
-    def run(self, statement: ClauseElement, **params: Any) -> int:
-        """How many rows a change changed."""
-        count: int = self._execute(statement, params).rowcount
-        return count
-
-    def insert(self, statement: ClauseElement, values: tuple[Any, ...]) -> None:
-        """Insert a row whose values are in the order of the table's columns. SQLite only."""
-        try:
-            self._run(self._compiled(statement).text, values)
-        except driver_errors() as error:
-            raise_ours(error)
-
-    def each(self, statement: ClauseElement, params: Sequence[Mapping[str, Any]]) -> list[Row]:
-        """The rows of one query run with each of these parameters, one after the other."""
-        return [row for rows in self.all([(statement, one) for one in params]) for row in rows]
-
-    def all(self, queries: Sequence[Query]) -> list[list[Row]]:
-        """The rows of each query, asked for at once where that saves round trips."""
-        if self._pipeline is None or len(queries) < 2:
-            return [self.rows(statement, **params) for statement, params in queries]
-        with self.together():
-            cursors = [self._execute(statement, params) for statement, params in queries]
-            rows = [cursor.fetchall() for cursor in cursors]
-        return [checked(query[0], found) for query, found in zip(queries, rows, strict=True)]
-
-    @contextmanager
-    def together(self) -> Iterator[None]:
-        """Send changes without waiting for each; what is wrong with one is raised at the end."""
-        if self._pipeline is None:
-            yield
-            return
-        try:
-            with translated(), self._pipeline():
-                yield
-        except BaseException:
-            # What was prepared on the way may be unknown to the server: never use it again.
-            self.is_sound = False
-            raise
-
-    def many(self, statement: ClauseElement, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Make one change for each row."""
-        if len(rows) == 1:
-            self._execute(statement, rows[0])
-        elif rows:
-            compiled = self._compiled(statement)
-            with translated():
-                cursor = self.connection.cursor()
-                cursor.executemany(compiled.text, [compiled.bind(row) for row in rows])
-
-    def command(self, text: str) -> Row | None:
-        """Run a command that takes no parameters, such as BEGIN; its first row, if it has any."""
-        try:
-            cursor = self._run(text)
-        except driver_errors() as error:
-            raise_ours(error)
-        row: Row | None = cursor.fetchone() if cursor.description else None
-        return row
-
-    def disown(self) -> None:
-        """In a forked child: refuse every further statement."""
-        self.connection = self._run = processes.Inherited()
-        self._pipeline = None
-
-    def _execute(self, statement: ClauseElement, params: Mapping[str, Any]) -> Any:
-        compiled = self._compiled(statement)
-        try:
-            return self._run(compiled.text, compiled.bind(params))
-        except driver_errors() as error:
-            raise_ours(error)
 
 
 class Database:
@@ -243,40 +134,46 @@ class Database:
         """Close every connection; those in use when they are given back."""
         processes.notice()
         self._closed = True
-        self._recover()
-        self._close_idle()
+        # Closing is use of SQLite: a child of a fork in between would inherit a locked mutex.
+        with Use(self):
+            self._recover()
+            self._close_idle()
 
     # What a hold asks for
+
+    def arrive(self, use: Use) -> None:
+        """Let forks of other threads end first; later ones wait for this use."""
+        self._uses.add(use)
+        while processes.forking and processes.must_wait(use.thread):
+            self._uses.discard(use)  # a fork waits for those that use a connection
+            processes.wait(use.thread)
+            self._uses.add(use)
 
     def begin(self, hold: Hold) -> Transaction:
         """Wait for the hold's turn, and give it a connection."""
         if hold.queue is not None:
             hold.queue.enter(hold)
-        self._holds.add(hold)
-        while processes.forking and processes.must_wait(hold.thread):
-            self._holds.discard(hold)  # a fork waits for those that use a connection
-            processes.wait(hold.thread)
-            self._holds.add(hold)
+        self.arrive(hold)
         tx = self._take(hold)
         if hold.begin is not None:
             tx.command(hold.begin)
         return tx
 
-    def end(self, hold: Hold, error: BaseException | None) -> None:
-        """Take back all that a hold has. Can be repeated where an interrupt cut it short."""
-        tx = hold.tx
+    def end(self, use: Use, error: BaseException | None) -> None:
+        """Take back all that a use has. Can be repeated where an interrupt cut it short."""
+        tx = use.tx
         if tx is not None:
             if tx.is_sound and (error is None or self._rolled_back(tx, error)):
-                hold.tx = None  # first: from here on it is another's
+                use.tx = None  # first: from here on it is another's
                 self._idle.append(tx)
                 if self._closed:
                     self._close_idle()
             else:
                 tx.connection.close()
-                hold.tx = None
-        if hold.queue is not None:
-            hold.queue.leave(hold)
-        self._holds.discard(hold)
+                use.tx = None
+        if isinstance(use, Hold) and use.queue is not None:
+            use.queue.leave(use)
+        self._uses.discard(use)
 
     def check_read(self, tx: Transaction) -> None:
         """Raise if what was just read may be torn."""
@@ -289,7 +186,7 @@ class Database:
         """Whether another thread uses SQLite here."""
         self._recover()
         return self.dialect == "sqlite" and any(
-            hold.thread != thread and not hold.is_over() for hold in tuple(self._holds)
+            hold.thread != thread and not hold.is_over() for hold in tuple(self._uses)
         )
 
     def let_go(self) -> None:
@@ -299,12 +196,12 @@ class Database:
 
     def is_held(self) -> bool:
         """Whether there is any connection."""
-        return bool(self._idle or self._holds)
+        return bool(self._idle or self._uses)
 
     def begin_anew(self) -> None:
         """Forget all connections without closing them, and refuse what would go on with them."""
-        left = [*self._idle, *(hold.tx for hold in self._holds if hold.tx is not None)]
-        for hold in self._holds:
+        left = [*self._idle, *(hold.tx for hold in self._uses if hold.tx is not None)]
+        for hold in self._uses:
             hold.tx = None
         for tx in left:
             processes.keep_open(tx.connection)
@@ -314,7 +211,7 @@ class Database:
 
     def _begin_life(self) -> None:
         self._idle: list[Transaction] = []
-        self._holds: set[Hold] = set()
+        self._uses: set[Use] = set()
         self._writers = self._engine.queue()
         self._readers = self._writers if self._engine.alone else None
 
@@ -377,7 +274,7 @@ class Database:
     def _recover(self) -> None:
         """Take back the connections that interrupted operations have left behind."""
         if not self._engine.alone:  # the one connection goes from hold to hold in the queue
-            for hold in tuple(self._holds):
+            for hold in tuple(self._uses):
                 if hold.is_over():
                     hold.recover()
 

@@ -13,10 +13,11 @@ from roocontext.log.encoding import decode, encode
 from roocontext.log.entries import Kind
 from roocontext.log.readings import reader
 from roocontext.log.spans import live_ranges, within
-from roocontext.store.append import SessionHead, lock, read_head, write
-from roocontext.store.database import Transaction
+from roocontext.store.append import write
+from roocontext.store.head import SessionHead, lock, read_head
 from roocontext.store.notes import REDACTION
 from roocontext.store.schema import ERASURES, IN_LOG, entries, sessions
+from roocontext.store.transaction import Transaction
 from roocontext.store.view import IS_MESSAGE, read_controls
 
 

@@ -8,13 +8,15 @@ from sqlalchemy import bindparam, insert, select
 
 from roocontext.log.chain import GENESIS
 from roocontext.log.draft import Salts, note_draft
-from roocontext.store.append import SessionHead, lock, write
+from roocontext.store.append import write
 from roocontext.store.caches import NONE, caches_of, renew
-from roocontext.store.database import Transaction
+from roocontext.store.head import SessionHead, lock
 from roocontext.store.notes import ORIGIN, REDACTION, read_notes, refresh_title
 from roocontext.store.schema import UP_TO_SEQ, entries
 from roocontext.store.sessions import add
 from roocontext.store.times import read_times
+from roocontext.store.totals import keep_rewound
+from roocontext.store.transaction import Transaction
 from roocontext.store.view import head_at, no_entry, read_controls
 
 _COLUMNS = [column for column in entries.columns if column.name != "session_id"]
@@ -56,4 +58,5 @@ def fork(
     ]
     write(tx, fork_id, head, [note_draft(ORIGIN, origin, now=now, salts=salts), *drafts])
     renew(tx, fork_id, NONE, caches_of(controls, seq))
+    keep_rewound(tx, fork_id)
     refresh_title(tx, fork_id, seq)

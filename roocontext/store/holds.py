@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from roocontext.store.database import Database, Transaction
+    from roocontext.store.database import Database
+    from roocontext.store.transaction import Transaction
 
 Leave: TypeAlias = Callable[
     [type[BaseException] | None, BaseException | None, TracebackType | None], None
@@ -25,32 +26,22 @@ PATIENCE_S = 0.05
 """How long a waiting writer sleeps before it checks that the one in front of it still runs."""
 
 
-class Hold:
-    """A connection for the time of a `with` block.
+class Use:
+    """The time of a `with` block in which a thread uses SQLite: a fork waits for its end.
 
-    With `begin`, the block is a transaction. With `checked`, what was read in it is checked at its
-    end, where it may be torn.
+    It has no connection. Closing the idle ones is such a use.
     """
 
-    __slots__ = ("_database", "_running", "begin", "checked", "queue", "thread", "turn", "tx")
+    __slots__ = ("_database", "_running", "thread", "tx")
 
-    def __init__(
-        self, database: "Database", queue: "Queue | None", begin: str | None, *, checked: bool
-    ) -> None:
+    def __init__(self, database: "Database") -> None:
         self._database = database
-        self.queue = queue
-        self.begin = begin
-        self.checked = checked
         self.thread = threading.get_ident()
-        self.turn: threading.Lock | None = None
         self.tx: Transaction | None = None
 
-    def __enter__(self) -> "Transaction":
-        try:
-            return self._database.begin(self)
-        except BaseException as error:
-            self._database.end(self, error)
-            raise
+    def __enter__(self) -> "Transaction | None":
+        self._database.arrive(self)
+        return None
 
     @property
     def __exit__(self) -> Leave:  # noqa: PLE0302, PYI036
@@ -67,6 +58,40 @@ class Hold:
     def recover(self) -> None:
         """Give back what a block that is over still holds."""
         self._database.end(self, InterruptedError())
+
+    def _leave(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self._database.end(self, error)
+
+
+class Hold(Use):
+    """A connection for the time of a `with` block.
+
+    With `begin`, the block is a transaction. With `checked`, what was read in it is checked at its
+    end, where it may be torn.
+    """
+
+    __slots__ = ("begin", "checked", "queue", "turn")
+
+    def __init__(
+        self, database: "Database", queue: "Queue | None", begin: str | None, *, checked: bool
+    ) -> None:
+        super().__init__(database)
+        self.queue = queue
+        self.begin = begin
+        self.checked = checked
+        self.turn: threading.Lock | None = None
+
+    def __enter__(self) -> "Transaction":
+        try:
+            return self._database.begin(self)
+        except BaseException as error:
+            self._database.end(self, error)
+            raise
 
     def _leave(
         self,

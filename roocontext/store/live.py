@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from sqlalchemy import bindparam, select
 
-from roocontext.log.entries import Message, Range
+from roocontext.log.entries import Control, Message, Range
 from roocontext.log.spans import live_ranges, spans_of
-from roocontext.store.append import read_head
-from roocontext.store.database import Transaction
+from roocontext.store.head import read_head
 from roocontext.store.schema import entries
+from roocontext.store.transaction import Transaction
 from roocontext.store.view import Cleared, cleared_at, read_controls, read_messages
 
 
@@ -37,7 +37,13 @@ def live_ranges_now(tx: Transaction, session_id: str) -> tuple[Sequence[Range], 
 def read_live(tx: Transaction, session_id: str) -> list[LiveMessage]:
     """The live messages in view order, cleared as the view shows them."""
     last = read_head(tx, session_id).last_seq
-    controls = read_controls(tx, session_id, last)
+    return live_messages(tx, session_id, read_controls(tx, session_id, last), last)
+
+
+def live_messages(
+    tx: Transaction, session_id: str, controls: Sequence[Control], last: int
+) -> list[LiveMessage]:
+    """The same, of a session with these control rows that ends at entry `last`."""
     alive = sorted(
         (s for s in spans_of(controls, last) if s.rewound_by is None and s.lo <= last),
         key=lambda span: span.position,

@@ -14,11 +14,13 @@ from sqlalchemy import bindparam, literal_column, select, update
 from roocontext.errors import HistoryCorrupt, InvalidOption, MessageNotFound
 from roocontext.log.draft import Draft, Salts, note_draft
 from roocontext.log.encoding import check_id, decode, encode, plain
-from roocontext.store.append import Receipt, SessionHead, first_receipt, lock, write
+from roocontext.store.append import Receipt, first_receipt, write
 from roocontext.store.check_arguments import check_mapping, check_maybe, check_whole
-from roocontext.store.database import Query, Row, Transaction
+from roocontext.store.facts import are_fresh, set_facts
+from roocontext.store.head import SessionHead, lock
 from roocontext.store.items import AnyNote, Describe, NewNote, Pin, Rename, Unpin
 from roocontext.store.schema import IN_LOG, UP_TO_SEQ, entries, sessions
+from roocontext.store.transaction import Query, Row, Transaction
 from roocontext.store.view import head_at
 
 PIN = "pin"
@@ -193,24 +195,26 @@ def set_title(tx: Transaction, session_id: str, note: str | None, value: Any) ->
     elif note == METADATA:
         text = None if value is None else encode(value, METADATA)
         tx.run(_SET_METADATA, of=session_id, new_metadata=text)
+        set_facts(tx, session_id, value)
 
 
 def refresh_title(tx: Transaction, session_id: str, seq: int) -> None:
-    """Keep the title and metadata that the notes up to a seq say."""
-    for note, value in _told(tx, session_id, seq).items():
+    """Compute the cached title and metadata anew, from the notes up to `seq`."""
+    for note, value in _newest_values(tx, session_id, seq).items():
         set_title(tx, session_id, note, value)
 
 
 def title_is_fresh(tx: Transaction, session_id: str, seq: int) -> bool:
-    """Whether what the list of sessions shows is what the notes up to a seq say."""
-    told = _told(tx, session_id, seq)
-    metadata = None if told[METADATA] is None else encode(told[METADATA], METADATA)
-    return tx.row(_SHOWN, session_id=session_id) == (told[TITLE], metadata)
+    """Whether the cached title and metadata, and the index of the latter, match the notes."""
+    newest = _newest_values(tx, session_id, seq)
+    metadata = None if newest[METADATA] is None else encode(newest[METADATA], METADATA)
+    is_shown = tx.row(_SHOWN, session_id=session_id) == (newest[TITLE], metadata)
+    return is_shown and are_fresh(tx, session_id, newest[METADATA])
 
 
-def _told(tx: Transaction, session_id: str, seq: int) -> dict[str, Any]:
+def _newest_values(tx: Transaction, session_id: str, seq: int) -> dict[str, Any]:
     found = {note: newest_note(tx, session_id, note, None, seq) for note in (TITLE, METADATA)}
-    return {note: told and told.content.get(note) for note, told in found.items()}
+    return {kind: note and note.content.get(kind) for kind, note in found.items()}
 
 
 def read_notes(tx: Transaction, session_id: str, note: str, seq: int) -> list[Note]:

@@ -1,12 +1,15 @@
 """The list of sessions with what it shows of each, in one statement. No content is read."""
 
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
 from sqlalchemy import (
     Column,
     ColumnElement,
     ScalarSelect,
+    Select,
+    Subquery,
     and_,
     bindparam,
     case,
@@ -16,11 +19,12 @@ from sqlalchemy import (
 )
 
 from roocontext.log.encoding import decode
-from roocontext.store.database import Row, Transaction
+from roocontext.store.listing import Shape, Wanted, page_of
 from roocontext.store.schema import VISIBLE, entries, sessions, spans
 from roocontext.store.sessions import SessionInfo, Stats
 from roocontext.store.shapes import whole
 from roocontext.store.totals import Total
+from roocontext.store.transaction import Row, Transaction
 
 RECENT = 200
 """Among how many of the newest entries the last call of a model is looked for."""
@@ -35,68 +39,65 @@ class SessionOverview:
     model: str | None
 
 
-def overview(tx: Transaction, limit: int) -> list[SessionOverview]:
+def overview(tx: Transaction, limit: int, wanted: Wanted) -> list[SessionOverview]:
     """The sessions by their last entry, newest first."""
-    return [_overview(row) for row in tx.rows(_NEWEST, page=limit, recent=RECENT)]
+    rows = tx.rows(_newest(wanted.shape), page=limit, recent=RECENT, **wanted.params)
+    return [_overview(row) for row in rows]
 
 
 _INFO = tuple(field.name for field in fields(SessionInfo))
-# The page comes first: SQLite would compute what is selected for all sessions before it sorts them.
-_page = (
-    select(
-        *(sessions.c[name] for name in _INFO),
-        sessions.c.rewound_messages,
-        sessions.c.rewound_bytes,
-    )
-    .where(sessions.c.purged_at.is_(None))
-    .order_by(sessions.c.updated_minute.desc(), sessions.c.updated_at.desc(), sessions.c.session_id)
-    .limit(bindparam("page"))
-    .subquery("page")
-)
+_COLUMNS = tuple(sessions.c[name] for name in (*_INFO, "rewound_messages", "rewound_bytes"))
 
 
-def _total_at(total: Column[int], seq: ColumnElement[int]) -> ColumnElement[int]:
-    """A running total at an entry, or at the last one if the log ends before it."""
-    last = case((seq > _page.c.last_seq, _page.c.last_seq), else_=seq)
-    at = and_(entries.c.session_id == _page.c.session_id, entries.c.seq == last)
-    return func.coalesce(select(total).where(at).correlate(_page, spans).scalar_subquery(), 0)
+@cache
+def _newest(shape: Shape) -> Select[Any]:
+    # The page comes first: SQLite would compute what is selected for all sessions before it sorts.
+    page = page_of(_COLUMNS, shape).subquery("page")
+    # Scalar subqueries, because each is answered from an index whatever the planner knows. A join
+    # of spans and entries that is grouped afterwards may be planned as a scan of all entries.
+    return select(
+        *(page.c[name] for name in _INFO),
+        _visible(page, entries.c.messages_total),
+        _visible(page, entries.c.bytes_total),
+        page.c.rewound_messages,
+        page.c.rewound_bytes,
+        _newest_model(page),
+    ).order_by(page.c.updated_at.desc(), page.c.session_id)
 
 
-def _visible(total: Column[int]) -> ScalarSelect[Any]:
+def _visible(page: Subquery, total: Column[int]) -> ScalarSelect[Any]:
     """The sum of a running total over the visible spans of a session."""
-    size = _total_at(total, spans.c.hi) - _total_at(total, spans.c.lo - 1)
+    size = _total_at(page, total, spans.c.hi) - _total_at(page, total, spans.c.lo - 1)
     return (
         select(func.coalesce(func.sum(size), 0))
-        .where(spans.c.session_id == _page.c.session_id, text(VISIBLE))
-        .correlate(_page)
+        .where(spans.c.session_id == page.c.session_id, text(VISIBLE))
+        .correlate(page)
         .scalar_subquery()
     )
 
 
-_MODEL = (
-    select(entries.c.model)
-    .where(
-        entries.c.session_id == _page.c.session_id,
-        entries.c.seq > _page.c.last_seq - bindparam("recent"),
-        entries.c.seq <= _page.c.last_seq,
-        entries.c.usage.is_not(None),
-        entries.c.model.is_not(None),
+def _total_at(page: Subquery, total: Column[int], seq: ColumnElement[int]) -> ColumnElement[int]:
+    """A running total at an entry, or at the last one if the log ends before it."""
+    last = case((seq > page.c.last_seq, page.c.last_seq), else_=seq)
+    at = and_(entries.c.session_id == page.c.session_id, entries.c.seq == last)
+    return func.coalesce(select(total).where(at).correlate(page, spans).scalar_subquery(), 0)
+
+
+def _newest_model(page: Subquery) -> ScalarSelect[Any]:
+    return (
+        select(entries.c.model)
+        .where(
+            entries.c.session_id == page.c.session_id,
+            entries.c.seq > page.c.last_seq - bindparam("recent"),
+            entries.c.seq <= page.c.last_seq,
+            entries.c.usage.is_not(None),
+            entries.c.model.is_not(None),
+        )
+        .order_by(entries.c.seq.desc())
+        .limit(1)
+        .correlate(page)
+        .scalar_subquery()
     )
-    .order_by(entries.c.seq.desc())
-    .limit(1)
-    .correlate(_page)
-    .scalar_subquery()
-)
-# Scalar subqueries, because each is answered from an index whatever the planner knows. A join of
-# spans and entries that is grouped afterwards may be planned as a scan of all entries.
-_NEWEST = select(
-    *(_page.c[name] for name in _INFO),
-    _visible(entries.c.messages_total),
-    _visible(entries.c.bytes_total),
-    _page.c.rewound_messages,
-    _page.c.rewound_bytes,
-    _MODEL,
-).order_by(_page.c.updated_at.desc(), _page.c.session_id)
 
 
 def _overview(row: Row) -> SessionOverview:

@@ -10,14 +10,14 @@ from sqlalchemy import and_, bindparam, delete, or_, select, tuple_, update
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.times import Times
-from roocontext.store.append import lock
 from roocontext.store.caches import NONE, caches_of, read_present, renew
-from roocontext.store.database import Transaction
+from roocontext.store.head import lock
 from roocontext.store.notes import refresh_title, title_is_fresh
 from roocontext.store.schema import UP_TO_SEQ, clearings, counts, entries, sessions, spans
 from roocontext.store.sessions import is_misplaced, put_in_place
 from roocontext.store.times import renew_times
 from roocontext.store.totals import is_rewound_wrong, keep_rewound
+from roocontext.store.transaction import Transaction
 from roocontext.store.view import IS_MESSAGE, read_controls
 
 _PAGE = 10_000

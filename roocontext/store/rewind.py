@@ -15,12 +15,13 @@ from sqlalchemy import bindparam, func, select, text
 from roocontext.errors import MessageNotFound, NothingToUndo, UndoRefused
 from roocontext.log.draft import control_draft, details_of
 from roocontext.log.entries import Control, Kind, Range, subtract
-from roocontext.log.spans import Path, Span, live_ranges, within
+from roocontext.log.spans import Path, live_ranges, within
 from roocontext.store import times
-from roocontext.store.append import Receipt, SessionHead, check_version, lock
-from roocontext.store.caches import Caches, caches_of, read_present, write_controls
-from roocontext.store.database import Transaction
-from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
+from roocontext.store.append import Receipt
+from roocontext.store.caches import Caches, Tail, read_rewound_tail, write_controls
+from roocontext.store.head import SessionHead, check_version, lock
+from roocontext.store.schema import AFTER_SEQ, IN_LOG, UP_TO_SEQ, entries
+from roocontext.store.transaction import Transaction
 from roocontext.store.view import (
     IS_FOLDED,
     IS_MESSAGE,
@@ -28,6 +29,7 @@ from roocontext.store.view import (
     counted,
     milliseconds,
     no_entry,
+    read_controls,
     utc,
 )
 
@@ -90,6 +92,12 @@ _FOLDED = (
     .where(_in_session, _between, text("kind NOT IN ('note', 'rewind')"))
     .limit(1)
 )
+_NEWEST_REWIND = (
+    select(entries.c.seq)
+    .where(_in_session, entries.c.details.is_not(None), text("kind = 'rewind'"), UP_TO_SEQ)
+    .order_by(entries.c.seq.desc())
+    .limit(1)
+)
 _FOLDED_SINCE = select(func.count()).where(_in_session, AFTER_SEQ, IS_FOLDED)
 
 
@@ -107,12 +115,11 @@ def rewind(
     """Make the session what it was right after the target, or right before it."""
     head = lock(tx, session_id)
     check_version(expected_seq, head)
-    controls, cached = read_present(tx, session_id, head.last_seq)
-    place = _Targets(tx, session_id, head, controls).find(to, ts)
+    place = _Targets(tx, session_id, head).find(to, ts)
     after = place.with_target if keep_target else place.without_target
     if after < 0:
         raise MessageNotFound("Nothing comes before the empty session, entry 0.", candidates=(0,))
-    going = _Rewind(tx, session_id, head, controls, cached, now, trigger)
+    going = _Rewind(tx, session_id, head, now, trigger)
     return replace(going.to(after), target=place.target, target_time=place.target_time)
 
 
@@ -129,9 +136,8 @@ def rewind_on(
     """Write a rewind to a session that is at this head, whether it changes anything or not."""
     if not 0 <= to <= head.last_seq:
         raise no_entry(to, head.last_seq)
-    controls, cached = read_present(tx, session_id, head.last_seq)
-    going = _Rewind(tx, session_id, head, controls, cached, now, trigger, client_id)
-    *_, receipt = going.write(to)
+    going = _Rewind(tx, session_id, head, now, trigger, client_id)
+    *_, receipt = going.write(going.tail(to), to)
     return receipt
 
 
@@ -148,17 +154,17 @@ def undo(
     """Take back the newest rewind of the log, undos included."""
     head = lock(tx, session_id)
     check_version(expected_seq, head)
-    controls, cached = read_present(tx, session_id, head.last_seq)
-    last = max((control.seq for control in controls if control.to is not None), default=None)
-    if last is None:
+    newest = tx.row(_NEWEST_REWIND, session_id=session_id, seq=head.last_seq)
+    if newest is None:
         raise NothingToUndo(f"Session {session_id!r} has no rewind.", session_id=session_id)
+    (last,) = newest
     if of is not None and of != last:
         raise UndoRefused(f"The newest rewind is entry {last}, not {of}.", rewind=last)
     if head.head_seq != last and not force:
         (since,) = tx.row(_FOLDED_SINCE, session_id=session_id, seq=last) or (0,)
         came = "1 entry" if since == 1 else f"{since} entries"
         raise UndoRefused(f"{came} came after rewind {last}.", rewind=last, since=since)
-    return _Rewind(tx, session_id, head, controls, cached, now, trigger).to(last - 1, undone=last)
+    return _Rewind(tx, session_id, head, now, trigger).to(last - 1, undone=last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,18 +174,17 @@ class _Rewind:
     tx: Transaction
     session_id: str
     head: SessionHead
-    controls: Sequence[Control]
-    cached: Caches
     now: int
     trigger: str
     client_id: str | None = None
 
     def to(self, to: int, undone: int | None = None) -> Rewound:
         """Make the session what it was right after entry `to`, if it is not."""
-        if undone is None and self._is_live_alike(to):
+        tail = self.tail(to)
+        if undone is None and self._is_live_alike(tail, to):
             head_seq = self.head.head_seq
             return Rewound(self.session_id, to, None, None, head_seq, 0, 0, changed=False)
-        left, returned, receipt = self.write(to, undone)
+        left, returned, receipt = self.write(tail, to, undone)
         return Rewound(
             self.session_id,
             to,
@@ -192,11 +197,15 @@ class _Rewind:
             undone=undone,
         )
 
-    def write(self, to: int, undone: int | None = None) -> tuple[int, int, Receipt]:
+    def tail(self, to: int) -> Tail:
+        """The end of the session that a rewind to entry `to` may touch."""
+        return read_rewound_tail(self.tx, self.session_id, self.head.last_seq, to)
+
+    def write(self, tail: Tail, to: int, undone: int | None = None) -> tuple[int, int, Receipt]:
         """Write the rewind; how many messages left the view and returned into it."""
         rewind = Control(self.head.last_seq + 1, Kind.REWIND, to=to)
-        present = caches_of([*self.controls, rewind], rewind.seq)
-        left, returned = self._moved(present)
+        present = tail.followed_by([rewind])
+        left, returned = self._moved(tail, present)
         record = {"trigger": self.trigger, "left": left, "returned": returned}
         if undone is not None:
             record["undone"] = undone
@@ -204,48 +213,36 @@ class _Rewind:
             Kind.REWIND, details_of(rewind, record), now=self.now, client_id=self.client_id
         )
         (receipt,) = write_controls(
-            self.tx, self.session_id, self.head, [draft], cached=self.cached, present=present
+            self.tx, self.session_id, self.head, [draft], tail=tail, present=present
         )
         return left, returned, receipt
 
-    def _moved(self, present: Caches) -> tuple[int, int]:
-        """How many messages leave the view, and how many return into it.
-
-        The view so far is that of the cached spans: only these two numbers depend on them.
-        """
-        last = self.head.last_seq
-        old, new = (_visible(caches.spans, last) for caches in (self.cached, present))
+    def _moved(self, tail: Tail, present: Caches) -> tuple[int, int]:
+        """How many messages leave the view, and how many return into it."""
+        old, new = tail.ranges(tail.cached.spans), tail.ranges(present.spans)
         left, returned = counted(self.tx, self.session_id, [subtract(old, new), subtract(new, old)])
         return left[0], returned[0]
 
-    def _is_live_alike(self, to: int) -> bool:
+    def _is_live_alike(self, tail: Tail, to: int) -> bool:
         """Whether the same entries are live after both; notes and rewinds never are."""
-        path, now = Path(self.controls), self.head.last_seq
+        path, now = Path(tail.controls), self.head.last_seq
         differing = bounds(self.session_id, [*path.removed(now, to), *path.removed(to, now)])
         return not any(self.tx.row(_FOLDED, **stretch) for stretch in differing)
-
-
-def _visible(spans: Sequence[Span], last: int) -> list[Range]:
-    """The visible ranges up to the last entry, ascending, of spans that may have been damaged."""
-    return [(s.lo, min(s.hi, last)) for s in spans if 0 < s.lo <= min(s.hi, last) and s.visible]
 
 
 class _Targets:
     """Finds the entry that a rewind names, or says what it could have named."""
 
-    def __init__(
-        self, tx: Transaction, session_id: str, head: SessionHead, controls: Sequence[Control]
-    ) -> None:
+    def __init__(self, tx: Transaction, session_id: str, head: SessionHead) -> None:
         self._tx = tx
         self._session_id = session_id
         self._session = {"session_id": session_id}
         self._head = head
         self._last = head.last_seq
-        self._controls = controls
 
     @cached_property
     def _live(self) -> tuple[Range, ...]:
-        return live_ranges(self._controls, self._last)
+        return live_ranges(read_controls(self._tx, self._session_id, self._last), self._last)
 
     def find(self, to: int | str | datetime | None, ts: int | None) -> _Place:
         """Where to go."""

@@ -56,6 +56,7 @@ sessions = Table(
     Column("own_back", BigInteger, nullable=False),
     Column("title", TEXT),
     Column("metadata", TEXT),
+    Column("parent", TEXT),
     Column("purged_at", BigInteger),
     Column("receipt", TEXT),
     PrimaryKeyConstraint("session_id", name="sessions_pkey"),
@@ -127,6 +128,17 @@ counts = Table(
     sqlite_with_rowid=False,
 )
 
+# `key` and `value` as `facts.indexed` makes them.
+facts = Table(
+    "facts",
+    metadata,
+    Column("session_id", TEXT, nullable=False),
+    Column("key", TEXT, nullable=False),
+    Column("value", TEXT, nullable=False),
+    PrimaryKeyConstraint("session_id", "key", name="facts_pkey"),
+    sqlite_with_rowid=False,
+)
+
 _FIRST = literal_column("1", BigInteger)
 UP_TO_SEQ = entries.c.seq.between(_FIRST, bindparam("seq"))
 """The entries of a log up to `seq`. Every read of a log has a bound at both ends: a row outside is
@@ -155,6 +167,7 @@ ERASURES = (
     Erasure(counts, "a count tells a message's length", "a count tells the content's length"),
     Erasure(clearings, "it names the messages that held outputs of tools"),
     Erasure(spans, "it tells how the session went"),
+    Erasure(facts, "it quotes the metadata"),
 )
 """Every table whose rows speak of a session, except `sessions`, where a purge leaves its receipt.
 
@@ -172,11 +185,13 @@ _PARTIAL = (
     # By the minute, which most appends leave as it is: an index of `updated_at` would be written
     # by each, and would end HOT updates on PostgreSQL.
     ("sessions_updated", sessions, ("updated_minute",), "purged_at IS NULL"),
+    ("sessions_parent", sessions, ("parent",), "parent IS NOT NULL"),
     # Two sessions that share an entry share all before it: the first one tells them apart.
     ("entries_first", entries, ("hash",), "seq = 1"),
     ("spans_visible", spans, ("session_id", "position"), VISIBLE),
 )
 _UNIQUE = frozenset({"entries_client_id"})
+_WHOLE = (("facts_value", facts, ("key", "value")),)
 
 
 @cache
@@ -190,4 +205,6 @@ def with_indexes() -> MetaData:
             sqlite_where=text(predicate),
             postgresql_where=text(predicate),
         )
+    for name, table, columns in _WHOLE:
+        Index(name, *(table.c[column] for column in columns))
     return metadata

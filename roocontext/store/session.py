@@ -1,81 +1,65 @@
-"""One session's log. Each method is one transaction around one function."""
+"""One session's log. Each method that writes is one transaction around one function."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
-from roocontext.errors import InvalidOption, StoreFull, StoreReadOnly
+from roocontext.log.committed import Committed
 from roocontext.log.counting import Counter
 from roocontext.log.draft import message_draft
-from roocontext.log.encoding import MAX_INTEGER, check_id
-from roocontext.log.entries import Message, NewMessage, View
-from roocontext.log.forms import Repair, forms
+from roocontext.log.encoding import check_id
+from roocontext.log.entries import NewMessage
 from roocontext.log.plan import Plan
 from roocontext.store import (
     append,
-    audit,
     batch,
     commit,
     count,
     erase,
     fork,
-    live,
     notes,
-    outline,
     rebuild,
     rewind,
-    sessions,
     single,
-    verify,
-    view,
 )
 from roocontext.store.append import Receipt
-from roocontext.store.audit import AuditEntry, Diff
 from roocontext.store.batch import Written
 from roocontext.store.check_arguments import (
     check_maybe,
-    check_moment,
-    check_page,
     check_rewind,
     check_whole,
     to_messages,
     to_plan,
 )
 from roocontext.store.clock_and_ids import Clock, Ids
-from roocontext.store.commit import Committed
-from roocontext.store.count import Call
+from roocontext.store.count import Counted
 from roocontext.store.database import Database
 from roocontext.store.erase import Redacted
 from roocontext.store.items import AnyNote, Describe, Item, NewNote, Pin, Rename, Unpin
-from roocontext.store.live import LiveMessage
-from roocontext.store.notes import Note
-from roocontext.store.outline import Outline
+from roocontext.store.notes import drafted
 from roocontext.store.rewind import Rewound
-from roocontext.store.sessions import SessionInfo, Stats
-from roocontext.store.verify import Head, Progress, Verification
-
-AUDIT_PAGE = 500
-
-Result = TypeVar("Result")
+from roocontext.store.session_reader import SessionReader
 
 
-class Session:
+class Session(SessionReader):
     """One session's log: append to it, read its view, rewind it, audit it.
 
     It holds no state of its own, so any number of them may speak of the same session at once.
     """
 
-    def __init__(self, database: Database, session_id: str, *, clock: Clock, ids: Ids) -> None:
-        self._database = database
+    def __init__(
+        self,
+        database: Database,
+        session_id: str,
+        *,
+        parent: str | None = None,
+        clock: Clock,
+        ids: Ids,
+    ) -> None:
+        super().__init__(database, session_id, parent)
         self._clock = clock
         self._ids = ids
-        self.id = session_id
-
-    def __repr__(self) -> str:
-        return f"Session({self.id!r})"
-
-    # Writing
 
     def append(
         self,
@@ -109,17 +93,31 @@ class Session:
         drafts = [message_draft(one, now=now, salts=salts) for one in to_messages(messages)]
         return self._database.write(append.append_many, self.id, drafts, expected_seq)
 
-    def commit(self, plan: Plan, *, dry_run: bool = False) -> Committed:
-        """Do what a plan says, if only appends came since it was made; or only say what it does."""
+    def commit(
+        self,
+        plan: Plan,
+        *,
+        dry_run: bool = False,
+        notes: Sequence[NewNote] = (),
+        counted: Counted | None = None,
+    ) -> Committed:
+        """Do what a plan says, if only appends came since it was made; or only say what it does.
+
+        The notes are written right behind it, and what was `counted` for a snapshot is kept, all
+        in the same transaction.
+        """
         run = self._database.snapshot if dry_run else self._database.write
+        now, salts = self._clock(), self._ids.salt
         return run(
             commit.commit,
             self.id,
             to_plan(plan),
-            now=self._clock(),
-            salts=self._ids.salt,
+            now=now,
+            salts=salts,
             new_id=self._ids.new_id,
             dry_run=dry_run,
+            new_notes=[drafted(note, now=now, salts=salts) for note in notes],
+            counted=counted or Counted(),
         )
 
     def write_batch(
@@ -238,154 +236,12 @@ class Session:
             return done
         return dataclasses.replace(done, erased=self._database.erase_free_space())
 
-    # Reading
+    def keep_counts(self, counted: Counted) -> bool:
+        """Store what was counted for a snapshot, and return whether any of it is new.
 
-    def info(self) -> SessionInfo:
-        """Title, metadata, times and sizes."""
-        return self._database.snapshot(sessions.info, self.id)
-
-    def head_seq(self) -> int:
-        """The last fold entry: what `expected_seq` and plans are compared with."""
-        return self._database.snapshot(append.read_head, self.id).head_seq
-
-    def view(
-        self,
-        *,
-        as_of: int | datetime | None = None,
-        after: int | None = None,
-        limit: int | None = None,
-        before: int | None = None,
-        last: int | None = None,
-    ) -> View:
-        """What the model sees, or saw; or a page of it.
-
-        `limit` messages from the start or behind the message `after`; or the `last` messages, or
-        the last ones ahead of the message `before`, which costs the same however long the view is.
+        The counts are a cache: if nothing can be written, the call does nothing.
         """
-        check_moment("as_of", as_of)
-        check_page(after, limit, before, last)
-        read = self._database.snapshot
-        if last is not None:
-            return read(view.read_newest, self.id, as_of=as_of, before=before, last=last)
-        return read(view.read_view, self.id, as_of=as_of, after=after, limit=limit)
-
-    def pages(self, size: int = 200, *, as_of: int | datetime | None = None) -> Iterator[View]:
-        """The view page by page, all of one moment whatever is written meanwhile."""
-        page = self.view(as_of=as_of, limit=size)
-        moment = page.seq
-        while page.messages:
-            yield page
-            page = self.view(as_of=moment, after=page.messages[-1].seq, limit=size)
-
-    def messages(
-        self,
-        form: str = "anthropic",
-        *,
-        model: str | None = None,
-        as_of: int | datetime | None = None,
-    ) -> list[dict[str, Any]]:
-        """The view as a provider accepts it; `validate` lists what had to be repaired.
-
-        Forms are `anthropic`, `openai` (Chat Completions), `openai-responses` and `gemini`.
-        Thinking only goes to the model that wrote it: `model`, by default that of the newest reply.
-        """
-        return forms[form].compose(self.view(as_of=as_of).messages, model=model).messages
-
-    def validate(
-        self,
-        form: str = "anthropic",
-        *,
-        model: str | None = None,
-        as_of: int | datetime | None = None,
-    ) -> tuple[Repair, ...]:
-        """What `messages` has to repair for the provider. The log itself is never changed."""
-        return forms[form].compose(self.view(as_of=as_of).messages, model=model).repairs
-
-    def audit(self, *, after: int = 0) -> Iterator[AuditEntry]:
-        """Every entry ever written, in order, with why each is or is not visible now."""
-        for page in self.audit_pages(AUDIT_PAGE, after=after):
-            yield from page
-
-    def audit_pages(self, size: int, *, after: int = 0) -> Iterator[list[AuditEntry]]:
-        """The audit page by page, all of one moment whatever is written meanwhile."""
-        check_whole("size", size, least=1)
-        check_whole("after", after)
-        after = min(after, MAX_INTEGER - 1)
-        with self._database.read() as tx:
-            auditor = audit.Auditor(tx, self.id)
-            page = auditor.page(tx, after, size)
-        while page:
-            yield page
-            if len(page) < size:
-                return
-            with self._database.read() as tx:
-                page = auditor.page(tx, page[-1].seq, size)
-
-    def diff(self, old: int | datetime, new: int | datetime | None = None) -> Diff:
-        """What left the view and what came into it between two points; the second is now."""
-        check_moment("old", old)
-        check_moment("new", new)
-        with self._database.read() as tx:
-            points = (view.moment(tx, self.id, point) for point in (old, new))
-            return audit.diff(tx, self.id, *points)
-
-    def message(self, seq: int) -> Message:
-        """One message, visible or not, as it was written."""
-        check_whole("seq", seq, least=1)
-        return self._database.snapshot(view.read_message, self.id, seq)
-
-    def notes(self, note: str, *, as_of: int | datetime | None = None) -> list[Note]:
-        """All notes of a kind, oldest first; the newest of each target counts."""
-        check_id("note", note)
-        return self._read_at(as_of, notes.read_notes, note)
-
-    def newest_note(
-        self, note: str, *, target: int | None = None, as_of: int | datetime | None = None
-    ) -> Note | None:
-        """The note of a kind and target that counts; None if there is none. Reads one row."""
-        check_id("note", note)
-        check_maybe("target", target, least=1)
-        return self._read_at(as_of, notes.newest_note, note, target)
-
-    def pins(self, *, as_of: int | datetime | None = None) -> frozenset[int]:
-        """The messages that are pinned."""
-        return frozenset(self._read_at(as_of, notes.pinned))
-
-    def stats(self) -> Stats:
-        """How many messages and bytes are visible, hidden and taken back."""
-        return self._database.snapshot(sessions.stats, self.id)
-
-    def outline(self) -> Outline:
-        """What became of the entries, by control rows and parts. No content is read."""
-        return self._database.snapshot(outline.outline, self.id)
-
-    def live(self) -> list[LiveMessage]:
-        """Every live message in view order, those hidden by a summary or marker too."""
-        return self._database.snapshot(live.read_live, self.id)
-
-    def visible_bytes(self) -> int:
-        """How many bytes the view's contents take as stored, cleared blocks included."""
-        return self._database.snapshot(sessions.visible_bytes, self.id)
-
-    def tokens(
-        self, counter: Counter, *, as_of: int | datetime | None = None, after: int = 0
-    ) -> int:
-        """What the view costs by a counter, or the part of it that follows entry `after`.
-
-        Each message is counted once and remembered.
-        """
-        check_moment("as_of", as_of)
-        check_whole("after", after)
-        return count.tokens(self._database, self.id, counter, as_of=as_of, after=after)
-
-    def counts(self, counter: Counter, *, hidden: bool = False) -> dict[int, int]:
-        """What each message of the view costs, by seq; with `hidden`, each live message."""
-        return count.counts_of(self._database, self.id, counter, hidden=hidden)
-
-    def calls(self, *, last: int | None = None) -> list[Call]:
-        """The calls of models whose usage was given, oldest first, among the `last` entries."""
-        check_maybe("last", last)
-        return self._database.snapshot(count.calls, self.id, last=last)
+        return count.keep_if_possible(self._database, self.id, counted)
 
     def keep_estimate(self, seq: int, counter: Counter, estimate: int) -> bool:
         """Keep what the request that message `seq` answers was estimated at; whether it is new.
@@ -394,37 +250,12 @@ class Session:
         """
         check_whole("seq", seq, least=1)
         check_whole("estimate", estimate)
-        try:
-            return self._database.write(count.keep_estimate, self.id, counter, seq, estimate)
-        except (StoreReadOnly, StoreFull):
-            return False
-
-    # Proving
-
-    def head(self) -> Head:
-        """The last entry and its hash: kept elsewhere, it makes a cut tail show."""
-        return self._database.snapshot(verify.head_of, self.id)
-
-    def verify(
-        self, saved: Head | None = None, *, progress: Progress | None = None
-    ) -> Verification:
-        """Check every hash, place, total and cache, and that the log goes on from a saved head."""
-        if saved is not None and not (isinstance(saved, Head) and saved.session_id == self.id):
-            raise InvalidOption("It is no saved head of this session.", name="saved")
-        return verify.verify(self._database, self.id, saved, progress)
+        return self.keep_counts(Counted().with_estimates(counter, {seq: estimate}))
 
     def rebuild(self) -> int:
         """Compute the caches anew from the log; how many of their rows were wrong."""
         return self._database.write(rebuild.rebuild, self.id)
 
     def _note(self, new: AnyNote) -> Receipt:
-        drafted = notes.drafted(new, now=self._clock(), salts=self._ids.salt)
-        return self._database.write(notes.write_note, self.id, drafted)
-
-    def _read_at(
-        self, as_of: int | datetime | None, operation: Callable[..., Result], *args: Any
-    ) -> Result:
-        """Run a read whose last argument is the seq that a moment names."""
-        check_moment("as_of", as_of)
-        with self._database.read() as tx:
-            return operation(tx, self.id, *args, view.moment(tx, self.id, as_of))
+        note = drafted(new, now=self._clock(), salts=self._ids.salt)
+        return self._database.write(notes.write_note, self.id, note)

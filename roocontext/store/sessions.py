@@ -4,18 +4,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import and_, bindparam, insert, or_, select, update
+from sqlalchemy import bindparam, insert, select, update
 
 from roocontext.errors import SessionExists
 from roocontext.log.chain import GENESIS
 from roocontext.log.encoding import decode
-from roocontext.store.append import SessionHead, minute_of, read_head, write
+from roocontext.store.append import write
 from roocontext.store.caches import NONE, caches_of, renew
-from roocontext.store.database import Row, Transaction
 from roocontext.store.driver_errors import UniqueViolation
+from roocontext.store.head import SessionHead, lock, minute_of, read_head
+from roocontext.store.listing import Wanted, page_of
 from roocontext.store.notes import Drafted, set_title
 from roocontext.store.schema import sessions
 from roocontext.store.totals import Total, rewound_total, visible_total
+from roocontext.store.transaction import Row, Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class SessionInfo:
     last_seq: int
     messages: int
     bytes: int
+    parent: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,25 +63,19 @@ _INFO = (
     sessions.c.last_seq,
     sessions.c.messages,
     sessions.c.bytes,
+    sessions.c.parent,
 )
 _ONE = select(*_INFO).where(sessions.c.session_id == bindparam("session_id"))
-# By the indexed minute first: an order by `updated_at` alone would sort all sessions.
-_NEWEST = (
+_CHILDREN = (
     select(*_INFO)
-    .where(sessions.c.purged_at.is_(None))
-    .order_by(sessions.c.updated_minute.desc(), sessions.c.updated_at.desc(), sessions.c.session_id)
-    .limit(bindparam("page"))
+    .where(
+        sessions.c.parent.is_not(None),
+        sessions.c.parent == bindparam("parent"),
+        sessions.c.purged_at.is_(None),
+    )
+    .order_by(sessions.c.created_at, sessions.c.session_id)
 )
-_OLDER = _NEWEST.where(
-    sessions.c.updated_minute <= bindparam("updated_minute"),
-    or_(
-        sessions.c.updated_at < bindparam("updated_at"),
-        and_(
-            sessions.c.updated_at == bindparam("updated_at"),
-            sessions.c.session_id > bindparam("session_id"),
-        ),
-    ),
-)
+_PARENT = select(sessions.c.parent).where(sessions.c.session_id == bindparam("session_id"))
 _LISTED_BY = select(sessions.c.updated_minute, sessions.c.updated_at).where(
     sessions.c.session_id == bindparam("session_id")
 )
@@ -95,17 +92,23 @@ _FROM = (
 )
 
 
-def create(tx: Transaction, session_id: str, notes: Sequence[Drafted], now: int) -> None:
+def create(
+    tx: Transaction, session_id: str, notes: Sequence[Drafted], now: int, *, parent: str | None
+) -> None:
     """A new session, with the notes that title it."""
+    if parent is not None:
+        lock(tx, parent)  # so that nobody purges it meanwhile
     head = SessionHead(0, GENESIS, 0, 0, 0, now)
-    add(tx, session_id, head, now=now)
+    add(tx, session_id, head, now=now, parent=parent)
     renew(tx, session_id, NONE, caches_of([], 0))
     write(tx, session_id, head, [draft for draft, _ in notes])
     for draft, shown in notes:
         set_title(tx, session_id, draft.sealed.note, shown)
 
 
-def add(tx: Transaction, session_id: str, head: SessionHead, *, now: int) -> None:
+def add(
+    tx: Transaction, session_id: str, head: SessionHead, *, now: int, parent: str | None = None
+) -> None:
     """The row of a new session."""
     if tx.row(_ONE, session_id=session_id):
         read_head(tx, session_id)  # which says so if the id was purged
@@ -118,6 +121,7 @@ def add(tx: Transaction, session_id: str, head: SessionHead, *, now: int) -> Non
         "rewound_bytes": 0,
         "title": None,
         "metadata": None,
+        "parent": parent,
         "purged_at": None,
         "receipt": None,
     }
@@ -135,18 +139,31 @@ def info(tx: Transaction, session_id: str) -> SessionInfo:
     return _info(row)
 
 
-def newest_first(tx: Transaction, limit: int, before: SessionInfo | None) -> list[SessionInfo]:
+def parent_of(tx: Transaction, session_id: str) -> str | None:
+    """The id of a session's parent, if it has one; the error if there is no such session."""
+    read_head(tx, session_id)
+    row = tx.row(_PARENT, session_id=session_id)
+    assert row is not None
+    parent: str | None = row[0]
+    return parent
+
+
+def children(tx: Transaction, session_id: str) -> list[SessionInfo]:
+    """The sessions whose parent this is, in the order of their creation."""
+    read_head(tx, session_id)
+    return [_info(row) for row in tx.rows(_CHILDREN, parent=session_id)]
+
+
+def newest_first(
+    tx: Transaction, limit: int, before: SessionInfo | None, wanted: Wanted
+) -> list[SessionInfo]:
     """The sessions by their last entry, newest first; those that follow `before`."""
-    if before is None:
-        rows = tx.rows(_NEWEST, page=limit)
-    else:
-        rows = tx.rows(
-            _OLDER,
-            page=limit,
-            updated_minute=minute_of(before.updated_at),
-            updated_at=before.updated_at,
-            session_id=before.session_id,
-        )
+    params = dict(wanted.params, page=limit)
+    if before is not None:
+        params["updated_minute"] = minute_of(before.updated_at)
+        params["updated_at"] = before.updated_at
+        params["session_id"] = before.session_id
+    rows = tx.rows(page_of(_INFO, wanted.shape, older=before is not None), **params)
     return [_info(row) for row in rows]
 
 

@@ -17,23 +17,12 @@ from sqlalchemy.sql import ClauseElement, ColumnElement, Insert
 from roocontext.log.chain import Sealed, link
 from roocontext.log.draft import Draft
 from roocontext.log.times import own_time
-from roocontext.store.append import (
-    COLUMNS,
-    Receipt,
-    SessionHead,
-    beyond,
-    check_version,
-    insert_of,
-    lock,
-    minute_of,
-    move_head,
-    read_head,
-    repeated_as,
-    row_of,
-)
-from roocontext.store.database import Database, Transaction
+from roocontext.store.append import COLUMNS, Receipt, beyond, insert_of, repeated_as, row_of
+from roocontext.store.database import Database
 from roocontext.store.driver_errors import UniqueViolation
+from roocontext.store.head import SessionHead, check_version, lock, minute_of, move_head, read_head
 from roocontext.store.schema import entries, sessions
+from roocontext.store.transaction import Transaction
 
 _DRAWN = ("seq", "messages_total", "bytes_total", "hash")
 _GIVEN = [column for column in entries.columns if column.name not in _DRAWN]

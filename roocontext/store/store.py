@@ -1,6 +1,7 @@
 """The front door: a Store of sessions. Each method is one transaction around one function."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -8,15 +9,16 @@ from typing import Any, Self
 
 from sqlalchemy import URL
 
-from roocontext.errors import InvalidOption, SessionPurged
+from roocontext.errors import InvalidOption, SessionExists, SessionNotFound, SessionPurged
 from roocontext.log.encoding import check_id
-from roocontext.store import append, erase, migrate, overview, sessions
+from roocontext.store import erase, migrate, overview, sessions
 from roocontext.store.check_arguments import check_whole
 from roocontext.store.clock_and_ids import Clock, Ids, RandomIds, system_clock
 from roocontext.store.database import Database
 from roocontext.store.engines import Durability, engine_of
 from roocontext.store.erase import Purged
 from roocontext.store.items import Describe, Rename
+from roocontext.store.listing import wanted
 from roocontext.store.notes import drafted
 from roocontext.store.overview import SessionOverview
 from roocontext.store.session import Session
@@ -77,10 +79,17 @@ class Store:
         *,
         title: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        parent: str | None = None,
     ) -> "Session":
-        """Begin a session. Title and metadata are the first notes of its log."""
+        """Begin a session. Title and metadata are the first notes of its log.
+
+        The `parent` is the id of a session that exists, for the session of a sub-agent. It never
+        changes, and no fork copies it.
+        """
         name = self._ids.new_id() if session_id is None else session_id
         check_id("session_id", name)
+        if parent is not None:
+            check_id("parent", parent)
         now = self._clock()
         begins: list[Rename | Describe] = []
         if title is not None:
@@ -88,29 +97,65 @@ class Store:
         if metadata is not None:
             begins.append(Describe(metadata))
         drafts = [drafted(note, now=now, salts=self._ids.salt) for note in begins]
-        self._database.write(sessions.create, name, drafts, now)
-        return self._session(name)
+        self._database.write(sessions.create, name, drafts, now, parent=parent)
+        return self._session(name, parent)
+
+    def open_session(
+        self,
+        session_id: str,
+        *,
+        parent: str | None = None,
+        title: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> "Session":
+        """The session with this id, created if there is none yet.
+
+        Safe to call from several processes at once. Title and metadata are only used if this call
+        creates the session. A `parent` that is not the one it was created with is an error; None
+        accepts any.
+        """
+        with suppress(SessionNotFound):
+            return self._continued(session_id, parent)
+        with suppress(SessionExists):  # another caller created it in the meantime
+            return self.create(session_id, title=title, metadata=metadata, parent=parent)
+        return self._continued(session_id, parent)
 
     def session(self, session_id: str) -> "Session":
         """The session with this id."""
-        check_id("session_id", session_id)
-        with self._database.read() as tx:
-            append.read_head(tx, session_id)
-        return self._session(session_id)
+        return self._continued(session_id, None)
 
-    def sessions(self, *, limit: int = 100, before: SessionInfo | None = None) -> list[SessionInfo]:
-        """One page of sessions, that of the newest entry first; the next one begins `before`."""
+    def sessions(
+        self,
+        *,
+        limit: int = 100,
+        before: SessionInfo | None = None,
+        parent: str | None = None,
+        where: Mapping[str, str] | None = None,
+    ) -> list[SessionInfo]:
+        """One page of sessions, that of the newest entry first; the next one begins `before`.
+
+        With a `parent`, only its children; with `where`, only the sessions whose newest metadata
+        has these strings at its top level.
+        """
         check_whole("limit", limit, least=1)
         if before is not None and not isinstance(before, SessionInfo):
             raise InvalidOption("The next page begins behind a SessionInfo.", name="before")
+        asked = wanted(parent, where)
         with self._database.read() as tx:
-            return sessions.newest_first(tx, limit, before)
+            return sessions.newest_first(tx, limit, before, asked)
 
-    def overview(self, *, limit: int = 100) -> list[SessionOverview]:
+    def overview(
+        self,
+        *,
+        limit: int = 100,
+        parent: str | None = None,
+        where: Mapping[str, str] | None = None,
+    ) -> list[SessionOverview]:
         """The newest sessions with their sizes and newest models, in one statement."""
         check_whole("limit", limit, least=1)
+        asked = wanted(parent, where)
         with self._database.read() as tx:
-            return overview.overview(tx, limit)
+            return overview.overview(tx, limit, asked)
 
     def find(self, beginning: str, *, limit: int = 100) -> list[SessionInfo]:
         """The sessions whose ids begin like this, in the order of their ids."""
@@ -131,5 +176,17 @@ class Store:
             return purged
         return replace(purged, erased=self._database.erase_free_space())
 
-    def _session(self, session_id: str) -> "Session":
-        return Session(self._database, session_id, clock=self._clock, ids=self._ids)
+    def _continued(self, session_id: str, parent: str | None) -> "Session":
+        check_id("session_id", session_id)
+        if parent is not None:
+            check_id("parent", parent)
+        found = self._database.snapshot(sessions.parent_of, session_id)
+        if parent is not None and parent != found:
+            raise SessionExists(
+                f"Session {session_id!r} exists, and its parent is {found!r}, not {parent!r}.",
+                session_id=session_id,
+            )
+        return self._session(session_id, found)
+
+    def _session(self, session_id: str, parent: str | None) -> "Session":
+        return Session(self._database, session_id, parent=parent, clock=self._clock, ids=self._ids)

@@ -6,9 +6,9 @@ from sqlalchemy import ColumnElement, bindparam, case, func, select, text, updat
 from sqlalchemy.sql import Select
 
 from roocontext.errors import HistoryCorrupt
-from roocontext.store.database import Transaction
 from roocontext.store.schema import VISIBLE, entries, sessions, spans
 from roocontext.store.shapes import whole
+from roocontext.store.transaction import Transaction
 
 
 class Total(NamedTuple):
@@ -68,6 +68,14 @@ _KEEP = (
         rewound_bytes=_rewound(entries.c.bytes_total),
     )
 )
+_ADD = (
+    update(sessions)
+    .where(sessions.c.session_id == bindparam("of"))
+    .values(
+        rewound_messages=sessions.c.rewound_messages + bindparam("more_messages"),
+        rewound_bytes=sessions.c.rewound_bytes + bindparam("more_bytes"),
+    )
+)
 
 
 def visible_total(tx: Transaction, session_id: str, last: int) -> Total:
@@ -88,8 +96,13 @@ def rewound_total(tx: Transaction, session_id: str) -> Total:
 
 
 def keep_rewound(tx: Transaction, session_id: str) -> None:
-    """Sum up anew what rewinds took back. Only a rewind changes it, so that nobody else waits."""
+    """Sum up anew what rewinds took back."""
     tx.run(_KEEP, session_id=session_id)
+
+
+def add_rewound(tx: Transaction, session_id: str, more: Total) -> None:
+    """Add what one more rewind took back. Only a rewind changes it, so that nobody else waits."""
+    tx.run(_ADD, of=session_id, more_messages=more.messages, more_bytes=more.bytes)
 
 
 def is_rewound_wrong(tx: Transaction, session_id: str) -> bool:

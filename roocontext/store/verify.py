@@ -25,12 +25,13 @@ from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.log.pairs import TOOL_WORDS
 from roocontext.log.readings import is_known
 from roocontext.log.times import Times
-from roocontext.store.append import SessionHead, read_head
 from roocontext.store.check_arguments import check_whole
-from roocontext.store.database import Database, Row, Transaction
+from roocontext.store.database import Database
+from roocontext.store.head import SessionHead, read_head
 from roocontext.store.notes import REDACTION, read_notes
 from roocontext.store.rebuild import problem_of
 from roocontext.store.schema import entries
+from roocontext.store.transaction import Row, Transaction
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Told how many entries are done, of how many."""

@@ -19,10 +19,10 @@ from roocontext.log.encoding import MAX_INTEGER, decode_all
 from roocontext.log.entries import MESSAGE_KINDS, Control, Message, Range, View
 from roocontext.log.readings import is_known, reader
 from roocontext.log.spans import clearings_of, spans_of, visible_ranges
-from roocontext.store.append import read_head
-from roocontext.store.database import Row, Transaction
+from roocontext.store.head import read_head
 from roocontext.store.schema import UP_TO_SEQ, VISIBLE, clearings, entries, spans
 from roocontext.store.times import last_recorded
+from roocontext.store.transaction import Row, Transaction
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -35,8 +35,8 @@ IS_MESSAGE = text("role IS NOT NULL")
 IS_FOLDED = text("kind <> 'note'")
 _between = entries.c.seq.between(bindparam("lo"), bindparam("hi"))
 
-_VISIBLE_SPANS = (
-    select(spans.c.lo, spans.c.hi)
+VISIBLE_SPANS = (
+    select(spans.c.lo, spans.c.hi, spans.c.position)
     .where(spans.c.session_id == bindparam("session_id"), text(VISIBLE))
     .order_by(spans.c.position)
 )
@@ -195,11 +195,11 @@ def _backwards(tx: Transaction, session_id: str, last: int, before: int | None) 
 
 def visible_now(tx: Transaction, session_id: str, last: int) -> tuple[list[Range], Cleared]:
     """The ranges of the present view in view order, and what is cleared in them."""
-    shown = tx.rows(_VISIBLE_SPANS, session_id=session_id)
+    shown = tx.rows(VISIBLE_SPANS, session_id=session_id)
     cleared = _by_row(
         row for row in tx.rows(_CLEARED, session_id=session_id) if 1 <= row[0] <= last
     )
-    return [(max(lo, 1), min(hi, last)) for lo, hi in shown if lo <= last], cleared
+    return [(max(lo, 1), min(hi, last)) for lo, hi, _ in shown if lo <= last], cleared
 
 
 def _by_row(rows: Iterable[Row]) -> Cleared:

@@ -1,6 +1,7 @@
-"""Who writes a summary: models behind a protocol, and one that needs no model.
+"""Summarisers: models behind a protocol, and an extractive one that needs no model.
 
-No network, no client and no SDK until a summariser that needs them is asked.
+Importing this package loads no SDK, creates no client and opens no connection. A summariser that
+needs one does so when it is first asked for a summary.
 """
 
 from roocontext.log.summary import Outgoing, Summary, SummaryRequest

@@ -1,9 +1,9 @@
-"""Summaries by a model of Anthropic, through their SDK: the only place that knows it.
+"""Summaries by an Anthropic model, through the SDK.
 
-The conversation goes out as one message of the user, as text, so that any history is a valid
-request; tools are never offered. Whatever goes wrong becomes a SummaryFailed that has the numbers,
-and the SDK's error as its cause. Time-outs and retries are the client's. The SDK is an extra, and
-is imported only to make a client or to tell its errors apart.
+The conversation is sent as the text of one user message, so that any history makes a valid request.
+No tools are offered. Every failure becomes a SummaryFailed with the numbers; the SDK's error is its
+cause. Timeouts and retries are the client's. The SDK is an extra: it is imported only to create a
+client or to recognise one.
 """
 
 import re
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 NAME: Final = "anthropic"
 
 CHEAPER: Final = "claude-haiku-4-5"
-"""The model that is asked when nobody names one: summarising needs no larger."""
+"""The model used when none is named: summaries need no larger one."""
 
 _DONE: Final = frozenset({"end_turn", "stop_sequence"})
 _STATUSES: Final = {413: "too_long", 429: "rate_limit", 529: "overloaded"}
@@ -36,7 +36,7 @@ _NUMBERS: Final = re.compile(r"(\d+)(?: tokens)?(?: \+ (\d+))? > (\d+)")
 
 
 class Prices(NamedTuple):
-    """What a million tokens cost, in any currency."""
+    """The price of a million tokens, in any currency."""
 
     input: float
     output: float
@@ -44,12 +44,12 @@ class Prices(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How a model is asked.
+    """The options of a summariser.
 
-    Without `model` it is the Claude model that the request names, or CHEAPER. `prompt` stands in
-    for the style's system prompt. `prices` turn the usage into a cost. `fits` is how many tokens
-    the model reads; without it, the provider says so when it must. `most_calls` bounds the calls
-    that one summary may take.
+    If `model` is None, the Claude model that the request names is used, else CHEAPER. `prompt`
+    replaces the system prompt of the style. `prices` turns the usage into a cost. `fits` is the
+    number of tokens that the model reads; if it is None, the provider's refusal shows it.
+    `most_calls` limits the calls for one summary.
     """
 
     model: str | None = None
@@ -61,53 +61,53 @@ class Settings:
 
     @property
     def name(self) -> str:
-        """The name that summaries carry."""
+        """The name that is recorded with each summary."""
         return NAME
 
 
 @dataclass(frozen=True, slots=True)
 class Anthropic(Settings):
-    """Asks with a client of the SDK."""
+    """Summarises with a client of the SDK."""
 
     client: "anthropic.Anthropic" = field(repr=False)
 
     def summarise(self, request: SummaryRequest) -> Summary:
-        """Ask for a summary, in pieces if it must be."""
-        talk = _Talk(self, request)
-        while talk.question is not None:
-            with _hearing() as heard, self.client.messages.stream(**talk.call()) as stream:
+        """Ask for a summary, in pieces if the conversation is too long."""
+        dialogue = _Dialogue(self, request)
+        while dialogue.question is not None:
+            with _hearing() as heard, self.client.messages.stream(**dialogue.call()) as stream:
                 for event in stream:
                     heard.take(event)
-            talk.take(heard)
-        return talk.summary()
+            dialogue.take(heard)
+        return dialogue.summary()
 
 
 @dataclass(frozen=True, slots=True)
 class AsyncAnthropic(Settings):
-    """The same with an asynchronous client; cancelling it ends the call."""
+    """The same with an asynchronous client; cancelling the task cancels the call."""
 
     client: "anthropic.AsyncAnthropic" = field(repr=False)
 
     async def summarise(self, request: SummaryRequest) -> Summary:
-        """Ask for a summary, in pieces if it must be."""
-        talk = _Talk(self, request)
-        while talk.question is not None:
+        """Ask for a summary, in pieces if the conversation is too long."""
+        dialogue = _Dialogue(self, request)
+        while dialogue.question is not None:
             with _hearing() as heard:
-                async with self.client.messages.stream(**talk.call()) as stream:
+                async with self.client.messages.stream(**dialogue.call()) as stream:
                     async for event in stream:
                         heard.take(event)
-            talk.take(heard)
-        return talk.summary()
+            dialogue.take(heard)
+        return dialogue.summary()
 
 
 def over(client: Any, model: str | None = None) -> Anthropic | AsyncAnthropic:
-    """The summariser that goes with a client; without one, with a client of its own."""
+    """Create the summariser for a client, or with a new client if none is given."""
     if find_spec("anthropic") is None:
         raise InvalidOption(
             "The summariser anthropic needs the extra: pip install 'roocontext[anthropic]'.",
             name="summariser",
         )
-    import anthropic  # noqa: PLC0415 - an extra, loaded when it is asked for
+    import anthropic  # noqa: PLC0415 - an extra, loaded on first use
 
     if isinstance(client, anthropic.AsyncAnthropic):
         return AsyncAnthropic(client, model=model)
@@ -115,7 +115,7 @@ def over(client: Any, model: str | None = None) -> Anthropic | AsyncAnthropic:
         client = anthropic.Anthropic()
         if not (client.api_key or client.auth_token or client.credentials):
             raise InvalidOption(
-                "The summariser anthropic needs a key: set ANTHROPIC_API_KEY, or give a client.",
+                "The summariser anthropic needs a key: set ANTHROPIC_API_KEY or pass a client.",
                 name="summariser",
             )
     return Anthropic(client, model=model)
@@ -123,7 +123,7 @@ def over(client: Any, model: str | None = None) -> Anthropic | AsyncAnthropic:
 
 @dataclass(slots=True)
 class _Heard:
-    """What came back of one call, and how it ended."""
+    """The response to one call, and how it ended."""
 
     texts: list[str] = field(default_factory=list)
     model: str | None = None
@@ -133,7 +133,7 @@ class _Heard:
     fault: Exception | None = None
 
     def take(self, event: Any) -> None:
-        """Note one event of the stream."""
+        """Record one event of the stream."""
         match event.type:
             case "message_start":
                 usage = event.message.usage
@@ -158,12 +158,12 @@ def _hearing() -> Iterator[_Heard]:
     heard = _Heard()
     try:
         yield heard
-    except Exception as fault:  # noqa: BLE001 - the SDK passes on what its transport raises
+    except Exception as fault:  # noqa: BLE001 - the SDK also raises errors of its transport
         heard.fault = fault
 
 
-class _Talk:
-    """A summary on its way: what to ask next, and what was spent so far."""
+class _Dialogue:
+    """A summary in progress: the next question, and the usage so far."""
 
     def __init__(self, settings: Settings, request: SummaryRequest) -> None:
         named = request.model if (request.model or "").startswith("claude") else None
@@ -177,18 +177,18 @@ class _Talk:
         self.question = self._next(None)
 
     def call(self) -> dict[str, Any]:
-        """What the SDK is called with."""
+        """The arguments for the SDK's call."""
         assert self.question is not None
-        said = [{"type": "text", "text": text} for text in self.question.texts]
+        texts = [{"type": "text", "text": text} for text in self.question.texts]
         return {
             "model": self._model,
             "max_tokens": self._settings.max_tokens,
             "system": self.question.system,
-            "messages": [{"role": "user", "content": said}],
+            "messages": [{"role": "user", "content": texts}],
         }
 
     def take(self, heard: _Heard) -> None:
-        """Take what came of the question, and turn to the next."""
+        """Process a response and choose the next question."""
         self._calls += 1
         self._input += heard.input_tokens
         self._output += heard.output_tokens
@@ -259,7 +259,7 @@ def _outcome(heard: _Heard) -> tuple[str, int | None]:
 
 
 def _kind_of(fault: Any) -> tuple[str, int | None]:
-    """What went wrong. Errors of the SDK and of its transport are told by their names."""
+    """Classify an error of the SDK or its transport by the names of its classes."""
     names = {kind.__name__ for kind in type(fault).__mro__}
     if "APIStatusError" in names:
         return _refused(fault), fault.status_code
@@ -271,16 +271,16 @@ def _kind_of(fault: Any) -> tuple[str, int | None]:
 
 
 def _refused(fault: Any) -> str:
-    """The kind of an error that the provider told; an event of a stream has the status 200."""
-    told = str(fault.type or "").removesuffix("_error")
-    kind = _STATUSES.get(fault.status_code) or told or "status"
+    """Classify an error that the provider reported; in a stream its status is 200."""
+    named = str(fault.type or "").removesuffix("_error")
+    kind = _STATUSES.get(fault.status_code) or named or "status"
     if kind == "invalid_request" and _TOO_LONG.search(str(fault.api_message)):
         return "too_long"
     return kind
 
 
 def _too_long(fault: Any) -> TooLong:
-    """The numbers of a refusal, if it has any."""
+    """The numbers in a refusal, if it has any."""
     found = _NUMBERS.search(str(getattr(fault, "api_message", "")))
     if found is None:
         return TooLong()

@@ -1,4 +1,4 @@
-"""The summarisers by name. What is built in is registered as a plugin would register itself."""
+"""The registry of summarisers. The built-in ones register with the same call as a plugin."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -9,13 +9,13 @@ from roocontext.summarisers.extractive import Extractive
 from roocontext.summarisers.protocol import AnySummariser
 
 SummariserFactory: TypeAlias = Callable[[str | None, Any], AnySummariser]
-"""Given the name of the model that is to write, and the client that the caller has, or None."""
+"""Takes the name of the model that writes the summary, and the caller's client, or None."""
 
 summarisers: Registry[SummariserFactory] = Registry("roocontext.summarisers")
 
 
 def summariser_for(name: str, *, model: str | None = None, client: Any = None) -> AnySummariser:
-    """The summariser of this name; UnknownPlugin if there is none."""
+    """Create the summariser with this name; UnknownPlugin if there is none."""
     return summarisers[name](model, client)
 
 

@@ -1,6 +1,6 @@
-"""A summariser that asks another one when the first fails, and says what failed.
+"""A summariser that asks a second one when the first fails, and records the failure.
 
-What the failed calls cost is added to what the summary cost.
+The cost of the failed calls is added to the cost of the summary.
 """
 
 import logging
@@ -21,7 +21,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 def with_fallback(first: Any, second: Any) -> AnySummariser:
-    """Ask the first, and the second when the first fails; asynchronous if one of them is."""
+    """Combine two summarisers; the result is asynchronous if either of them is."""
     one, other = as_summariser(first), as_summariser(second)
     if is_async(one) or is_async(other):
         return AsyncFallback(one, other)
@@ -30,18 +30,18 @@ def with_fallback(first: Any, second: Any) -> AnySummariser:
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """Two summarisers in the order in which they are asked."""
+    """Asks `second` when `first` fails."""
 
     first: Summariser
     second: Summariser
 
     @property
     def name(self) -> str:
-        """Both names."""
+        """The names of both."""
         return f"{self.first.name}, {self.second.name}"
 
     def summarise(self, request: SummaryRequest) -> Summary:
-        """Give the first summary that there is."""
+        """Return the summary of the first that succeeds."""
         try:
             return self.first.summarise(request)
         except SummaryFailed as failed:
@@ -53,18 +53,18 @@ class Fallback:
 
 @dataclass(frozen=True, slots=True)
 class AsyncFallback:
-    """Two summarisers, of either kind, in the order in which they are asked."""
+    """Asks `second` when `first` fails; either may be synchronous."""
 
     first: AnySummariser
     second: AnySummariser
 
     @property
     def name(self) -> str:
-        """Both names."""
+        """The names of both."""
         return f"{self.first.name}, {self.second.name}"
 
     async def summarise(self, request: SummaryRequest) -> Summary:
-        """Give the first summary that there is."""
+        """Return the summary of the first that succeeds."""
         try:
             return await summarised(self.first, request)
         except SummaryFailed as failed:
@@ -76,7 +76,10 @@ class AsyncFallback:
 
 def _after(failed: SummaryFailed, summary: Summary) -> Summary:
     _log.warning(
-        "%s gave no summary: %s. %s did.", failed.summariser, failed.kind, summary.summariser
+        "%s gave no summary: %s. %s was used instead.",
+        failed.summariser,
+        failed.kind,
+        summary.summariser,
     )
     kinds = filter(None, (failed.kind, summary.fallback))
     return replace(summary, fallback=", ".join(kinds), **_spent(failed, summary))

@@ -1,9 +1,9 @@
-"""A conversation that no model can read at once, summarised in pieces: which questions to ask.
+"""Summarises a conversation in pieces when the model cannot read it at once.
 
-`questions` is a generator without I/O. It yields a question and is sent what came of it: the
-answer, or that it was too long. It returns the summary. What does not fit is cut between messages,
-each piece is summarised, and the summaries are put together in the same way, until one is left.
-It ends: after so many questions, after so many levels, or when the room is too small for anything.
+`asked` is a generator without I/O. It yields a question and receives the answer, or TooLong. It
+returns the summary. A conversation that does not fit is cut between messages; each piece is
+summarised, and the summaries are combined in the same way until one is left. The generator always
+ends: the numbers of questions and levels are bounded, and so is the smallest piece.
 """
 
 from collections.abc import Generator, Sequence
@@ -16,10 +16,10 @@ from roocontext.summarisers.shorten import TOKEN, shorten, weight
 from roocontext.summarisers.transcript import transcript
 
 LEAST: Final = 1_000
-"""The weight of the smallest piece that is worth a question."""
+"""The weight of the smallest piece worth a question."""
 
 LEVELS: Final = 3
-"""How often summaries of pieces may be summarised in pieces themselves."""
+"""How many times summaries of pieces may themselves be summarised in pieces."""
 
 _MARGIN: Final = 0.9
 _SEPARATOR: Final = 2
@@ -27,21 +27,21 @@ _SEPARATOR: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class TooLong:
-    """The provider would not read a question; the numbers are its own, if it gave them."""
+    """The provider refused a question as too long, with its own numbers if it gave any."""
 
     tokens: int | None = None
     limit: int | None = None
 
     @property
     def share(self) -> float:
-        """How much of the question may be left."""
+        """The share of the question that the next attempt may keep."""
         if self.tokens and self.limit and self.limit < self.tokens:
             return self.limit / self.tokens * _MARGIN
         return 0.5
 
 
 class Unanswerable(Exception):
-    """There is nothing to ask, or no way to ask it; `kind` is the kind of failure."""
+    """Nothing can be asked; `kind` is the kind of failure that SummaryFailed reports."""
 
     def __init__(self, kind: str, fact: str) -> None:
         super().__init__(fact)
@@ -54,12 +54,12 @@ Asked: TypeAlias = Generator[Question, str | TooLong, str]
 def asked(
     request: SummaryRequest, *, fits: int | None = None, most: int = 24, prompt: str | None = None
 ) -> Asked:
-    """Ask for a summary; `fits` is how many tokens the model reads, `most` how many questions."""
+    """Ask for a summary with at most `most` questions of at most `fits` tokens each."""
     return _Asking(request, fits, most, prompt).run()
 
 
 def grouped(texts: Sequence[str], room: int) -> list[list[str]]:
-    """Cut between texts into groups that fit; a text that fits in no group loses its middle."""
+    """Divide texts into groups that fit; a text that is too long by itself loses its middle."""
     groups: list[list[str]] = []
     left = -1
     for text in (shorten(text, room) for text in texts):
@@ -72,7 +72,7 @@ def grouped(texts: Sequence[str], room: int) -> list[list[str]]:
 
 
 class _Asking:
-    """What is still known and allowed while a summary is being asked for."""
+    """The state of one summary: the questions left and the room that is known."""
 
     def __init__(
         self, request: SummaryRequest, fits: int | None, most: int, prompt: str | None
@@ -81,7 +81,7 @@ class _Asking:
         self._prompt = prompt
         self._most = self._left = most
         self._room = None if fits is None else fits * TOKEN
-        """What a whole question may weigh, as far as it is known."""
+        """The most a whole question may weigh; None until a limit is known."""
 
     def run(self) -> Asked:
         texts = transcript(self._request.messages)
@@ -97,7 +97,7 @@ class _Asking:
         raise Unanswerable("too_long", f"summaries of pieces do not fit after {LEVELS} levels")
 
     def _pieces(self, texts: Sequence[str]) -> Generator[Question, str | TooLong, list[str]]:
-        """Summarise each piece; the pieces get smaller when one turns out to be too long."""
+        """Summarise each piece. When the provider refuses one as too long, the rest get smaller."""
         summaries: list[str] = []
         rest = list(texts)
         while rest:
@@ -111,7 +111,7 @@ class _Asking:
         return summaries
 
     def _ask(self, put: Question) -> Generator[Question, str | TooLong, str | None]:
-        """Put a question. If it was too long there is less room from now on, and no answer."""
+        """Ask a question. If it was too long, reduce the room and return None."""
         self._expect(1)
         self._left -= 1
         answer = yield put
@@ -121,19 +121,21 @@ class _Asking:
         return None
 
     def _groups(self, texts: Sequence[str], around: Question) -> list[list[str]]:
-        """Cut the texts to what a question has room for."""
+        """Divide the texts into groups that fit into a question."""
         if self._room is None:
             return [list(texts)]
         room = self._room - around.weight
         if room < LEAST:
-            raise Unanswerable("too_long", f"no room is left beside {around.weight} characters")
+            raise Unanswerable(
+                "too_long", f"no room is left beside a prompt of weight {around.weight}"
+            )
         return grouped(texts, room)
 
     def _expect(self, questions: int) -> None:
         if questions > self._left:
             done = self._most - self._left
             raise Unanswerable(
-                "too_long", f"{done + questions} calls would be needed of {self._most} allowed"
+                "too_long", f"{done + questions} calls are needed, and {self._most} are allowed"
             )
 
     def _whole(self, texts: Sequence[str], level: int) -> Question:

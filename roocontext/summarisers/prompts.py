@@ -1,9 +1,9 @@
-"""What a model is asked when it is to summarise: the prompts by style, and how a question is made.
+"""The prompts for summaries, by style, and how a question to the model is composed.
 
-A prompt is a Markdown file with two parts, each under its heading: `system` and `instruction`, the
-last text of the request. `_parts.md` holds the texts in between. The conversation and an earlier
-summary are enclosed in marks that carry a digest of what they enclose, so that no text can contain
-its own end.
+A prompt is a Markdown file with two headings: `system`, and `instruction`, which is the last text
+of the request. `_parts.md` holds the texts in between. The conversation and an earlier summary are
+enclosed in tags that contain a digest of the enclosed text, so that no text can contain its own
+closing tag.
 """
 
 import re
@@ -25,7 +25,7 @@ _SCRATCHPAD: Final = re.compile(r"\s*<scratchpad>.*?</scratchpad>", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A style: who the model is to be, and what it is asked at the end."""
+    """A style: the system prompt and the final instruction."""
 
     system: str
     instruction: str
@@ -33,23 +33,23 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One call of a model: the system prompt, and what the user says, text by text."""
+    """One call of a model: the system prompt and the texts of the user message."""
 
     system: str
     texts: tuple[str, ...]
 
     @property
     def weight(self) -> int:
-        """What all of it weighs."""
+        """The weight of the whole question."""
         return weight(self.system) + sum(map(weight, self.texts))
 
 
 prompts: Final[Registry[Prompt]] = Registry("roocontext.prompts")
-"""The prompts by style. A plugin policy brings its own as an entry point of this group."""
+"""The prompts by style. A plugin policy can register its own as an entry point of this group."""
 
 
 def styles() -> tuple[str, ...]:
-    """Every style there is a prompt for."""
+    """The names of all known styles."""
     return prompts.known()
 
 
@@ -59,7 +59,7 @@ def prompt_of(style: str) -> Prompt:
 
 
 def read_prompt(file: Traversable) -> Prompt:
-    """A prompt from its file."""
+    """Read a prompt from its file."""
     return Prompt(**_sections(file))
 
 
@@ -72,9 +72,9 @@ def question(
     merging: bool = False,
     prompt: str | None = None,
 ) -> Question:
-    """What to ask about these texts: a whole conversation, a part of one, or summaries of parts.
+    """Compose the question about a whole conversation, a part of one, or summaries of parts.
 
-    The request's own prompt counts before `prompt`, and that before the one of the style.
+    The prompt of the request takes precedence over `prompt`, and `prompt` over that of the style.
     """
     style, between = prompt_of(request.style), _between()
     last = request.instruction or style.instruction
@@ -82,24 +82,26 @@ def question(
         # Two tokens to a word: models misjudge how long they write, and counters round up.
         words = between["longest"].format(words=max(1, request.longest // 2))
         last = f"{last}\n\n{words}"
-    told = [marked("conversation", "\n\n".join(texts))]
+    texts_sent = [marked("conversation", "\n\n".join(texts))]
     if previous:
-        told.insert(0, f"{between['previous']}\n\n{marked('earlier_summary', clean(previous))}")
+        texts_sent.insert(
+            0, f"{between['previous']}\n\n{marked('earlier_summary', clean(previous))}"
+        )
     if part is not None:
-        told.append(between["piece"].format(number=part))
+        texts_sent.append(between["piece"].format(number=part))
     if merging:
-        told.append(between["merge"])
-    return Question(request.prompt or prompt or style.system, (*told, last))
+        texts_sent.append(between["merge"])
+    return Question(request.prompt or prompt or style.system, (*texts_sent, last))
 
 
 def marked(name: str, text: str) -> str:
-    """A text between a beginning and an end that do not occur in it."""
+    """Enclose a text in tags that do not occur in it."""
     mark = f"{name}_{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
     return f"<{mark}>\n{text}\n</{mark}>"
 
 
 def spoken(answer: str) -> str:
-    """An answer without the scratchpad that it may begin with."""
+    """The answer without the scratchpad that it may begin with."""
     found = _SCRATCHPAD.match(answer)
     return (answer[found.end() :] if found else answer).strip()
 
@@ -110,7 +112,7 @@ def _between() -> dict[str, str]:
 
 
 def _sections(file: Traversable) -> dict[str, str]:
-    """The parts of a prompt's file, by their headings."""
+    """The parts of a prompt file, by heading."""
     _, *parts = _HEADING.split(file.read_text(encoding="utf-8"))
     return {part: text.strip() for part, text in zip(parts[::2], parts[1::2], strict=True)}
 

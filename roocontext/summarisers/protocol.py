@@ -1,6 +1,6 @@
-"""What a summariser is, and how any function becomes one.
+"""The protocol of a summariser, and the wrapper that makes one of any function.
 
-A summariser is asked for a summary and gives one, or raises SummaryFailed and nothing else.
+A summariser returns a summary or raises SummaryFailed. It raises nothing else.
 """
 
 import asyncio
@@ -15,28 +15,28 @@ from roocontext.log.summary import Summary, SummaryRequest
 
 
 class Summariser(Protocol):
-    """Gives summaries."""
+    """Writes summaries."""
 
     @property
     def name(self) -> str:
-        """The name that its summaries carry."""
+        """The name that is recorded with each of its summaries."""
         ...
 
     def summarise(self, request: SummaryRequest) -> Summary:
-        """Give a summary, or raise SummaryFailed."""
+        """Return a summary, or raise SummaryFailed."""
         ...
 
 
 class AsyncSummariser(Protocol):
-    """Gives summaries that are waited for."""
+    """Writes summaries asynchronously."""
 
     @property
     def name(self) -> str:
-        """The name that its summaries carry."""
+        """The name that is recorded with each of its summaries."""
         ...
 
     async def summarise(self, request: SummaryRequest) -> Summary:
-        """Give a summary, or raise SummaryFailed."""
+        """Return a summary, or raise SummaryFailed."""
         ...
 
 
@@ -46,16 +46,16 @@ Answer: TypeAlias = str | Summary
 
 
 def as_summariser(thing: Any) -> AnySummariser:
-    """Take a summariser as it is, and make one of a function of the request.
+    """Return a summariser unchanged, or wrap a function as one.
 
-    The function answers with a text or a Summary, and may be a coroutine function.
+    The function takes the request, returns a text or a Summary, and may be a coroutine function.
     """
     if callable(getattr(thing, "summarise", None)):
         summariser: AnySummariser = thing
         return summariser
     if not callable(thing):
         raise InvalidOption(
-            f"summariser is a summariser or a function, not {type(thing).__name__}.",
+            f"summariser must be a summariser or a function, not {type(thing).__name__}.",
             name="summariser",
         )
     name = getattr(thing, "__name__", type(thing).__name__)
@@ -64,12 +64,12 @@ def as_summariser(thing: Any) -> AnySummariser:
 
 
 def is_async(summariser: AnySummariser) -> TypeGuard[AsyncSummariser]:
-    """Whether its answer has to be awaited."""
+    """Whether its result must be awaited."""
     return iscoroutinefunction(summariser.summarise)
 
 
 async def summarised(summariser: AnySummariser, request: SummaryRequest) -> Summary:
-    """Ask either kind; one that is not asynchronous is asked in a thread."""
+    """Await a summary from either kind; a synchronous summariser runs in a thread."""
     if is_async(summariser):
         return await summariser.summarise(request)
     blocking = cast("Summariser", summariser)
@@ -79,13 +79,15 @@ async def summarised(summariser: AnySummariser, request: SummaryRequest) -> Summ
 def _asked(summariser: Summariser, request: SummaryRequest) -> Summary:
     try:
         return summariser.summarise(request)
-    except StopIteration as fault:  # no future can hold it: who awaits it would wait for ever
+    except (
+        StopIteration
+    ) as fault:  # a future cannot hold StopIteration: awaiting it would never end
         raise _failed(summariser.name, "error", calls=1) from fault
 
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """A function as a summariser; whatever it raises is a failure."""
+    """A function as a summariser; any exception becomes SummaryFailed."""
 
     name: str
     function: Callable[[SummaryRequest], Answer]
@@ -98,7 +100,7 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class AsyncCalled:
-    """A coroutine function as a summariser; whatever it raises is a failure."""
+    """A coroutine function as a summariser; any exception becomes SummaryFailed."""
 
     name: str
     function: Callable[[SummaryRequest], Awaitable[Answer]]

@@ -1,7 +1,7 @@
-"""Messages as text that a person or a model can read: who said what, what was called, what came.
+"""Messages as plain text for a person or a model: speech, tool calls and their results.
 
-Whatever stands in a block, some line tells of it; only thinking is left out. Arguments and outputs
-are cut in the middle, what people and models said never is. Nothing here fails on any JSON.
+Every block except thinking is shown by at least one line. Long arguments and outputs are cut in the
+middle; the words of people and models are never cut. No JSON makes this module fail.
 """
 
 import json
@@ -14,14 +14,14 @@ from roocontext.log.summary import Outgoing
 from roocontext.summarisers.shorten import clean, shorten
 
 ARGUMENT: Final = 1_000
-"""How much of one argument of a call is told, in the weights of `cutting`."""
+"""The most that is shown of one argument of a call, as a weight of `shorten`."""
 
 OUTPUT: Final = 2_000
-"""How much of a tool's output is told."""
+"""The most that is shown of a tool's output."""
 
 
 def transcript(messages: Sequence[Outgoing]) -> list[str]:
-    """One text for each message that has anything to tell."""
+    """One text for each message that has anything to show."""
     read = readings(messages)
     names = called(read)
     texts = (_message(role, blocks, index, names) for index, (role, blocks) in enumerate(read))
@@ -35,19 +35,19 @@ def readings(messages: Sequence[Outgoing]) -> list[Reading]:
 
 
 def called(read: Sequence[Reading]) -> dict[tuple[int, int], str]:
-    """The name of the tool that each result comes from, by the result's place."""
+    """The name of the tool behind each result, by the result's (message, block)."""
     return {
         pair.result: str(read[pair.call[0]][1][pair.call[1]].get("name")) for pair in pairs(read)
     }
 
 
 def output_of(result: Block) -> str:
-    """What a tool put out, as text."""
+    """The output of a tool, as text."""
     return _output(*pieces([result]))
 
 
 def plain(value: Any) -> str:
-    """Any JSON as text: a text as it is, all else compact."""
+    """Any JSON as text: a string unchanged, anything else as compact JSON."""
     if isinstance(value, str):
         return value
     try:
@@ -59,12 +59,12 @@ def plain(value: Any) -> str:
 def _message(
     role: str, blocks: Sequence[Block], index: int, names: Mapping[tuple[int, int], str]
 ) -> str:
-    told = (
+    texts = (
         clean(text)
         for place, piece in enumerate(pieces(blocks))
         for text in _piece(piece, names.get((index, place)))
     )
-    visible = [text for text in told if text.strip()]
+    visible = [text for text in texts if text.strip()]
     return "\n".join([f"[{role}]", *visible]) if visible else ""
 
 
@@ -86,7 +86,7 @@ def _piece(piece: Piece, tool: str | None = None) -> Iterator[str]:
 
 
 def _output(piece: Piece) -> str:
-    """What a tool put out. Calls and results have no place in there, and would have no end."""
+    """The output of a tool. Calls and results inside it are written as JSON: nesting has no end."""
     return "\n".join(
         _media(part.block)
         if part.kind is Holds.MEDIA
@@ -113,10 +113,10 @@ def _media(block: Block) -> str:
 
 def _unknown(block: Block) -> Iterator[str]:
     yield f"[{plain(block.get('type', 'block'))}]"
-    said = next(
+    text = next(
         (block[key] for key in ("text", "content") if isinstance(block.get(key), str)), None
     )
-    yield shorten(plain(_without_type(block)) if said is None else said, OUTPUT)
+    yield shorten(plain(_without_type(block)) if text is None else text, OUTPUT)
 
 
 def _without_type(block: Block) -> Block:

@@ -1,7 +1,7 @@
-"""How much a message costs, how much a model holds, and how far both are from the truth.
+"""Token counts, the limits of models, and how far estimates are from reported usage.
 
-Pure but for reading the data files beside it: no network, no clock, no store. The ranks and the
-engine of tiktoken are loaded by the first count that needs them, never by an import.
+This package reads the data files beside it and is otherwise pure: no network, no clock, no store.
+The vocabularies and the tiktoken engine are loaded by the first count that needs them.
 """
 
 from roocontext.log.budget import Budget, Size

@@ -1,8 +1,8 @@
-"""Anthropic's own count, from the endpoint that counts tokens. Only ever asked with a given client.
+"""Anthropic's own token count, from its endpoint. It is used only if the caller gives a client.
 
-The endpoint takes requests, not messages, and refuses half of a tool call. So a message is counted
-as a request of its own in which tool calls and results are texts; `request` counts a whole one as
-it will be sent.
+The endpoint takes whole requests and refuses a tool call without its result. So each message is
+counted as a request of its own in which tool calls and results are texts. `request` counts a whole
+request as it will be sent.
 """
 
 from collections.abc import Sequence
@@ -15,10 +15,10 @@ from roocontext.tokens.reading import read
 
 
 class CountTokens:
-    """Counts with a client of the Anthropic SDK; what the client raises is passed on.
+    """Counts with a client of the Anthropic SDK; the client's exceptions are not caught.
 
-    `request` is the provider's count. A sum of `count` is an estimate, and a little too high: each
-    message is counted as a request of its own, with its tool calls and results as text.
+    `request` returns the provider's count. A sum of `count` is an estimate and a little too high,
+    because each message is counted as a request of its own, with tool calls and results as text.
     """
 
     exact = False
@@ -29,10 +29,10 @@ class CountTokens:
         self._model = model
 
     def count(self, role: str, content: Any, format: str) -> int:  # noqa: A002 - the log's word
-        """What one message costs, a request's own few tokens included; nothing, if it is blank."""
+        """The tokens of one message, including the few of a request; 0 if it is blank."""
         texts, images = read(role, content, format)
-        said = [{"type": "text", "text": whole(text)} for text in texts if text.strip()]
-        blocks = [*images, *said]
+        text_blocks = [{"type": "text", "text": whole(text)} for text in texts if text.strip()]
+        blocks = [*images, *text_blocks]
         return self.request([{"role": "user", "content": blocks}]) if blocks else 0
 
     def request(
@@ -42,7 +42,7 @@ class CountTokens:
         system: str | Sequence[Block] | None = None,
         tools: Sequence[Block] = (),
     ) -> int:
-        """What a whole request costs."""
+        """The tokens of a whole request."""
         given: dict[str, Any] = {"model": self._model, "messages": messages}
         if system:
             given["system"] = system

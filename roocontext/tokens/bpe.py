@@ -1,15 +1,16 @@
-"""Exact counts for OpenAI's vocabularies: tiktoken's engine on the ranks that we ship.
+"""Exact counts for OpenAI's vocabularies: the tiktoken engine with the ranks in this package.
 
 tiktoken panics, with an exception that `except Exception` does not catch, when its pattern has to
-step back over half a million whitespace characters that no line break ends. Such a run is a piece
-of its own (but for its last character, which belongs to what follows), so it is cut out and given
-to an engine whose pattern takes everything as one piece: the sum stays what it would have been.
+backtrack over half a million whitespace characters without a line break. Such a run is a piece of
+its own, except its last character, which belongs to the text after it. So the run is cut out and
+given to an engine whose pattern takes everything as one piece. The sum does not change.
 
-A long text is counted in stretches, between which an interrupt is heard. Between two pieces a text
-may be parted where it is known that the pattern parts it. Within a long run of one kind of
-characters, which is one piece, a stretch repeats the last tokens of the one before. Where the first
-of these comes out again, they may be joined there: a token goes on to its neighbours only by what
-merges with it, and two tokens that stand beside each other once do not merge.
+A long text is counted in stretches, so that an interrupt is handled between two of them. A text may
+be split between two pieces wherever the pattern is known to split it. A long run of one kind of
+characters is a single piece: there, each stretch repeats the last tokens of the one before. If the
+first repeated token comes out again, the two stretches may be joined at that token. This is correct
+because a token depends on its neighbours only through merges, and two adjacent tokens of a finished
+encoding do not merge.
 """
 
 import re
@@ -28,37 +29,37 @@ if TYPE_CHECKING:
 _BLANKS: Final = "\t\v\f \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200B))
 )
-"""The patterns' whitespace but for the two line breaks they know; Python's \\s has more."""
+"""The patterns' whitespace except \\r and \\n; Python's \\s matches more."""
 
 LONGEST_RUN: Final = 50_000
-"""Longer runs of blanks are cut out; tiktoken was seen to bear eight times as many."""
+"""Longer runs of blanks are cut out; tiktoken has handled runs eight times as long."""
 
 LONG: Final = 20_000
-"""Longer texts are counted in stretches, and their counts are remembered."""
+"""Longer texts are counted in stretches, and their counts are cached."""
 
 _STRETCH: Final = 65_536
 _WINDOW: Final = 4_096
-"""A run is looked for, and parted, in windows of this size: it is where tiktoken is fastest."""
+"""Runs are searched and split in windows of this size, at which tiktoken is fastest."""
 
 _TAIL: Final = 8
-"""How many tokens a stretch repeats. All of them together are shorter than a window."""
+"""How many tokens a stretch repeats. Together they are shorter than a window."""
 
 _REMEMBERED: Final = 1_000
 
 _RUN: Final = re.compile(r"[a-z]+|[A-Z]+|[!-.:-@\[-`{-~]+| +|\t+")
-"""What neither pattern parts but near its ends. A slash may belong to the line breaks before it."""
+"""Runs that neither pattern splits, except near their ends. A slash may join a line break."""
 
-_PARTED: Final = re.compile(
+_SPLITS: Final = re.compile(
     r"\S(?=[ \t])|[A-Za-z0-9](?=[\r\n])|[0-9](?=[A-Za-z])|[A-Za-z](?=[0-9])"
     "|[\u3041-\u3096\u4e00-\u9fff](?=[\u3000-\u3002\uff01\uff0c\uff1f])"
 )
-"""What both patterns part behind its character, whatever follows."""
+"""Characters after which both patterns always split."""
 
 PER_MESSAGE: Final = 3
-"""What OpenAI's chat format adds to each message beside the role."""
+"""The tokens that OpenAI's chat format adds to each message besides the role."""
 
 IMAGE: Final = 1_600
-"""About what the largest image costs after the providers scaled it down."""
+"""About the cost of the largest image after the providers have scaled it down."""
 
 _LETTERS = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _CAPITALS = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
@@ -76,20 +77,20 @@ CL100K_PATTERN: Final = (
 
 
 class Vocabulary:
-    """Counts the tokens of a text; loaded when first used, once in a process."""
+    """Counts the tokens of a text; loaded on first use, once per process."""
 
     def __init__(self, name: str, pattern: str, *, longest_run: int = LONGEST_RUN) -> None:
         self.name = name
         self.pattern = pattern
         self._longest_run = longest_run
-        # The lookbehind lets a run be tried at its first character only: no quadratic time.
+        # With the lookbehind only the first character of a run is tried: no quadratic time.
         self._run = re.compile(f"(?<![{_BLANKS}])[{_BLANKS}]{{{longest_run},}}+")
         self._lock = Lock()
         self._engines: tuple[Encoding, Encoding] | None = None
         self._known: dict[bytes, int] = {}
 
     def count(self, text: str) -> int:
-        """How many tokens the text has; names of special tokens are text like any other."""
+        """How many tokens the text has; names of special tokens count as ordinary text."""
         words, blanks = self._engines or self._load()
         if len(text) < min(LONG, self._longest_run):
             return len(words.encode_ordinary(text))
@@ -136,10 +137,10 @@ CL100K = Vocabulary("cl100k_base", CL100K_PATTERN)
 
 
 def _piece_end(text: str, end: int) -> int:
-    """Where the piece ends that a run of blanks is; 0 when it is no piece of its own.
+    """The end of the piece that a run of blanks forms; 0 if it is not a piece of its own.
 
-    At the end of a text cl100k_base takes the line breaks before the run into the same piece, but
-    no token goes from its last line break on into blanks, so that cutting there changes no count.
+    At the end of a text, cl100k_base puts the line breaks before the run into the same piece. No
+    token spans a line break and the blanks after it, so cutting there does not change the count.
     """
     if end == len(text):
         return end
@@ -147,9 +148,9 @@ def _piece_end(text: str, end: int) -> int:
 
 
 def _in_stretches(engine: "Encoding", text: str) -> int:
-    """How many tokens the text has, counted bit by bit."""
+    """How many tokens the text has, counted in stretches."""
     last: tuple[str, list[int]] = ("", [])
-    # Where a stretch may begin, how many tokens are before it, and which token it must begin with.
+    # Where a stretch may begin, the tokens before it, and the token that it must begin with.
     begins: list[tuple[int, int, int | None]] = [(0, 0, None)]
     count = 0
     for end, within in _ends(text):
@@ -172,22 +173,22 @@ def _in_stretches(engine: "Encoding", text: str) -> int:
 
 
 def _ends(text: str) -> Iterator[tuple[int, bool]]:
-    """Where stretches of the text end, and whether that is within a piece."""
+    """Yield where stretches of the text end, and whether that is inside a piece."""
     last = 0
     for start in range(0, len(text) - _WINDOW, _WINDOW):
         end = start + _WINDOW
         if _RUN.fullmatch(text, start, end):
             yield end, True
             last = end
-        elif end - last >= _STRETCH and (parted := _PARTED.search(text, start, end)):
-            yield parted.end(), False
-            last = parted.end()
+        elif end - last >= _STRETCH and (split := _SPLITS.search(text, start, end)):
+            yield split.end(), False
+            last = split.end()
     yield len(text), False
 
 
 @dataclass(frozen=True, slots=True)
 class Tiktoken:
-    """Counts messages by a vocabulary: the role, the texts, and what the chat format adds."""
+    """Counts messages with a vocabulary: role, texts and the overhead of the chat format."""
 
     name: str
     vocabulary: Vocabulary
@@ -199,11 +200,11 @@ class Tiktoken:
         return self.percent == 100
 
     def tokens(self, text: str) -> int:
-        """What a text costs, without a message around it."""
+        """The tokens of a text without a message around it."""
         return -(-self.vocabulary.count(text) * self.percent // 100)
 
     def count(self, role: str, content: Any, format: str) -> int:  # noqa: A002 - the log's word
-        """What one message costs; an image is taken for a large one."""
+        """The tokens of one message; every image counts as a large one."""
         texts, images = read(role, content, format)
         total = PER_MESSAGE + sum(map(self.vocabulary.count, (role, *texts)))
         return -(-total * self.percent // 100) + IMAGE * len(images)

@@ -1,7 +1,7 @@
-"""Which counter a model gets, by name.
+"""The registry of counters, and which counter belongs to which model.
 
-Our own are registered here. Those that follow a real program are entry points of the distribution
-and are found as a plugin of another package would be.
+Our own counters are registered here. Those that imitate a real program are entry points of this
+distribution and are found like the plugins of other packages.
 """
 
 from collections.abc import Callable
@@ -15,25 +15,25 @@ from roocontext.tokens.models import families
 from roocontext.tokens.reading import IMAGES, TextCounter
 
 CounterFactory = Callable[[str, Any], Counter]
-"""Given the model's name and the client that the caller has, or None."""
+"""Takes the name of the model and the caller's client, or None."""
 
 FALLBACK = "multi_llm_chat"
-"""The counter of a model that nobody registered."""
+"""The counter for models of no registered family."""
 
 counters: Registry[CounterFactory] = Registry("roocontext.counters")
 
 
 def counter_for(model: str, *, name: str | None = None, client: Any = None) -> Counter:
-    """The counter that is registered for the model or its family, or else the fallback.
+    """The counter for a model or its family, or else the fallback.
 
-    `name` asks for one counter, and raises UnknownPlugin when there is none of this name.
+    With `name`, the counter of that name; UnknownPlugin if there is none.
     """
     chosen = name or counters.first(families(model)) or FALLBACK
     return counters[chosen](model, client)
 
 
 def always(counter: Counter) -> CounterFactory:
-    """A factory that gives every model this counter."""
+    """A factory that returns this counter for every model."""
     return lambda _model, _client: counter
 
 

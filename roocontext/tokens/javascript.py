@@ -1,8 +1,8 @@
-"""Values as JavaScript prints, measures and judges them, to follow programs written in it.
+"""JavaScript's rules for printing, measuring and testing values, to imitate programs written in it.
 
-`JSON.stringify` knows only doubles, sorts keys that look like array indices to the front, and
-escapes lone surrogates; `length` counts UTF-16 units; an empty object or array is true. Each of
-these changes a count or a decision.
+`JSON.stringify` has only doubles, moves keys that look like array indices to the front, and escapes
+lone surrogates. `length` counts UTF-16 units. An empty object or array is true. Each of these rules
+changes a count or a decision.
 """
 
 import json
@@ -24,12 +24,12 @@ _quote = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def units(text: str) -> int:
-    """How long JavaScript says the text is."""
+    """The `length` of the text in JavaScript."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def code_points(text: str) -> str:
-    """Join surrogates that stand side by side, as walking over a text does there."""
+    """Join adjacent surrogates, as iterating over a string does in JavaScript."""
     return text if text.isascii() else whole(text, lone="surrogatepass")
 
 
@@ -39,7 +39,7 @@ def stringify(value: Any) -> str:
 
 
 def truthy(value: Any) -> bool:
-    """Whether JavaScript takes the value for true."""
+    """Whether the value is true in JavaScript."""
     return isinstance(value, dict | list) or bool(value)
 
 
@@ -69,7 +69,7 @@ def _escape(lone: re.Match[str]) -> str:
 
 
 def _place(pair: tuple[str, Any]) -> int:
-    """Array indices ascending, then all others, which stay as they are."""
+    """Sort key: array indices ascending, then all other keys in their order."""
     key = pair[0]
     if _INDEX.fullmatch(key) and int(key) <= _LAST_INDEX:
         return int(key)
@@ -77,7 +77,7 @@ def _place(pair: tuple[str, Any]) -> int:
 
 
 def _number(value: float) -> str:
-    """A number as a double, in the digits and the notation that JavaScript chooses."""
+    """A number as a double, in JavaScript's digits and notation."""
     if isinstance(value, int) and abs(value) <= _SAFE_INTEGER:
         return str(value)
     try:

@@ -1,8 +1,8 @@
-"""How much a model can hold, and where that number comes from.
+"""The context limit of a model, and the source of that number.
 
-The caller's own number wins, then the environment, then the table of limits.toml, then its default.
-A value that is no limit warns and the next source is asked: a mistyped variable must not stop an
-agent. Nothing is remembered between calls, so a changed environment counts at once.
+The caller's number takes precedence, then the environment, then limits.toml, then its default. An
+invalid value logs a warning and the next source is used: a mistyped variable must not stop an
+agent. Nothing is cached between calls, so a changed environment takes effect at once.
 """
 
 import logging
@@ -24,9 +24,9 @@ DEFAULT: Final = "default"
 
 
 class Limit(NamedTuple):
-    """Tokens that a model holds and tokens it can answer with, if known.
+    """The tokens of a model's context and, if known, of its longest answer.
 
-    `source` is where the context comes from: `override`, the name of an environment variable, the
+    `source` says where `context` comes from: `override`, the name of an environment variable, the
     line of the table (`table:gpt-4o`), or `default`.
     """
 
@@ -36,7 +36,7 @@ class Limit(NamedTuple):
 
 
 class Switches(NamedTuple):
-    """What OpenCode's environment variables leave switched on."""
+    """The features that OpenCode's environment variables leave switched on."""
 
     autocompact: bool
     prune: bool
@@ -57,7 +57,7 @@ def limit_for(
     if override is not None:
         if type(override) is int and override > 0:
             return Limit(override, output, OVERRIDE)
-        _log.warning("The limit that was given is no positive integer, and is passed over.")
+        _log.warning("The given limit is not a positive integer and is ignored.")
     for name, context in _from_environment(rules, model, environ):
         return Limit(context, output, name)
     if line is not None:
@@ -66,7 +66,7 @@ def limit_for(
 
 
 def models() -> dict[str, int]:
-    """The lines of the default table, and how many tokens such a model holds."""
+    """The models of the default table with the tokens of their contexts."""
     return {line: known["context"] for line, known in _profile("default")["models"].items()}
 
 
@@ -76,7 +76,7 @@ def profiles() -> tuple[str, ...]:
 
 
 def switches(environ: Mapping[str, str] = os.environ) -> Switches:
-    """Read OPENCODE_DISABLE_AUTOCOMPACT and OPENCODE_DISABLE_PRUNE: `1` or `true` switch off."""
+    """Read OPENCODE_DISABLE_AUTOCOMPACT and OPENCODE_DISABLE_PRUNE: `1` or `true` switches off."""
     off = [
         str(environ.get(name, "")).lower() in ("1", "true")
         for name in ("OPENCODE_DISABLE_AUTOCOMPACT", "OPENCODE_DISABLE_PRUNE")
@@ -94,7 +94,7 @@ def _profile(name: str) -> dict[str, Any]:
     if name not in table:
         known = tuple(table)
         raise UnknownPlugin(
-            f"No limits are called {name!r}; known are {', '.join(known)}.",
+            f"There is no profile of limits named {name!r}; known profiles are {', '.join(known)}.",
             group="limits",
             name=name,
             known=known,
@@ -104,7 +104,7 @@ def _profile(name: str) -> dict[str, Any]:
 
 
 def _line(rules: Mapping[str, Any], model: str) -> str | None:
-    """Find the line of the table that speaks of the model."""
+    """Find the line of the table for the model."""
     lines = rules["models"]
     match rules["match"]:
         case "exact":
@@ -119,7 +119,7 @@ def _line(rules: Mapping[str, Any], model: str) -> str | None:
 def _from_environment(
     rules: Mapping[str, Any], model: str, environ: Mapping[str, str]
 ) -> Iterator[tuple[str, int]]:
-    """Every variable that sets a limit for this model, the most specific first."""
+    """Yield every variable that sets a limit for this model, the most specific first."""
     for rule in rules["environment"]:
         if re.search(rule.get("models", ""), model.lower()):
             for name in _names(rule["name"], model):
@@ -141,9 +141,9 @@ def _parse(name: str, value: str | None, *, positive: bool) -> int | None:
     try:
         context = int(value)
     except ValueError:
-        _log.warning("%s is no integer, and is passed over.", name)
+        _log.warning("%s is not an integer and is ignored.", name)
         return None
     if positive and context <= 0:
-        _log.warning("%s is not positive, and is passed over.", name)
+        _log.warning("%s is not positive and is ignored.", name)
         return None
     return context

@@ -1,4 +1,4 @@
-"""How a model's name is read: `us.anthropic.claude-opus-4-6-v1:0` is of the family `claude`."""
+"""Model names: `us.anthropic.claude-opus-4-6-v1:0` belongs to the family `claude`."""
 
 import re
 from collections.abc import Iterator
@@ -9,15 +9,15 @@ _STEP: Final = re.compile(r"[-_:@\[][^-_:@\[]*$")
 
 
 def bare(model: str) -> str:
-    """The name without who offers it, in lower case; Claude's versions with a hyphen."""
+    """The name without its provider, in lower case; Claude's versions are written with a hyphen."""
     name = _MAKER.sub("", model.strip().lower())
     return name.replace(".", "-") if name.startswith("claude-") else name
 
 
 def families(model: str) -> Iterator[str]:
-    """The name as it is and bare, then shortened word by word; a dot parts no words.
+    """Yield the name, then the bare name, then shorter ones: trailing words are removed one by one.
 
-    So gpt-4.1-mini is a gpt-4.1 and a gpt, but no gpt-4.
+    A dot does not separate words: gpt-4.1-mini belongs to gpt-4.1 and gpt, but not to gpt-4.
     """
     yield model
     name = bare(model)

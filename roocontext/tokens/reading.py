@@ -1,8 +1,8 @@
-"""What of a message is counted: the texts that the model reads, and the images.
+"""The parts of a message that are counted: the texts that the model reads, and the images.
 
-This reading is the same for every counter of our own and for every format. What it does not know
-is counted as its JSON, which is more than the model sees: a context that is thought to be too large
-is condensed too early, one that is thought to be too small is refused.
+All our own counters read every format in this way. An unknown block is counted as its JSON, which
+is more than the model sees. Too high an estimate condenses the context early, while too low a one
+makes the provider refuse the request.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -35,7 +35,7 @@ def _texts(found: Iterable[Piece]) -> Iterator[str]:
             yield text
             if kind is Holds.CALL:
                 yield stringify(block.get("input"))
-        elif isinstance(block, dict):  # in an output, what is no object is never sent
+        elif isinstance(block, dict):  # a bare value inside an output is never sent
             yield stringify(block)
 
 
@@ -47,14 +47,14 @@ def _images(found: Iterable[Piece]) -> Iterator[Block]:
 
 @dataclass(frozen=True, slots=True)
 class TextCounter:
-    """A counter made of a rule for texts; a message is its texts with a space between them."""
+    """A counter from a rule for texts; the texts of a message are joined with spaces."""
 
     name: str
     tokens: Callable[[str], int]
     exact: bool = False
 
     def count(self, role: str, content: Any, format: str) -> int:  # noqa: A002 - the log's word
-        """What one message costs by the rule; images cost nothing."""
+        """The tokens of one message by the rule; images count as 0."""
         return self.tokens(" ".join(read(role, content, format).texts))
 
 
@@ -65,7 +65,7 @@ class Images:
     exact = True
 
     def count(self, role: str, content: Any, format: str) -> int:  # noqa: A002 - the log's word
-        """How many images the message shows, those in tool outputs included."""
+        """How many images the message shows, including those in tool outputs."""
         return len(read(role, content, format).images)
 
 

@@ -1,4 +1,4 @@
-"""What a provider says a call has cost, and how far our counts were from it."""
+"""The usage that a provider reports for a call, and the drift of our estimates from it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from roocontext.log.encoding import plain
 
 
 class Usage(NamedTuple):
-    """Tokens of one call: all that was sent, all that came back, what of the first was cached."""
+    """The tokens of one call: sent, received, and how many of those sent came from a cache."""
 
     input: int
     output: int
@@ -16,23 +16,23 @@ class Usage(NamedTuple):
 
 
 def usage_tokens(usage: Any) -> Usage | None:
-    """Read a usage of Anthropic, OpenAI or Gemini; None when it is none of these."""
-    told = plain(usage)
-    if not isinstance(told, Mapping):
+    """Read a usage of Anthropic, OpenAI or Gemini; None if it is none of these."""
+    given = plain(usage)
+    if not isinstance(given, Mapping):
         return None
-    if "prompt_tokens" in told:
-        return _openai(told, "prompt_tokens", "completion_tokens")
-    if "input_tokens_details" in told:
-        return _openai(told, "input_tokens", "output_tokens")
-    if "input_tokens" in told:
-        return _anthropic(told)
-    gemini = {_snake(key): value for key, value in told.items()}
+    if "prompt_tokens" in given:
+        return _openai(given, "prompt_tokens", "completion_tokens")
+    if "input_tokens_details" in given:
+        return _openai(given, "input_tokens", "output_tokens")
+    if "input_tokens" in given:
+        return _anthropic(given)
+    gemini = {_snake(key): value for key, value in given.items()}
     return _gemini(gemini) if "prompt_token_count" in gemini else None
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How far the estimates of some calls are from what the provider reported."""
+    """How far the estimates of some calls are from the usage that the provider reported."""
 
     calls: int
     estimated: int
@@ -40,7 +40,7 @@ class Drift:
 
     @property
     def ratio(self) -> float | None:
-        """What an estimate must be multiplied by; None when there was nothing to compare."""
+        """The factor from estimate to report; None if there is nothing to compare."""
         return self.reported / self.estimated if self.estimated else None
 
     def exceeds(self, ratio: float) -> bool:
@@ -60,28 +60,28 @@ def drift(calls: Iterable[tuple[str, int, int]]) -> dict[str, Drift]:
     return read
 
 
-def _anthropic(told: Mapping[str, Any]) -> Usage:
-    """Its input tokens are only those that no cache had or has taken."""
-    cached = _tokens(told, "cache_read_input_tokens")
-    written = _tokens(told, "cache_creation_input_tokens")
-    sent = _tokens(told, "input_tokens") + written + cached
-    return Usage(sent, _tokens(told, "output_tokens"), cached)
+def _anthropic(given: Mapping[str, Any]) -> Usage:
+    """Anthropic's `input_tokens` leaves out the tokens read from and written to a cache."""
+    cached = _tokens(given, "cache_read_input_tokens")
+    written = _tokens(given, "cache_creation_input_tokens")
+    sent = _tokens(given, "input_tokens") + written + cached
+    return Usage(sent, _tokens(given, "output_tokens"), cached)
 
 
-def _openai(told: Mapping[str, Any], sent: str, received: str) -> Usage:
-    details = told.get(f"{sent}_details")
+def _openai(given: Mapping[str, Any], sent: str, received: str) -> Usage:
+    details = given.get(f"{sent}_details")
     cached = _tokens(details, "cached_tokens") if isinstance(details, Mapping) else 0
-    return Usage(_tokens(told, sent), _tokens(told, received), cached)
+    return Usage(_tokens(given, sent), _tokens(given, received), cached)
 
 
-def _gemini(told: Mapping[str, Any]) -> Usage:
-    sent = _tokens(told, "prompt_token_count") + _tokens(told, "tool_use_prompt_token_count")
-    received = _tokens(told, "candidates_token_count") + _tokens(told, "thoughts_token_count")
-    return Usage(sent, received, _tokens(told, "cached_content_token_count"))
+def _gemini(given: Mapping[str, Any]) -> Usage:
+    sent = _tokens(given, "prompt_token_count") + _tokens(given, "tool_use_prompt_token_count")
+    received = _tokens(given, "candidates_token_count") + _tokens(given, "thoughts_token_count")
+    return Usage(sent, received, _tokens(given, "cached_content_token_count"))
 
 
-def _tokens(told: Mapping[str, Any], key: str) -> int:
-    value = told.get(key)
+def _tokens(given: Mapping[str, Any], key: str) -> int:
+    value = given.get(key)
     return value if type(value) is int and value > 0 else 0
 
 

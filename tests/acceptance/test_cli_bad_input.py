@@ -455,8 +455,8 @@ def test_no_home_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
     monkeypatch.setattr(Path, "home", missing)
     with pytest.raises(Refusal, match="name one with --db"):
-        find_database.place(None)
-    assert find_database.place("x.db") == "x.db"
+        find_database.named_or_default(None)
+    assert find_database.named_or_default("x.db") == "x.db"
     missing_file = StoreNotFound("There is no file 'x.db'.")
     with pytest.raises(StoreNotFound) as told, find_database.looked_for("x.db"):
         raise missing_file

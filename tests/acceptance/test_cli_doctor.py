@@ -16,7 +16,7 @@ from roocontext import Store
 from roocontext.cli.exit_codes import Code
 from roocontext.cli.screens import results
 from roocontext.cli.screens.screen import Screen
-from roocontext.reports.document import plain
+from roocontext.reports.document import as_json
 from roocontext.reports.health import Diagnosis, judged
 from roocontext.store.health import FileFacts, Health
 from roocontext.store.migrate import SchemaVersion
@@ -118,7 +118,7 @@ def diagnosed() -> str:
     for name, health in (("/srv/agent.db", SQLITE), ("postgresql://db/agents", POSTGRES)):
         for one in (health, replace(health, schema=SchemaVersion(None, "0001"))):
             findings = judged(one)
-            results.diagnosis(screen, Diagnosis(database=name, ok=True, findings=findings))
+            results.draw_diagnosis(screen, Diagnosis(database=name, ok=True, findings=findings))
     return file.getvalue()
 
 
@@ -131,7 +131,7 @@ def test_the_doctors_screen_is_as_it_was(columns: int, monkeypatch: pytest.Monke
 def documented() -> str:
     """What `--json` prints of the same databases."""
     healths = (SQLITE, POSTGRES, replace(SQLITE, schema=SchemaVersion(None, "0001")))
-    return json.dumps(plain([judged(health) for health in healths]), indent=2) + "\n"
+    return json.dumps(as_json([judged(health) for health in healths]), indent=2) + "\n"
 
 
 def test_the_doctors_document_is_as_it_was() -> None:

@@ -22,6 +22,7 @@ from roocontext.reports.catalogue import DOCUMENTS
 from support import showcase
 from support.cli_process import CommandLine, Done, preloaded
 from support.document_models import model_of, schema
+from support.examples import everyday
 
 GOLDEN = Path(__file__).with_name("golden_cli")
 SCHEMA = GOLDEN / "documents.schema.json"
@@ -42,6 +43,9 @@ LOOKING = [
     "sessions",
     "sessions PARS",
     "sessions --limit 1",
+    "sessions --where branch=main",
+    "sessions --where branch=other",
+    "sessions --parent parser",
     "sessions --count --model gpt-4o",
     "show parser",
     "show parser --as-of 10",
@@ -136,7 +140,14 @@ def written(done: list[tuple[str, Done]]) -> str:
     )
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("mode", "database"),
+    [
+        *((mode, "file") for mode in MODES),
+        *((mode, "postgres") for mode in everyday(("80", "json"), list(MODES))),
+    ],
+    indirect=["database"],
+)
 def test_every_screen_is_as_it_was(
     mode: str, database: str, command_line: Callable[..., CommandLine]
 ) -> None:

@@ -1,5 +1,6 @@
 """What people type for points of a session and for arguments, and what they are told about it."""
 
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from roocontext.cli import parse_time
 from roocontext.cli.app import commands
 from roocontext.cli.exit_codes import Code
 from roocontext.errors import MessageNotFound
+from roocontext.log.encoding import MAX_DEPTH
 from support.cli_process import CommandLine, Done
 from support.steady_sources import SetClock
 
@@ -45,6 +47,36 @@ def run(database: str, command_line: CommandLines) -> CommandLine:
         quiet = store.create("quiet")
         quiet.append("user", "Without a time of the agent's")
     return command_line(database)
+
+
+# Lists
+
+
+def listed(done: Done) -> list[tuple[str, str | None]]:
+    """The sessions of a list in JSON, and their parents."""
+    assert done.code == 0, done
+    return [(row["session_id"], row["parent"]) for row in json.loads(done.out)["sessions"]]
+
+
+def test_a_list_by_parent_and_metadata(run: CommandLine, database: str) -> None:
+    with Store.open(database, clock=SetClock(NOON + MINUTE * MINUTE, step=MINUTE)) as store:
+        store.create("one", parent="parser", metadata={"user": "ann", "expression": "a=b"})
+        store.create("two", parent="empty", metadata={"user": "ann"})
+        store.purge("empty")
+    assert listed(run("sessions", "--parent", "pars", "--json")) == [("one", "parser")]
+    assert listed(run("sessions", "--parent", "empty", "--json")) == [("two", "empty")]
+    both = [("two", "empty"), ("one", "parser")]
+    assert listed(run("sessions", "--where", "user=ann", "--json")) == both
+    conditions = ("--where", "user=ann", "--where", "expression=a=b")
+    assert listed(run("sessions", *conditions, "--json")) == both[1:]
+    assert listed(run("sessions", "two", "--where", "user=ann", "--json")) == both[:1]
+    assert run("sessions", "--where", "user=bob").out == "No session matches.\n"
+
+
+def test_what_is_no_condition_is_refused(run: CommandLine) -> None:
+    refused(run("sessions", "--where", "user"), Code.USAGE, "KEY=VALUE", "'user'")
+    refused(run("sessions", "--where", "a=b", "--where", "a=c"), Code.USAGE, "each key once")
+    refused(run("sessions", "--parent", "nobody"), Code.NOT_FOUND, "'nobody'")
 
 
 # Times
@@ -281,3 +313,31 @@ def test_a_purge_that_was_done_before_asks_nothing(run: CommandLine) -> None:
     assert (first["changed"], again["changed"]) == (True, False)
     assert again["purged_at"] == first["purged_at"]
     assert "was purged before" in run("purge", "parser").out
+
+
+def nested(levels: int) -> Any:
+    """A value of lists and objects, this many levels deep."""
+    value: Any = 1
+    for level in range(levels):
+        value = {"a": value} if level % 2 else [value]
+    return value
+
+
+def test_contents_as_deep_as_the_log_allows_are_shown(database: str, run: CommandLine) -> None:
+    deep = MAX_DEPTH - 2  # there are two more levels around each
+    results: Any = "inner"
+    for _ in range(MAX_DEPTH // 2):
+        results = [{"type": "tool_result", "tool_use_id": "t", "content": results}]
+    with Store.open(database) as store:
+        chat = store.create("deep", metadata=nested(deep))
+        chat.append("assistant", [{"type": "odd", "v": nested(deep)}], usage=nested(deep))
+        chat.append("user", results)
+    for words in ("show deep", "audit deep", "audit deep --full", "diff deep 0", "usage deep"):
+        assert run(*words.split()).code == 0, words
+        assert run(*words.split(), "--json").code == 0, words
+    assert run("sessions", "--json").code == 0
+    shown = run("show", "deep", "--json").document["messages"]
+    assert [message["content"] for message in shown] == [
+        [{"type": "odd", "v": nested(deep)}],
+        results,
+    ]

@@ -20,9 +20,9 @@ from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import live_ranges
 from roocontext.reports import history, words
 from roocontext.reports.results import OutcomeReport
-from roocontext.reports.tree import Stretch, Tree, rewinds_of, stretches_of, tip, tree
+from roocontext.reports.tree import Stretch, Tree, rewinds_of, stretches_of, tip, tree_of
 from roocontext.reports.usage import UsageReport
-from roocontext.reports.verification import Checked, verified
+from roocontext.reports.verification import Checked, verification_of
 from support import showcase
 from support.cli_process import CommandLine
 from support.steady_sources import SetClock
@@ -80,10 +80,10 @@ def drawn(columns: int, draw: Callable[[Screen], None], *, within: bool = True) 
 
 def audited(chat: Session, columns: int, *, full: bool = False, after: int = 0) -> str:
     log = timeline.Log(chat.id, chat.info().title, chat.info().last_seq, after)
-    rows = history.entries(chat, after=after)
+    rows = history.audit_rows(chat, after=after)
     return drawn(
         columns,
-        lambda screen: timeline.audit(screen, rows, log=log, full=full),
+        lambda screen: timeline.draw_audit(screen, rows, log=log, full=full),
         within=not full,  # what is said goes out whole, for other programs too
     )
 
@@ -162,7 +162,7 @@ def test_an_audit_names_each_day_once(tmp_path: Path) -> None:
 def test_a_difference_is_summed_up(shown: Store) -> None:
     def said(old: int, new: int | None = None) -> str:
         found = history.difference(shown.session("parser"), old, new)
-        return drawn(80, lambda screen: timeline.difference(screen, found)).splitlines()[1]
+        return drawn(80, lambda screen: timeline.draw_difference(screen, found)).splitlines()[1]
 
     assert said(10) == "From entry 10 to entry 27: 7 messages left the view, 5 came into it."
     assert said(14, 15) == "From entry 14 to entry 15: 2 outputs cleared, of 5, 7."
@@ -206,10 +206,10 @@ def branched(rewinds: dict[int, int], last: int) -> Tree:
 
 
 def test_the_tree_is_a_picture(shown: Store) -> None:
-    answer = tree(shown.session("parser"))
-    assert drawn(80, lambda screen: picture.draw(screen, answer, full=False)) == PICTURE
+    answer = tree_of(shown.session("parser"))
+    assert drawn(80, lambda screen: picture.draw_tree(screen, answer, full=False)) == PICTURE
     for columns in (20, 40):
-        small = drawn(columns, lambda screen: picture.draw(screen, answer, full=False))
+        small = drawn(columns, lambda screen: picture.draw_tree(screen, answer, full=False))
         assert "(7 messages); ~280 → ~149 tokens" in " ".join(small.replace("│", " ").split())
     hiding = [(one.seq, one.messages) for one in answer.hidings]
     assert hiding == [(15, 0), (16, 7), (17, 2)]
@@ -217,7 +217,7 @@ def test_the_tree_is_a_picture(shown: Store) -> None:
 
 def test_branches_hang_on_branches() -> None:
     answer = branched({5: 2, 8: 6, 10: 1}, 12)  # 1-4; 6-7 on 2; 9 on 6; 11-12 on 1
-    lines = drawn(80, lambda screen: picture.draw(screen, answer, full=False)).splitlines()
+    lines = drawn(80, lambda screen: picture.draw_tree(screen, answer, full=False)).splitlines()
     assert [line.split("  ")[0] for line in lines[3:]] == [
         "● 1",
         "│ ↩ 10 rewind from 9 to here",
@@ -239,9 +239,9 @@ def stretch_of(stretches: list[Any], seq: int) -> Any:
 def test_a_thousand_rewinds_ever_deeper_are_drawn() -> None:
     answer = branched({1_000 + 2 * n: 1_000 - n for n in range(1, 1_000)}, 3_000)
     taken_back = sum(not one.live for one in answer.stretches)
-    full = drawn(80, lambda screen: picture.draw(screen, answer, full=True))
+    full = drawn(80, lambda screen: picture.draw_tree(screen, answer, full=True))
     assert full.count("not live") == taken_back
-    few = drawn(80, lambda screen: picture.draw(screen, answer, full=False)).splitlines()
+    few = drawn(80, lambda screen: picture.draw_tree(screen, answer, full=False)).splitlines()
     assert len(few) == 3 + 40 + 1 + 160
     lines = full.splitlines()
     assert few[:43] == lines[:43]
@@ -357,7 +357,7 @@ def outcome(**told: Any) -> OutcomeReport:
     ],
 )
 def test_an_outcome_is_told_as_it_was(told: dict[str, Any], said: list[str]) -> None:
-    screen = drawn(80, lambda screen: results.outcome(screen, outcome(**told)))
+    screen = drawn(80, lambda screen: results.draw_outcome(screen, outcome(**told)))
     assert screen.splitlines()[: len(said)] == said
 
 
@@ -374,14 +374,14 @@ def test_policies_that_do_as_programs_do_say_so(tmp_path: Path, command_line: Co
 def test_a_rewind_names_the_message_that_it_found() -> None:
     told: Any = {"session_id": "s", "to": 4, "seq": 9, "hash": "ab", "head_seq": 9, "left": 1}
     told |= {"returned": 2, "changed": True, "undone": None, "target": 5, "target_time": NOON}
-    screen = drawn(80, lambda screen: results.rewound(screen, Rewound(**told)))
+    screen = drawn(80, lambda screen: results.draw_rewound(screen, Rewound(**told)))
     assert screen.splitlines() == [
         "The message is entry 5, of 2026-01-01 12:00:00 UTC.",
         "s is what it was after entry 4, by entry 9.",
         "1 message left the view, 2 came back into it.",
     ]
     told |= {"target": None, "target_time": None}
-    assert drawn(80, lambda screen: results.rewound(screen, Rewound(**told))).startswith(
+    assert drawn(80, lambda screen: results.draw_rewound(screen, Rewound(**told))).startswith(
         "s is what"
     )
 
@@ -393,7 +393,9 @@ def test_thousands_of_good_sessions_are_summed_up() -> None:
         return Checked(session_id=f"s{number}", **told, problem=problem, rebuilt=None)
 
     def summed_up(rows: list[Any]) -> list[str]:
-        return drawn(80, lambda screen: results.verified(screen, verified(rows))).splitlines()
+        return drawn(
+            80, lambda screen: results.draw_verified(screen, verification_of(rows))
+        ).splitlines()
 
     rows = [checked(number) for number in range(5_000)]
     lines = summed_up(rows)
@@ -423,13 +425,13 @@ def test_what_is_erased_is_said_before_and_after(
         assert run("fork", "parser", "--id", f"fork-{number}").code == 0
     with Store.open(path) as store:
         planned = store.session("parser").redact(5, dry_run=True)
-    assert results.redaction(planned, "...") == (
+    assert results.redaction_question(planned, "...") == (
         "This erases the content of entry 5 of parser, and its copies in fork-0 5, fork-1 5,"
         " fork-2 5 and 2 more. Summaries that may quote it stay: fork-0 16, fork-1 16, fork-2 16"
         " and 3 more. Erase it for good?"
     )
     alone = replace(planned, copies=(("parser", 5),), summaries=())
-    assert results.redaction(alone, "...") == (
+    assert results.redaction_question(alone, "...") == (
         "This erases the content of entry 5 of parser. Erase it for good?"
     )
     assert "This would erase" in run("redact", "parser", "5", "--dry-run").out
@@ -449,7 +451,7 @@ def test_a_second_purge_tells_of_the_first(tmp_path: Path, command_line: Command
     assert (first["changed"], first["dry_run"]) == (True, False)
     for ends in (["--yes"], [], ["--dry-run"]):
         done = run("purge", "foreign", *ends)
-        when = words.moment(first["purged_at"])
+        when = words.utc_time(first["purged_at"])
         assert done.out.startswith(f"foreign was purged before, {when} UTC. Its receipt: 5 mess")
         assert first["last_hash"] in done.out
     second = run("purge", "foreign", "--json").document
@@ -473,7 +475,7 @@ def test_long_names_leave_the_numbers_on_the_screen(columns: int) -> None:
         "models": [{**model, "estimated": None, "ratio": 1.06}],
         "summaries": {"count": 1, "calls": 1, "input": 640, "output": 30, "cost": None},
     }
-    screen = drawn(columns, lambda screen: tables.usage(screen, UsageReport(**answer)))
+    screen = drawn(columns, lambda screen: tables.draw_usage(screen, UsageReport(**answer)))
     assert "1,234,567" in screen
     assert "mcp__a_server" in screen
     if columns >= 80:

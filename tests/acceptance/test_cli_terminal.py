@@ -212,28 +212,34 @@ def test_files_that_are_closed_or_full(
     assert done.stderr.count("\n") == bool(told)
 
 
-def test_what_was_done_is_not_told_to_have_failed(tmp_path: Path) -> None:
-    def run(words: str, output: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["sh", "-c", f"{SCRIPT} {words} --db store.db >{output}"],
-            cwd=tmp_path,
-            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+def test_what_was_done_is_not_told_to_have_failed(
+    tmp_path: Path, command_line: CommandLines
+) -> None:
+    untold = (
+        "roocontext: It was done, but the answer could not be written: No space left on device.\n"
+    )
+    run, told = command_line("store.db", folder=tmp_path), tmp_path / "told.txt"
 
-    assert run("append new Hello --id one", "one.txt").returncode == 0
-    for words in ("append last again", "append last again --json", "title last T", "pin last 1"):
-        done = run(words, "/dev/full")
-        assert done.returncode == Code.UNTOLD
-        assert done.stderr == (
-            "roocontext: It was done, but the answer could not be written:"
-            " No space left on device.\n"
-        )
+    def full(words: str) -> int:
+        told.write_text("")
+        run.begin(words.split(), ["/dev/null", "/dev/full", str(told)])
+        return run.ended()
+
+    assert run("append", "new", "Hello", "--id", "one").code == 0
+    for words in ("append last again --json", "title last T", "pin last 1"):
+        assert (full(words), told.read_text()) == (Code.UNTOLD, untold)
     for words in ("title last", "pin last", "redact last 1 --dry-run", "show last"):
-        assert run(words, "/dev/full").returncode == Code.DATABASE
+        assert full(words) == Code.DATABASE
+    done = subprocess.run(
+        ["sh", "-c", f"{SCRIPT} append last again --db store.db >/dev/full"],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (Code.UNTOLD, untold)
     with Store.open(str(tmp_path / "store.db")) as store:
         chat = store.session("one")
         assert (chat.stats().messages, chat.info().title, chat.pins()) == (3, "T", {1})

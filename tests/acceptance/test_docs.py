@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
 from types import FunctionType
-from typing import Any
+from typing import Any, get_args
 from uuid import uuid4
 from xml.etree import ElementTree as ET
 
@@ -44,7 +44,7 @@ VALUES = [
     *("NewMessage", "Message", "View", "Plan", "Counts", "Head"),
     *("Receipt", "Committed", "Rewound", "AuditEntry", "Hider", "Diff", "Entry", "Repair"),
     *("Note", "SessionInfo", "Stats", "Verification", "Redacted", "Purged"),
-    *("LiveMessage", "Call", "Outcome"),
+    *("LiveMessage", "Call", "Outcome", "Outline", "ControlEntry", "SessionOverview", "Drift"),
     *("NewNote", "Rename", "Describe", "Pin", "Unpin", "Rewind", "Written"),
 ]
 
@@ -200,8 +200,22 @@ def test_every_error_is_in_the_table() -> None:
 def test_every_public_name_is_documented() -> None:
     page = (DOCS / "reference" / "api.md").read_text()
     headings = set(re.findall(r"^#+ `?(\w+)`?", page, re.MULTILINE))
+    shown = headings.union(VALUES, (kind.__name__ for kind in _errors()))
     for name in roocontext.__all__:
-        assert name in headings.union(VALUES), name
+        assert name in shown, name
+
+
+def test_what_a_user_catches_or_receives_can_be_imported_from_the_package() -> None:
+    kinds = (Store, Session, AsyncStore, AsyncSession, roocontext.ContextManager)
+    returned = {
+        kind
+        for owner in kinds
+        for name in _public(owner)
+        for kind in _classes(inspect.signature(getattr(owner, name)).return_annotation)
+    }
+    names = {kind.__name__ for kind in {*returned, *_errors()}}
+    assert names <= set(roocontext.__all__)
+    assert all(getattr(roocontext, name) for name in roocontext.__all__)
 
 
 def test_the_async_names_are_those_of_the_table() -> None:
@@ -349,10 +363,19 @@ def _subclasses(kind: type) -> set[type]:
     return {kind}.union(*(_subclasses(child) for child in kind.__subclasses__()))
 
 
+def _classes(hint: Any) -> Iterator[type]:
+    """The classes of the package in a type hint."""
+    if isinstance(hint, type) and hint.__module__.startswith("roocontext"):
+        yield hint
+    for part in get_args(hint):
+        yield from _classes(part)
+
+
 def _public(kind: type) -> list[str]:
     return [
         name
-        for name, member in vars(kind).items()
+        for owner in inspect.getmro(kind)
+        for name, member in vars(owner).items()
         if not name.startswith("_") and isinstance(member, FunctionType | classmethod)
     ]
 

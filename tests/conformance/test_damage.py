@@ -14,7 +14,7 @@ from roocontext.log.times import Times
 from roocontext.store.schema import metadata
 from support.damage import READING, REDACTED, REDACTION_ROW, SECRET, WRITING, Damage, build, damages
 
-UNPROVED = {"created_at", "updated_at", "tokens", "exact", "counter"}
+UNPROVED = {"created_at", "updated_at", "parent", "tokens", "exact", "counter"}
 """Numbers and names that nothing but the cell itself holds."""
 
 OPERATIONS = {"verify": lambda _, chat: chat.verify(), **READING, **WRITING}
@@ -109,6 +109,7 @@ def _rows(lab: Any, session_id: str) -> dict[str, list[tuple[str, Any]]]:
         "spans": [("lo = 1", 1), (f"lo = {lo}", 1)],
         "clearings": [("true", 1)],
         "counts": [("seq = 3", 3), ("seq = 12", 12)],
+        "facts": [("true", 0)],
     }
 
 

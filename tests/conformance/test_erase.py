@@ -210,12 +210,12 @@ def test_a_purge_hurts_no_fork(store):
 
 
 def test_a_purged_session_is_not_listed_and_its_rows_are_gone(lab):
-    kept, gone = lab.store.create(), lab.store.create(title=SECRET)
+    kept, gone = lab.store.create(), lab.store.create(title=SECRET, metadata={"user": SECRET})
     for chat in (kept, gone):
         chat.append("user", SECRET)
     lab.store.purge(gone.id)
     assert [info.session_id for info in lab.store.sessions()] == [kept.id]
-    for table in ("entries", "spans", "clearings", "counts"):
+    for table in ("entries", "spans", "clearings", "counts", "facts"):
         rows = lab.sql(f"SELECT count(*) FROM {table} WHERE session_id = '{gone.id}'")
         assert rows == [(0,)]
     left = lab.sql(f"SELECT * FROM sessions WHERE session_id = '{gone.id}'")

@@ -137,7 +137,7 @@ def test_a_plan_of_another_session_is_refused(store: Any) -> None:
 
 def test_a_pipeline_that_failed_leaves_no_broken_connection(postgres_url: str) -> None:
     plain = sqlalchemy.make_url(postgres_url).set(drivername="postgresql")
-    url = plain.update_query_dict({"options": "-c lock_timeout=200"})
+    url = plain.update_query_dict({"options": "-c lock_timeout=40"})
     with Store.open(url.render_as_string(hide_password=False)) as store:
         store.sessions()
         chat = store.create()

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from roocontext import Session, Store
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.reports import health, naming, sessions, tree, usage
-from roocontext.reports.document import plain
-from roocontext.store.database import Transaction
+from roocontext.reports.document import as_json
+from roocontext.store.transaction import Transaction
 from support import showcase
 from support.examples import examples
 from support.histories import HISTORIES, play
@@ -56,7 +56,7 @@ def test_a_list_is_one_statement(shown: Store, statements: list[str]) -> None:
 
 
 def test_the_sums_of_all_sessions_are_one_statement(shown: Store, statements: list[str]) -> None:
-    answer = sessions.stats(shown)
+    answer = sessions.total_stats(shown)
     assert len(statements) == 1
     each = [shown.session(info.session_id).stats() for info in naming.every_session(shown)]
     assert answer == sessions.summed(each, None)
@@ -70,13 +70,13 @@ def test_a_title_is_found_whatever_its_case(tmp_path: Any) -> None:
 
 
 def test_a_tree_reads_no_content(shown: Store, statements: list[str]) -> None:
-    tree.tree(shown.session("parser"))
+    tree.tree_of(shown.session("parser"))
     assert not [text for text in statements if "entries.content" in text]
 
 
 def test_the_costs_of_summaries_are_summed(shown: Store) -> None:
-    assert usage.usage(shown.session("empty")).summaries.count == 0
-    summaries = usage.usage(shown.session("parser")).summaries
+    assert usage.usage_of(shown.session("empty")).summaries.count == 0
+    summaries = usage.usage_of(shown.session("parser")).summaries
     assert (summaries.count, summaries.calls, summaries.cost) == (1, 1, 0.002)
 
 
@@ -91,7 +91,7 @@ def test_the_tree_is_what_the_audit_shows(scenes: Any) -> None:
 
 def check_tree(chat: Session) -> None:
     """Compare each number of a tree with the entries of the audit."""
-    found = tree.tree(chat)
+    found = tree.tree_of(chat)
     audit = {one.seq: one for one in chat.audit()}
     messages = {seq for seq, one in audit.items() if one.kind in MESSAGE_KINDS}
     visible = {seq for seq, one in audit.items() if one.visible}
@@ -121,8 +121,8 @@ def check_tree(chat: Session) -> None:
 def test_names_that_are_no_unicode_are_shown_as_they_are(tmp_path: Any) -> None:
     """A tool's name comes from a model, a folder's name from the file system."""
     found = health.Finding(check="file", status="bad", says="/srv/\udcff/agent.db")
-    assert plain(health.diagnosis("\udcff.db", [found]))["database"] == "\udcff.db"
+    assert as_json(health.diagnosis("\udcff.db", [found]))["database"] == "\udcff.db"
     with Store.open(tmp_path / "store.db") as store:
         chat = store.create()
         chat.append("assistant", [showcase.call("t", "run\ud800")])
-        assert [row.name for row in usage.usage(chat).tools] == ["run\ud800"]
+        assert [row.name for row in usage.usage_of(chat).tools] == ["run\ud800"]

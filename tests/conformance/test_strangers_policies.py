@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from roocontext import NewMessage, Plan, Store
-from roocontext.context import AfterCompact, BeforeCompact, Hooks, roo_events
+from roocontext.context import AfterCompact, BeforeCompact, Hooks
 from roocontext.errors import TurnTooLarge
 from roocontext.log.counting import BYTES
 from roocontext.log.entries import View, ranges_of
@@ -19,6 +19,7 @@ from roocontext.log.plan import Action, Counts
 from roocontext.log.summary import SummaryRequest
 from roocontext.policies.decision import Ask, Nothing, Ready, TooLarge
 from roocontext.policies.situation import Aim
+from roocontext.programs.roo.events import roo_events
 from roocontext.tokens import counter_for
 from support.async_manager import Scripted, grow, manager
 from support.dialogue import WORDS, fill, shown, state, work

@@ -129,9 +129,10 @@ HISTORIES: dict[str, Callable[[Session], None]] = {
 
 
 def make_all(store: Store) -> None:
-    """One session of each."""
+    """One session of each, and a child."""
     for name, history in HISTORIES.items():
         history(store.create(name))
+    plain(store.create("child", parent="plain", metadata={"user": "ann"}))
 
 
 def say(chat: Session, times: int) -> None:

@@ -17,7 +17,7 @@ from roocontext.store.schema import ERASURES, entries, metadata
 def log(raw: Raw) -> Iterator[Raw]:
     """A session with a row in most tables, and what it was before."""
     with Store.open(raw.url) as store:
-        chat = store.create("s", title="kept")
+        chat = store.create("s", title="kept", metadata={"user": "ann"})
         chat.append("user", "hello", client_id="c")
         chat.tokens(BYTES)
         yield raw
@@ -56,6 +56,7 @@ REFUSED = {
     "a head behind the last": ("sessions", {"head_seq": "99"}),
     "a last below 0": ("sessions", {"last_seq": "-1", "head_seq": "-1"}),
     "a receipt without a purge": ("sessions", {"receipt": "'{}'"}),
+    "a session that is its own parent": ("sessions", {"parent": "'other'"}),
     "a span before the first": ("spans", {"lo": "0"}),
     "a span that ends before it begins": ("spans", {"hi": "0"}),
     "a count of no entry": ("counts", {"seq": "0"}),
@@ -69,7 +70,7 @@ def test_a_row_that_cannot_be_is_refused(log: Raw, table: str, changes: dict[str
 
 
 def test_a_row_that_can_be_is_not(log: Raw) -> None:
-    for table in ("sessions", "entries", "spans", "counts"):
+    for table in ("sessions", "entries", "spans", "counts", "facts"):
         log.run(_insert(table, {}))
 
 
@@ -167,11 +168,11 @@ def test_texts_compare_by_code_point(raw: Raw) -> None:
 
 
 def test_the_views_end_where_the_log_does(log: Raw) -> None:
-    log.run(_insert("entries", {"session_id": "session_id", "seq": "3"}))
+    log.run(_insert("entries", {"session_id": "session_id", "seq": "4"}))
     for view in ("messages", "effective_history"):
-        assert log.run(f"SELECT seq FROM {view}") == [(2,)]
+        assert log.run(f"SELECT seq FROM {view}") == [(3,)]
     if log.engine == "file":
         log.run("DROP TRIGGER entries_delete")
     else:
         log.run("ALTER TABLE entries DISABLE TRIGGER USER")
-    log.run("DELETE FROM entries WHERE seq = 3")
+    log.run("DELETE FROM entries WHERE seq = 4")

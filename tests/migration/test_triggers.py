@@ -9,6 +9,7 @@ from roocontext import Store
 from roocontext.store.schema import entries, sessions
 
 REFUSALS = ("the log is append-only", "a session is purged, never deleted")
+NO_PARENT = "the parent of a session never changes"
 
 OTHER_VALUES = {"BIGINT": "77", "TEXT": "'forged'"}
 
@@ -50,6 +51,21 @@ def test_no_entry_goes(log: Raw) -> None:
         "UPDATE entries SET content = 'again' WHERE seq = 4",
     ):
         assert any(refusal in log.refuses(statement) for refusal in REFUSALS), statement
+
+
+def test_no_session_gets_another_parent(raw: Raw) -> None:
+    with Store.open(raw.url) as store:
+        store.create("s")
+        store.create("t")
+        store.create("u", parent="s")
+    for change in (
+        "UPDATE sessions SET parent = 't' WHERE session_id = 'u'",
+        "UPDATE sessions SET parent = NULL WHERE session_id = 'u'",
+        "UPDATE sessions SET parent = 's' WHERE session_id = 't'",
+        "UPDATE sessions SET last_seq = last_seq, parent = 't' WHERE session_id = 'u'",
+    ):
+        assert NO_PARENT in raw.refuses(change)
+    raw.run("UPDATE sessions SET parent = 's' WHERE session_id = 'u'")
 
 
 UPSERTS = {

@@ -10,7 +10,7 @@ from migration.histories import HISTORIES, make_all
 from roocontext import Store
 from roocontext.log.encoding import decode, encode
 
-SESSIONS = [*HISTORIES, "forked-fork"]
+SESSIONS = [*HISTORIES, "forked-fork", "child"]
 
 
 @pytest.fixture

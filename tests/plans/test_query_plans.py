@@ -27,6 +27,9 @@ LONG = 6_000
 SESSIONS = 1_500
 SHORT = 8
 
+PARENT = "p7"
+"""The parent of ten sessions, as it is of every ten."""
+
 LATE = 1 << 42
 MOMENT = datetime.fromtimestamp((LONG - 15) / 1_000, UTC)
 
@@ -86,6 +89,13 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "find by its beginning": lambda store, _: store.find("s"),
     "next list": lambda store, _: store.sessions(before=store.sessions(limit=5)[-1]),
     "overview": lambda store, _: store.overview(limit=20),
+    "list of a parent": lambda store, _: store.sessions(parent=PARENT),
+    "list by metadata": lambda store, _: store.sessions(where={"user": "u7"}),
+    "list by both": lambda store, _: store.sessions(parent=PARENT, where={"user": "u7", "a": "b"}),
+    "overview by metadata": lambda store, _: store.overview(limit=20, where={"user": "u7"}),
+    "children": lambda store, _: store.session("s7").children(),
+    "open": lambda store, chat: store.open_session(chat.id),
+    "create a child": lambda store, chat: store.create(parent=chat.id, metadata={"user": "u7"}),
     "find": lambda store, chat: store.session(chat.id),
     "info": lambda _, chat: chat.info(),
     "head": lambda _, chat: chat.head(),
@@ -150,7 +160,7 @@ def work(store: Store, catcher: Catcher) -> None:
 ENTRY = """session_id, seq, kind, format, role, recorded_at, message_id, size, messages_total,
     bytes_total, salt, content_digest, hash, content"""
 SESSION = """session_id, created_at, updated_at, updated_minute, last_seq, last_hash, head_seq,
-    messages, bytes, latest_recorded, recorded_back, latest_own, own_back"""
+    messages, bytes, latest_recorded, recorded_back, latest_own, own_back, parent"""
 SPAN = "session_id, lo, hi, position"
 OPEN_END = (1 << 62) - 1
 
@@ -171,7 +181,8 @@ def fill(run: Callable[[str], Any], series: str, blob: str, text: str) -> None:
         )
         run(
             f"INSERT INTO sessions ({SESSION}) SELECT {name}, n, n, n / 60000, {last}, {blob},"
-            f" {last}, {last}, 202 * {last}, {last}, 0, {last}, 0 FROM {every_session}"
+            f" {last}, {last}, 202 * {last}, {last}, 0, {last}, 0, 'p' || (n / 10)"
+            f" FROM {every_session}"
         )
         run(
             f"INSERT INTO spans ({SPAN}) SELECT {name}, 1, {OPEN_END}, 4294967296"
@@ -182,6 +193,11 @@ def fill(run: Callable[[str], Any], series: str, blob: str, text: str) -> None:
             f" SELECT {session}, 'other', {seq}, 7, TRUE"
             f" FROM {every_entry}"
         )
+    run(
+        "INSERT INTO facts (session_id, key, value)"
+        """ SELECT 's' || n, '"user"', '"u' || (n % 100) || '"' FROM """
+        + series.format(last=SESSIONS)
+    )
     # Of other sessions only: what is cached of the long one has to be its fold.
     run(
         "INSERT INTO clearings (session_id, seq, block, cleared_by, placeholder)"
@@ -195,12 +211,17 @@ INDEXES = {
     "entries.message_id =": "entries_message_id",
     "entries.note =": "entries_notes",
     "entries.details IS NOT NULL": "entries_control",
+    "sessions.parent =": "sessions_parent",
+    "fact_0.value =": "facts_value",
 }
 
 
-def _expected_index(text: str) -> str | None:
-    """What finds the few rows that are wanted, however long the session is."""
-    return next((index for part, index in INDEXES.items() if part in text), None)
+def _expected_index(text: str) -> set[str]:
+    """What finds the few rows that are wanted, however many there are: one of these."""
+    if "sessions.parent =" in text and "fact_0.value =" in text:
+        return {"sessions_parent", "facts_value"}
+    found = next((index for part, index in INDEXES.items() if part in text), None)
+    return set() if found is None else {found}
 
 
 def _shows_content(text: str) -> bool:
@@ -254,15 +275,16 @@ def test_sqlite_searches_and_never_scans(sqlite_work: tuple[Path, Catcher], anal
         for operation, text, params in catcher.caught:
             plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", params)]
             for step in plan:
-                assert not re.match(r"SCAN (entries|spans|clearings|counts)", step), (
+                assert not re.match(r"SCAN (entries|spans|clearings|counts|fact)", step), (
                     operation,
                     text,
                     plan,
                 )
             if _shows_content(text):
                 assert not any("TEMP B-TREE" in step for step in plan), (operation, text, plan)
-            index = _expected_index(text)
-            assert not index or any(f" {index} " in step for step in plan), (operation, text, plan)
+            indexes = _expected_index(text)
+            used = {index for index in indexes for step in plan if f" {index} " in step}
+            assert used or not indexes, (operation, text, plan)
             seen.update(plan)
         connection.execute("ROLLBACK")
     used = " ".join(seen)
@@ -304,7 +326,7 @@ def postgres_work(postgres: Any) -> Iterator[tuple[psycopg.Connection, Catcher]]
         return execute(self, text, params, **options)
 
     with psycopg.connect(url, autocommit=True) as admin:
-        for table in ("sessions", "entries", "spans", "clearings", "counts"):
+        for table in ("sessions", "entries", "spans", "clearings", "counts", "facts"):
             admin.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
         fill(
             admin.execute,
@@ -335,7 +357,9 @@ def test_postgres_searches_and_never_scans(
         plan = _explain(admin, text, params, times)
         for node in _nodes(plan):
             kind, table = node["Node Type"], node.get("Relation Name")
-            assert not (kind == "Seq Scan" and table in ("entries", "clearings", "counts")), (
+            assert not (
+                kind == "Seq Scan" and table in ("entries", "clearings", "counts", "facts")
+            ), (
                 text,
                 plan,
             )
@@ -344,9 +368,9 @@ def test_postgres_searches_and_never_scans(
                 assert "entries" not in _tables(node), (text, plan)
             if vacuumed or operation in VIEWS:
                 assert not (kind == "Sort" and _shows_content(text)), (text, plan)
-        index = _expected_index(text)
-        if vacuumed and index:
-            assert index in {node.get("Index Name") for node in _nodes(plan)}, (text, plan)
+        indexes = _expected_index(text)
+        if vacuumed and indexes:
+            assert indexes & {node.get("Index Name") for node in _nodes(plan)}, (text, plan)
 
 
 def test_postgres_appends_by_one_statement(

@@ -5,6 +5,7 @@ of its own, and nothing is open when it begins, so that it is like a process jus
 of JSON on stdin is one command; one line on stdout is how it ended.
 """
 
+import gc
 import json
 import os
 import sys
@@ -21,24 +22,37 @@ import pydantic.types
 import rich.progress  # noqa: F401
 import typer.completion
 import typer.rich_utils  # noqa: F401
+from sqlalchemy import SelectBase, UpdateBase
 
 import roocontext
 import roocontext.reports.catalogue
 import roocontext.store.health
 from roocontext.cli import main
 from roocontext.cli.app import commands
+from roocontext.store.engines import engine_of
+from roocontext.store.statements import compiler
 from roocontext.tokens import counter_for
 from support.steady_sources import SetClock
 
 START = 1_769_904_000_000
 MINUTE = 60_000
 
-commands()
+commands().commands["sessions"].make_context("sessions", [])
 for kind in (bool, int, str, Path, list[str]):
     pydantic.TypeAdapter(kind | None).validate_python(None)
 with roocontext.Store.open(":memory:") as warm:
     roocontext.ContextManager("gpt-4o").manage(warm.create())
     counter_for("gpt-4o").count("user", "loads the vocabulary", "anthropic")
+for url in (":memory:", "postgresql://"):
+    dialect = engine_of(url, create=False, durability="full", read_only=True).dialect
+    for name, module in list(sys.modules.items()):
+        if name.startswith("roocontext.store."):
+            for statement in vars(module).values():
+                if isinstance(statement, UpdateBase | SelectBase):
+                    compiler(dialect)(statement)
+# What is loaded stays: a child that looks through it for garbage would copy every page of it.
+gc.collect()
+gc.freeze()
 
 
 class NumberedIds:

@@ -116,7 +116,7 @@ def _values(engine: str, table: str, column: Any) -> Iterator[str]:
 
 def build(store: Any) -> Any:
     """A session with every kind of row in every table."""
-    chat = store.create(title="t", metadata={"a": 1})
+    chat = store.create(title="t", metadata={"a": 1, "user": "ann"})
     said = fill(chat, 6)
     _, told = work(chat, output=f"{SECRET} " * 9)
     chat.append("user", SECRET, client_id="once", message_id="named", ts=1_000)
@@ -141,6 +141,7 @@ NOW = datetime(2025, 1, 1, tzinfo=UTC)
 
 READING: dict[str, Callable[[Any, Any], Any]] = {
     "info": lambda _, chat: chat.info(),
+    "children": lambda _, chat: chat.children(),
     "head_seq": lambda _, chat: chat.head_seq(),
     "view": lambda _, chat: chat.view(),
     "view of the past": lambda _, chat: [chat.view(as_of=seq) for seq in range(0, 24, 5)],
@@ -169,6 +170,8 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "session": lambda store, chat: store.session(chat.id),
     "sessions": lambda store, _: store.sessions(),
     "sessions before": lambda store, _: [store.sessions(before=one) for one in store.sessions()],
+    "sessions where": lambda store, chat: store.sessions(parent=chat.id, where={"user": "ann"}),
+    "open_session": lambda store, chat: store.open_session(chat.id),
     "find": lambda store, chat: store.find(chat.id[:1]),
     "purge in a dry run": lambda store, chat: store.purge(chat.id, dry_run=True),
     "redact in a dry run": lambda _, chat: chat.redact(4, dry_run=True),

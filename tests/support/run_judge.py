@@ -49,9 +49,9 @@ class Watched(Session):
     def __init__(self, chat: Session) -> None:
         vars(self).update(vars(chat))
 
-    def commit(self, plan: Plan, *, dry_run: bool = False) -> Any:
+    def commit(self, plan: Plan, **options: Any) -> Any:
         try:
-            return super().commit(plan, dry_run=dry_run)
+            return super().commit(plan, **options)
         except InvalidPlan as refusal:
             pytest.fail(f"The store refused a plan: {refusal.fact}")
 

@@ -25,7 +25,7 @@ def call(tool_id: str, name: str, **arguments: Any) -> dict[str, Any]:
     return {"type": "tool_use", "id": tool_id, "name": name, "input": arguments}
 
 
-def result(tool_id: str, output: str, **flags: Any) -> dict[str, Any]:
+def result(tool_id: str, output: Any, **flags: Any) -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": tool_id, "content": output, **flags}
 
 

@@ -6,7 +6,9 @@ import multiprocessing
 import os
 import random
 import sqlite3
+import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterable
 from contextlib import closing
@@ -207,6 +209,40 @@ def fork_beside_a_long_transaction(child: Any, url: str, session: str) -> None:
         thread.join()
         assert len(store.sessions()) == 2
         ended(forked(lambda: chat.append("user", "nothing is in the way now")))
+
+
+def fork_while_a_store_closes(child: Any, url: str, session: str) -> None:
+    """A fork waits until another thread is through with closing a connection."""
+    child.start()
+    inside, forks, closed = threading.Event(), threading.Event(), threading.Event()
+
+    def dawdle(_frame: Any, event: str, called: Any) -> None:
+        """Stop right before the connection closes, until a fork is under way and has had time."""
+        if not event.startswith("c_") or called.__qualname__ != "Connection.close":
+            return
+        if event == "c_call":
+            inside.set()
+            forks.wait()
+            time.sleep(0.2)
+        else:
+            closed.set()
+
+    def close() -> None:
+        sys.setprofile(dawdle)
+        store.close()
+        sys.setprofile(None)
+
+    store = Store.open(url)
+    store.session(session).append("user", "before")
+    thread = threading.Thread(target=close)
+    thread.start()
+    inside.wait()
+    forks.set()
+    child_of_fork = forked(lambda: append_as(url, session, "child", 3))
+    was_closed = closed.is_set()
+    thread.join()
+    ended(child_of_fork)
+    assert was_closed, "the fork did not wait"
 
 
 def fork_beside_another_library(child: Any, url: str, session: str) -> None:

@@ -4,7 +4,6 @@ Children of the nursery are killed by SIGKILL at random moments of whatever they
 told before, in one write each, is the only thing that they may be held to.
 """
 
-import os
 import random
 import shutil
 import sqlite3
@@ -18,16 +17,16 @@ from typing import Any
 import pytest
 
 from roocontext import Store
+from support.examples import examples
 from torture.processes import Brood, Nursery
 
-TIMES = int(os.environ.get("ROOCONTEXT_TORTURE", "1"))
 KILLS = 20
 STEPS = 40
 LONGEST = 0.045
 SIGKILLED = -9
 
 
-@pytest.mark.parametrize("seed", range(8 * TIMES))
+@pytest.mark.parametrize("seed", range(examples(4)))
 def test_killed_while_it_works(nursery: Nursery, tmp_path: Path, seed: int) -> None:
     path, chance, acknowledged = tmp_path / "store.db", random.Random(seed), _Acknowledged()
     with Store.open(path) as store:
@@ -49,7 +48,7 @@ def test_killed_while_it_works(nursery: Nursery, tmp_path: Path, seed: int) -> N
         _check_usable(path)
 
 
-@pytest.mark.parametrize("seed", range(2 * TIMES))
+@pytest.mark.parametrize("seed", range(examples(2)))
 def test_killed_while_it_migrates(nursery: Nursery, tmp_path: Path, seed: int) -> None:
     chance, stages = random.Random(seed), []
     took = _how_long_a_birth_takes(nursery, tmp_path / "measured.db")

@@ -76,6 +76,13 @@ def test_what_is_in_use_is_refused_in_the_child(nursery: Nursery, tmp_path: Path
     _check(url, "family", nursery.run((job, {"url": url, "session": "family"})))
 
 
+def test_a_fork_waits_for_a_store_that_closes(nursery: Nursery, tmp_path: Path) -> None:
+    url = str(tmp_path / "store.db")
+    _create(url, "family")
+    job = ("fork_while_a_store_closes", {"url": url, "session": "family"})
+    _check(url, "family", nursery.run(job))
+
+
 def test_a_store_in_memory_stays_with_its_process(nursery: Nursery) -> None:
     assert nursery.run(("fork_with_a_store_in_memory", {})).ends == [0]
 

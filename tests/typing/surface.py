@@ -23,9 +23,9 @@ from roocontext import (
     Written,
 )
 from roocontext.context import Status
+from roocontext.log.committed import Committed
 from roocontext.log.counting import BYTES
 from roocontext.store.append import Receipt
-from roocontext.store.commit import Committed
 from roocontext.store.rewind import Rewound
 
 

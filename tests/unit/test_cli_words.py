@@ -46,7 +46,7 @@ def test_every_character_that_acts_or_hides_becomes_its_escape() -> None:
     hidden = unseen()
     for code in range(sys.maxunicode + 1):
         character = chr(code)
-        escaped = safe_text.plain(character) != character
+        escaped = safe_text.safe(character) != character
         acts = unicodedata.category(character) in acting and character not in spared
         if acts or character in hidden:
             assert escaped, hex(code)
@@ -69,7 +69,7 @@ def test_every_character_that_acts_or_hides_becomes_its_escape() -> None:
     ],
 )
 def test_what_shapes_letters_stays(text: str) -> None:
-    assert safe_text.plain(text) == text
+    assert safe_text.safe(text) == text
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_what_shapes_letters_stays(text: str) -> None:
     ],
 )
 def test_what_shapes_nothing_is_seen(text: str, shown: str) -> None:
-    assert safe_text.plain(text) == shown
+    assert safe_text.safe(text) == shown
 
 
 @given(
@@ -100,7 +100,7 @@ def test_what_shapes_nothing_is_seen(text: str, shown: str) -> None:
 @example(["z", *"\u0301\u200d" * 9])
 def test_no_heap_of_the_unseen_stays(characters: list[str]) -> None:
     height = silent = 0
-    for one in safe_text.plain("".join(characters)):
+    for one in safe_text.safe("".join(characters)):
         height = height + 1 if unicodedata.category(one) in ("Mn", "Me", "Cf") else 0
         silent = silent + 1 if one in unseen() else 0
         # A joiner may follow a selector: emoji are made so.
@@ -149,8 +149,8 @@ def test_sizes_are_said_shortly(count: int, said: str) -> None:
 
 
 def test_any_integer_is_a_time() -> None:
-    assert words.moment(0) == "1970-01-01 00:00:00"
-    assert words.moment(2**62) == f"{2**62} ms"
+    assert words.utc_time(0) == "1970-01-01 00:00:00"
+    assert words.utc_time(2**62) == f"{2**62} ms"
 
 
 # What stands in a message
@@ -158,10 +158,38 @@ def test_any_integer_is_a_time() -> None:
 
 def test_letters_in_arguments_are_letters() -> None:
     call = showcase.call("t", "write", text="Größe 名 \ud800", count=2, path="ö.py")
-    said = content.preview("assistant", [call], "anthropic")
+    said = content.one_line_of("assistant", [call], "anthropic")
     assert said == '→ write text="Größe 名 \\ud800", count=2, path=ö.py'
     nested = showcase.call("t", "write", lines=["Größe"])
-    assert "Größe" in content.preview("assistant", [nested], "anthropic")
+    assert "Größe" in content.one_line_of("assistant", [nested], "anthropic")
+
+
+@pytest.mark.parametrize(
+    ("block", "shown"),
+    [
+        ({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}, "→ web_search"),
+        (
+            {"type": "document", "source": {"media_type": "application/pdf", "data": "JVBERi0="}},
+            "[application/pdf, 8 characters]",
+        ),
+        (
+            {"type": "document", "source": {"type": "url", "url": "https://a.example/b.pdf"}},
+            "[document https://a.example/b.pdf]",
+        ),
+        ({"type": "image", "source": None}, "[image]"),
+        (
+            {"type": "redacted_thinking", "data": "x"},
+            '[redacted_thinking] {"type": "redacted_thinking", "data": "x"}',
+        ),
+        (showcase.result("t", [{"type": "image", "source": {}}]), "← [image]"),
+        (showcase.result("t", [showcase.result("u", "inner")]), "← inner"),
+        (showcase.result("t", [{"type": "sensor"}]), "← [sensor]"),
+        (showcase.result("t", []), "← (empty)"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",
+)
+def test_every_kind_of_block_has_a_line(block: dict[str, Any], shown: str) -> None:
+    assert content.one_line_of("user", [block], "anthropic") == shown
 
 
 # Times

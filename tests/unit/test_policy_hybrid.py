@@ -13,7 +13,7 @@ from roocontext.log.readings import reader, text_of
 from roocontext.log.summary import Summary
 from roocontext.policies.decision import Ask, Nothing, Ready, Refused, TooLarge
 from roocontext.policies.hybrid import Hybrid
-from roocontext.policies.layout import groups, held, living_summaries, turns
+from roocontext.policies.layout import Layout, groups, held, turns
 from roocontext.policies.make_plan import HEADING
 from roocontext.policies.situation import Aim
 from support.dialogue import WORDS, call, result, shown, text, work
@@ -122,13 +122,13 @@ def test_the_next_summary_is_made_of_the_last_one_and_what_leaves_since(chat):
     talk(chat, 10)
     limit = seen(chat).size.tokens - 1
     condense(chat, limit, "the first summary")
-    (first,) = living_summaries(seen(chat))
+    (first,) = Layout(seen(chat)).summaries
     talk(chat, 8)
     asked = condense(chat, limit, "the second summary")
     assert asked.request.previous == "the first summary"
     assert first.seq in asked.hides
     assert "the first summary" not in texts(asked.request)
-    (second,) = living_summaries(seen(chat))
+    (second,) = Layout(seen(chat)).summaries
     assert second.message.content == f"{HEADING}\n\nthe second summary"
     assert shown(chat)[0] == second.seq
     assert len(asked.request.messages) == len(asked.hides) - 1
@@ -151,7 +151,7 @@ def test_pins_survive_where_they_stand(chat):
     chat.pin(2)
     asked = condense(chat, seen(chat).size.tokens - 1)
     assert 2 not in asked.hides
-    (made,) = living_summaries(seen(chat))
+    (made,) = Layout(seen(chat)).summaries
     assert shown(chat)[:2] == [2, made.seq]
 
 
@@ -159,12 +159,12 @@ def test_a_pinned_summary_stays_beside_the_new_one(chat):
     talk(chat, 10)
     limit = seen(chat).size.tokens - 1
     condense(chat, limit, "pinned")
-    (first,) = living_summaries(seen(chat))
+    (first,) = Layout(seen(chat)).summaries
     chat.pin(first.seq)
     talk(chat, 8)
     asked = condense(chat, limit, "new")
     assert asked.request.previous is None
-    said = [row.message.content.removeprefix(HEADING) for row in living_summaries(seen(chat))]
+    said = [row.message.content.removeprefix(HEADING) for row in Layout(seen(chat)).summaries]
     assert said == ["\n\npinned", "\n\nnew"]
 
 
@@ -176,7 +176,7 @@ def test_all_summaries_that_another_policy_left_become_one(chat):
     asked = condense(chat, seen(chat).size.tokens - 1, "both")
     assert asked.request.previous == "one\n\ntwo"
     assert "Got it." not in texts(asked.request)
-    (only,) = living_summaries(seen(chat))
+    (only,) = Layout(seen(chat)).summaries
     assert shown(chat)[0] == only.seq
 
 
@@ -299,7 +299,7 @@ def test_the_fallback_keeps_the_living_summary(chat):
     talk(chat, 10)
     limit = seen(chat).size.tokens - 1
     condense(chat, limit, "the living one")
-    (living,) = living_summaries(seen(chat))
+    (living,) = Layout(seen(chat)).summaries
     talk(chat, 8)
     asked = ask(chat, limit)
     assert living.seq in asked.hides
@@ -311,7 +311,7 @@ def test_the_fallback_keeps_the_living_summary(chat):
 def test_the_fallback_takes_more_where_the_living_summary_is_large(chat):
     talk(chat, 10)
     chat.commit(Plan.condense(chat.view(), [1, 2, 3, 4], "living " * 80))
-    (living,) = living_summaries(seen(chat))
+    (living,) = Layout(seen(chat)).summaries
     chat.append("user", "do it")
     for n in range(12):
         work(chat, [f"a{n}"])
@@ -441,7 +441,7 @@ def check(chat, before, policy, plan):
     assert split(readings, away) == []
     assert held(before, summaries=False) <= visible
     last = groups(before)[-1].rows
-    assert any(row in living_summaries(before) for row in last) or {r.seq for r in last} <= visible
+    assert any(row in Layout(before).summaries for row in last) or {r.seq for r in last} <= visible
     assert after.size.tokens == plan.counts.after < before.size.tokens
     assert not Budget(policy.limit).exceeded_by(after.size)
     assert not before.limits.exceeded_by(after.size)
@@ -449,12 +449,12 @@ def check(chat, before, policy, plan):
     assert isinstance(policy.decide(after), Nothing)
     assert violations(chat.messages()) == []
     assert chat.verify().ok
-    living = {row.seq for row in living_summaries(after)}
+    living = {row.seq for row in Layout(after).summaries}
     pinned = held(before, summaries=False)
     if plan.action == "condense":
         assert len(living - pinned) == 1
     else:
-        assert {row.seq for row in living_summaries(before)} <= living
+        assert {row.seq for row in Layout(before).summaries} <= living
 
 
 @settings(max_examples=examples(60))

@@ -3,7 +3,7 @@
 import pytest
 
 from roocontext import NewMessage, Plan, Store
-from roocontext.policies.layout import groups, held, living_summaries, turns, waiting, whole_groups
+from roocontext.policies.layout import Layout, groups, held, turns, waiting, whole_groups
 from support.dialogue import call, fill, result, text, work
 from support.situations import IMAGE, LETTERS, THOUGHT, situated
 
@@ -60,7 +60,7 @@ def test_a_summary_leaves_with_its_companions(chat):
     companions = (NewMessage("assistant", "Got it."),)
     done = chat.commit(Plan.condense(chat.view(), said[:2], "in short", companions=companions))
     assert grouped(chat) == [list(done.rows), [3], [4]]
-    assert [row.seq for row in living_summaries(seen(chat))] == [done.seq]
+    assert [row.seq for row in Layout(seen(chat)).summaries] == [done.seq]
 
 
 def test_the_size_of_a_group_is_that_of_its_rows(chat):

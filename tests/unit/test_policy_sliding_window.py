@@ -10,7 +10,7 @@ from roocontext.log.pairs import split
 from roocontext.log.plan import TRUNCATED
 from roocontext.log.readings import reader
 from roocontext.policies.decision import Nothing, Ready, TooLarge
-from roocontext.policies.layout import held, living_summaries, turns
+from roocontext.policies.layout import Layout, held, turns
 from roocontext.policies.situation import Aim
 from roocontext.policies.sliding_window import PruningInfo, SlidingWindow
 from roocontext.programs.multi_llm_chat.policy import SlidingWindowUpstream
@@ -237,7 +237,7 @@ def rules(chat, before, decision, policy):
     ]
     assert split(readings, away) == []
     assert held(before) <= visible
-    assert {row.seq for row in living_summaries(before)} <= visible
+    assert {row.seq for row in Layout(before).summaries} <= visible
     assert after.size.tokens == decision.plan.counts.after < before.size.tokens
     assert not Budget(policy.limit).exceeded_by(after.size)
     assert not before.limits.exceeded_by(after.size)

@@ -12,7 +12,15 @@ from roocontext.log import fold
 from roocontext.log.entries import MESSAGE_KINDS, Control, Kind, natural_position
 from roocontext.log.fold import Tags
 from roocontext.log.plan import Action
-from roocontext.log.spans import OPEN_END, clearings_of, live_ranges, spans_of, visible_ranges
+from roocontext.log.spans import (
+    OPEN_END,
+    clearings_of,
+    first_changed,
+    first_decided,
+    live_ranges,
+    spans_of,
+    visible_ranges,
+)
 from support.oracle import Model
 
 TORTURE = os.environ.get("ROOCONTEXT_TORTURE")
@@ -48,6 +56,29 @@ def held_against_the_fold(log, seq):
             } == fold.live_sets(log)[-1]  # fmt: skip
     cleared = clearings_of(controls, seq)
     assert {block: control.seq for block, control in cleared.items()} == fold.cleared(log)
+
+
+def the_rest_follows_from_later_control_rows(controls, seq):
+    """The spans from any one on need no control row that is before it."""
+    spans = spans_of(controls, seq)
+    for index, span in enumerate(spans):
+        later = [control for control in controls if control.seq >= span.lo]
+        assert spans_of(later, seq, span.lo) == spans[index:]
+
+
+def a_control_row_leaves_what_is_before(controls):
+    """The newest one leaves the spans alone that end before the first row it changes."""
+    *earlier, new = controls
+    before, after = spans_of(earlier, new.seq - 1), spans_of(controls, new.seq)
+    first = first_decided(new)
+    known = OPEN_END
+    while new.to is not None and first < known:
+        known = first
+        later = [control for control in earlier if control.seq >= known]
+        first = first_changed(later, new.seq - 1, new.to)
+    since = max((span.lo for span in before if span.lo < first), default=1)
+    assert since in {span.lo for span in after}
+    assert [s for s in before if s.lo < since] == [s for s in after if s.lo < since]
 
 
 class LogMachine(RuleBasedStateMachine):
@@ -110,6 +141,10 @@ class LogMachine(RuleBasedStateMachine):
     def teardown(self):
         for seq in range(self.model.last_seq):
             held_against_the_fold(self.model.rows[:seq], seq)
+        controls = [row.control for row in self.model.rows if row.control]
+        the_rest_follows_from_later_control_rows(controls, self.model.last_seq)
+        for count in range(1, len(controls) + 1):
+            a_control_row_leaves_what_is_before(controls[:count])
 
     def _commit(self, **fields):
         plan = Plan(head_seq=self.model.head_seq, compat=True, **fields)

@@ -230,7 +230,7 @@ def test_what_another_tool_read_is_no_error_of_its_own():
     assert Section.ERRORS not in found
 
 
-def test_an_error_that_was_mended_says_so():
+def test_an_error_is_marked_when_the_same_call_succeeds_later():
     messages = [
         user(GOAL),
         *worked("bash", {"command": "make"}, "error: x"),
@@ -238,7 +238,7 @@ def test_an_error_that_was_mended_says_so():
         *worked("bash", {"command": "make"}, "done"),
     ]
     assert sections(messages)[Section.ERRORS] == [
-        "`bash` make: error: x (later it went well)",
+        "`bash` make: error: x (succeeded later)",
         "`bash` ls: error: y",
     ]
 

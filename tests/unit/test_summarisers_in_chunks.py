@@ -101,7 +101,7 @@ def test_a_piece_that_is_too_long_is_cut_smaller_and_nothing_is_lost():
 
 
 def test_too_many_pieces_are_refused_before_anything_is_spent():
-    with pytest.raises(Unanswerable, match="calls would be needed of 3 allowed"):
+    with pytest.raises(Unanswerable, match="calls are needed, and 3 are allowed"):
         converse(
             request_of(["x" * 9_000] * 9), lambda put: pytest.fail("asked"), fits=5_000, most=3
         )

@@ -29,7 +29,7 @@ def append(
             metavar="SESSION",
             help="A session as for other commands, or `new` to begin one, in a new database if"
             " there is none.",
-            autocompletion=completion.sessions_or_new,
+            autocompletion=completion.complete_sessions_or_new,
         ),
     ],
     content: Annotated[
@@ -54,7 +54,7 @@ def append(
         typer.Option(
             metavar="ROLE",
             help="user or assistant; other formats have more roles.",
-            autocompletion=completion.roles,
+            autocompletion=completion.complete_roles,
         ),
     ] = "user",
     content_json: Annotated[
@@ -66,7 +66,7 @@ def append(
             "--format",
             metavar="FORMAT",
             help="The shape of the JSON: anthropic, openai or gemini.",
-            autocompletion=completion.formats,
+            autocompletion=completion.complete_formats,
         ),
     ] = "anthropic",
     ts: Annotated[
@@ -88,7 +88,7 @@ def append(
         typer.Option(
             metavar="MODEL",
             help="The model that wrote the message.",
-            autocompletion=completion.models,
+            autocompletion=completion.complete_models,
         ),
     ] = None,
     usage: Annotated[
@@ -125,7 +125,7 @@ def append(
             usage=reported,
             expected_seq=expected_seq,
         )
-    context.show(receipt, results.appended)
+    context.show(receipt, results.draw_receipt)
 
 
 def _given(content: str | None, file: Path | None) -> str:

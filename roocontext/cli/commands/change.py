@@ -32,10 +32,10 @@ PolicyName = Annotated[
         metavar="NAME",
         help="Decides what is hidden: default, hybrid, sliding_window, gemini, opencode, roo, or"
         " another that Tab offers.",
-        autocompletion=completion.policies,
+        autocompletion=completion.complete_policies,
     ),
 ]
-Limit = Annotated[
+LimitOption = Annotated[
     int | None,
     typer.Option(
         "--limit",
@@ -50,7 +50,7 @@ SummariserName = Annotated[
         "--summariser",
         metavar="NAME",
         help="Writes the summary: extractive, which works offline, or anthropic.",
-        autocompletion=completion.summarisers,
+        autocompletion=completion.complete_summarisers,
     ),
 ]
 
@@ -69,7 +69,7 @@ def condense(
     *,
     model: ModelName = None,
     policy: PolicyName = "default",
-    limit: Limit = None,
+    limit: LimitOption = None,
     summariser: SummariserName = "extractive",
 ) -> bool:
     """Replace old messages with a summary, however full the context is.
@@ -90,7 +90,7 @@ def truncate(
     *,
     model: ModelName = None,
     policy: PolicyName = "default",
-    limit: Limit = None,
+    limit: LimitOption = None,
 ) -> bool:
     """Hide the oldest messages behind a marker, however full the context is."""
     with context.session(session, write=True) as chat:
@@ -105,7 +105,7 @@ def clear(
     *,
     model: ModelName = None,
     policy: PolicyName = "default",
-    limit: Limit = None,
+    limit: LimitOption = None,
     protect: Protected = None,
 ) -> bool:
     """Replace old tool outputs with a placeholder, however full the context is."""
@@ -123,13 +123,13 @@ def preview(
         typer.Argument(
             metavar="AIM",
             help="manage, which acts only on a full context, condense, truncate or clear.",
-            autocompletion=completion.aims,
+            autocompletion=completion.complete_aims,
         ),
     ] = "manage",
     *,
     model: ModelName = None,
     policy: PolicyName = "default",
-    limit: Limit = None,
+    limit: LimitOption = None,
     summariser: SummariserName = "extractive",
     protect: Protected = None,
 ) -> None:
@@ -144,7 +144,7 @@ def preview(
         )
         with context.progress("Trying it"):
             outcome = manager.preview(chat, aim)
-        context.show(reports.results.outcome_report(chat.id, outcome), results.outcome)
+        context.show(reports.results.outcome_report(chat.id, outcome), results.draw_outcome)
 
 
 @_change(document="Rewound")
@@ -193,7 +193,7 @@ def rewind(
     where = message_id if to is None else parse_time.target("--to", to, context.now)
     with context.session(session, write=True) as chat, _named_by(to):
         done = chat.rewind(where, ts=ts, keep_target=not before, expected_seq=expected_seq)
-    context.show(done, results.rewound)
+    context.show(done, results.draw_rewound)
 
 
 @_change(document="Rewound")
@@ -211,10 +211,10 @@ def undo(
     expected_seq: Expected = None,
 ) -> None:
     """Take back the newest rewind. An undo is a rewind too, so doing it twice is a redo."""
-    rewound = None if of is None else parse_time.whole("--of", of)
+    rewound = None if of is None else parse_time.entry_number("--of", of)
     with context.session(session, write=True) as chat:
         done = chat.undo(of=rewound, force=force, expected_seq=expected_seq)
-    context.show(done, results.rewound)
+    context.show(done, results.draw_rewound)
 
 
 @_change(document="Forked")
@@ -231,11 +231,11 @@ def fork(
     ] = None,
 ) -> None:
     """Begin a new session as a copy of this one."""
-    seq = None if at is None else parse_time.whole("--at", at)
+    seq = None if at is None else parse_time.entry_number("--at", at)
     with context.session(session, write=True) as chat:
         branch = chat.fork(seq, session_id=session_id)
-        answer = reports.results.forked(branch, chat.id)
-    context.show(answer, results.forked)
+        answer = reports.results.forked_report(branch, chat.id)
+    context.show(answer, results.draw_forked)
 
 
 @_change(document="Pins")
@@ -253,7 +253,7 @@ def pin(
     remove: Annotated[bool, typer.Option("--remove", help="Remove the pins.")] = False,
 ) -> None:
     """Keep messages from ever being hidden or cleared."""
-    wanted = [parse_time.whole("SEQ", seq) for seq in seqs or []]
+    wanted = [parse_time.entry_number("SEQ", seq) for seq in seqs or []]
     with context.session(session, write=bool(wanted)) as chat:
         done: list[Receipt] = []
         for seq in wanted:
@@ -262,7 +262,7 @@ def pin(
         pinned = sorted(chat.pins())
     changed = any(receipt.new for receipt in done) if done else None
     answer = reports.results.Pins(session_id=chat.id, pins=pinned, changed=changed)
-    context.show(answer, results.pins)
+    context.show(answer, results.draw_pins)
 
 
 @_change(document="Titled")
@@ -279,7 +279,7 @@ def title(
         changed = None if title is None else chat.rename(title).new
         known = chat.info().title
     answer = reports.results.Titled(session_id=chat.id, title=known, changed=changed)
-    context.show(answer, results.titled)
+    context.show(answer, results.draw_title)
 
 
 @contextmanager
@@ -323,7 +323,7 @@ def _manager(
         limit=limit,
         summariser=summariser,
         protected_tools=protect,
-        clock=context.surroundings.clock,
+        clock=context.clock_and_ids.clock,
     )
 
 
@@ -331,5 +331,5 @@ def _show(context: CommandContext, chat: "Session", outcome: "Outcome") -> bool:
     """Show what was done; whether anything was."""
     if outcome.status in _REFUSED:
         raise Refusal(f"{outcome.status}: {outcome.reason}", Code.REFUSED)
-    context.show(reports.results.outcome_report(chat.id, outcome), results.outcome)
+    context.show(reports.results.outcome_report(chat.id, outcome), results.draw_outcome)
     return outcome.changed

@@ -20,9 +20,10 @@ from roocontext import reports
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.demo_story import Task, Workshop, story
 from roocontext.cli.exit_codes import Code, Refusal
+from roocontext.cli.options import PROGRAM
 from roocontext.cli.screens import meter, results, timeline
 from roocontext.cli.screens.screen import Screen
-from roocontext.reports.words import counted
+from roocontext.reports.words import quantity
 
 if TYPE_CHECKING:
     from roocontext import ContextManager, Session
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from roocontext.reports.gauge import Gauge
     from roocontext.reports.results import Demo
 
-NAME = "roocontext"
 
 WINDOW = 2_400
 """The context window of the pretended model."""
@@ -67,7 +67,7 @@ def demo(
         raise Refusal("The folder is not empty; nothing in it was changed.", Code.REFUSED)
     database = place / "demo.db"
     screen = Screen(io.StringIO()) if context.as_json else Screen()
-    given = context.surroundings
+    given = context.clock_and_ids
     with roocontext.Store.open(database, clock=given.clock, ids=given.ids) as store:
         chat = store.create(title="fix the parser")
         answer = _Story(screen, chat, Workshop(place / "project")).tell(database)
@@ -113,7 +113,7 @@ class _Story:
             output = self._workshop.do(step)
             result = {"type": "tool_result", "tool_use_id": called, "content": output}
             self._chat.append("user", [result])
-            lines = counted(output.count("\n") + 1, "line")
+            lines = quantity(output.count("\n") + 1, "line")
             arrow = self._screen.signs.arrow
             line = f"{step.says} {arrow} {step.shown()} ({lines} back)"
             self._spoken("assistant", line, held)
@@ -150,7 +150,7 @@ class _Story:
         done = self._chat.rewind(to=self._condensed - 1)
         self._did.append("rewound")
         self._say(
-            f"Entry {done.seq} records it: {counted(done.left, 'message')} left the view and"
+            f"Entry {done.seq} records it: {quantity(done.left, 'message')} left the view and"
             f" {done.returned} came back. The summary had not been written then, so it hides"
             " nothing."
         )
@@ -160,7 +160,7 @@ class _Story:
         self._did.append("undone")
         self._say(
             f"A rewind is an entry like any other, and entry {undone.seq} takes it back:"
-            f" {counted(undone.left, 'message')} left the view and {undone.returned} came back."
+            f" {quantity(undone.left, 'message')} left the view and {undone.returned} came back."
         )
         self._filled(self._gauge())
 
@@ -176,10 +176,10 @@ class _Story:
         )
         self._chapter("The audit: every entry, and why the model sees it or not")
         log = timeline.Log(chat.id, chat.info().title, chat.info().last_seq, 0)
-        timeline.audit(screen, reports.history.entries(chat), log=log, full=False)
+        timeline.draw_audit(screen, reports.history.audit_rows(chat), log=log, full=False)
         self._chapter("Verify: every hash, position, total and cache")
-        checked = reports.verification.checked(chat.verify())
-        results.verified(screen, reports.verification.verified([checked]))
+        checked = reports.verification.checked_session(chat.verify())
+        results.draw_verified(screen, reports.verification.verification_of([checked]))
         stats = chat.stats()
         return reports.results.Demo(
             database=str(database),
@@ -206,7 +206,7 @@ class _Story:
 
     def _filled(self, found: "Gauge") -> None:
         bar, style = meter.bar(self._screen, found)
-        self._screen.line((f"{bar} ", style), meter.words(found), indent=2)
+        self._screen.line((f"{bar} ", style), meter.in_words(found), indent=2)
 
     def _chapter(self, title: str) -> None:
         self._screen.blank()
@@ -243,5 +243,5 @@ def _commands(screen: Screen, answer: "Demo") -> None:
 def _program() -> str:
     """The name of the program, or its path if the shell would not find it."""
     started = Path(sys.argv[0])
-    by_name = shutil.which(NAME) is not None or started.name != NAME
-    return NAME if by_name else shlex.quote(str(started))
+    by_name = shutil.which(PROGRAM) is not None or started.name != PROGRAM
+    return PROGRAM if by_name else shlex.quote(str(started))

@@ -15,7 +15,7 @@ from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.find_database import looked_for
 from roocontext.cli.options import SessionName
 from roocontext.cli.screens import results
-from roocontext.cli.screens.safe_text import ASCII, one_line
+from roocontext.cli.screens.safe_text import ASCII_SIGNS, one_line
 from roocontext.errors import SessionPurged, StoreNotFound
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ def verify(
     session: Annotated[
         str | None,
         typer.Argument(
-            metavar="SESSION", help="Default: all of them.", autocompletion=completion.sessions
+            metavar="SESSION",
+            help="Default: all of them.",
+            autocompletion=completion.complete_sessions,
         ),
     ] = None,
     *,
@@ -75,8 +77,8 @@ def verify(
         )
         saved = None if head is None else _saved(head)
         rows = [_checked(context, store.session(one), saved, rebuild=rebuild) for one in ids]
-    answer = reports.verification.verified(rows)
-    context.show(answer, results.verified)
+    answer = reports.verification.verification_of(rows)
+    context.show(answer, results.draw_verified)
     return answer.ok
 
 
@@ -85,7 +87,7 @@ def head(context: CommandContext, session: SessionName) -> None:
     """Print the last entry's hash. Save it where who writes the database cannot change it."""
     with context.session(session) as chat:
         answer = chat.head()
-    context.show(answer, results.head)
+    context.show(answer, results.draw_head)
 
 
 @_maintain(document="Redacted")
@@ -100,14 +102,14 @@ def redact(
     dry_run: DryRun = False,
 ) -> None:
     """Erase the content of one message for good, in this session and in its copies."""
-    number = parse_time.whole("SEQ", seq)
+    number = parse_time.entry_number("SEQ", seq)
     with context.session(session, write=not dry_run) as chat:
         if not (yes or dry_run):
             planned = chat.redact(number, dry_run=True)
             if planned.changed:
-                context.confirm(results.redaction(planned, ASCII.more))
+                context.confirm(results.redaction_question(planned, ASCII_SIGNS.more))
         done = chat.redact(number, dry_run=dry_run)
-    context.show(done, results.redacted)
+    context.show(done, results.draw_redacted)
 
 
 @_maintain(document="PurgedReport")
@@ -122,10 +124,10 @@ def purge(
         except SessionPurged as before:  # purging again erases what is left of it in the file
             name, again = before.session_id, True
         if not (yes or dry_run or again):
-            context.confirm(results.purging(store.purge(name, dry_run=True)))
+            context.confirm(results.purge_question(store.purge(name, dry_run=True)))
         done = store.purge(name, dry_run=dry_run)
     answer = reports.results.purged_report(done, changed=not again, dry_run=dry_run)
-    context.show(answer, results.purged)
+    context.show(answer, results.draw_purged)
 
 
 @_maintain(document="Diagnosis")
@@ -134,14 +136,14 @@ def doctor(context: CommandContext) -> bool:
     with looked_for(context.url):
         findings = reports.health.examined(context.url)
     answer = reports.health.diagnosis(context.place, findings)
-    context.show(answer, results.diagnosis)
+    context.show(answer, results.draw_diagnosis)
     return answer.ok
 
 
 @_db(document="SchemaVersion")
 def current(context: CommandContext) -> None:
     """Show the version of the schema."""
-    context.show(_schema(context), results.schema)
+    context.show(_schema(context), results.draw_schema)
 
 
 @_db(document="Upgraded")
@@ -154,14 +156,14 @@ def upgrade(context: CommandContext) -> None:
     with context.store(write=True, create=True):
         after = _schema(context)
     answer = reports.results.Upgraded(before=before, after=after.wanted)
-    context.show(answer, results.upgraded)
+    context.show(answer, results.draw_upgraded)
 
 
 @_db(document="History")
 def history(context: CommandContext) -> None:
     """Show the migrations of this release, and which of them the database has."""
-    answer = reports.results.history(_schema(context).current)
-    context.show(answer, results.history)
+    answer = reports.results.migration_history(_schema(context).current)
+    context.show(answer, results.draw_history)
 
 
 def _schema(context: CommandContext) -> "SchemaVersion":
@@ -188,7 +190,7 @@ def _checked(
     with context.progress(f"Verifying {one_line(chat.id, longest=_LABEL)}") as progress:
         found = chat.verify(saved, progress=progress)
     if not rebuild:
-        return reports.verification.checked(found)
+        return reports.verification.checked_session(found)
     with context.progress("Recomputing the caches"):
         rebuilt = chat.rebuild()
-    return reports.verification.checked(found, rebuilt)
+    return reports.verification.checked_session(found, rebuilt)

@@ -1,16 +1,21 @@
 """Commands that read. None of them writes, and none makes a database."""
 
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from roocontext import reports
 from roocontext.cli import completion, parse_time
 from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.options import ModelName, SessionName
 from roocontext.cli.screens import tables, timeline
 from roocontext.cli.screens import tree as picture
+from roocontext.errors import SessionPurged
+
+if TYPE_CHECKING:
+    from roocontext import Store
 
 app = typer.Typer()
 _read = partial(command, app, panel="Read")
@@ -40,6 +45,22 @@ def sessions(
         ),
     ] = "",
     *,
+    parent: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="Only the children of this session.",
+            autocompletion=completion.sessions,
+        ),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Only sessions whose metadata has this string at its top level. Repeatable: all"
+            " have to match.",
+        ),
+    ] = None,
     limit: Annotated[
         int, typer.Option(metavar="NUMBER", min=1, max=1_000_000, help="The most sessions to list.")
     ] = 20,
@@ -56,9 +77,35 @@ def sessions(
     """List the sessions, the newest first, with how full their context windows are."""
     with context.store() as store, context.progress("Counting") as progress:
         answer = reports.sessions.listed(
-            store, text, limit=limit, model=model, count=count, progress=progress
+            store,
+            text,
+            parent=None if parent is None else _parent(store, parent),
+            where=_conditions(where or []),
+            limit=limit,
+            model=model,
+            count=count,
+            progress=progress,
         )
-    context.show(answer, partial(tables.sessions, text=text))
+    context.show(answer, partial(tables.draw_sessions, text=text, has_filter=bool(parent or where)))
+
+
+def _parent(store: "Store", name: str) -> str:
+    """The id of the session with this name. The children of a purged one can be listed too."""
+    try:
+        return reports.naming.find(store, name)
+    except SessionPurged as purged:
+        return str(purged.facts["session_id"])
+
+
+def _conditions(given: list[str]) -> dict[str, str]:
+    conditions: dict[str, str] = {}
+    for one in given:
+        key, equals, value = one.partition("=")
+        if not equals or key in conditions:
+            line = f"--where takes KEY=VALUE, each key once; this was {one!r}."
+            raise Refusal(line, Code.USAGE)
+        conditions[key] = value
+    return conditions
 
 
 @_read(document="Shown")
@@ -74,8 +121,8 @@ def show(
     """Show the effective history: what the model sees, or saw at some time."""
     when = None if as_of is None else parse_time.seq_or_time("--as-of", as_of, context.now)
     with context.session(session) as chat, context.progress("Counting tokens") as progress:
-        answer = reports.history.shown(chat, model, as_of=when, progress=progress)
-    context.show(answer, partial(timeline.shown, full=full), pager=pager)
+        answer = reports.history.effective_history(chat, model, as_of=when, progress=progress)
+    context.show(answer, partial(timeline.draw_view, full=full), pager=pager)
 
 
 @_read(document="EntryRow", stream=True)
@@ -91,8 +138,8 @@ def audit(
     with context.session(session) as chat:
         info = chat.info()
         log = timeline.Log(chat.id, info.title, info.last_seq, after)
-        rows = reports.history.entries(chat, after=after)
-        context.stream(rows, partial(timeline.audit, log=log, full=full), pager=pager)
+        rows = reports.history.audit_rows(chat, after=after)
+        context.stream(rows, partial(timeline.draw_audit, log=log, full=full), pager=pager)
 
 
 @_read(document="Tree")
@@ -101,8 +148,8 @@ def tree(
 ) -> None:
     """Show what hides what, and the branches that rewinds make."""
     with context.session(session) as chat:
-        answer = reports.tree.tree(chat)
-    context.show(answer, partial(picture.draw, full=full), pager=pager)
+        answer = reports.tree.tree_of(chat)
+    context.show(answer, partial(picture.draw_tree, full=full), pager=pager)
 
 
 @_read(document="Difference")
@@ -126,7 +173,7 @@ def diff(
     after = None if new is None else parse_time.seq_or_time("NEW", new, context.now)
     with context.session(session) as chat:
         answer = reports.history.difference(chat, before, after)
-    context.show(answer, timeline.difference)
+    context.show(answer, timeline.draw_difference)
 
 
 @_read(document="UsageReport")
@@ -141,8 +188,8 @@ def usage(
 ) -> None:
     """Show the tokens by role and by tool, and what the calls of models have cost."""
     with context.session(session) as chat, context.progress("Counting tokens") as progress:
-        answer = reports.usage.usage(chat, model, everything=everything, progress=progress)
-    context.show(answer, tables.usage)
+        answer = reports.usage.usage_of(chat, model, everything=everything, progress=progress)
+    context.show(answer, tables.draw_usage)
 
 
 @_read(document="StatsReport")
@@ -153,15 +200,15 @@ def stats(
         typer.Argument(
             metavar="SESSION",
             help="Default: all of them together.",
-            autocompletion=completion.sessions,
+            autocompletion=completion.complete_sessions,
         ),
     ] = None,
 ) -> None:
     """Show how many messages are visible, hidden and taken back, and their bytes as written."""
     if session is None:
         with context.store() as store:
-            answer = reports.sessions.stats(store)
+            answer = reports.sessions.total_stats(store)
     else:
         with context.session(session) as chat:
             answer = reports.sessions.summed([chat.stats()], chat.id)
-    context.show(answer, tables.stats)
+    context.show(answer, tables.draw_stats)

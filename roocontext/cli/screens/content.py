@@ -1,38 +1,40 @@
-"""The blocks of a message as lines to read, cut so that 10 MB are no more than a screen."""
+"""The blocks of a message as lines to read, cut so that 10 MB take no more than a screen."""
 
 import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from roocontext.cli.screens.safe_text import UNICODE, Signs, one_line, plain
-from roocontext.log.readings import Block, reader, text_of
-from roocontext.reports.words import counted
+from roocontext.cli.screens.safe_text import UNICODE_SIGNS, Signs, one_line, safe
+from roocontext.log.readings import Holds, Piece, pieces, reader, walk
+from roocontext.reports.words import quantity
 
 LINES = 12
 CHARACTERS = 1_200
 """How much of one block is shown without --full."""
 
 
-class Part(NamedTuple):
-    """A block of a message: its kind, a heading, and its text."""
+class BlockText(NamedTuple):
+    """A block of a message as it is shown: a heading, if it needs one, and its text."""
 
-    kind: str
+    kind: Holds
     heading: str
     text: str
 
 
-def parts(role: str, content: Any, form: str, signs: Signs = UNICODE) -> Iterator[Part]:
-    """The blocks of a message, in any format."""
+def block_texts(
+    role: str, content: Any, form: str, signs: Signs = UNICODE_SIGNS
+) -> Iterator[BlockText]:
+    """The blocks of a message of any format."""
     _, blocks = reader(form).blocks(role, content)
-    for block in blocks:
-        yield _part(block, signs)
+    for piece in pieces(blocks):
+        yield BlockText(piece.kind, *_shown(piece, signs))
 
 
-def preview(role: str, content: Any, form: str, signs: Signs = UNICODE) -> str:
+def one_line_of(role: str, content: Any, form: str, signs: Signs = UNICODE_SIGNS) -> str:
     """A message in one line."""
     lines = (
-        one_line(f"{part.heading} {part.text[:2_000]}")
-        for part in parts(role, content, form, signs)
+        one_line(f"{block.heading} {block.text[:2_000]}")
+        for block in block_texts(role, content, form, signs)
     )
     return " | ".join(lines)[:600]
 
@@ -40,30 +42,41 @@ def preview(role: str, content: Any, form: str, signs: Signs = UNICODE) -> str:
 def readable(text: str, *, full: bool) -> tuple[str, str]:
     """The part of a text that is shown, and a line about the rest, if there is any."""
     if full:
-        return plain(text), ""
+        return safe(text), ""
     lines = text[:CHARACTERS].split("\n", LINES)
     shown = "\n".join(lines[:LINES])
     left = len(text) - len(shown)
     if left <= 0:
-        return plain(shown), ""
-    return plain(shown), f"{counted(left, 'more character')}: --full shows them"
+        return safe(shown), ""
+    return safe(shown), f"{quantity(left, 'more character')}: --full shows them"
 
 
-def _part(block: Block, signs: Signs) -> Part:
-    match block:
-        case {"type": "text", "text": str(text)}:
-            return Part("text", "", text)
-        case {"type": "tool_use", "name": str(name)}:
-            return Part("call", f"{signs.call} {one_line(name)}", _arguments(block.get("input")))
-        case {"type": "tool_result"}:
-            failed = " (error)" if block.get("is_error") is True else ""
-            return Part("result", f"{signs.result}{failed}", text_of([block]) or _beside(block))
-        case {"type": "thinking", "thinking": str(text)}:
-            return Part("thinking", "(thinking)", text)
-        case {"type": "image"}:
-            return Part("image", _image(block.get("source")), "")
-    kind = block.get("type")
-    return Part("other", f"[{one_line(str(kind), longest=40)}]", _compact(block))
+def _shown(piece: Piece, signs: Signs) -> tuple[str, str]:
+    """The heading and the text of a block."""
+    match piece.kind:
+        case Holds.TEXT:
+            return "", piece.text or ""
+        case Holds.CALL if piece.text is not None:
+            return f"{signs.call} {one_line(piece.text)}", _arguments(piece.block.get("input"))
+        case Holds.OUTPUT:
+            failed = " (error)" if piece.block.get("is_error") is True else ""
+            return f"{signs.result}{failed}", _output(piece, signs)
+        case Holds.THINKING if piece.text is not None:
+            return "(thinking)", piece.text
+        case Holds.MEDIA:
+            return _media(piece.block), ""
+    kind = piece.block.get("type") if isinstance(piece.block, dict) else None
+    return f"[{one_line(str(kind), longest=40)}]", _compact(piece.block)
+
+
+def _output(output: Piece, signs: Signs) -> str:
+    """The texts of a tool's output, or what it holds instead of text."""
+    inside = list(walk(output.inside))
+    texts = [piece.text or "" for piece in inside if piece.kind is Holds.TEXT]
+    if any(texts):
+        return "\n".join(texts)
+    headings = (_shown(piece, signs)[0] for piece in inside if piece.kind is not Holds.OUTPUT)
+    return " ".join(filter(None, headings)) or "(empty)"
 
 
 def _arguments(given: Any) -> str:
@@ -79,24 +92,14 @@ def _value(value: str | int) -> str:
     return _compact(value)
 
 
-def _beside(block: Block) -> str:
-    """What a result without text holds."""
-    inside = block.get("content")
-    kinds = (
-        [_image(one.get("source")) for one in inside if isinstance(one, dict)]
-        if isinstance(inside, list)
-        else []
-    )
-    return " ".join(kinds) or "(empty)"
-
-
-def _image(source: Any) -> str:
-    match source:
+def _media(block: Any) -> str:
+    """An image or a file: its type and size, or where it is."""
+    match block.get("source"):
         case {"media_type": str(kind), "data": str(data)}:
-            return f"[{one_line(kind, longest=40)}, {counted(len(data), 'character')}]"
+            return f"[{one_line(kind, longest=40)}, {quantity(len(data), 'character')}]"
         case {"url": str(url)}:
-            return f"[image {one_line(url, longest=200)}]"
-    return "[image]"
+            return f"[{block['type']} {one_line(url, longest=200)}]"
+    return f"[{block['type']}]"
 
 
 def _compact(value: Any) -> str:

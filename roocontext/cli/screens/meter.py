@@ -16,7 +16,7 @@ _FULL = 0.8
 _NAME = 40
 
 
-def words(gauge: "Gauge") -> str:
+def in_words(gauge: "Gauge") -> str:
     """The count, and the limit if there is one."""
     count = f"{'' if gauge.exact else '~'}{gauge.tokens:,}"
     limit = gauge.limit

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from roocontext.cli.screens import timeline
-from roocontext.cli.screens.safe_text import ASCII, named, one_line, plain
+from roocontext.cli.screens.safe_text import ASCII_SIGNS, named, one_line, safe
 from roocontext.cli.screens.screen import Screen
-from roocontext.reports.words import counted, moment, ranges, size
+from roocontext.reports.words import quantity, ranges, size, utc_time
 
 if TYPE_CHECKING:
     from roocontext import Head, Purged, Receipt, Redacted, Rewound
@@ -30,7 +30,7 @@ _ASKED = 3
 """How many copies a question names."""
 
 
-def appended(screen: Screen, answer: "Receipt") -> None:
+def draw_receipt(screen: Screen, answer: "Receipt") -> None:
     """The entry that was written."""
     place = f"Entry {answer.seq} of {named(answer.session_id, screen.signs.more)}"
     if answer.new:
@@ -41,7 +41,7 @@ def appended(screen: Screen, answer: "Receipt") -> None:
     screen.line(f"{place} was stored before; nothing was written.{since}")
 
 
-def outcome(screen: Screen, answer: "OutcomeReport") -> None:
+def draw_outcome(screen: Screen, answer: "OutcomeReport") -> None:
     """What was done, the sizes before and after, and the view that a preview leaves."""
     screen.line(_done(answer))
     sign = "" if answer.exact else "~"
@@ -56,20 +56,20 @@ def outcome(screen: Screen, answer: "OutcomeReport") -> None:
     if after > before:
         would = "would grow" if answer.dry_run else "grew"
         screen.line(
-            f"The context {would} by {counted(after - before, 'token')}: policy"
+            f"The context {would} by {quantity(after - before, 'token')}: policy"
             f" {answer.policy} does what the program does that it imitates."
         )
     for name, count in answer.excess.items():
         screen.line((f"That is {count:,} {one_line(name)} too many.", "warn"))
     for row in answer.view or []:
-        timeline.brief(screen, row, " ", "")
+        timeline.draw_brief(screen, row, " ", "")
 
 
-def rewound(screen: Screen, answer: "Rewound") -> None:
+def draw_rewound(screen: Screen, answer: "Rewound") -> None:
     """What the session was rewound to, and how the view changed."""
     name = named(answer.session_id, screen.signs.more)
     if answer.target is not None and answer.target_time is not None:
-        when = moment(answer.target_time)
+        when = utc_time(answer.target_time)
         screen.line((f"The message is entry {answer.target}, of {when} UTC.", "note"))
     if not answer.changed:
         screen.line(f"{name} is what it was after entry {answer.to} already. Nothing changed.")
@@ -77,27 +77,27 @@ def rewound(screen: Screen, answer: "Rewound") -> None:
     undone = answer.undone
     why = "" if undone is None else f", which takes back rewind {undone}"
     screen.line(f"{name} is what it was after entry {answer.to}, by entry {answer.seq}{why}.")
-    left = counted(answer.left, "message")
+    left = quantity(answer.left, "message")
     screen.line(f"{left} left the view, {answer.returned:,} came back into it.")
 
 
-def forked(screen: Screen, answer: "Forked") -> None:
+def draw_forked(screen: Screen, answer: "Forked") -> None:
     """The new session."""
     more = screen.signs.more
     origin = f"{named(answer.forked_from, more)} up to entry {answer.at}"
     screen.line(f"{named(answer.session_id, more)} begins as a copy of {origin}.")
 
 
-def pins(screen: Screen, answer: "Pins") -> None:
+def draw_pins(screen: Screen, answer: "Pins") -> None:
     """What is pinned."""
     name = named(answer.session_id, screen.signs.more)
     seqs = ", ".join(map(str, answer.pins))
-    many = counted(len(answer.pins), "message")
+    many = quantity(len(answer.pins), "message")
     text = f"{many} pinned in {name}: {seqs}." if seqs else f"Nothing is pinned in {name}."
     screen.line(_unchanged(answer.changed) + text)
 
 
-def titled(screen: Screen, answer: "Titled") -> None:
+def draw_title(screen: Screen, answer: "Titled") -> None:
     """The title."""
     title = one_line(answer.title) if answer.title else "(no title)"
     screen.line((named(answer.session_id, screen.signs.more), "title"), f"  {title}")
@@ -105,7 +105,7 @@ def titled(screen: Screen, answer: "Titled") -> None:
         screen.line(_unchanged(answer.changed).strip())
 
 
-def verified(screen: Screen, answer: "Verified") -> None:
+def draw_verified(screen: Screen, answer: "Verified") -> None:
     """Every session with a problem, the first ones without one, and the sums."""
     rows = answer.sessions
     good = [row for row in rows if row.ok]
@@ -118,28 +118,28 @@ def verified(screen: Screen, answer: "Verified") -> None:
     if not rows:
         screen.line("No sessions.")
     elif len(rows) > 1:
-        entries = counted(sum(row.entries for row in rows), "entry", "entries")
+        entries = quantity(sum(row.entries for row in rows), "entry", "entries")
         found = f"{len(rows) - len(good):,} bad" if len(good) < len(rows) else "all ok"
         style = "bad" if len(good) < len(rows) else "good"
-        screen.line(f"{counted(len(rows), 'session')}, {entries}: ", (found, style))
+        screen.line(f"{quantity(len(rows), 'session')}, {entries}: ", (found, style))
 
 
 def _checked(screen: Screen, row: "Checked") -> None:
     style, word = ("good", "ok ") if row.ok else ("bad", "BAD")
     seq, head = row.seq, row.head
     where = "" if seq is None else f"entry {seq}: "
-    checked = counted(row.entries, "entry", "entries")
+    checked = quantity(row.entries, "entry", "entries")
     if row.problem:
         checked += f", {where}{row.problem}"
     elif head.seq:
         checked += f", head {head.hash[:16]}"
     screen.line((f"{word} ", style), f"{named(row.session_id, screen.signs.more)}  {checked}")
     if row.rebuilt is not None:
-        wrong = counted(row.rebuilt, "row")
+        wrong = quantity(row.rebuilt, "row")
         screen.line(f"The caches were computed anew: {wrong} had to be changed.", indent=4)
 
 
-def redacted(screen: Screen, answer: "Redacted") -> None:
+def draw_redacted(screen: Screen, answer: "Redacted") -> None:
     """What was erased, and the summaries that may quote it."""
     seq, more = answer.seq, screen.signs.more
     if not answer.changed:
@@ -154,7 +154,7 @@ def redacted(screen: Screen, answer: "Redacted") -> None:
     _bytes(screen, dry_run=answer.dry_run, erased=answer.erased)
 
 
-def redaction(answer: "Redacted", more: str) -> str:
+def redaction_question(answer: "Redacted", more: str) -> str:
     """The question before a message is erased."""
     own = answer.session_id
     copies = [copy for copy in answer.copies if copy[0] != own]
@@ -165,18 +165,20 @@ def redaction(answer: "Redacted", more: str) -> str:
     return f"This erases the content of {what}{also}.{stay} Erase it for good?"
 
 
-def purging(receipt: "Purged") -> str:
+def purge_question(receipt: "Purged") -> str:
     """The question before a session is purged."""
-    stay = f" Copies stay in {_names(receipt.copies, ASCII.more)}." if receipt.copies else ""
-    what = f"{counted(receipt.messages, 'message')} of {named(receipt.session_id, ASCII.more)}"
+    stay = f" Copies stay in {_names(receipt.copies, ASCII_SIGNS.more)}." if receipt.copies else ""
+    what = (
+        f"{quantity(receipt.messages, 'message')} of {named(receipt.session_id, ASCII_SIGNS.more)}"
+    )
     return f"This deletes {what}.{stay} Delete them for good?"
 
 
-def purged(screen: Screen, answer: "PurgedReport") -> None:
+def draw_purged(screen: Screen, answer: "PurgedReport") -> None:
     """The receipt."""
-    what = f"{counted(answer.messages, 'message')}, {size(answer.bytes)}"
+    what = f"{quantity(answer.messages, 'message')}, {size(answer.bytes)}"
     name = named(answer.session_id, screen.signs.more)
-    when = moment(answer.purged_at)
+    when = utc_time(answer.purged_at)
     if not answer.changed:
         screen.line(f"{name} was purged before, {when} UTC. Its receipt: {what}.")
     elif answer.dry_run:
@@ -203,21 +205,21 @@ def _names(sessions: Sequence[str], more: str) -> str:
     return f"{shown} and {left:,} more" if left > 0 else shown
 
 
-def diagnosis(screen: Screen, answer: "Diagnosis") -> None:
+def draw_diagnosis(screen: Screen, answer: "Diagnosis") -> None:
     """A line for each finding."""
-    screen.line((plain(answer.database), "title"))
+    screen.line((safe(answer.database), "title"))
     for finding in answer.findings:
         status = finding.status
         style = {"ok": "good", "note": "note", "warn": "warn", "bad": "bad"}[status]
-        screen.line((f"{status:<4} ", style), f"{finding.check}: ", plain(finding.says))
+        screen.line((f"{status:<4} ", style), f"{finding.check}: ", safe(finding.says))
 
 
-def schema(screen: Screen, answer: "SchemaVersion") -> None:
+def draw_schema(screen: Screen, answer: "SchemaVersion") -> None:
     """The two versions."""
     screen.facts([("schema", answer.current or "none"), ("wanted", answer.wanted)])
 
 
-def upgraded(screen: Screen, answer: "Upgraded") -> None:
+def draw_upgraded(screen: Screen, answer: "Upgraded") -> None:
     """What the upgrade did."""
     before, after = answer.before, answer.after
     if before == after:
@@ -226,12 +228,12 @@ def upgraded(screen: Screen, answer: "Upgraded") -> None:
         screen.line(f"The schema was {before or 'none'} and is {after}.")
 
 
-def head(screen: Screen, answer: "Head") -> None:
+def draw_head(screen: Screen, answer: "Head") -> None:
     """The line that is kept elsewhere, as it is."""
     screen.raw(answer.to_json())
 
 
-def history(screen: Screen, answer: "History") -> None:
+def draw_history(screen: Screen, answer: "History") -> None:
     """A row for each migration."""
     for row in answer.revisions:
         mark = "applied" if row.applied else "missing"
@@ -250,7 +252,7 @@ def _done(answer: "OutcomeReport") -> str:
     ends = "" if would or len(seqs) > 1 else "s"
     name = f"{'Entry' if len(seqs) == 1 else 'Entries'} {ranges([[seq, seq] for seq in seqs])}"
     what = [
-        f"{would}{verb}{ends} {counted(count, noun)}"
+        f"{would}{verb}{ends} {quantity(count, noun)}"
         for count, verb, noun in (
             (answer.cleared, "clear", "output"),
             (answer.hidden, "hide", "message"),

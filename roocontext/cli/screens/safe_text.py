@@ -1,6 +1,6 @@
 """Text that is safe to print on a terminal.
 
-What a session holds comes from models, tools and strangers. It reaches a screen through `plain`
+What a session holds comes from models, tools and strangers. It reaches a screen through `safe`
 only, which escapes what could act on the terminal, reverse the line or hide in it.
 """
 
@@ -52,11 +52,11 @@ class Signs(NamedTuple):
     back: str
 
 
-UNICODE = Signs("·", "→", "…", "█", "░", "→", "←", "●", "○", "│", "├─", "↩")
-ASCII = Signs("-", "->", "...", "#", ".", "->", "<-", "*", "o", "|", "+-", "<-")
+UNICODE_SIGNS = Signs("·", "→", "…", "█", "░", "→", "←", "●", "○", "│", "├─", "↩")
+ASCII_SIGNS = Signs("-", "->", "...", "#", ".", "->", "<-", "*", "o", "|", "+-", "<-")
 
 
-def plain(text: str) -> str:
+def safe(text: str) -> str:
     """The text with everything escaped that is not plainly readable; line ends are kept."""
     if text.isascii() and text.isprintable():
         return text
@@ -68,7 +68,7 @@ def plain(text: str) -> str:
 
 def unbroken(text: str) -> str:
     """The whole text on one line."""
-    return plain(text).replace("\n", "\\n")
+    return safe(text).replace("\n", "\\n")
 
 
 def named(session_id: str, more: str) -> str:
@@ -84,10 +84,10 @@ def headline(session_id: str, title: str | None, more: str) -> tuple[tuple[str, 
 
 def one_line(text: str, *, longest: int = 400) -> str:
     """The beginning of a text as one line."""
-    return plain(" ".join(text[: 4 * longest].split()))[:longest]
+    return safe(" ".join(text[: 4 * longest].split()))[:longest]
 
 
-def shortened(text: str, width: int, more: str = UNICODE.more) -> str:
+def shortened(text: str, width: int, more: str = UNICODE_SIGNS.more) -> str:
     """A line cut to a number of cells; wide characters take two."""
     if cell_len(text) <= width:
         return text

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
-from roocontext.cli.screens.safe_text import ASCII, UNICODE, Signs, shortened
+from roocontext.cli.screens.safe_text import ASCII_SIGNS, UNICODE_SIGNS, Signs, shortened
 
 NARROW = 56
 """Below this many columns, tables become lists."""
@@ -54,7 +54,7 @@ class Screen:
             emoji=False,
             theme=_THEME,
         )
-        self.signs: Signs = ASCII if self.console.options.ascii_only else UNICODE
+        self.signs: Signs = ASCII_SIGNS if self.console.options.ascii_only else UNICODE_SIGNS
         self.width = self.console.width if self.console.width > 1 else _USUAL
         """How many columns there are."""
 

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from roocontext.cli.screens import meter
 from roocontext.cli.screens.safe_text import headline, named, one_line, shortened
 from roocontext.cli.screens.screen import Screen
-from roocontext.reports.words import counted, moment, size
+from roocontext.reports.words import quantity, size, utc_time
 
 if TYPE_CHECKING:
     from roocontext.reports.gauge import Gauge
@@ -18,9 +18,13 @@ _NAME = 16
 """The least number of columns for the name of a tool or model."""
 
 
-def sessions(screen: Screen, answer: "Sessions", *, text: str = "") -> None:
+def draw_sessions(
+    screen: Screen, answer: "Sessions", *, text: str = "", has_filter: bool = False
+) -> None:
     """Two lines for each session."""
-    if not answer.sessions:
+    if not answer.sessions and has_filter:
+        screen.line("No session matches.")
+    elif not answer.sessions:
         found = f"No session has {one_line(text)!r} in its id or title." if text else "No sessions."
         screen.line(found)
     for row in answer.sessions:
@@ -29,10 +33,10 @@ def sessions(screen: Screen, answer: "Sessions", *, text: str = "") -> None:
         screen.line(("There are more: --limit shows them, TEXT finds them.", "note"))
 
 
-def stats(screen: Screen, answer: "StatsReport") -> None:
+def draw_stats(screen: Screen, answer: "StatsReport") -> None:
     """How much there is, and what became of it."""
     if answer.session_id is None:
-        screen.line((counted(answer.sessions, "session"), "title"))
+        screen.line((quantity(answer.sessions, "session"), "title"))
     else:
         screen.line((named(answer.session_id, screen.signs.more), "title"))
     screen.table(
@@ -44,13 +48,13 @@ def stats(screen: Screen, answer: "StatsReport") -> None:
             ("all", f"{answer.messages:,}", size(answer.bytes)),
         ],
     )
-    screen.line(counted(answer.entries, "entry", "entries"), " in the log")
+    screen.line(quantity(answer.entries, "entry", "entries"), " in the log")
 
 
-def usage(screen: Screen, answer: "UsageReport") -> None:
+def draw_usage(screen: Screen, answer: "UsageReport") -> None:
     """What roles and tools cost, and what the calls of models have cost."""
     screen.line((named(answer.session_id, screen.signs.more), "title"))
-    context(screen, answer.context)
+    draw_context(screen, answer.context)
     what = "everything that was ever said" if answer.everything else "what the model sees"
     if answer.roles:
         screen.blank()
@@ -65,13 +69,13 @@ def usage(screen: Screen, answer: "UsageReport") -> None:
         screen.table(("model", "calls", "sent", "cached", "answered", "drift", "cost"), rows)
 
 
-def context(screen: Screen, found: "Gauge") -> None:
+def draw_context(screen: Screen, found: "Gauge") -> None:
     """The gauge of the context window, on one line or two."""
     bar, style = meter.bar(screen, found)
     model = found.model
     named_ = _short(screen, model) if model else "no model is known: --model names one"
     dot = screen.signs.dot
-    full = meter.words(found)
+    full = meter.in_words(found)
     about = f"{named_} {dot} counted by {_short(screen, found.counter)}"
     start = f"{bar} " if bar else ""
     if cell_len(f"{start}{full} {dot} {about}") <= screen.width:
@@ -85,9 +89,9 @@ def _session(screen: Screen, row: "SessionRow") -> None:
     screen.line(*headline(row.session_id, row.title, screen.signs.more))
     bar, style = meter.bar(screen, row.context)
     dot = screen.signs.dot
-    seen = f"{counted(row.messages, 'message')}, {row.visible_messages:,} seen"
-    when, what = moment(row.updated_at), f" {dot} {seen} {dot} {size(row.bytes)}"
-    start, full = f"{bar} " if bar else "", meter.words(row.context)
+    seen = f"{quantity(row.messages, 'message')}, {row.visible_messages:,} seen"
+    when, what = utc_time(row.updated_at), f" {dot} {seen} {dot} {size(row.bytes)}"
+    start, full = f"{bar} " if bar else "", meter.in_words(row.context)
     indent = 0 if screen.narrow else 2
     if indent + cell_len(f"{when}{what} {dot} {start}{full}") <= screen.width:
         screen.line((when, "note"), f"{what} {dot} ", (start, style), full, indent=indent)
@@ -120,7 +124,7 @@ def _model(screen: Screen, row: "ModelUsage") -> tuple[str, ...]:
 
 
 def _summaries(row: "SummaryUsage") -> tuple[str, ...]:
-    name = f"({counted(row.count, 'summary', 'summaries')})"
+    name = f"({quantity(row.count, 'summary', 'summaries')})"
     numbers = (f"{count:,}" for count in (row.calls, row.input))
     return (name, *numbers, "-", f"{row.output:,}", "-", _cost(row.cost))
 

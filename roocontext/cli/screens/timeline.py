@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roocontext.cli.screens import content, tables
-from roocontext.cli.screens.safe_text import headline, one_line, plain, shortened, unbroken
+from roocontext.cli.screens.safe_text import headline, one_line, safe, shortened, unbroken
 from roocontext.cli.screens.screen import Screen
-from roocontext.reports.words import counted, moment, ranges
+from roocontext.log.readings import Holds
+from roocontext.reports.words import quantity, ranges, utc_time
 
 if TYPE_CHECKING:
     from roocontext.reports.history import Difference, EntryRow, MessageRow, Shown
@@ -27,21 +28,21 @@ class Log(NamedTuple):
     after: int
 
 
-def shown(screen: Screen, answer: "Shown", *, full: bool) -> None:
+def draw_view(screen: Screen, answer: "Shown", *, full: bool) -> None:
     """The effective history, message by message."""
     screen.line(*headline(answer.session_id, answer.title, screen.signs.more))
-    many = counted(len(answer.messages), "message")
+    many = quantity(len(answer.messages), "message")
     screen.line(f"The model sees {many} right after entry {answer.seq}.")
-    tables.context(screen, answer.context)
+    tables.draw_context(screen, answer.context)
     for message in answer.messages:
         _message(screen, message, full=full)
 
 
-def audit(screen: Screen, rows: "Iterable[EntryRow]", *, log: Log, full: bool) -> None:
+def draw_audit(screen: Screen, rows: "Iterable[EntryRow]", *, log: Log, full: bool) -> None:
     """Every entry on a line, under its day, with what it did if it hides, clears or rewinds."""
     day = ""
     for row in rows:
-        today, time = moment(row.recorded_at).split()
+        today, time = utc_time(row.recorded_at).split()
         if not day:
             _top(screen, log)
         if today != day:
@@ -58,32 +59,32 @@ def audit(screen: Screen, rows: "Iterable[EntryRow]", *, log: Log, full: bool) -
         screen.line(where if log.last else "The session has no entries.")
 
 
-def difference(screen: Screen, answer: "Difference") -> None:
+def draw_difference(screen: Screen, answer: "Difference") -> None:
     """The messages that left the view, and those that came into it."""
     screen.line(*headline(answer.session_id, None, screen.signs.more))
     screen.line(f"From entry {answer.old} to entry {answer.new}: {_sums(answer)}.")
     for sign, style, rows in (("-", "bad", answer.left), ("+", "good", answer.came)):
         for row in rows:
-            brief(screen, row, sign, style)
+            draw_brief(screen, row, sign, style)
 
 
 def _sums(answer: "Difference") -> str:
     """How much differs, in numbers."""
     parts = []
     if answer.left or answer.came:
-        parts.append(f"{counted(len(answer.left), 'message')} left the view")
+        parts.append(f"{quantity(len(answer.left), 'message')} left the view")
         parts.append(f"{len(answer.came):,} came into it")
     parts += [
-        f"{counted(len(blocks), 'output')} {name}, of {_places(blocks, None)}"
+        f"{quantity(len(blocks), 'output')} {name}, of {_places(blocks, None)}"
         for name, blocks in (("cleared", answer.cleared), ("restored", answer.restored))
         if blocks
     ]
     return ", ".join(parts) or "nothing differs"
 
 
-def brief(screen: Screen, row: "MessageRow", sign: str, style: str) -> None:
+def draw_brief(screen: Screen, row: "MessageRow", sign: str, style: str) -> None:
     """A message of a view on a line."""
-    text = content.preview(row.role, row.content, row.format, screen.signs)
+    text = content.one_line_of(row.role, row.content, row.format, screen.signs)
     screen.beside(f"{sign} {row.seq:>5} {_what(row):<{_WHAT}} ", text, style, "")
 
 
@@ -93,10 +94,10 @@ def did(acts: Mapping[str, Any], arrow: str, most: int | None = _RANGES) -> str:
     if "to" in acts:
         return _rewound(record)
     hides, clears = acts.get("hides") or [], acts.get("clears") or []
-    many = f" ({counted(acts['messages'], 'message')})" if acts.get("messages") else ""
+    many = f" ({quantity(acts['messages'], 'message')})" if acts.get("messages") else ""
     what = [f"hides {ranges(hides, most)}{many}"] if hides else []
     if clears:
-        what = [f"clears {counted(len(clears), 'output')} of {_places(clears, most)}"]
+        what = [f"clears {quantity(len(clears), 'output')} of {_places(clears, most)}"]
     what += sizes(record, arrow)
     policy, trigger = (one_line(str(record.get(key, ""))) for key in ("policy", "trigger"))
     who = "" if policy in ("", trigger) else f"policy {policy}"
@@ -134,20 +135,20 @@ def _message(screen: Screen, message: "MessageRow", *, full: bool) -> None:
         (f"{message.seq} ", "title"),
         (message.role, f"said.{message.role}"),
         (kind, "acts"),
-        (f"{cleared}  {moment(at)}", "note"),
+        (f"{cleared}  {utc_time(at)}", "note"),
     )
     _parts(screen, message, style="", full=full)
 
 
 def _parts(screen: Screen, row: "MessageRow | EntryRow", *, style: str, full: bool) -> None:
     indent = _indent(screen)
-    for part in content.parts(row.role or "", row.content, row.format or "", screen.signs):
-        text, rest = content.readable(part.text, full=full)
-        own = "hidden" if part.kind == "thinking" else style
+    for block in content.block_texts(row.role or "", row.content, row.format or "", screen.signs):
+        text, rest = content.readable(block.text, full=full)
+        own = "hidden" if block.kind is Holds.THINKING else style
         if full:
-            screen.raw("\n".join(filter(None, (part.heading, text))), indent=indent)
+            screen.raw("\n".join(filter(None, (block.heading, text))), indent=indent)
             continue
-        heading = f"{part.heading} " if part.heading else ""
+        heading = f"{block.heading} " if block.heading else ""
         screen.line((heading, "note"), (text, own), indent=indent)
         if rest:
             screen.line((f"{screen.signs.more} {rest}", "note"), indent=indent)
@@ -157,7 +158,7 @@ def _top(screen: Screen, log: Log) -> None:
     """The session, and the headings of the columns."""
     screen.line(*headline(log.session_id, log.title, screen.signs.more))
     since = f", shown from {log.after + 1} on" if log.after else ""
-    screen.line(f"{counted(log.last, 'entry', 'entries')}{since}")
+    screen.line(f"{quantity(log.last, 'entry', 'entries')}{since}")
     digits = len(str(log.last))
     names = f"{'entry':>{max(_SEQ, digits) + 1}} {'time':<8} {'what':<{_WHAT}}"
     names += f" {'state':<{_STATE + digits}} "
@@ -188,7 +189,7 @@ def _whole_entry(screen: Screen, row: "EntryRow", start: str) -> None:
     if _acts(row):
         screen.whole(start, did(row.details, screen.signs.arrow, None), "acts")
     elif row.note is not None:
-        screen.whole(start, plain(_noted(row)), style)
+        screen.whole(start, safe(_noted(row)), style)
     else:
         screen.line((" ".join(start.split()) if screen.narrow else start.rstrip(), style))
     for name, value in _facts(row):
@@ -204,7 +205,7 @@ def _facts(row: "EntryRow") -> Iterator[tuple[str, Any]]:
         if (value := getattr(row, name)) is not None:
             yield name, value
     if row.ts is not None:
-        yield "ts", f"{row.ts} ({moment(row.ts)})"
+        yield "ts", f"{row.ts} ({utc_time(row.ts)})"
     if row.format not in (None, "anthropic"):
         yield "format", row.format
     hiders = [f"{one.kind} {one.seq}" for one in row.hiders if one.kind != "clearing"]
@@ -219,7 +220,7 @@ def _facts(row: "EntryRow") -> Iterator[tuple[str, Any]]:
 def _text(screen: Screen, row: "EntryRow") -> str:
     if row.note is not None:
         return one_line(_noted(row))
-    return content.preview(row.role or "", row.content, row.format or "", screen.signs)
+    return content.one_line_of(row.role or "", row.content, row.format or "", screen.signs)
 
 
 def _noted(row: "EntryRow") -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from roocontext.cli.screens.safe_text import Signs, headline
 from roocontext.cli.screens.screen import Screen
 from roocontext.cli.screens.timeline import did
-from roocontext.reports.words import counted, ranges
+from roocontext.reports.words import quantity, ranges
 
 if TYPE_CHECKING:
     from roocontext.reports.tree import Hiding, Rewinding, Stretch, Tree
@@ -26,11 +26,11 @@ class _Line(NamedTuple):
     style: str
 
 
-def draw(screen: Screen, answer: "Tree", *, full: bool) -> None:
+def draw_tree(screen: Screen, answer: "Tree", *, full: bool) -> None:
     """Draw the live entries as a trunk, and what was taken back as branches."""
     screen.line(*headline(answer.session_id, answer.title, screen.signs.more))
-    seen = f"{counted(answer.messages, 'message')}, {answer.visible_messages:,} seen"
-    screen.line(f"{counted(answer.entries, 'entry', 'entries')}, {seen}")
+    seen = f"{quantity(answer.messages, 'message')}, {answer.visible_messages:,} seen"
+    screen.line(f"{quantity(answer.entries, 'entry', 'entries')}, {seen}")
     if answer.rewinds:
         live, dead, back = screen.signs.live, screen.signs.dead, screen.signs.back
         legend = f"{live} live   {dead} taken back   {back} a rewind that went to here"
@@ -108,7 +108,7 @@ def _stretch(stretch: "Stretch") -> str:
     lo, hi, by = stretch.lo, stretch.hi, stretch.rewound_by
     seen = f", {stretch.visible:,} seen" if stretch.messages else ""
     fate = seen if stretch.live else ", not live" if by is None else f", taken back by {by}"
-    return f"{ranges([[lo, hi]])}  {counted(stretch.messages, 'message')}{fate}"
+    return f"{ranges([[lo, hi]])}  {quantity(stretch.messages, 'message')}{fate}"
 
 
 def _hiding(hiding: "Hiding", signs: Signs, *, live: bool) -> str:

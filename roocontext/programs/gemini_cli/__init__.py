@@ -1,1 +1,1 @@
-"""Gemini CLI: as its documents say (`gemini`) and as the program does (`gemini-upstream`)."""
+"""Gemini CLI as documented (`gemini`) and as the program behaves (`gemini-upstream`)."""

@@ -1,6 +1,6 @@
-"""Gemini CLI's compression as the program runs it: what it tries, and how it judges the outcome.
+"""Gemini CLI's compression as the program runs it: the attempt and how the outcome is judged.
 
-The recorded version is 0.21. Statuses are kept by name, because their numbers have changed since.
+The recorded version is 0.21. Statuses are recorded by name, because their numbers changed later.
 """
 
 from collections.abc import Sequence
@@ -10,16 +10,16 @@ from typing import Final, NamedTuple
 from roocontext.programs.gemini_cli.contents import COMPRESSED, Content, split_point, text_content
 
 THRESHOLD: Final = 0.5
-"""From how much of the window on a history is compressed by itself."""
+"""The share of the window at which a history is compressed automatically."""
 
 CROWDED: Final = 0.95
-"""How much of the room that the last prompt left a request may take."""
+"""The share of the room left by the last prompt that a request may take."""
 
 ACKNOWLEDGEMENT: Final = "Got it. Thanks for the additional context!"
-"""What the model is made to say to the summary."""
+"""The model's reply to the summary, which the program writes itself."""
 
 INSTRUCTION: Final = "First, reason in your scratchpad. Then, generate the <state_snapshot>."
-"""What the user says last when the summary is asked for."""
+"""The last user text of the request for a summary."""
 
 ALIASES: Final = {
     "gemini-3-pro-preview": "chat-compression-3-pro",
@@ -28,7 +28,7 @@ ALIASES: Final = {
     "gemini-2.5-flash": "chat-compression-2.5-flash",
     "gemini-2.5-flash-lite": "chat-compression-2.5-flash-lite",
 }
-"""The name under which the program's configuration has the model that sums up for a model."""
+"""The program's configured name of the model that summarises for each model."""
 
 DEFAULT_ALIAS: Final = "chat-compression-default"
 
@@ -38,20 +38,21 @@ class Status(StrEnum):
 
     COMPRESSED = "COMPRESSED"
     INFLATED = "COMPRESSION_FAILED_INFLATED_TOKEN_COUNT"
-    COUNT_ERROR = "COMPRESSION_FAILED_TOKEN_COUNT_ERROR"  # declared; nothing ends so in 0.21
+    COUNT_ERROR = "COMPRESSION_FAILED_TOKEN_COUNT_ERROR"  # declared but never used in 0.21
     EMPTY_SUMMARY = "COMPRESSION_FAILED_EMPTY_SUMMARY"
     NOOP = "NOOP"
 
 
 class Attempt(NamedTuple):
-    """What is to be done: compress the first `split` contents; 0 is nothing.
+    """Compress the first `split` contents; 0 means none.
 
-    `tokens` is the count that a NOOP reports. Hooks are told unless it was over before that.
+    `tokens` is the count that a NOOP reports. Hooks run (`notifies`) unless the attempt ended
+    before the count was compared.
     """
 
     split: int
     tokens: int
-    told: bool
+    notifies: bool
 
 
 def attempt(
@@ -64,27 +65,27 @@ def attempt(
     threshold: float = THRESHOLD,
     fraction: float = COMPRESSED,
 ) -> Attempt:
-    """Decide on a curated history whose last prompt was reported to have so many tokens."""
+    """Decide on a curated history; `tokens` is the reported size of the last prompt."""
     if not contents or (failed and not forced):
-        return Attempt(0, 0, told=False)
+        return Attempt(0, 0, notifies=False)
     if not forced and tokens < threshold * window:
-        return Attempt(0, tokens, told=True)
-    return Attempt(split_point(contents, fraction), tokens, told=True)
+        return Attempt(0, tokens, notifies=True)
+    return Attempt(split_point(contents, fraction), tokens, notifies=True)
 
 
 def compressed(contents: Sequence[Content], split: int, summary: str) -> list[Content]:
-    """The history in which the summary and the model's thanks stand for the first contents."""
-    said = text_content("user", summary), text_content("model", ACKNOWLEDGEMENT)
-    return [*said, *contents[split:]]
+    """The history with the summary and the model's reply in place of the first contents."""
+    pair = text_content("user", summary), text_content("model", ACKNOWLEDGEMENT)
+    return [*pair, *contents[split:]]
 
 
 def verdict(before: int, after: int) -> Status:
-    """Whether it was worth it; as many tokens as before are no failure."""
+    """Judge the sizes before and after; an equal size is not a failure."""
     return Status.INFLATED if after > before else Status.COMPRESSED
 
 
 def latch_after(failed: bool, *, forced: bool, status: str) -> bool:  # noqa: FBT001 - the state it turns into the next one
-    """Whether automatic attempts are over, if they were `failed` before this one."""
+    """Whether automatic attempts stop, given whether they had `failed` before this one."""
     if status == Status.COMPRESSED:
         return False
     if status in (Status.INFLATED, Status.EMPTY_SUMMARY):
@@ -93,10 +94,10 @@ def latch_after(failed: bool, *, forced: bool, status: str) -> bool:  # noqa: FB
 
 
 def overflows(request: int, *, window: int, last_prompt: int) -> bool:
-    """Whether a request takes nearly all that the last prompt left of the window, or more."""
+    """Whether a request takes nearly all the room that the last prompt left, or more."""
     return request > CROWDED * (window - last_prompt)
 
 
 def alias_for(model: str) -> str:
-    """Which model sums up for a model."""
+    """The name of the model that summarises for a model."""
     return ALIASES.get(model, DEFAULT_ALIAS)

@@ -1,7 +1,7 @@
-"""Contents: a session as Gemini CLI keeps it, which of them it sends, and where it cuts them.
+"""Contents: a session as Gemini CLI stores it, which contents it sends, and where it cuts.
 
-A content is a role and parts. Rows of other formats are shown as the contents they would be. What
-the program decides here depends on how long JavaScript says that a content's JSON is.
+A content is a role and parts. Rows of other formats are converted to contents. The program's
+decisions here depend on the length of a content's JSON as JavaScript measures it.
 """
 
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ Content: TypeAlias = Block
 """A role, user or model, and parts."""
 
 PRESERVED: Final = 0.3
-"""How much of a history, by the length of its JSON, is kept when the rest is compressed."""
+"""The share of a history, by the length of its JSON, that is kept when the rest is compressed."""
 
 COMPRESSED: Final = 1 - PRESERVED
 
 
 def content_of(message: Message) -> Content:
-    """A row as a content: as it is, or as what it would be for Gemini."""
+    """A row as a content: unchanged, or converted to one."""
     read = reader(message.format)
     if read is gemini.GEMINI:
         content = {"role": message.role, **message.content}
@@ -33,7 +33,7 @@ def content_of(message: Message) -> Content:
 
 
 def text_content(role: str, text: str) -> Content:
-    """A content that only says something."""
+    """A content with one text."""
     return {"role": role, "parts": [{"text": text}]}
 
 
@@ -43,7 +43,7 @@ def parts_of(content: Content) -> list[Any]:
 
 
 def curated(contents: Sequence[Content]) -> list[int]:
-    """The indices of what is sent: a run of the model's answers goes as a whole if one is blank."""
+    """The indices that are sent. One blank content drops its whole run of model contents."""
     kept: list[int] = []
     for from_model, run in groupby(range(len(contents)), lambda i: _is_model(contents[i])):
         indices = list(run)
@@ -53,16 +53,16 @@ def curated(contents: Sequence[Content]) -> list[int]:
 
 
 def weights(contents: Sequence[Content]) -> list[int]:
-    """How long each one's JSON is, in UTF-16 units."""
+    """The length of each content's JSON in UTF-16 units."""
     return [units(stringify(content)) for content in contents]
 
 
 def split_point(contents: Sequence[Content], fraction: float = COMPRESSED) -> int:
-    """How many contents, from the first on, are to be compressed to take away that fraction.
+    """How many contents at the beginning to compress so that this fraction is removed.
 
-    The cut is before a message of the user that is no tool's response: the first one with at least
-    that fraction before it. Without one everything goes if the model spoke last and calls no tool;
-    else all before the last message of the user.
+    The cut is before the first user message, other than a tool response, with at least that
+    fraction before it. If there is none and the model spoke last without calling a tool, everything
+    is compressed; otherwise, everything before the last user message.
     """
     if not 0 < fraction < 1:
         raise InvalidOption("Fraction must be between 0 and 1", name="fraction")
@@ -99,10 +99,10 @@ def _has(content: Content, key: str) -> bool:
 
 def _part(block: Block) -> Block:
     match block:
-        case {"type": "text", "text": str(said)}:
-            return {"text": said}
-        case {"type": "thinking", "thinking": str(said)}:
-            return {"text": said, "thought": True}
+        case {"type": "text", "text": str(text)}:
+            return {"text": text}
+        case {"type": "thinking", "thinking": str(text)}:
+            return {"text": text, "thought": True}
         case {"type": "tool_use", "id": tool_id, "name": name}:
             return {"functionCall": {"id": tool_id, "name": name, "args": block.get("input")}}
         case {"type": "tool_result", "tool_use_id": tool_id}:

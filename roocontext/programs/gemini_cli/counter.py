@@ -1,8 +1,8 @@
-"""Gemini CLI's estimate of parts: 0.25 for an ASCII character, 1.3 for any other, one floor.
+"""Gemini CLI's estimate of parts: 0.25 per ASCII character, 1.3 per other character, rounded down.
 
-The sum is built by repeated addition of doubles and its rounding errors are part of the result:
-1,000 kanji are 1,299 tokens. So nothing here may be multiplied out or handed to `sum`, which
-compensates the errors on newer Pythons.
+The program adds doubles one by one, and the rounding errors are part of its result: 1,000 kanji are
+1,299 tokens. So this code must not multiply instead, or use `sum`, which compensates such errors on
+newer Pythons.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +25,7 @@ DEEPEST_0_61: Final = 3
 
 
 def estimate(parts: Sequence[Block]) -> int:
-    """What parts cost together, as version 0.21 says."""
+    """The tokens of parts, as version 0.21 estimates them."""
     total = 0.0
     for part in parts:
         text = part.get("text")
@@ -37,7 +37,7 @@ def estimate(parts: Sequence[Block]) -> int:
 
 
 def estimate_0_61(parts: Sequence[Block], depth: int = 0) -> int:
-    """What parts cost together, as version 0.61 says."""
+    """The tokens of parts, as version 0.61 estimates them."""
     if depth > DEEPEST_0_61:
         return 0
     total = 0.0
@@ -48,20 +48,20 @@ def estimate_0_61(parts: Sequence[Block], depth: int = 0) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Gemini:
-    """Counts a message of any format as the parts it would be for Gemini."""
+    """Counts a message of any format as the Gemini parts that it corresponds to."""
 
     name: str
     estimate: Callable[[Sequence[Block]], int]
     exact: bool = False
 
     def count(self, role: str, content: Any, format: str) -> int:  # noqa: A002 - the log's word
-        """What one message costs."""
+        """The tokens of one message."""
         return self.estimate([*_parts(role, content, format)])
 
 
 def _add(total: float, text: str, other: float) -> float:
     if text.isascii() and (total * 4).is_integer():
-        return total + ASCII * len(text)  # exact, because quarters are
+        return total + ASCII * len(text)  # exact: doubles represent quarters exactly
     for character in text:
         total += ASCII if character <= "\x7f" else other
     return total
@@ -117,8 +117,8 @@ def _parts(role: str, content: Any, format: str) -> Iterator[Block]:  # noqa: A0
         return
     for block in read.blocks(role, content)[1]:
         match block:
-            case {"type": "text", "text": str(said)} | {"type": "thinking", "thinking": str(said)}:
-                yield {"text": said}
+            case {"type": "text", "text": str(text)} | {"type": "thinking", "thinking": str(text)}:
+                yield {"text": text}
             case {"type": "tool_use"}:
                 call = {"name": block.get("name"), "args": block.get("input")}
                 yield {"functionCall": call}

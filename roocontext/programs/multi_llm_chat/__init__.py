@@ -1,1 +1,1 @@
-"""multi_llm_chat: its sliding window as the program does it (`sliding-window-upstream`)."""
+"""The sliding window of multi_llm_chat as the program behaves (`sliding-window-upstream`)."""

@@ -1,4 +1,4 @@
-"""multi_llm_chat's estimate: kana, kanji and full-width forms by 1.5, all others by 4."""
+"""multi_llm_chat's estimate: 1.5 Japanese characters or 4 others per token."""
 
 import re
 from typing import Final
@@ -13,18 +13,18 @@ _JAPANESE: Final = re.compile("[\u3040-\u30ff\u4e00-\u9fff\uff00-\uffef]")
 
 
 def estimate(text: str) -> int:
-    """What a text costs, before any factor."""
+    """The tokens of a text before any factor."""
     japanese = len(_JAPANESE.findall(text))
     return int(japanese / 1.5 + (len(text) - japanese) / 4)
 
 
 def estimate_plain(text: str) -> int:
-    """What a text costs in a session without tools."""
+    """The tokens of a text in a session without tools."""
     return int(estimate(text) * FACTOR)
 
 
 def estimate_with_tools(text: str) -> int:
-    """What a text costs in a session with tools."""
+    """The tokens of a text in a session with tools."""
     return int(estimate(text) * FACTOR_WITH_TOOLS)
 
 

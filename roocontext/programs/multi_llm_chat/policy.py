@@ -1,10 +1,10 @@
-"""multi_llm_chat's sliding window as the program does it, its defects included.
+"""multi_llm_chat's sliding window as the program behaves, including its defects.
 
-It walks back over its list and keeps the turns that fit, until one does not. A question that has no
-answer and does not fit is passed over without an end to that, even the newest one. Entries that are
-neither the user's nor a model's answer are dropped, and so are answers without a question right
-before them. Of its result the questions come first and the answers last. The view cannot show
-that: rows stay in their order.
+The program walks back over its list and keeps turns until one does not fit. An unanswered question
+that does not fit is skipped and the walk continues, even for the newest one. Entries that are
+neither a question nor a model's answer are dropped, as are answers without a question directly
+before them. The program puts the questions first and the answers last. The view cannot show that
+order: rows keep their own.
 """
 
 from collections.abc import Sequence
@@ -22,18 +22,18 @@ from roocontext.policies.situation import Aim, Row, Situation, Totals
 from roocontext.policies.sliding_window import PruningInfo
 
 ANSWERING: Final = ("gemini", "chatgpt")
-"""The roles under which the program keeps what models answered."""
+"""The roles under which the program stores models' answers."""
 
 
 class Weighed(NamedTuple):
-    """All that the program looks at."""
+    """The facts of an entry that the program looks at."""
 
     role: str
     tokens: int
 
 
 def kept_of(entries: Sequence[Weighed], max_tokens: int, system: int) -> list[int] | None:
-    """The indices that are kept, in the program's order; None when everything fits."""
+    """The indices that are kept, in the program's order; None if everything fits."""
     room = max_tokens - system
     if tokens_of(entries) <= room:
         return None
@@ -56,10 +56,10 @@ def kept_of(entries: Sequence[Weighed], max_tokens: int, system: int) -> list[in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlidingWindowUpstream:
-    """Hides what the program would not send. `limit` is its max_tokens; None is the window.
+    """Hides what the program would not send. `limit` is its max_tokens; None means the window.
 
-    The program has no summaries and no markers: to it, what a summary hides is gone, what only
-    markers hide is still in its list, and neither summaries nor markers cost anything.
+    The program has no summaries or markers. Rows hidden by a summary are not in its list, rows
+    hidden only by markers still are, and summaries and markers cost nothing.
     """
 
     limit: int | None = None
@@ -68,8 +68,8 @@ class SlidingWindowUpstream:
     counted_as: ClassVar[str] = "multi_llm_chat"
     limited_as: ClassVar[str] = "multi_llm_chat"
 
-    def due(self, totals: Totals) -> bool:  # noqa: ARG002 - the totals do not tell what is hidden
-        """Always: it weighs its whole list each time, hidden messages too."""
+    def due(self, totals: Totals) -> bool:  # noqa: ARG002 - the totals do not include hidden rows
+        """Always: the program weighs its whole list each time, including hidden messages."""
         return True
 
     def decide(self, situation: Situation) -> Decision:
@@ -113,7 +113,7 @@ def _listed(row: Row) -> bool:
 
 
 def _role(message: Message) -> str:
-    """The program's role for a message: of all models' answers the same."""
+    """The program's role for a message; all models' answers have the same one."""
     role, blocks = reader(message.format).blocks(message.role, message.content)
     if role == "assistant":
         return ANSWERING[0]
@@ -122,7 +122,7 @@ def _role(message: Message) -> str:
 
 
 def info_of(entries: Sequence[Weighed], kept: list[int] | None, system: int) -> PruningInfo:
-    """How many entries go, and what the context costs before and after."""
+    """How many entries are removed, and the size of the context before and after."""
     before = system + tokens_of(entries)
     if kept is None:
         return PruningInfo(0, before, before)
@@ -131,12 +131,12 @@ def info_of(entries: Sequence[Weighed], kept: list[int] | None, system: int) -> 
 
 
 def tokens_of(entries: Sequence[Weighed]) -> int:
-    """What these entries cost together."""
+    """The tokens of these entries together."""
     return sum(entry.tokens for entry in entries)
 
 
 def start_of_answers(entries: Sequence[Weighed], end: int) -> int:
-    """Where the run of answers begins that ends here; the end itself when there is none."""
+    """Where the run of answers that ends at `end` begins; `end` if there is none."""
     while end and entries[end - 1].role in ANSWERING:
         end -= 1
     return end

@@ -1,1 +1,1 @@
-"""OpenCode: as its documents say (`opencode`) and as the program does (`opencode-upstream`)."""
+"""OpenCode as documented (`opencode`) and as the program behaves (`opencode-upstream`)."""

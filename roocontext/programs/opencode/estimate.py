@@ -1,4 +1,4 @@
-"""OpenCode's estimate of a text: its UTF-16 length by four."""
+"""OpenCode's estimate of a text: its UTF-16 length divided by four."""
 
 from roocontext.tokens.builtin import always
 from roocontext.tokens.javascript import units
@@ -6,12 +6,12 @@ from roocontext.tokens.reading import TextCounter
 
 
 def estimate(text: str) -> int:
-    """Round up, as the documents say."""
+    """Round up, as documented."""
     return -(-units(text) // 4)
 
 
 def estimate_upstream(text: str) -> int:
-    """Round half up, as the program does: one character is nothing."""
+    """Round half up, as the program does: a single character is 0 tokens."""
     return (units(text) + 2) // 4
 
 

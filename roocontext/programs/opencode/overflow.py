@@ -1,19 +1,16 @@
-"""When OpenCode's context overflows: what a call has used against what its model holds.
-
-Tokens and limits are given as the program keeps them. The newer rule is the one of 2026.
-"""
+"""OpenCode's overflow rule: the tokens that a call used, compared with the model's context."""
 
 from typing import Final
 
 OUTPUT_MAX: Final = 32_000
-"""The most that is kept free for an answer, and what is kept when a model's own is not known."""
+"""The most tokens reserved for an answer; also the reserve if the model's limit is unknown."""
 
 
 def passes(tokens: int, *, context: int, reserved: int) -> bool:
-    """Whether so many tokens are more than what is left; a context of 0 is unknown and never is."""
+    """Whether the tokens exceed the context less the reserve; a context of 0 means unknown."""
     return context != 0 and tokens > context - reserved
 
 
 def reserve(output: int, most: int = OUTPUT_MAX) -> int:
-    """What is kept free for the answer of a model that can give that much; 0 is not known."""
+    """The tokens reserved for the answer of a model with this output limit; 0 means unknown."""
     return min(output, most) or most

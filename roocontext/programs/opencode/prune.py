@@ -1,9 +1,9 @@
-"""Which old tool outputs OpenCode clears: a walk from the newest to the oldest.
+"""Which old tool outputs OpenCode clears: a walk from the newest output to the oldest.
 
-The newest turns are left alone, then a stretch of outputs that together are worth `protect` tokens;
-what lies beyond goes, if it is worth more than `minimum`. A summary or an output that is cleared
-already ends the walk. Outputs of spared tools are passed by as if they were not there, and so are
-those of tools that failed or have not answered.
+The walk skips the newest turns and then the newest outputs up to `protect` tokens. Older outputs
+are cleared if they are worth more than `minimum` tokens together. A summary, or an output that is
+already cleared, ends the walk. Outputs of spared tools are ignored, and so are those of tools that
+failed or have not answered.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -20,10 +20,10 @@ MINIMUM: Final = 20_000
 PROTECTED_TURNS: Final = 2
 
 PLACEHOLDER: Final = "[Old tool result content cleared]"
-"""What the model sees in the place of a cleared output."""
+"""The model sees this instead of a cleared output."""
 
 SPARED_NEWER: Final = frozenset({"skill"})
-"""The tools that the program of 2026 spares."""
+"""The tools that the program has spared since 2026."""
 
 Ref = TypeVar("Ref")
 
@@ -32,7 +32,7 @@ Estimate = Callable[[str], int]
 
 @dataclass(frozen=True, slots=True)
 class Output(Generic[Ref]):
-    """What a tool that succeeded has put out, and where that is."""
+    """The output of a tool that succeeded, and its place."""
 
     ref: Ref
     tool: str
@@ -42,7 +42,7 @@ class Output(Generic[Ref]):
 
 @dataclass(frozen=True, slots=True)
 class Step(Generic[Ref]):
-    """A message: whether a turn of the user begins with it, or it sums up; and its outputs."""
+    """A message with its outputs, and whether it begins a turn or is a summary."""
 
     outputs: tuple[Output[Ref], ...] = ()
     is_turn: bool = False
@@ -50,7 +50,7 @@ class Step(Generic[Ref]):
 
 
 class Pruning(NamedTuple, Generic[Ref]):
-    """What was walked over, what of it could go, and where that is, newest first."""
+    """The tokens seen, the tokens that could be cleared, and their places, newest first."""
 
     total: int
     pruned: int
@@ -65,7 +65,7 @@ def prunable(
     protect: int = PROTECT,
     minimum: int = MINIMUM,
 ) -> Pruning[Ref]:
-    """Walk over the messages, given oldest first. Too little to be worth it has no refs."""
+    """Walk over the messages (oldest first). If too little could be cleared, `refs` is empty."""
     total = pruned = 0
     refs: list[Ref] = []
     for output in _reached(steps):
@@ -82,9 +82,9 @@ def prunable(
 
 
 def steps_of(rows: Sequence[Row], *, without: Collection[int] = ()) -> list[Step[BlockRef]]:
-    """Rows as the walk sees them; the outputs of some of them are left out.
+    """Rows as the walk sees them; outputs of the rows in `without` are left out.
 
-    A message of the user that holds nothing but outputs belongs to the answer before it.
+    A user message that holds only outputs belongs to the answer before it.
     """
     messages = (row.message for row in rows)
     readings = [reader(m.format).blocks(m.role, m.content) for m in messages]
@@ -98,7 +98,7 @@ def steps_of(rows: Sequence[Row], *, without: Collection[int] = ()) -> list[Step
 
 
 def _reached(steps: Sequence[Step[Ref]]) -> Iterator[Output[Ref]]:
-    """The outputs behind the newest turns and before the last summary, newest first."""
+    """The outputs between the last summary and the newest turns, newest first."""
     turns = 0
     for step in reversed(steps):
         turns += step.is_turn
@@ -109,7 +109,7 @@ def _reached(steps: Sequence[Step[Ref]]) -> Iterator[Output[Ref]]:
 
 
 def _tools(readings: Sequence[Reading]) -> list[dict[int, str]]:
-    """For each message, which tool each answer in it is of, by the index of its block."""
+    """For each message, the tool behind each result, by the index of its block."""
     named: list[dict[int, str]] = [{} for _ in readings]
     for pair in pairs(readings):
         message, block = pair.call

@@ -1,9 +1,9 @@
 """How Roo Code of December 2025 condenses: the first message and the last three stay.
 
-A summary by the assistant goes before the three. When the first of them holds results of tools, the
-calls that they answer are copied into the summary, so that a provider accepts what is sent. Only
-that first message is looked at, and neither what a truncation has hidden nor an older summary's
-rows are left out of the count: as in the program.
+The summary, an assistant message, goes before the last three. If the first of the three holds tool
+results, the calls that they answer are copied into the summary, so that a provider accepts the
+request. As in the program, only that first message is checked, and rows hidden by a truncation or
+an older summary are still counted.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,16 +15,16 @@ from roocontext.log.summary import Outgoing, SummaryRequest
 from roocontext.programs.roo.history import CONDENSED, Edit, Message, blocks_of, since_summary_2025
 
 KEPT: Final = 3
-"""How many messages stay behind the summary."""
+"""How many messages stay after the summary."""
 
 INSTRUCTION: Final = "Summarize the conversation so far, as described in the prompt instructions."
-"""What the user says last in the request."""
+"""The last user text of the request."""
 
 REASONING: Final = (
     "Condensing conversation context. The summary below captures the key information from the"
     " prior conversation."
 )
-"""The reasoning that each summary begins with, because some providers refuse a message without."""
+"""Each summary begins with this reasoning: some providers refuse messages without any."""
 
 TOO_FEW: Final = "Not enough messages to condense context"
 TOO_SOON: Final = "Context was condensed recently; skipping this attempt"
@@ -32,12 +32,12 @@ NO_SUMMARY: Final = "Failed to condense context"
 GREW: Final = "Context size increased during condensing; skipping this attempt"
 
 IMAGE: Final = "[Referenced image in conversation]"
-"""What a model that reads no images is sent in the place of one."""
+"""Sent in place of an image to a model that reads none."""
 
 Count: TypeAlias = Callable[[list[Block]], int]
-"""What blocks cost in one call of the counter."""
+"""Counts the tokens of blocks in one call of the counter."""
 
-# What JavaScript's trim takes away, which is not what Python's strip does.
+# JavaScript's trim and Python's strip remove different characters.
 _SPACE: Final = "\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(
     map(chr, range(0x2000, 0x200B))
 )
@@ -45,14 +45,14 @@ _SPACE: Final = "\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + ""
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A condensation that does not come about, and the program's own words for why."""
+    """A condensation that does not happen, with the program's own reason."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Condensed:
-    """A condensation that came about, and what the program says that is left costs."""
+    """A successful condensation, with the program's count of the remaining context."""
 
     edit: Edit
     summary: str
@@ -61,9 +61,9 @@ class Condensed:
 
 @dataclass(frozen=True, slots=True)
 class Condensation:
-    """What is asked of a model, which messages will be tagged, and what is made of the answer.
+    """The request to a model, the messages that will be tagged, and what to do with the answer.
 
-    `compose` is given the answer and how many tokens the provider says it has, or 0.
+    `compose` takes the answer and its tokens as the provider reported them, or 0.
     """
 
     request: SummaryRequest
@@ -73,11 +73,11 @@ class Condensation:
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """What a condensation is told beside the messages.
+    """The inputs of a condensation besides the messages.
 
-    `prompt` is the user's own, `images` whether the model reads any. `previous` is what the context
-    costs, `tools` what the tool definitions do. What is `held` gets no tag: a pin, which the
-    program knows nothing of.
+    `prompt` is the user's own prompt, and `images` is whether the model reads images. `previous` is
+    the size of the context, and `tools` that of the tool definitions. Messages in `held` get no
+    tag: they are pinned, and the program has no pins.
     """
 
     system: list[Block]
@@ -97,7 +97,7 @@ class Surroundings:
 
 
 class Kept(NamedTuple):
-    """The messages that stay, and what of the one before them the summary has to hold."""
+    """The messages that stay, and the blocks before them that the summary must hold."""
 
     messages: list[Message]
     calls: list[Block]
@@ -107,17 +107,17 @@ class Kept(NamedTuple):
 def condensation(
     messages: Sequence[Message], around: Surroundings, *, native_tools: bool
 ) -> Condensation | Skipped:
-    """A condensation of these messages, or why there is none."""
+    """Plan a condensation of these messages, or say why there is none."""
     start = max(len(messages) - KEPT, 0)
     kept = kept_with_calls(messages, KEPT) if native_tools else Kept([*messages[start:]], [], [])
     end = start + 1 if kept.calls else start
-    told = since_summary_2025(messages[:end], now=around.now)
-    if len(told) <= 1:
+    relevant = since_summary_2025(messages[:end], now=around.now)
+    if len(relevant) <= 1:
         return Skipped(TOO_FEW if len(messages) <= KEPT + 1 else TOO_SOON)
     if any(message.get(CONDENSED.flag) for message in kept.messages):
         return Skipped(TOO_SOON)
     request = SummaryRequest(
-        messages=outgoing(told, images=around.images),
+        messages=outgoing(relevant, images=around.images),
         style="roo",
         instruction=INSTRUCTION,
         prompt=around.own_prompt,
@@ -132,7 +132,7 @@ def condensation(
 
 
 def kept_with_calls(messages: Sequence[Message], count: int) -> Kept:
-    """The last messages; if results of tools come first, with the calls before them."""
+    """The last messages and, if they begin with tool results, the calls before them."""
     start = len(messages) - count
     if start <= 0:
         return Kept([*messages], [], [])
@@ -145,7 +145,7 @@ def kept_with_calls(messages: Sequence[Message], count: int) -> Kept:
 
 
 def untagged(messages: Sequence[Message], indices: range, around: Surroundings) -> tuple[int, ...]:
-    """Those of these that get a tag: no summary stands for them yet."""
+    """The messages that get a tag: those that no summary hides yet."""
     return tuple(
         index
         for index in indices
@@ -154,7 +154,7 @@ def untagged(messages: Sequence[Message], indices: range, around: Surroundings) 
 
 
 def outgoing(messages: Sequence[Message], *, images: bool) -> list[Outgoing]:
-    """The role and content of messages; without images for a model that reads none."""
+    """The role and content of messages, without images if the model reads none."""
     return [
         {"role": one["role"], "content": one["content"] if images else _without_images(one)}
         for one in messages
@@ -168,11 +168,11 @@ def trimmed(text: str) -> str:
 
 def _summary(kept: Kept, text: str, around: Surroundings) -> Mapping[str, Any]:
     reasoning = {"type": "reasoning", "text": REASONING}
-    said = {"type": "text", "text": text}
+    summary = {"type": "text", "text": text}
     first = kept.messages[0].get("ts") if kept.messages else None
     return {
         "role": "assistant",
-        "content": [reasoning, *kept.reasoning, said, *kept.calls],
+        "content": [reasoning, *kept.reasoning, summary, *kept.calls],
         "ts": (around.now if first is None else first) - 1,
         "isSummary": True,
         "condenseId": around.condense_id,
@@ -180,7 +180,7 @@ def _summary(kept: Kept, text: str, around: Surroundings) -> Mapping[str, Any]:
 
 
 def _cost(kept: Kept, summary: Message, tokens: int, around: Surroundings) -> int:
-    """What is left, by the program's count: the first message is not in it."""
+    """The remaining context by the program's count, which leaves out the first message."""
     remaining = [*kept.messages] if tokens else [summary, *kept.messages]
     blocks = [block for message in remaining for block in blocks_of(message)]
     return tokens + around.count([*around.system, *blocks])

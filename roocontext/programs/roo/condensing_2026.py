@@ -1,8 +1,8 @@
-"""How Roo Code of April 2026 condenses: everything goes, and the model sees the summary alone.
+"""How Roo Code of April 2026 condenses: everything is hidden, and the model sees only the summary.
 
-The summary is a message of the user's at the end. With it go the commands of the first message and,
-when nobody asked for the condensation, what the editor shows. Calls and results of tools are told
-as text in the request, because some providers refuse them where no tools are offered.
+The summary is a user message at the end. It contains the commands of the first message and, if the
+condensation was automatic, what the editor shows. In the request, tool calls and results are
+written as text, because some providers refuse them if no tools are offered.
 """
 
 import json
@@ -28,7 +28,7 @@ from roocontext.programs.roo.history import CONDENSED, Edit, Message, blocks_of,
 from roocontext.tokens.javascript import stringify
 
 DEFERRED: Final = "Context condensation triggered. Tool execution deferred."
-"""The result that a call without one has in the request."""
+"""The result that the request gives to a call without one."""
 
 HEADING: Final = "## Conversation Summary\n"
 
@@ -44,16 +44,16 @@ _PARTS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\{\}|\[\]|[{}\[\],:]|[^"{}\[\],:]
 def condensation(
     messages: Sequence[Message], around: Surroundings, *, environment: str = ""
 ) -> Condensation | Skipped:
-    """A condensation of these messages, or why there is none.
+    """Plan a condensation of these messages, or say why there is none.
 
-    `environment` is what the editor shows; it goes behind the summary.
+    `environment` is what the editor shows; it is added after the summary.
     """
-    told = since_summary_2026(messages)
-    if len(told) <= 1:
+    relevant = since_summary_2026(messages)
+    if len(relevant) <= 1:
         return Skipped(TOO_FEW if len(messages) <= 1 else TOO_SOON)
-    if len(told) == 2 and any(message.get(CONDENSED.flag) for message in told):
+    if len(relevant) == 2 and any(message.get(CONDENSED.flag) for message in relevant):
         return Skipped(TOO_SOON)
-    answered = with_deferred_results(told, now=around.now)
+    answered = with_deferred_results(relevant, now=around.now)
     request = SummaryRequest(
         messages=[
             {**message, "content": with_tools_as_text(message["content"])}
@@ -76,25 +76,25 @@ def condensation(
 
 
 def with_deferred_results(messages: Sequence[Message], *, now: int) -> list[Message]:
-    """The messages, and if calls of tools have no result, one more with a result for each."""
+    """The messages, and one more with a result for each call that has none."""
     asked = dict.fromkeys(_values(messages, "assistant", "tool_use", "id"))
-    told = set(_values(messages, "user", "tool_result", "tool_use_id"))
+    answered = set(_values(messages, "user", "tool_result", "tool_use_id"))
     deferred = [
         {"type": "tool_result", "tool_use_id": tool_id, "content": DEFERRED}
         for tool_id in asked
-        if tool_id not in told
+        if tool_id not in answered
     ]
     return [*messages, *([{"role": "user", "content": deferred, "ts": now}] if deferred else [])]
 
 
 def with_tools_as_text(content: Any) -> Any:
-    """A content with each call and each result of a tool told as text."""
+    """A content with tool calls and results written as text."""
     if isinstance(content, str):
         return content
-    return [_told(block) for block in content]
+    return [_as_text(block) for block in content]
 
 
-def _told(block: Block) -> Block:
+def _as_text(block: Block) -> Block:
     match block.get("type"):
         case "tool_use":
             return {"type": "text", "text": _call(block)}
@@ -123,7 +123,7 @@ def _printed(value: Any) -> str:
 
 
 def _indented(compact: str) -> str:
-    """JSON spread over lines, as JavaScript does with an indent of 2."""
+    """Format compact JSON over lines, as JavaScript does with an indent of 2."""
     depth = 0
     printed = []
     for part in _PARTS.findall(compact):
@@ -165,16 +165,16 @@ def _values(messages: Sequence[Message], role: str, kind: str, key: str) -> Iter
 def _summary(
     messages: Sequence[Message], text: str, around: Surroundings, environment: str
 ) -> Mapping[str, Any]:
-    said = [HEADING + text]
+    parts = [HEADING + text]
     commands = _commands(messages[0])
     if commands:
-        said.append(_COMMANDS.format(commands))
+        parts.append(_COMMANDS.format(commands))
     if trimmed(environment):
-        said.append(environment)
+        parts.append(environment)
     last = messages[-1].get("ts")
     return {
         "role": "user",
-        "content": [{"type": "text", "text": each} for each in said],
+        "content": [{"type": "text", "text": each} for each in parts],
         "ts": (around.now if last is None else last) + 1,
         "isSummary": True,
         "condenseId": around.condense_id,
@@ -182,6 +182,6 @@ def _summary(
 
 
 def _commands(first: Message) -> str:
-    """The commands in what the user said first, which no condensation may lose."""
-    said = (str(block.get("text")) for block in blocks_of(first) if block.get("type") == "text")
-    return "\n".join(_COMMAND.findall("\n".join(said)))
+    """The commands in the first message, which every summary repeats."""
+    texts = (str(block.get("text")) for block in blocks_of(first) if block.get("type") == "text")
+    return "\n".join(_COMMAND.findall("\n".join(texts)))

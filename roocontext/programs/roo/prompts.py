@@ -1,4 +1,4 @@
-"""What the program asks a model for when it condenses, in words of our own."""
+"""The program's prompt for a summary, in our own words."""
 
 from importlib.resources import files
 from typing import Final

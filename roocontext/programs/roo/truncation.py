@@ -1,8 +1,8 @@
-"""How Roo Code truncates: which messages it takes for visible, and which of those it tags.
+"""How Roo Code truncates: which messages it treats as visible, and which of those it tags.
 
-It looks at the tags of truncations only. What a condensation has hidden counts as visible and is
-hidden once more, so that a truncation after a condensation may take nothing out of the view, or
-take out the summary while what that stands for stays hidden. Both are reproduced.
+It looks only at truncation tags. Messages hidden by a condensation count as visible and are hidden
+a second time. So a truncation after a condensation may remove nothing from the view, or it may
+remove the summary while the messages behind it stay hidden. Both defects are reproduced.
 """
 
 from collections.abc import Collection, Sequence
@@ -24,10 +24,10 @@ def truncation(
     now: int,
     held: Collection[int] = (),
 ) -> Edit | None:
-    """Hide this part of what counts as visible, without the first; None when that is nothing.
+    """Hide this fraction of what counts as visible, except the first; None if that is nothing.
 
-    The number is even, so that a history of user and assistant by turns stays one. What is `held`
-    gets no tag: a pin, which the program knows nothing of.
+    The number is even, so that user and assistant still alternate. Messages in `held` get no tag:
+    they are pinned, and the program has no pins.
     """
     visible = counted(messages)
     most = floor((len(visible) - 1) * fraction)
@@ -42,7 +42,7 @@ def truncation(
 
 
 def counted(messages: Sequence[Message]) -> list[int]:
-    """The indices of the messages that Roo takes for visible."""
+    """The indices of the messages that Roo treats as visible."""
     return [
         index
         for index, message in enumerate(messages)

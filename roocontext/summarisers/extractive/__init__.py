@@ -1,8 +1,8 @@
-"""A summary without a model: taken from the messages themselves, the same every time.
+"""A summary without a model: extracted from the messages, and deterministic.
 
-It keeps what a coding agent needs to go on: the goal, the user's rules, the files, what was done
-and what went wrong, the plan, the last words. What the summaries before it kept is kept on, within
-bounds. It is what works without a network, and what is left when a model fails.
+It keeps what a coding agent needs to continue: the goal, the user's rules, the files, actions and
+errors, the plan, and the last words of both sides. Whatever earlier summaries kept is carried over,
+within bounds. It needs no network, and it is the fallback when a model fails.
 """
 
 from collections.abc import Sequence
@@ -29,31 +29,31 @@ from roocontext.summarisers.shorten import TOKEN, clean
 from roocontext.summarisers.transcript import readings, transcript
 
 LONGEST: Final = 4_000
-"""How many tokens a summary may have when the request does not say."""
+"""The longest summary in tokens when the request sets no limit."""
 
 _CHARACTERS: Final = 2
-"""How many a token has here: fewer than anywhere, for counters that add a margin of their own."""
+"""Characters per token. Deliberately low, because some counters add a margin of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extractive:
-    """Extracts a summary; nothing is sent anywhere."""
+    """Extracts a summary locally; it sends nothing."""
 
     name: ClassVar[str] = "extractive"
 
     def summarise(self, request: SummaryRequest) -> Summary:
-        """Extract a summary that is no longer than the request allows."""
+        """Extract a summary within the length that the request allows."""
         read = readings(request.messages)
         before, fresh = _before(read, request.previous)
         goal = [] if clean(request.previous or "").strip() else _opening(read)
         outline = merged(merged({Section.GOAL: goal}, before), _outline(fresh, goal))
-        if not outline:  # nobody said or did anything that is known: a line for each message
+        if not outline:  # no section applies: list each message in a line
             outline = bounded({Section.ACTIONS: transcript(request.messages)})
         text = fit(outline, _room(request))
         if not text:
             raise SummaryFailed(
-                f"{self.name} gave no summary: {len(read)} messages hold no text, or there is no"
-                " room for any.",
+                f"{self.name} gave no summary: {len(read)} messages hold no text, or there is"
+                " no room for any.",
                 summariser=self.name,
                 kind="empty",
             )
@@ -61,16 +61,16 @@ class Extractive:
 
 
 def _room(request: SummaryRequest) -> int:
-    """What the summary may weigh."""
+    """The most that the summary may weigh."""
     longest = LONGEST if request.longest is None else request.longest
     if request.characters is None:
         return longest * _CHARACTERS
-    # An extract is denser than what it is taken from: paths, marks, hardly a long word.
+    # An extract has more tokens per character than its source: paths, marks, few long words.
     return min(longest * TOKEN, request.characters * 7 // 10)
 
 
 def _before(read: Sequence[Reading], previous: str | None) -> tuple[Outline, list[Reading]]:
-    """What earlier summaries say, and the messages that are none."""
+    """The merged outline of earlier summaries, and the messages that are not summaries."""
     outline, other = parse(clean(previous or ""))
     if other:
         outline = merged({Section.EARLIER: [other], Section.GOAL: sentences.goal(other)}, outline)
@@ -81,27 +81,27 @@ def _before(read: Sequence[Reading], previous: str | None) -> tuple[Outline, lis
             outline = merged(outline, parse(clean(text))[0])
         elif not previous or text.strip() != previous.strip():
             fresh.append((role, blocks))
-    # What is quoted may be cut or overtaken; the rules in it are to outlive that.
+    # Quotes may be cut or replaced later. Collecting their rules now keeps the rules.
     quoted = [*outline.get(Section.GOAL, []), *outline.get(Section.LAST, [])]
     rules = {Section.RULES: [rule for text in quoted for rule in sentences.rules(text)]}
     return merged(rules, outline), fresh
 
 
 def _opening(read: Sequence[Reading]) -> list[str]:
-    """The first request, unless a summary stands before it: then it is in there."""
+    """The user's first request. If a summary comes before it, that summary holds the goal."""
     for role, blocks in read:
         text = words_of(blocks)
         if is_extract(text):
             return []
-        if role == "user" and (told := clean(sentences.words(text))).strip():
-            return [told]
+        if role == "user" and (request := clean(sentences.words(text))).strip():
+            return [request]
     return []
 
 
 def _outline(read: Sequence[Reading], goal: Sequence[str]) -> Outline:
-    """What the messages themselves say besides the goal, if that is among them."""
-    users = _said(read, "user")
-    agents = _said(read, "assistant")
+    """All sections except the goal, from messages that are not summaries."""
+    users = _texts_of(read, "user")
+    agents = _texts_of(read, "assistant")
     done = actions(read)
     return {
         Section.RULES: [rule for text in users for rule in sentences.rules(text)],
@@ -117,19 +117,21 @@ def _outline(read: Sequence[Reading], goal: Sequence[str]) -> Outline:
 
 
 def _errors(done: Sequence[Action]) -> list[str]:
-    """What went wrong, and whether the same call went well later."""
-    well: set[str] = set()
-    told = []
+    """The failed calls, and whether the same call succeeded later."""
+    succeeded: set[str] = set()
+    errors = []
     for act in reversed(done):
         if act.error is None:
-            well.add(act.call)
+            succeeded.add(act.call)
         else:
-            told.append(f"{act.call}: {act.error}{' (later it went well)' * (act.call in well)}")
-    return told[::-1]
+            errors.append(
+                f"{act.call}: {act.error}{' (succeeded later)' * (act.call in succeeded)}"
+            )
+    return errors[::-1]
 
 
 def _plan(read: Sequence[Reading]) -> list[str]:
-    """The newest plan; a list that is only numbered counts when there is no other."""
+    """The newest plan. A numbered list counts only when there is no checklist."""
     plan: list[str] = []
     listed: list[str] = []
     for role, blocks in read:
@@ -143,7 +145,7 @@ def _plan(read: Sequence[Reading]) -> list[str]:
     return plan or listed
 
 
-def _said(read: Sequence[Reading], speaker: str) -> list[str]:
-    """Everything that one side said, message by message."""
+def _texts_of(read: Sequence[Reading], speaker: str) -> list[str]:
+    """The texts of one side, one for each message that has any."""
     texts = (clean(sentences.words(words_of(blocks))) for role, blocks in read if role == speaker)
     return [text for text in texts if text.strip()]

@@ -1,4 +1,4 @@
-"""What the agent did with its tools, in a line each: the call, what came of it, what went wrong."""
+"""The agent's tool calls, one line each: the call, its outcome, and the error if it failed."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ _WRONG: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A tool call and what came of it; `error` is what went wrong, if anything did."""
+    """A tool call and its outcome; `error` is set if it failed."""
 
     call: str
     outcome: str
@@ -43,7 +43,7 @@ class Action:
 
 
 def actions(read: Sequence[Reading]) -> list[Action]:
-    """Every tool call, in order, but for those that only set the plan."""
+    """Every tool call in order, except those that only set the plan."""
     answers = {pair.call: pair.result for pair in pairs(read)}
     found = []
     for index, (_, blocks) in enumerate(read):
@@ -56,28 +56,28 @@ def actions(read: Sequence[Reading]) -> list[Action]:
 
 def _action(call: Block, result: Block | None) -> Action:
     name, given = plain(call.get("name", "a tool")), call.get("input")
-    told = line(clean(f"`{name}` {_argument(given)}"), _CALL)
+    summary = line(clean(f"`{name}` {_argument(given)}"), _CALL)
     if result is None:
-        return Action(told, "no result yet")
+        return Action(summary, "no result yet")
     output = output_of(result)
     in_shell, refused = command_of(given) is not None, result.get("is_error") is True
     lines = [text for text in map(str.strip, clean(last(output, _LOOKED_AT)).split("\n")) if text]
     wrong = _complaint(lines) if in_shell else None
     if refused and wrong is None:
         wrong = lines[0] if lines else "error"
-    # A command that fails has often done half of its work; another tool that fails has done none.
+    # A shell command that fails may have changed files before it did. Other tools change nothing.
     touches = () if refused and not in_shell else tuple(touched(name, given))
     if wrong is not None:
-        return Action(told, f"failed: {line(wrong, _OUTCOME)}", line(wrong, _ERROR), touches)
+        return Action(summary, f"failed: {line(wrong, _OUTCOME)}", line(wrong, _ERROR), touches)
     count = output.count("\n") + 1
     brief = in_shell or count == 1
     return Action(
-        told, line(lines[-1], _OUTCOME) if lines and brief else f"{count} lines", None, touches
+        summary, line(lines[-1], _OUTCOME) if lines and brief else f"{count} lines", None, touches
     )
 
 
 def _argument(given: Any) -> str:
-    """What a call is best known by."""
+    """The argument that best identifies a call."""
     if not isinstance(given, Mapping):
         return plain(given) if given else ""
     named = (given[key] for key in _ARGUMENTS if isinstance(given.get(key), str | list))
@@ -85,7 +85,7 @@ def _argument(given: Any) -> str:
 
 
 def _complaint(lines: Sequence[str]) -> str | None:
-    """The line in which a command says what went wrong; None if it says nothing of the kind."""
+    """The line in which a command reports its error, or None."""
     seen = [*lines[:3], *lines[3:][-5:]]
     codes = [int(found[1]) for found in map(_EXIT.search, seen) if found]
     wrong = [text for text in seen if _WRONG.search(text)]

@@ -1,7 +1,7 @@
-"""Which files a tool call touches, and how: told by the tool's name and arguments.
+"""Which files a tool call touches, and how, judged by the tool's name and arguments.
 
-Every agent names its tools and arguments in its own way, so this goes by the words in a name, by
-the usual keys of a path, by the headers of patches and by the first words of shell commands.
+Agents name tools and arguments differently. So this looks at the words in the name, the usual keys
+for a path, the headers of patches, and the first words of shell commands.
 """
 
 import re
@@ -15,7 +15,7 @@ Touch: TypeAlias = tuple[str, str]
 
 _LOOKED_AT: Final = 20_000
 
-_DEEDS: Final = {
+_VERBS: Final = {
     "deleted": re.compile(r"delete|remove|unlink|trash", re.IGNORECASE),
     "moved": re.compile(r"rename|move", re.IGNORECASE),
     "changed": re.compile(
@@ -25,7 +25,7 @@ _DEEDS: Final = {
     "": re.compile(r"list|glob|grep|search|find|\bls\b", re.IGNORECASE),
     "read": re.compile(r"read|view|open|cat|load|show", re.IGNORECASE),
 }
-"""The words in a tool's name that tell a deed; to look for something touches no file."""
+"""Verbs in tool names; searching counts as touching nothing."""
 
 _PATHS: Final = (
     *("path", "file_path", "filepath", "filePath", "absolute_path", "notebook_path"),
@@ -34,7 +34,7 @@ _PATHS: Final = (
 _COMMANDS: Final = ("command", "cmd", "script", "code", "commands")
 
 _PATCH: Final = re.compile(
-    r"^(?:\*\*\* (?P<deed>Add|Update|Delete) File: |(?:\+\+\+|---) [ab]/)(?P<path>\S.*)$",
+    r"^(?:\*\*\* (?P<verb>Add|Update|Delete) File: |(?:\+\+\+|---) [ab]/)(?P<path>\S.*)$",
     re.MULTILINE,
 )
 _PATCHED: Final = {"Add": "written", "Update": "changed", "Delete": "deleted", None: "changed"}
@@ -67,19 +67,19 @@ def command_of(given: Any) -> str | None:
 
 
 def _named(name: str, arguments: Mapping[str, Any]) -> Iterator[Touch]:
-    """The paths that are given as such."""
-    deed = _deed(_subcommand(arguments) or name)
-    if deed:
+    """The paths under the usual keys."""
+    verb = _verb(_subcommand(arguments) or name)
+    if verb:
         for key in _PATHS:
-            yield from ((path, deed) for path in _paths(arguments.get(key)))
+            yield from ((path, verb) for path in _paths(arguments.get(key)))
 
 
-def _deed(name: str) -> str:
-    return next((deed for deed, words in _DEEDS.items() if words.search(name)), "used")
+def _verb(name: str) -> str:
+    return next((verb for verb, words in _VERBS.items() if words.search(name)), "used")
 
 
 def _subcommand(arguments: Mapping[str, Any]) -> str | None:
-    """The command that is no shell command: an editor for several deeds has the deed there."""
+    """The subcommand of an editor tool such as `str_replace`; None for shell commands."""
     command = arguments.get("command")
     if isinstance(command, str) and command.replace("_", "").isalpha():
         return command if any(key in arguments for key in _PATHS) else None
@@ -98,20 +98,20 @@ def _patched(arguments: Mapping[str, Any]) -> Iterator[Touch]:
     for value in arguments.values():
         if isinstance(value, str):
             for header in _PATCH.finditer(first(value, _LOOKED_AT)):
-                yield header["path"].strip(), _PATCHED[header["deed"]]
+                yield header["path"].strip(), _PATCHED[header["verb"]]
 
 
 def _in_shell(arguments: Mapping[str, Any]) -> Iterator[Touch]:
     for command in _commands(arguments):
         for step in _STEPS.split(first(command, _LOOKED_AT)):
             yield from ((path, "written") for path in _TO.findall(step) if _PATH.fullmatch(path))
-            deed = _shell_deed(step.split())
-            if deed:
+            verb = _shell_verb(step.split())
+            if verb:
                 named = (word.strip("'\"") for word in _TO.sub("", step).split()[1:])
-                yield from ((word, deed) for word in named if _PATH.fullmatch(word))
+                yield from ((word, verb) for word in named if _PATH.fullmatch(word))
 
 
-def _shell_deed(words: list[str]) -> str | None:
+def _shell_verb(words: list[str]) -> str | None:
     return _SHELL.get(" ".join(words[:2])) or _SHELL.get(words[0]) if words else None
 
 

@@ -1,8 +1,8 @@
-"""As much of an outline as there is room for, what matters most first.
+"""Chooses which entries of an outline fit, the most important first.
 
-The goal and the user's last words come first, cut if they must be. Every section has a step: its
-n-th entry, counted from its most important, comes before another's m-th if n times its step is
-less. So no section crowds the others out.
+The goal and the user's last words come first, cut if necessary. Every section has a step. The n-th
+most important entry of a section is chosen before the m-th of another if n times the first step is
+less than m times the second. So no section crowds out the others.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,14 +31,14 @@ SHARES: Final[Mapping[Section, int]] = {
     Section.EARLIER: 4,
     Section.STATE: 8,
 }
-"""A quoted section may have the room divided by this."""
+"""A quoted section may take the whole room divided by this."""
 
 _LEAST: Final = 20
-"""What a text must weigh to be worth quoting."""
+"""The smallest weight of a text that is worth quoting."""
 
 
 _Chosen: TypeAlias = dict[Section, dict[int, str]]
-"""The texts that are told, by section and place."""
+"""The chosen texts, by section and place."""
 
 
 class _Entry(NamedTuple):
@@ -48,7 +48,7 @@ class _Entry(NamedTuple):
 
 
 def fit(outline: Outline, room: int) -> str:
-    """Write what there is room for. However little that is, something of the text is told."""
+    """Write the entries that fit. If none does, write the beginning of the most important text."""
     chosen: _Chosen = {}
     left = room - weight(TITLE)
     for _, section, index in sorted(_entries(outline), key=lambda entry: entry.step):
@@ -95,23 +95,23 @@ def _ranked(section: Section, entries: list[str], quotes: str) -> list[int]:
 
 
 def _quotable(section: Section, text: str, room: int) -> str:
-    """Shorten a text until it fits with its marks; nothing, if only crumbs would be left."""
-    told, allowed = text, room
-    while _cost(section, told, begun=False) > room:
+    """Shorten a text until it fits with its marks; empty if too little would be left."""
+    shortened, allowed = text, room
+    while _cost(section, shortened, begun=False) > room:
         allowed = allowed * 3 // 4
         if allowed < _LEAST:
             return ""
-        told = shorten(text, allowed).strip()
-    return told
+        shortened = shorten(text, allowed).strip()
+    return shortened
 
 
 def _cost(section: Section, text: str, *, begun: bool) -> int:
-    """What an entry adds: its line and, if it is the first of its section, the heading."""
+    """The weight that an entry adds: its line and, for the first of a section, the heading."""
     return weight(f"\n- {text}") if begun else weight(f"\n\n{written(section, [text])}")
 
 
 def _is_quoted(text: str, section: Section, chosen: Mapping[Section, Mapping[int, str]]) -> bool:
-    """Whether a rule stands in what the user is quoted with anyway."""
+    """Whether a rule is part of a chosen quote of the user."""
     quotes = (chosen.get(place, {}).get(0, "") for place in (Section.GOAL, Section.LAST))
     return section is Section.RULES and any(text in quote for quote in quotes)
 
@@ -121,6 +121,6 @@ def _in_order(texts: Mapping[int, str]) -> list[str]:
 
 
 def _something(outline: Outline, room: int) -> str:
-    """The beginning of what matters most, without any form."""
+    """The beginning of the most important text, without any form."""
     texts = (text for section in STEPS for text in outline.get(section, []))
     return first(next(texts, ""), room).strip()

@@ -1,8 +1,8 @@
 """The form of an extracted summary: its sections, written as Markdown, read back, and merged.
 
-A section is quoted text, or a list with one line to an entry, so that nothing that was said can
-look like a heading, and what was written can be read again. Every section has its bounds: however
-often outlines are merged, the result does not outgrow them.
+A section is quoted text or a list with one line per entry. So no quoted text can look like a
+heading, and a rendered outline can be parsed again. Every section is bounded: however often
+outlines are merged, the result stays within the bounds.
 """
 
 import re
@@ -14,11 +14,11 @@ from typing import Final, TypeAlias
 from roocontext.summarisers.shorten import clean, line, shorten
 
 TITLE: Final = "# The conversation so far, in extracts"
-"""The first line, by which an extracted summary is known."""
+"""The first line, which identifies an extracted summary."""
 
 
 class Section(StrEnum):
-    """The sections, in the order in which they stand."""
+    """The sections in the order in which they are written."""
 
     EARLIER = "Earlier summary"
     GOAL = "Goal"
@@ -34,12 +34,12 @@ class Section(StrEnum):
 
 
 Outline: TypeAlias = dict[Section, list[str]]
-"""The entries of each section; a quoted section has one at most."""
+"""The entries of each section; a quoted section has at most one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How many entries a section may have, and what each may weigh."""
+    """The most entries that a section may have, and the most that each may weigh."""
 
     most: int
     room: int
@@ -79,7 +79,7 @@ def is_extract(text: str) -> bool:
 
 
 def parse(text: str) -> tuple[Outline, str]:
-    """Read the summaries of this form that stand in a text; and what else stands in it."""
+    """Read the extracted summaries in a text; also return the rest of the text."""
     before, *written = _TITLES.split(text)
     outline: Outline = {}
     others = [before]
@@ -106,7 +106,7 @@ def written(section: Section, entries: Sequence[str]) -> str:
 
 
 def merged(old: Outline, new: Outline) -> Outline:
-    """What holds after both: the first goal, the newest plan and last words, all else in order."""
+    """Merge two outlines: the first goal, the newest plan and last words, the rest in order."""
     both: Outline = {section: [*old.get(section, []), *new.get(section, [])] for section in Section}
     for section in (Section.PLAN, Section.STATE, Section.LAST):
         both[section] = new.get(section) or old.get(section, [])
@@ -125,7 +125,7 @@ def merged(old: Outline, new: Outline) -> Outline:
 
 
 def bounded(outline: Outline) -> Outline:
-    """Hold every section to its bounds, and say nothing twice that was said once."""
+    """Keep every section within its bounds and remove repetitions."""
     kept: Outline = {}
     for section, entries in outline.items():
         texts = [text for text in (entry(section, text) for text in entries) if text]
@@ -133,29 +133,31 @@ def bounded(outline: Outline) -> Outline:
     if kept.get(Section.LAST) == kept.get(Section.GOAL):
         kept[Section.LAST] = []
     quoted = [*kept.get(Section.GOAL, []), *kept.get(Section.LAST, [])]
-    told = {entry(Section.REQUESTS, text) for text in quoted}
-    kept[Section.REQUESTS] = [text for text in kept.get(Section.REQUESTS, []) if text not in told]
+    repeated = {entry(Section.REQUESTS, text) for text in quoted}
+    kept[Section.REQUESTS] = [
+        text for text in kept.get(Section.REQUESTS, []) if text not in repeated
+    ]
     return {section: _newest(section, texts) for section, texts in kept.items() if texts}
 
 
 def files(entries: Sequence[str]) -> list[str]:
-    """One entry for each file, with all that was done to it, the one touched last at the end."""
-    deeds: dict[str, dict[str, None]] = {}
+    """One entry for each file with everything done to it, ordered by last use."""
+    verbs: dict[str, dict[str, None]] = {}
     for text in entries:
         if found := _FILE.fullmatch(text):
             path, done = found.groups()
-            deeds[path] = {**deeds.pop(path, {}), **dict.fromkeys(done.split(", "))}
-    return [file(path, done) for path, done in deeds.items()]
+            verbs[path] = {**verbs.pop(path, {}), **dict.fromkeys(done.split(", "))}
+    return [file(path, done) for path, done in verbs.items()]
 
 
-def file(path: str, deeds: Mapping[str, None] | Sequence[str]) -> str:
+def file(path: str, verbs: Mapping[str, None] | Sequence[str]) -> str:
     """The entry of a file."""
     room = BOUNDS[Section.FILES].room - 60
-    return f"`{line(clean(path), room)}`: {', '.join(deeds)}"
+    return f"`{line(clean(path), room)}`: {', '.join(verbs)}"
 
 
 def _newest(section: Section, texts: list[str]) -> list[str]:
-    """The newest entries; of rules the oldest too, because they are given at the beginning."""
+    """The newest entries. For rules also the oldest, because users state rules at the beginning."""
     most = BOUNDS[section].most
     if len(texts) <= most:
         return texts
@@ -166,11 +168,11 @@ def _newest(section: Section, texts: list[str]) -> list[str]:
 def _parse(text: str) -> tuple[Outline, str]:
     outline: Outline = {}
     others: list[str] = []
-    for section, told in _lines(text):
+    for section, content in _lines(text):
         if section is None:
-            others.append(told)
+            others.append(content)
         else:
-            outline.setdefault(section, []).append(told)
+            outline.setdefault(section, []).append(content)
     for section, entries in outline.items():
         if BOUNDS[section].quoted:
             outline[section] = ["\n".join(entries)]
@@ -178,15 +180,15 @@ def _parse(text: str) -> tuple[Outline, str]:
 
 
 def _lines(text: str) -> Iterator[tuple[Section | None, str]]:
-    """Each line without its mark, and the section that it belongs to, if it has one's form."""
+    """Each line without its mark, with its section, or with None if it belongs to no section."""
     section: Section | None = None
-    for told in text.split("\n"):
-        if told in _HEADINGS:
-            section = _HEADINGS[told]
-        elif section is not None and told.startswith(_mark(section)):
-            yield section, told[2:]
+    for text_line in text.split("\n"):
+        if text_line in _HEADINGS:
+            section = _HEADINGS[text_line]
+        elif section is not None and text_line.startswith(_mark(section)):
+            yield section, text_line[2:]
         else:
-            yield None, told
+            yield None, text_line
 
 
 def _mark(section: Section) -> str:

@@ -1,8 +1,8 @@
-"""What people and models said that is worth keeping word for word: rules, facts, findings.
+"""Sentences worth keeping word for word: rules, facts and findings.
 
-Told by words that such sentences have in English, Japanese and Chinese, and by what looks like a
-path, an address or a command. Rules of thumb: a sentence too many costs a line, one too few stays
-in the log.
+They are recognised by words that such sentences contain in English, Japanese and Chinese, and by
+paths, addresses and commands. These are heuristics: a false positive costs one line, and a missed
+sentence can be looked up in the log.
 """
 
 import re
@@ -12,12 +12,12 @@ from typing import Final
 from roocontext.summarisers.shorten import shorten
 
 LONGEST: Final = 20_000
-"""How much of one text is looked at: pasted files and logs go on for ever."""
+"""The most that is read of one text: pasted files and logs can be very long."""
 
 _SHORTEST = 6
 
 _WRAPPED: Final = ("environment_details", "system-reminder")
-"""What programs add to the words of a user, between marks of these names."""
+"""Programs add text to the user's words between tags with these names."""
 
 _UNWRAPPED: Final = re.compile(r"</?(?:task|user_message|feedback|answer)>")
 
@@ -49,32 +49,32 @@ _GOALS: Final = (
         re.compile(r"^#", re.MULTILINE),
     ),
 )
-"""Where a goal begins and ends."""
+"""Where a goal begins and ends in a model's summary."""
 
 
 def words(text: str) -> str:
-    """What a user said, without what a program put around it."""
+    """The user's own words, without the text that a program added."""
     for name in _WRAPPED:
         text = _without(text, f"<{name}>", f"</{name}>")
     return _UNWRAPPED.sub("", text).strip()
 
 
 def rules(text: str) -> list[str]:
-    """The sentences that set a rule, or name something by its exact name."""
-    return [told for told in _sentences(text) if _RULE.search(told)]
+    """The sentences that state a rule or contain an exact name."""
+    return [sentence for sentence in _sentences(text) if _RULE.search(sentence)]
 
 
 def findings(text: str) -> list[str]:
-    """The sentences that tell what was found out or decided."""
-    return [told for told in _sentences(text) if _FINDING.search(told)]
+    """The sentences that state a finding or a decision."""
+    return [sentence for sentence in _sentences(text) if _FINDING.search(sentence)]
 
 
 def goal(summary: str) -> list[str]:
     """The goal that a summary by a model names, under the headings that our prompts ask for."""
     for begin, end in _GOALS:
         start = begin.search(summary)
-        if start and (told := end.split(summary[start.end() :], maxsplit=1)[0].strip()):
-            return [told]
+        if start and (found := end.split(summary[start.end() :], maxsplit=1)[0].strip()):
+            return [found]
     return []
 
 
@@ -84,13 +84,12 @@ def _sentences(text: str) -> Iterator[str]:
         if line.lstrip().startswith("```"):
             fenced = not fenced
         elif not fenced and not _BOX.match(line):
-            told = _BULLET.sub("", line)
-            found = (part.strip() for part in _SENTENCE.split(told))
+            found = (part.strip() for part in _SENTENCE.split(_BULLET.sub("", line)))
             yield from (part for part in found if len(part) >= _SHORTEST)
 
 
 def _without(text: str, begin: str, end: str) -> str:
-    """Cut out everything between marks; a mark without its end is left alone."""
+    """Remove everything between tags; a tag without its closing tag is left alone."""
     kept: list[str] = []
     place = 0
     while (start := text.find(begin, place)) >= 0 and (stop := text.find(end, start)) >= 0:

@@ -1,4 +1,4 @@
-"""The plan: what a call of a todo tool, or a list in a text, says is done and is to do."""
+"""The plan: the steps in a call of a todo tool or in a list, with their states."""
 
 import re
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _NUMBERED: Final = re.compile(r"^[ \t]*\d{1,3}[.)][ \t]+(\S.*)$", re.MULTILINE)
 
 
 def plan_of_call(given: Any) -> list[str]:
-    """The steps that a tool call sets, each with its state; none if it is about something else."""
+    """The steps that a tool call sets, each with its state; empty if the call sets none."""
     if not isinstance(given, Mapping):
         return []
     for key in _LISTS:
@@ -41,8 +41,8 @@ def plan_of_call(given: Any) -> list[str]:
 
 
 def checklist(text: str) -> list[str]:
-    """The steps of a list whose entries have a box before them."""
-    return [f"{_state(box)} {said}" for box, said in _CHECKED.findall(last(text, _LOOKED_AT))]
+    """The steps of a list whose entries begin with a checkbox."""
+    return [f"{_state(box)} {step}" for box, step in _CHECKED.findall(last(text, _LOOKED_AT))]
 
 
 def numbered(text: str) -> list[str]:
@@ -56,11 +56,11 @@ def _step(item: Any) -> str | None:
         return f"{_TO_DO} {item}"
     if not isinstance(item, Mapping):
         return None
-    said = next((item[key] for key in _TEXTS if isinstance(item.get(key), str)), "").strip()
+    step = next((item[key] for key in _TEXTS if isinstance(item.get(key), str)), "").strip()
     state = item.get("status", item.get("state", "done" if item.get("done") is True else ""))
-    return f"{_state(state)} {said}" if said else None
+    return f"{_state(state)} {step}" if step else None
 
 
-def _state(told: Any) -> str:
-    word = told.strip().lower() if isinstance(told, str) else ""
+def _state(given: Any) -> str:
+    word = given.strip().lower() if isinstance(given, str) else ""
     return _STATES.get(word, _TO_DO)

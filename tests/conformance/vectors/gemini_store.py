@@ -11,7 +11,7 @@ from typing import Any
 
 from conformance.vectors.programs.gemini_request import request_tokens
 from roocontext import Store
-from roocontext.context.guard import NOTE
+from roocontext.context.backoff import NOTE
 from roocontext.context.manager import ContextManager
 from roocontext.errors import InvalidMessage
 from roocontext.log.readings import reader

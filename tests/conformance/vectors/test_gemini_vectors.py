@@ -123,7 +123,7 @@ def compress(given: Any) -> Any:
         "originalTokenCount": tried.tokens,
         "newTokenCount": after,
         "newHistory": history if status is Status.COMPRESSED else None,
-        "hooksFired": gemini_store.hooks(given, told=tried.told),
+        "hooksFired": gemini_store.hooks(given, told=tried.notifies),
         "summarizerCalled": bool(tried.split),
         "summarizerModelAlias": alias_for(given["model"]) if tried.split else None,
         "summarizerContentCount": tried.split + 1 if tried.split else None,

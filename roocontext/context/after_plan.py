@@ -1,4 +1,4 @@
-"""A plan tried on paper: what the situation would be once it were committed."""
+"""The situation that a plan would leave behind, without committing it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from roocontext.policies.make_plan import blocks_by_row
 from roocontext.policies.situation import Row, Situation
 
 
-def after(situation: Situation, plan: Plan, *, last_seq: int) -> Situation:
+def situation_after(situation: Situation, plan: Plan, *, last_seq: int) -> Situation:
     """The situation that a plan leaves behind, the log having ended at `last_seq`."""
     if plan.action is Action.CLEAR:
         by_row = blocks_by_row(plan.clears)

@@ -1,4 +1,4 @@
-"""What is kept of a run in the log: numbers, names and ids, never what was said."""
+"""What a run writes into the log beside its plans: numbers, names and ids, never content."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from roocontext.log.summary import Summary
 from roocontext.policies.decision import TooLarge
 
 
-def told(summary: Summary | None, heard: Heard) -> dict[str, Any]:
-    """What is kept of the summariser and of the hooks with the entry."""
-    told: dict[str, Any] = {"hooks": heard.told} if heard.told else {}
-    return told if summary is None else {**told, "summary": facts_of(summary)}
+def record_of(summary: Summary | None, heard: Heard) -> dict[str, Any]:
+    """What is recorded of the summariser and of the hooks, with the entry."""
+    record: dict[str, Any] = {"hooks": heard.results} if heard.results else {}
+    return record if summary is None else {**record, "summary": facts_of(summary)}
 
 
 def facts_of(summary: Summary) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def facts_of(summary: Summary) -> dict[str, Any]:
 
 
 def reason_of(error: Exception) -> str:
-    """Who failed and how, by names alone: who knows what stands in the text of an error."""
+    """Who failed and how, by names alone: the text of an error may hold content."""
     if not isinstance(error, SummaryFailed):
         return type(error).__name__
     cause = f" ({type(error.__cause__).__name__})" if error.__cause__ else ""

@@ -1,0 +1,256 @@
+"""Where a run reads the session and commits its plans: for real, or as a dry run."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias
+
+from roocontext.context import after_plan
+from roocontext.context.backoff import NOTE, CompactionState
+from roocontext.context.choice import Prepared
+from roocontext.context.requests import Steps, ask
+from roocontext.context.settings import Frame, Settings
+from roocontext.log.budget import Size
+from roocontext.log.committed import Committed
+from roocontext.log.counting import BYTES
+from roocontext.policies.situation import Aim, Reported, Row, Situation, Totals
+from roocontext.store.aio import AsyncSession
+from roocontext.store.calls import Call
+from roocontext.store.count import Counted
+from roocontext.store.items import NewNote
+from roocontext.store.notes import Note
+from roocontext.store.session import Session
+from roocontext.store.snapshot import CountedMessage, Rows, Snapshot, Wanted
+from roocontext.tokens import Limit, usage_tokens
+from roocontext.tokens.reading import IMAGES
+
+LOOK_BACK: Final = 64
+"""How many entries are searched for the last calls of the model."""
+
+AnySession: TypeAlias = Session | AsyncSession
+
+
+class Check(NamedTuple):
+    """What decides whether a run has anything to do.
+
+    `estimates` are those that were made just now, of calls that had none.
+    """
+
+    totals: Totals
+    state: CompactionState
+    calls: Sequence[Call]
+    estimates: dict[int, int]
+
+
+class LiveSession:
+    """Reads a session, and commits to it.
+
+    What is counted on the way is kept with the next commit, or by `keep`: a transaction of its own
+    would cost as much as the plan's.
+    """
+
+    is_dry_run = False
+
+    def __init__(self, chat: AnySession, settings: Settings, frame: Frame, window: Limit) -> None:
+        self.chat = chat
+        self.settings = settings
+        self.frame = frame
+        self.window = window
+        self._counted = Counted()
+
+    @property
+    def id(self) -> str:
+        """The session's."""
+        return self.chat.id
+
+    def check(self) -> Steps[Check]:
+        """The totals and the state; only messages that were never counted are read."""
+        limits = self.settings.limits
+        snapshot = yield from self._read(
+            Wanted(
+                counter=self.settings.counter,
+                others=[
+                    *([BYTES] if limits.bytes is not None else []),
+                    *([IMAGES] if limits.images is not None else []),
+                ],
+                calls=LOOK_BACK,
+                estimates=None if self.is_dry_run else self._has_no_estimate,
+                notes=[NOTE],
+                known=self._counted,
+            )
+        )
+        overhead = self.frame.overhead.tokens
+        estimates = {seq: view + overhead for seq, view in snapshot.estimated.items()}
+        self._counted = self._counted.with_estimates(self.settings.counter, estimates)
+        state = CompactionState.of(snapshot.notes[NOTE])
+        totals = replace(self._totals(snapshot), failures=state.failures)
+        return Check(totals, state, snapshot.calls, estimates)
+
+    def situation(
+        self, totals: Totals, *, aim: Aim, trigger: str, cap: int | None
+    ) -> Steps[Situation]:
+        """All that the policy may know."""
+        situation, _ = yield from self._situation(totals, aim, trigger, cap)
+        return situation
+
+    def live(self) -> Steps[Snapshot]:
+        """Every live message, hidden ones too."""
+        wanted = Wanted(counter=self.settings.counter, rows=Rows.LIVE, known=self._counted)
+        return (yield from self._read(wanted))
+
+    def notes(self, kind: str) -> Steps[list[Note]]:
+        """All notes of a kind."""
+        return (yield from ask(lambda: self.chat.notes(kind)))
+
+    def newest_note(self) -> Steps[Note | None]:
+        """The newest note of the manager's kind."""
+        return (yield from ask(lambda: self.chat.newest_note(NOTE)))
+
+    def commit(self, prepared: Prepared, notes: Sequence[NewNote]) -> Steps[Committed]:
+        """Carry a plan out, together with the notes and with what was counted."""
+        plan = prepared.ready.plan
+        new = (row.size.tokens for row in prepared.after.rows if row.seq > plan.head_seq)
+        counted = self._counted.with_inserted(self.settings.counter, new)
+        commit = partial(self.chat.commit, plan, notes=notes, counted=counted)
+        done = yield from ask(commit)
+        self._counted = Counted()
+        return done
+
+    def note(self, note: NewNote) -> Steps[None]:
+        """Log what no model sees."""
+        yield from ask(lambda: self.chat.note(note.note, note.content))
+
+    def keep(self) -> Steps[bool]:
+        """Keep what was counted and did not travel in a commit; whether any of it is new."""
+        counted, self._counted = self._counted, Counted()
+        if not counted.counts:
+            return False
+        return (yield from ask(lambda: self.chat.keep_counts(counted)))
+
+    def _read(self, wanted: Wanted) -> Steps[Snapshot]:
+        snapshot = yield from ask(lambda: self.chat.snapshot(wanted))
+        self._counted = self._counted.plus(snapshot.counted)
+        return snapshot
+
+    def _has_no_estimate(self, call: Call) -> bool:
+        is_new = self.settings.counter.name not in call.estimates
+        return is_new and usage_tokens(call.usage) is not None
+
+    def _totals(self, snapshot: Snapshot) -> Totals:
+        settings, sums = self.settings, snapshot.sums
+        size = Size(
+            sums[settings.counter.name],
+            sums[BYTES.name] if settings.limits.bytes is not None else snapshot.bytes,
+            sums[IMAGES.name] if settings.limits.images is not None else 0,
+        )
+        return Totals(
+            size=size.plus(self.frame.overhead),
+            window=self.window.context,
+            output=self.window.output,
+            reported=_reported(snapshot),
+            limits=settings.limits,
+            model=settings.model,
+        )
+
+    def _situation(
+        self, totals: Totals, aim: Aim, trigger: str, cap: int | None
+    ) -> Steps[tuple[Situation, Snapshot]]:
+        settings, frame = self.settings, self.frame
+        rows = Rows.LIVE if settings.policy.compat else Rows.VISIBLE
+        snapshot = yield from self._read(
+            Wanted(counter=settings.counter, rows=rows, known=self._counted)
+        )
+        situation = Situation(
+            session_id=snapshot.session_id,
+            head_seq=snapshot.head_seq,
+            seen=snapshot.last_seq,
+            rows=tuple(map(_row, snapshot.rows)),
+            window=totals.window,
+            output=totals.output,
+            measure=settings.measure,
+            counter=settings.counter.name,
+            exact=settings.counter.exact,
+            system=frame.system,
+            tools=frame.tools,
+            system_size=frame.system_size,
+            overhead=frame.overhead,
+            limits=settings.limits,
+            reported=totals.reported,
+            now=settings.clock(),
+            aim=aim,
+            trigger=trigger,
+            cap=cap,
+            pins=snapshot.pins,
+            protected_tools=settings.protected_tools,
+            failures=totals.failures,
+            model=settings.model,
+        )
+        return situation, snapshot
+
+
+class DryRun(LiveSession):
+    """Reads a session once, and applies plans to what it read. No entry is written."""
+
+    is_dry_run = True
+
+    def __init__(self, chat: AnySession, settings: Settings, frame: Frame, window: Limit) -> None:
+        super().__init__(chat, settings, frame, window)
+        self.situated: Situation | None = None
+        self._last_seq = 0
+        self._untouched = True
+
+    def situation(
+        self, totals: Totals, *, aim: Aim, trigger: str, cap: int | None
+    ) -> Steps[Situation]:
+        """What is read, or what the last plan left behind."""
+        if self.situated is None:
+            situated, snapshot = yield from self._situation(totals, aim, trigger, cap)
+            self.situated, self._last_seq = situated, snapshot.last_seq
+        now, failures = totals.reported, totals.failures
+        return replace(self.situated, aim=aim, cap=cap, reported=now, failures=failures)
+
+    def commit(self, prepared: Prepared, notes: Sequence[NewNote]) -> Steps[Committed]:
+        """What carrying it out would do; the first plan is held against the store's checks."""
+        assert self.situated is not None
+        plan = prepared.ready.plan
+        if self._untouched:
+            yield from ask(lambda: self.chat.commit(plan, dry_run=True))
+        before, first = self.situated, self._last_seq + 1
+        self.situated = after_plan.situation_after(before, plan, last_seq=self._last_seq)
+        self._untouched = False
+        head_seq = self.situated.head_seq
+        # What a next plan inserts comes behind the notes.
+        self._last_seq = head_seq + len(notes)
+        gone = {row.seq for row in before.visible} - {row.seq for row in self.situated.visible}
+        return Committed(
+            before.session_id,
+            plan.action,
+            first + plan.lead,
+            None,
+            head_seq,
+            None,
+            tuple(range(first, first + len(plan.rows))),
+            len(gone),
+            len(plan.clears),
+            dry_run=True,
+        )
+
+    def note(self, note: NewNote) -> Steps[None]:  # noqa: ARG002 - nothing is written
+        """Leave room for it: what a next plan inserts comes behind it."""
+        self._last_seq += 1
+        yield from ()
+
+
+def _row(counted: CountedMessage) -> Row:
+    message = counted.message
+    content = (message.role, message.content, message.format)
+    size = Size(counted.tokens, BYTES.count(*content), IMAGES.count(*content))
+    return Row(message, size, counted.condense_parent, counted.truncation_parent)
+
+
+def _reported(snapshot: Snapshot) -> Reported | None:
+    """What the provider reported for the newest call, if nothing but appends followed."""
+    if snapshot.since is None:
+        return None
+    used = usage_tokens(snapshot.calls[-1].usage)
+    return None if used is None else Reported(used.input, used.output, snapshot.since)

@@ -1,0 +1,129 @@
+"""What happens while a context is managed, as values: hooks are called with them.
+
+They are pure data, so that what follows from them for the programs that we imitate is pure too.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from roocontext.errors import BudgetExceeded
+from roocontext.log.budget import Size
+from roocontext.log.committed import Committed
+from roocontext.log.plan import Plan
+from roocontext.log.summary import Summary
+
+
+class Status(StrEnum):
+    """How a run ended."""
+
+    NOOP = "noop"  # there was nothing to do, and nothing was written
+    CLEARED = "cleared"
+    CONDENSED = "condensed"
+    TRUNCATED = "truncated"
+    FAILED = "failed"  # no summary of use came, and nothing else could be done
+    VETOED = "vetoed"  # a hook said no
+    CONFLICT = "conflict"  # the session was changed meanwhile, so that the plan did not fit it
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One plan that was committed, and what it cost to make.
+
+    `detail` is the policy's own name for what happened. `before` and `after` are the sizes of the
+    whole request.
+    """
+
+    plan: Plan
+    committed: Committed
+    detail: str
+    before: Size
+    after: Size
+    summary: Summary | None = None
+
+    @property
+    def status(self) -> Status:
+        """What it did."""
+        return _STATUS[self.plan.action]
+
+
+_STATUS = {
+    "clear": Status.CLEARED,
+    "condense": Status.CONDENSED,
+    "truncate": Status.TRUNCATED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeCheck:
+    """The context of a session is about to be checked; most checks find nothing to do."""
+
+    session_id: str
+    trigger: str
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeCompact:
+    """Something is about to be hidden or cleared. `action` is condense, truncate or clear.
+
+    `hides` are the seqs of the messages, `clears` the tool outputs. A condensation has no `plan`
+    yet: no model was asked.
+    """
+
+    session_id: str
+    trigger: str
+    policy: str
+    action: str
+    tokens: int
+    window: int
+    hides: tuple[int, ...] = ()
+    clears: tuple[tuple[int, int], ...] = ()
+    plan: Plan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AfterCompact:
+    """A plan was committed."""
+
+    session_id: str
+    trigger: str
+    policy: str
+    step: Step
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionFailed:
+    """No summary of use came. `failures` is how many in a row."""
+
+    session_id: str
+    trigger: str
+    policy: str
+    reason: str
+    failures: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetPassed:
+    """What may not be left out is over the limit; the same error is raised to the agent."""
+
+    session_id: str
+    error: BudgetExceeded
+
+
+@dataclass(frozen=True, slots=True)
+class Drifted:
+    """A provider reported tokens that are further from our estimate than the ratio allows."""
+
+    session_id: str
+    seq: int
+    model: str | None
+    counter: str
+    estimated: int
+    reported: int
+
+
+Event: TypeAlias = (
+    BeforeCheck | BeforeCompact | AfterCompact | CompactionFailed | BudgetPassed | Drifted
+)

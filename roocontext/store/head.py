@@ -1,0 +1,121 @@
+"""The head of a session: its last entry, its totals, and the lock that a writer takes on it."""
+
+from typing import Any, NamedTuple
+
+from sqlalchemy import bindparam, select, update
+from sqlalchemy.sql import Update
+
+from roocontext.errors import SessionNotFound, SessionPurged, VersionConflict
+from roocontext.log.encoding import decode
+from roocontext.log.times import Times
+from roocontext.store.schema import sessions
+from roocontext.store.transaction import Transaction
+
+
+class SessionHead(NamedTuple):
+    """Where a session stands."""
+
+    last_seq: int
+    last_hash: bytes
+    head_seq: int
+    messages: int
+    bytes: int
+    updated_at: int
+    times: Times = Times()
+
+    def columns(self) -> dict[str, Any]:
+        """The columns of the session's row that say so."""
+        columns = self._asdict()
+        return {**columns, **columns.pop("times")._asdict()}
+
+
+MINUTE_MS = 60_000
+
+
+def minute_of(updated_at: int) -> int:
+    """The minute that sessions are indexed by, so that most appends leave that index alone."""
+    return updated_at // MINUTE_MS
+
+
+_session_id = sessions.c.session_id == bindparam("session_id")
+_HEAD_COLUMNS = (
+    sessions.c.last_seq,
+    sessions.c.last_hash,
+    sessions.c.head_seq,
+    sessions.c.messages,
+    sessions.c.bytes,
+    sessions.c.updated_at,
+    *(sessions.c[name] for name in Times._fields),
+    sessions.c.purged_at,
+    sessions.c.receipt,
+)
+_READ_HEAD = select(*_HEAD_COLUMNS).where(_session_id)
+_LOCK_HEAD = _READ_HEAD.with_for_update()
+_MOVED = ("last_seq", "last_hash", "head_seq", "messages", "bytes", "updated_at", *Times._fields)
+
+
+def _move_head(*names: str) -> Update:
+    return (
+        update(sessions)
+        .where(_session_id)
+        .values({name: bindparam(f"new_{name}") for name in names})
+    )
+
+
+_MOVE_HEAD = _move_head(*_MOVED)
+# SQLite writes the index anew whenever a statement names its column, changed or not.
+_MOVE_MINUTE = _move_head(*_MOVED, "updated_minute")
+
+
+def lock(tx: Transaction, session_id: str) -> SessionHead:
+    """Where the session stands, for one that will write: nobody else will until it is done."""
+    return _head(session_id, tx.row(_LOCK_HEAD, session_id=session_id))
+
+
+def read_head(tx: Transaction, session_id: str) -> SessionHead:
+    """Where the session stands."""
+    return _head(session_id, tx.row(_READ_HEAD, session_id=session_id))
+
+
+def check_version(expected_seq: int | None, head: SessionHead) -> None:
+    """Refuse a writer whose session has moved on."""
+    if expected_seq is not None and expected_seq != head.head_seq:
+        raise VersionConflict(
+            f"Expected head {expected_seq}, but it is {head.head_seq}.",
+            expected=expected_seq,
+            actual=head.head_seq,
+        )
+
+
+def move_head(tx: Transaction, session_id: str, old: SessionHead, new: SessionHead) -> None:
+    """Let a locked session stand where its new last entry is."""
+    times = new.times
+    moved = {
+        "session_id": session_id,
+        "new_last_seq": new.last_seq,
+        "new_last_hash": new.last_hash,
+        "new_head_seq": new.head_seq,
+        "new_messages": new.messages,
+        "new_bytes": new.bytes,
+        "new_updated_at": new.updated_at,
+        "new_latest_recorded": times.latest_recorded,
+        "new_recorded_back": times.recorded_back,
+        "new_latest_own": times.latest_own,
+        "new_own_back": times.own_back,
+    }
+    minute = minute_of(new.updated_at)
+    if minute == minute_of(old.updated_at):
+        tx.run(_MOVE_HEAD, **moved)
+    else:
+        tx.run(_MOVE_MINUTE, new_updated_minute=minute, **moved)
+
+
+def _head(session_id: str, row: tuple[Any, ...] | None) -> SessionHead:
+    if row is None:
+        raise SessionNotFound(f"There is no session {session_id!r}.", session_id=session_id)
+    last_seq, last_hash, head_seq, messages, size, updated_at, *times, purged_at, receipt = row
+    if purged_at is not None:
+        raise SessionPurged(
+            f"Session {session_id!r} was purged.", session_id=session_id, receipt=decode(receipt)
+        )
+    return SessionHead(last_seq, last_hash, head_seq, messages, size, updated_at, Times(*times))

@@ -1,0 +1,87 @@
+"""Which sessions a list shows, and in which order."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from sqlalchemy import Column, and_, bindparam, or_, select
+from sqlalchemy.sql import Select
+
+from roocontext.errors import InvalidOption
+from roocontext.log.encoding import check_id
+from roocontext.store.check_arguments import check_mapping
+from roocontext.store.facts import indexed
+from roocontext.store.schema import facts, sessions
+
+MOST_FACTS = 8
+"""Each number of conditions is a statement of its own, and compiled statements are kept."""
+
+
+class Shape(NamedTuple):
+    """What the statement of a list depends on."""
+
+    has_parent: bool = False
+    facts: int = 0
+
+
+class Wanted(NamedTuple):
+    """Which sessions a list shows: children of a parent, or those whose metadata says something."""
+
+    shape: Shape
+    params: Mapping[str, Any]
+
+
+def wanted(parent: str | None, where: Mapping[str, str] | None) -> Wanted:
+    """What `parent` and `where` ask for, or the error that says what they may be."""
+    params: dict[str, Any] = {}
+    if parent is not None:
+        check_id("parent", parent)
+        params["parent"] = parent
+    conditions = {} if where is None else where
+    check_mapping("where", conditions)
+    if len(conditions) > MOST_FACTS:
+        raise InvalidOption(f"where takes at most {MOST_FACTS} conditions.", name="where")
+    for number, (key, value) in enumerate(conditions.items()):
+        if not (isinstance(key, str) and isinstance(value, str)):
+            raise InvalidOption("where compares strings of the metadata.", name="where")
+        params[f"key_{number}"], params[f"value_{number}"] = indexed(key), indexed(value)
+    return Wanted(Shape(parent is not None, len(conditions)), params)
+
+
+_AFTER = (
+    sessions.c.updated_minute <= bindparam("updated_minute"),
+    or_(
+        sessions.c.updated_at < bindparam("updated_at"),
+        and_(
+            sessions.c.updated_at == bindparam("updated_at"),
+            sessions.c.session_id > bindparam("session_id"),
+        ),
+    ),
+)
+
+
+@cache
+def page_of(columns: tuple[Column[Any], ...], shape: Shape, *, older: bool = False) -> Select[Any]:
+    """A page of the sessions, newest entry first; with `older`, the one that follows a session."""
+    page = (
+        select(*columns)
+        .where(sessions.c.purged_at.is_(None), *(_AFTER if older else ()))
+        # By the indexed minute first: an order by `updated_at` alone would sort all sessions.
+        .order_by(
+            sessions.c.updated_minute.desc(), sessions.c.updated_at.desc(), sessions.c.session_id
+        )
+        .limit(bindparam("page"))
+    )
+    if shape.has_parent:
+        page = page.where(sessions.c.parent.is_not(None), sessions.c.parent == bindparam("parent"))
+    for number in range(shape.facts):
+        fact = facts.alias(f"fact_{number}")
+        page = page.join(
+            fact,
+            and_(
+                fact.c.session_id == sessions.c.session_id,
+                fact.c.key == bindparam(f"key_{number}"),
+                fact.c.value == bindparam(f"value_{number}"),
+            ),
+        )
+    return page

@@ -1,0 +1,203 @@
+"""Everything that a manager needs of a session, read in one transaction."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from roocontext.log.counting import Counter
+from roocontext.log.entries import Message
+from roocontext.log.spans import live_ranges
+from roocontext.store.calls import Call, calls
+from roocontext.store.count import Counted, Part, Tally, behind, lasts, shown_before
+from roocontext.store.database import Database
+from roocontext.store.head import read_head
+from roocontext.store.live import LiveMessage, live_messages
+from roocontext.store.notes import Note, newest_note, pinned
+from roocontext.store.totals import visible_total
+from roocontext.store.transaction import Transaction
+from roocontext.store.view import (
+    cleared_at,
+    read_controls,
+    read_messages,
+    visible_now,
+)
+
+
+class Rows(StrEnum):
+    """Which messages a snapshot holds."""
+
+    NONE = "none"
+    VISIBLE = "visible"
+    LIVE = "live"  # the hidden ones too, with what hides them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a snapshot is to hold; nothing else is read.
+
+    The pins come with the `rows`. The view is summed up by `counter`, and by the `others`. Calls
+    are looked for among the last `calls` entries; the requests that they answered are counted too
+    where `estimates` says so. Of `notes` the newest of each kind is read. `known` are counts that
+    an earlier snapshot found and that are not kept yet.
+    """
+
+    counter: Counter
+    rows: Rows = Rows.NONE
+    others: Sequence[Counter] = ()
+    calls: int = 0
+    estimates: Callable[[Call], bool] | None = None
+    notes: Sequence[str] = ()
+    known: Counted = field(default_factory=Counted)
+
+
+class CountedMessage(NamedTuple):
+    """A message, its tokens, and the ids of the summary and of the marker that hide it."""
+
+    message: Message
+    tokens: int
+    condense_parent: str | None
+    truncation_parent: str | None
+
+    @property
+    def visible(self) -> bool:
+        """Whether the model sees it."""
+        return self.condense_parent is None and self.truncation_parent is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A session at one moment, as far as it was asked for.
+
+    `sums` holds what the view costs, by the name of each counter; `bytes` is what it takes as
+    stored. `since` is what follows the newest call, if the view has only grown since. `estimated`
+    holds what the views cost that calls answered, by the answer's seq. `counted` are the counts
+    that are not kept yet: they can travel in the next commit.
+    """
+
+    session_id: str
+    last_seq: int
+    head_seq: int
+    sums: Mapping[str, int]
+    bytes: int
+    rows: tuple[CountedMessage, ...]
+    pins: frozenset[int]
+    calls: tuple[Call, ...]
+    since: int | None
+    estimated: Mapping[int, int]
+    notes: Mapping[str, Note | None]
+    counted: Counted
+
+
+def read_snapshot(database: Database, session_id: str, wanted: Wanted) -> Snapshot:
+    """Read it in one transaction; what was never counted is counted when that has ended."""
+    with database.read() as tx:
+        reading = _Reading(tx, session_id, wanted)
+    return reading.counted()
+
+
+class _Reading:
+    """What was read for a snapshot, before the messages without a count are counted."""
+
+    def __init__(self, tx: Transaction, session_id: str, wanted: Wanted) -> None:
+        self._tx = tx
+        self._session_id = session_id
+        self._wanted = wanted
+        self._head = read_head(tx, session_id)
+        last = self._head.last_seq
+        self._view = visible_now(tx, session_id, last)
+        self._tally = Tally(tx, session_id, wanted.counter, wanted.known)
+        self._whole = self._shown = self._tally.part(*self._view)
+        tallies = [Tally(tx, session_id, other) for other in wanted.others]
+        self._others = [(other, other.part(*self._view)) for other in tallies]
+        self._calls = calls(tx, session_id, last=wanted.calls) if wanted.calls else []
+        self._new = self._to_estimate()
+        self._past = self._requests_before_a_change()
+        self._tail = self._behind_calls()
+        self._rows = self._messages(last)
+        self._pins = frozenset[int]()
+        if wanted.rows is not Rows.NONE:
+            self._pins = frozenset(pinned(tx, session_id, last))
+        self._stored = visible_total(tx, session_id, last).bytes
+        self._notes = {kind: newest_note(tx, session_id, kind, None, last) for kind in wanted.notes}
+
+    def counted(self) -> Snapshot:
+        """Count what is missing, and add up."""
+        counter, tally = self._wanted.counter, self._tally
+        counted = tally.count()
+        for other, _ in self._others:
+            counted = counted.plus(other.count())
+        costs = tally.by_seq(self._shown)
+        total = tally.sum(self._whole)
+
+        def after(seq: int) -> int:
+            return sum(costs[one] for one in self._tail if one > seq)
+
+        current = self._calls[-1] if self._calls and self._calls[-1].current else None
+        estimated = {call.seq: total - after(call.seq - 1) for call in self._new if call.current}
+        estimated |= {seq: tally.sum(part) for seq, part in self._past.items()}
+        return Snapshot(
+            session_id=self._session_id,
+            last_seq=self._head.last_seq,
+            head_seq=self._head.head_seq,
+            sums={
+                counter.name: total,
+                **{other.name: other.sum(part) for other, part in self._others},
+            },
+            bytes=self._stored,
+            rows=tuple(
+                CountedMessage(message, costs[message.seq], *tags) for message, *tags in self._rows
+            ),
+            pins=self._pins,
+            calls=tuple(self._calls),
+            since=after(current.seq) if current else None,
+            estimated=estimated,
+            notes=self._notes,
+            counted=counted,
+        )
+
+    def _to_estimate(self) -> list[Call]:
+        """The calls whose requests are to be counted. Of a redacted answer no count is kept."""
+        if self._wanted.estimates is None:
+            return []
+        new = filter(self._wanted.estimates, self._calls)
+        return [call for call in new if lasts(self._tx, self._session_id, call.seq)]
+
+    def _requests_before_a_change(self) -> dict[int, Part]:
+        """The views that were sent before the newest plan or rewind, by the answer's seq."""
+        past = [call.seq for call in self._new if not call.current]
+        if not past:
+            return {}
+        controls = read_controls(self._tx, self._session_id, max(past))
+        parts = {}
+        for seq in past:
+            then = [control for control in controls if control.seq < seq]
+            parts[seq] = self._tally.part(*shown_before(then, seq - 1))
+        return parts
+
+    def _behind_calls(self) -> list[int]:
+        """The visible messages from the first call on whose request can be counted from the end.
+
+        Of a view that has only grown the sum is known. What a call's request was is that without
+        the end, which is short: neither is read or added up from the beginning.
+        """
+        current = [call.seq for call in (*self._new, *self._calls[-1:]) if call.current]
+        if not current:
+            return []
+        ranges, _ = behind(min(current) - 1, *self._view)
+        return self._tally.each(ranges)
+
+    def _messages(self, last: int) -> list[LiveMessage]:
+        match self._wanted.rows:
+            case Rows.NONE:
+                return []
+            case Rows.VISIBLE:
+                self._tally.each(self._view[0])
+                read = read_messages(self._tx, self._session_id, *self._view)
+                return [LiveMessage(message, None, None) for message in read]
+            case Rows.LIVE:
+                controls = read_controls(self._tx, self._session_id, last)
+                ranges = live_ranges(controls, last)
+                self._shown = self._tally.part(ranges, cleared_at(controls, last))
+                self._tally.each(ranges)
+                return live_messages(self._tx, self._session_id, controls, last)

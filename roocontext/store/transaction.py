@@ -1,0 +1,117 @@
+"""Statements run on one connection: queries, changes, and several of them at once.
+
+Statements are SQLAlchemy Core, compiled once for the dialect and run on the driver's connection.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from sqlalchemy.sql import ClauseElement
+
+from roocontext.store import processes
+from roocontext.store.driver_errors import driver_errors, raise_ours, translated
+from roocontext.store.shapes import checked
+from roocontext.store.statements import Compiled
+
+Row: TypeAlias = tuple[Any, ...]
+Query: TypeAlias = tuple[ClauseElement, Mapping[str, Any]]
+
+
+class Transaction:
+    """Statements run in one transaction, or each in its own."""
+
+    def __init__(self, connection: Any, compiled: Callable[[ClauseElement], Compiled]) -> None:
+        self.connection = connection
+        self._run = connection.execute
+        self._compiled = compiled
+        self._pipeline = getattr(connection, "pipeline", None)
+        self.is_sound = True
+
+    def rows(self, statement: ClauseElement, **params: Any) -> list[Row]:
+        """All rows of a query."""
+        cursor = self._execute(statement, params)
+        try:
+            rows: list[Row] = cursor.fetchall()
+        except driver_errors() as error:  # found only on the way: a damaged page
+            raise_ours(error)
+        return checked(statement, rows)
+
+    def row(self, statement: ClauseElement, **params: Any) -> Row | None:
+        """The first row of a query."""
+        cursor = self._execute(statement, params)
+        try:
+            row: Row | None = cursor.fetchone()
+        except driver_errors() as error:
+            raise_ours(error)
+        return row and checked(statement, [row])[0]
+
+    def run(self, statement: ClauseElement, **params: Any) -> int:
+        """How many rows a change changed."""
+        count: int = self._execute(statement, params).rowcount
+        return count
+
+    def insert(self, statement: ClauseElement, values: tuple[Any, ...]) -> None:
+        """Insert a row whose values are in the order of the table's columns. SQLite only."""
+        try:
+            self._run(self._compiled(statement).text, values)
+        except driver_errors() as error:
+            raise_ours(error)
+
+    def each(self, statement: ClauseElement, params: Sequence[Mapping[str, Any]]) -> list[Row]:
+        """The rows of one query run with each of these parameters, one after the other."""
+        return [row for rows in self.all([(statement, one) for one in params]) for row in rows]
+
+    def all(self, queries: Sequence[Query]) -> list[list[Row]]:
+        """The rows of each query, asked for at once where that saves round trips."""
+        if self._pipeline is None or len(queries) < 2:
+            return [self.rows(statement, **params) for statement, params in queries]
+        with self.together():
+            cursors = [self._execute(statement, params) for statement, params in queries]
+            rows = [cursor.fetchall() for cursor in cursors]
+        return [checked(query[0], found) for query, found in zip(queries, rows, strict=True)]
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Send changes without waiting for each; what is wrong with one is raised at the end."""
+        if self._pipeline is None:
+            yield
+            return
+        try:
+            with translated(), self._pipeline():
+                yield
+        except BaseException:
+            # What was prepared on the way may be unknown to the server: never use it again.
+            self.is_sound = False
+            raise
+
+    def many(self, statement: ClauseElement, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Make one change for each row."""
+        if len(rows) == 1:
+            self._execute(statement, rows[0])
+        elif rows:
+            compiled = self._compiled(statement)
+            with translated():
+                cursor = self.connection.cursor()
+                cursor.executemany(compiled.text, [compiled.bind(row) for row in rows])
+
+    def command(self, text: str) -> Row | None:
+        """Run a command that takes no parameters, such as BEGIN; its first row, if it has any."""
+        try:
+            cursor = self._run(text)
+        except driver_errors() as error:
+            raise_ours(error)
+        row: Row | None = cursor.fetchone() if cursor.description else None
+        return row
+
+    def disown(self) -> None:
+        """In a forked child: refuse every further statement."""
+        self.connection = self._run = processes.Inherited()
+        self._pipeline = None
+
+    def _execute(self, statement: ClauseElement, params: Mapping[str, Any]) -> Any:
+        compiled = self._compiled(statement)
+        try:
+            return self._run(compiled.text, compiled.bind(params))
+        except driver_errors() as error:
+            raise_ours(error)

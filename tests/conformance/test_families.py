@@ -1,0 +1,269 @@
+"""Families: parents and children, sessions opened or created, and lists by parent and metadata."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from roocontext import Store
+from roocontext.errors import (
+    InvalidIdentifier,
+    InvalidOption,
+    SessionExists,
+    SessionNotFound,
+    SessionPurged,
+)
+from roocontext.store.facts import LONGEST
+from roocontext.store.listing import MOST_FACTS
+from support.dialogue import fill
+
+
+def ids(found):
+    return [info.session_id for info in found]
+
+
+def listed(lab, **where):
+    """The sessions with this metadata, of every list."""
+    found = ids(lab.store.sessions(where=where))
+    assert ids(one.info for one in lab.store.overview(where=where)) == found
+    return found
+
+
+# Parents
+
+
+def test_a_session_has_the_parent_that_it_was_created_with(lab):
+    root = lab.store.create("root")
+    child = lab.store.create("child", parent="root", title="t", metadata={"a": "b"})
+    assert (root.parent, child.parent) == (None, "root")
+    assert lab.store.session("child").parent == "root"
+    assert [info.parent for info in lab.store.sessions()] == ["root", None]
+    assert (child.info().parent, root.info().parent) == ("root", None)
+    assert child.verify().ok
+    assert child.rebuild() == 0
+
+
+def test_children_come_in_the_order_of_their_creation(lab):
+    root = lab.store.create("root")
+    assert root.children() == []
+    for name in ("b", "a", "c"):
+        lab.store.create(name, parent="root")
+    lab.store.create("grandchild", parent="a")
+    lab.store.session("b").append("user", "the newest entry")
+    assert ids(root.children()) == ["b", "a", "c"]
+    assert ids(lab.store.sessions(parent="root")) == ["b", "c", "a"]
+    assert [one.info.session_id for one in lab.store.overview(parent="root")] == ["b", "c", "a"]
+    assert ids(lab.store.session("a").children()) == ["grandchild"]
+    lab.store.purge("a")
+    assert ids(root.children()) == ["b", "c"]
+    assert lab.store.session("grandchild").parent == "a"
+    assert ids(lab.store.sessions(parent="a")) == ["grandchild"]
+    with pytest.raises(SessionPurged):
+        lab.store.create(parent="a")
+
+
+def test_a_parent_has_to_exist(lab):
+    with pytest.raises(SessionNotFound):
+        lab.store.create("child", parent="nobody")
+    with pytest.raises(SessionNotFound):
+        lab.store.create("itself", parent="itself")
+    for parent in (5, "", "\0"):
+        with pytest.raises(InvalidIdentifier):
+            lab.store.create("child", parent=parent)
+        with pytest.raises(InvalidIdentifier):
+            lab.store.open_session("child", parent=parent)
+        with pytest.raises(InvalidIdentifier):
+            lab.store.sessions(parent=parent)
+    assert lab.store.sessions() == []
+
+
+def test_no_fork_copies_the_parent(lab):
+    lab.store.create("root")
+    child = lab.store.create("child", parent="root")
+    fill(child, 2)
+    fork = child.fork(2)
+    assert (fork.parent, fork.info().parent) == (None, None)
+    assert ids(lab.store.session("root").children()) == ["child"]
+
+
+def test_a_purged_session_keeps_the_id_of_its_parent_from_lists(lab):
+    root = lab.store.create("root")
+    lab.store.create("child", parent="root")
+    lab.store.purge("child")
+    assert root.children() == lab.store.sessions(parent="root") == []
+
+
+# Opening
+
+
+def test_a_session_is_created_once_and_then_continued(lab):
+    lab.store.create("root")
+    first = lab.store.open_session("s", parent="root", title="first", metadata={"n": "1"})
+    first.append("user", "hello")
+    again = lab.store.open_session("s", parent="root", title="second", metadata={"n": "2"})
+    assert (again.id, again.parent) == ("s", "root")
+    assert again.head() == first.head()
+    assert (again.info().title, again.info().metadata) == ("first", {"n": "1"})
+    assert lab.store.open_session("s").parent == "root"
+
+
+def test_another_parent_is_refused(lab):
+    for name in ("root", "other"):
+        lab.store.create(name)
+    lab.store.create("child", parent="root")
+    lab.store.create("orphan")
+    for name in ("child", "orphan"):
+        with pytest.raises(SessionExists, match="not 'other'") as refused:
+            lab.store.open_session(name, parent="other")
+        assert refused.value.session_id == name
+
+
+def test_a_purged_id_is_not_opened(lab):
+    lab.store.create("s")
+    lab.store.purge("s")
+    with pytest.raises(SessionPurged):
+        lab.store.open_session("s")
+
+
+def test_a_session_is_continued_below_a_purged_parent(lab):
+    lab.store.create("root")
+    lab.store.create("child", parent="root")
+    lab.store.purge("root")
+    assert lab.store.open_session("child", parent="root").parent == "root"
+
+
+@pytest.mark.parametrize("kind", ["file", "postgres"])
+def test_many_open_the_same_session_at_once(opened, kind):
+    with opened(kind, "sync") as lab, ThreadPoolExecutor(8) as threads:
+        for number in range(5):
+            name = f"s{number}"
+            made = list(threads.map(lambda _, name=name: lab.store.open_session(name), range(8)))
+            receipts = [chat.append("user", "hello") for chat in made]
+            assert [receipt.seq for receipt in receipts] == list(range(1, 9))
+
+
+def test_a_read_only_store_opens_what_exists(opened):
+    with opened("file", "sync") as lab:
+        lab.store.create("s")
+        with Store.open(lab.url, read_only=True) as store:
+            assert store.open_session("s").id == "s"
+
+
+# Lists by metadata
+
+
+def test_sessions_are_found_by_the_strings_of_their_metadata(lab):
+    for name, metadata in (
+        ("one", {"user": "ann", "project": "x", "n": 1}),
+        ("two", {"user": "ann", "project": "y", "deep": {"user": "bob"}}),
+        ("three", {"user": "bob", "list": ["ann"]}),
+        ("none", None),
+    ):
+        lab.store.create(name, metadata=metadata)
+    assert listed(lab, user="ann") == ["two", "one"]
+    assert listed(lab, user="ann", project="x") == ["one"]
+    assert listed(lab, user="bob") == ["three"]
+    assert listed(lab, n="1") == listed(lab, user="ANN") == []
+    assert len(listed(lab)) == 4
+
+
+def test_only_the_newest_metadata_counts(lab):
+    chat = lab.store.create("s", metadata={"user": "ann", "project": "x"})
+    chat.describe({"user": "bob"})
+    assert listed(lab, user="ann") == listed(lab, project="x") == []
+    assert listed(lab, user="bob") == ["s"]
+    chat.rewind(to=0)
+    assert listed(lab, user="bob") == ["s"]
+    assert chat.verify().ok
+
+
+def test_a_list_by_parent_and_metadata_has_pages(lab):
+    lab.store.create("root")
+    for number in range(7):
+        lab.store.create(f"s{number}", parent="root", metadata={"even": str(number % 2 == 0)})
+    wanted = {"parent": "root", "where": {"even": "True"}}
+    first = lab.store.sessions(limit=2, **wanted)
+    second = lab.store.sessions(limit=2, before=first[-1], **wanted)
+    assert ids(first + second) == ["s6", "s4", "s2", "s0"]
+    assert lab.store.sessions(before=second[-1], **wanted) == []
+
+
+def test_a_fork_keeps_title_and_metadata_as_of_its_entry(lab):
+    chat = lab.store.create("s", title="one", metadata={"user": "ann"})
+    fill(chat, 2)
+    chat.rename("two")
+    chat.describe({"user": "bob"})
+    early, late = chat.fork(4, session_id="early"), chat.fork(session_id="late")
+    assert (early.info().title, early.info().metadata) == ("one", {"user": "ann"})
+    assert (late.info().title, late.info().metadata) == ("two", {"user": "bob"})
+    assert listed(lab, user="ann") == ["early"]
+    assert sorted(listed(lab, user="bob")) == ["late", "s"]
+    assert early.verify().ok
+
+
+NASTY = {
+    "NUL": "a\0b",
+    "a lone surrogate": "\ud800",
+    "quotation marks": '"',
+    "empty": "",
+    "long": "x" * 100_000,
+    "nearly as long": "x" * 99_999,
+    "just indexed whole": "x" * (LONGEST - 2),
+    "no longer": "x" * (LONGEST - 1),
+    "of another script": "名前",
+}
+
+
+def test_any_string_can_be_asked_for(lab):
+    for name, text in NASTY.items():
+        lab.store.create(f"value {name}", metadata={"key": text})
+        lab.store.create(f"key {name}", metadata={text: "value"})
+    for name, text in NASTY.items():
+        assert ids(lab.store.sessions(where={"key": text})) == [f"value {name}"]
+        assert ids(lab.store.sessions(where={text: "value"})) == [f"key {name}"]
+
+
+@pytest.mark.parametrize(
+    "where", [5, "user", [("user", "ann")], {"user": 1}, {1: "ann"}, {"user": None}]
+)
+def test_only_strings_are_compared(store, where):
+    with pytest.raises(InvalidOption):
+        store.sessions(where=where)
+    with pytest.raises(InvalidOption):
+        store.overview(where=where)
+
+
+def test_there_is_a_most_of_conditions(lab):
+    metadata = {f"k{number}": "v" for number in range(MOST_FACTS)}
+    lab.store.create("s", metadata=metadata)
+    assert listed(lab, **metadata) == ["s"]
+    with pytest.raises(InvalidOption):
+        lab.store.sessions(where={**metadata, "one more": "v"})
+
+
+# The index is a cache
+
+
+DAMAGES = {
+    "another value": "UPDATE facts SET value = '\"bob\"'",
+    "a fact of nobody's": "INSERT INTO facts VALUES ('s', '\"role\"', '\"admin\"')",
+    "a fact that is gone": "DELETE FROM facts",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_verify_finds_a_wrong_index_and_rebuild_renews_it(lab, damage):
+    chat = lab.store.create("s", metadata={"user": "ann"})
+    before = lab.sql("SELECT * FROM facts")
+    lab.sql(DAMAGES[damage])
+    assert not chat.verify().ok
+    assert chat.rebuild() == 1
+    assert lab.sql("SELECT * FROM facts") == before
+    assert chat.verify().ok
+
+
+def test_a_purge_erases_what_was_indexed(lab):
+    for name in ("kept", "gone"):
+        lab.store.create(name, metadata={"user": "ann"})
+    lab.store.purge("gone")
+    assert [row[0] for row in lab.sql("SELECT * FROM facts")] == ["kept"]
+    assert listed(lab, user="ann") == ["kept"]

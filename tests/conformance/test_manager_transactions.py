@@ -1,0 +1,126 @@
+"""How many transactions a run of the manager takes, and how many of them write durably."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from roocontext.store.holds import Hold
+from support.async_manager import Scripted, manager
+from support.dialogue import fill
+
+pytestmark = pytest.mark.every_leg
+
+USAGE = {"input_tokens": 700, "output_tokens": 30}
+
+
+@dataclass
+class Taken:
+    """What was taken since the last reset."""
+
+    transactions: int = 0
+    writes: int = 0
+
+    def reset(self) -> None:
+        """Begin again."""
+        self.transactions = self.writes = 0
+
+    @property
+    def both(self) -> tuple[int, int]:
+        """Reads and durable writes."""
+        return self.transactions - self.writes, self.writes
+
+
+@pytest.fixture
+def taken(chat: Any, shared: Any, monkeypatch: pytest.MonkeyPatch) -> Taken:
+    """Counts the transactions of `chat`'s database."""
+    counted = Taken()
+    database = shared.database
+    begin, once = database.begin, database._once
+
+    def beginning(hold: Hold) -> Any:
+        counted.transactions += 1
+        return begin(hold)
+
+    def writing(*args: Any) -> Any:
+        counted.writes += 1
+        return once(*args)
+
+    monkeypatch.setattr(database, "begin", beginning)
+    monkeypatch.setattr(database, "_once", writing)
+    return counted
+
+
+def resumed(chat: Any, messages: int = 60) -> None:
+    """A session with a past of which nothing was ever counted."""
+    for number in range(messages // 2):
+        chat.append("user", f"And {number}? " + "word " * 40)
+        chat.append("assistant", "Done. " + "word " * 40, model="m", usage=USAGE)
+
+
+def test_the_first_check_of_a_resumed_session(chat, taken):
+    resumed(chat)
+    context = manager(chat, limit=100_000, drift_ratio=1e9)
+    taken.reset()
+    assert context.manage(chat).status == "noop"
+    assert taken.both == (1, 1)
+    assert all(call.estimates for call in chat.calls())
+
+
+def test_a_check_that_finds_nothing_to_do_only_reads(chat, taken):
+    resumed(chat)
+    context = manager(chat, limit=100_000, drift_ratio=1e9)
+    context.manage(chat)
+    for _ in range(2):
+        taken.reset()
+        assert context.manage(chat).status == "noop"
+        assert taken.both == (1, 0)
+
+
+def test_the_first_check_that_condenses(chat, taken):
+    """Its notes, counts and estimates travel in the commit."""
+    resumed(chat)
+    context = manager(chat, summariser=Scripted(), drift_ratio=1e9)
+    taken.reset()
+    assert context.manage(chat).status == "condensed"
+    assert taken.both == (3, 1)
+    assert all(call.estimates for call in chat.calls())
+    taken.reset()
+    chat.counts(context.settings.counter)
+    assert taken.both == (1, 0)
+
+
+def test_what_a_compaction_changed_of_the_state_travels_in_its_commit(chat, taken):
+    resumed(chat)
+    failing = manager(chat, summariser=Scripted(RuntimeError()), drift_ratio=1e9, limit=4_500)
+    assert failing.manage(chat).status == "failed"
+    context = manager(chat, summariser=Scripted(), drift_ratio=1e9, limit=4_500)
+    taken.reset()
+    assert context.manage(chat).status == "condensed"
+    assert taken.both == (3, 1)
+    newest = chat.newest_note("compaction").content
+    assert newest == {"event": "committed", "failures": 0, "stalled": None}
+
+
+def test_a_plan_that_is_refused_takes_its_notes_with_it(chat):
+    """What the plan would have done is not in the log, so neither is what followed from it."""
+    fill(chat, 100)
+    failing = manager(chat, summariser=Scripted(RuntimeError()), limit=100_000)
+    assert failing.condense(chat).status == "failed"
+    notes = chat.notes("compaction")
+    plain = chat.target._plain if hasattr(chat, "target") else chat
+    context = manager(chat, summariser=Scripted(lambda _: plain.rewind(3) and "In short."))
+    assert context.condense(chat).status == "conflict"
+    assert chat.notes("compaction") == notes
+
+
+def test_a_recovery_is_noted_in_the_commit_that_cut(chat, taken):
+    resumed(chat)
+    context = manager(chat, summariser=Scripted(), limit=100_000, drift_ratio=1e9)
+    context.manage(chat)
+    refused = ValueError("prompt is too long: 9000 tokens > 8000 maximum")
+    taken.reset()
+    outcome = context.recover(chat, refused)
+    assert outcome.changed
+    assert taken.writes == len(outcome.steps)
+    assert [note.content["attempt"] for note in chat.notes("recovery")] == [1]
