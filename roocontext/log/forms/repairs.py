@@ -41,7 +41,7 @@ CONVERSIONS = frozenset({Rule.MERGED, Rule.RENAMED, Rule.THINKING, Rule.FIELD, R
 class Repair:
     """One repair: which row, which rule, and which block of the row's reading, if one.
 
-    Where the row is stored in the form's own format, the block is the place in the stored list.
+    Where the row is stored in the form's own format, the block is the place of the stored part.
     """
 
     seq: int

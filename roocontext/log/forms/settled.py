@@ -32,8 +32,6 @@ def settled(
         tools = [] if (plain := _is_sendable(content)) else _tools(role, content)
         if tools is None:
             return None
-        if not plain and any(block["type"] in THINKING for block in content):
-            thinkers.add(message.model)
         if role == "user":
             if tools != waiting:
                 return None
@@ -41,6 +39,8 @@ def settled(
         else:
             if not taken.isdisjoint(tools):
                 return None
+            if not plain:
+                thinkers.update(message.model for block in content if block["type"] in THINKING)
             taken.update(tools)
             waiting = tools
             wanted = "user"
@@ -71,9 +71,13 @@ def _tools(role: str, content: Any) -> list[str] | None:
     if type(content) is not list or not content:
         return None
     kind, key = ("tool_result", "tool_use_id") if role == "user" else ("tool_use", "id")
+    usual = _USUAL[role]
     ids: list[str] = []
     for place, block in enumerate(content):
-        if type(block) is not dict or not _is_untouched(role, block):
+        if type(block) is not dict:
+            return None
+        known = usual.get(len(block))
+        if not (known is not None and known(block)) and not _is_untouched(role, block):
             return None
         if block["type"] == kind:
             if role == "user" and len(ids) != place:
@@ -81,17 +85,16 @@ def _tools(role: str, content: Any) -> list[str] | None:
             ids.append(block[key])
     if content[-1]["type"] in THINKING or len(ids) != len(set(ids)):
         return None
-    return sorted(ids) if all(map(_TOOL.fullmatch, ids)) else None
+    return sorted(ids)
 
 
 def _is_untouched(role: str, block: dict[str, Any]) -> bool:
-    usual = _USUAL.get((role, len(block)))
-    if usual is not None and usual(block):
-        return True
     fixed, rules = fix_own(role, block)
     if fixed is None or rules or attached_to_error(block):
         return False
-    return block["type"] != "tool_use" or bool(_TOOL.fullmatch(block["name"]))
+    if block["type"] != "tool_use":
+        return True
+    return bool(_TOOL.fullmatch(block["name"]) and _TOOL.fullmatch(block["id"]))
 
 
 # The usual blocks are recognised by their very shape: the general rules cost several times more.
@@ -110,10 +113,12 @@ def _is_result(block: dict[str, Any]) -> bool:
 
 
 def _is_call(block: dict[str, Any]) -> bool:
-    name, given = block.get("name"), block.get("input")
-    if block.get("type") != "tool_use" or type(name) is not str or type(given) is not dict:
+    name, tool_id = block.get("name"), block.get("id")
+    if block.get("type") != "tool_use" or type(name) is not str or type(tool_id) is not str:
         return False
-    return type(block.get("id")) is str and bool(_TOOL.fullmatch(name)) and is_utf8(given)
+    if not (_TOOL.fullmatch(name) and _TOOL.fullmatch(tool_id)):
+        return False
+    return type(block.get("input")) is dict and is_utf8(block["input"])
 
 
 def _is_thought(block: dict[str, Any]) -> bool:
@@ -123,12 +128,9 @@ def _is_thought(block: dict[str, Any]) -> bool:
     return said.isascii() and sealed.isascii()
 
 
-_USUAL: Final[dict[tuple[str, int], Callable[[dict[str, Any]], bool]]] = {
-    ("user", 2): _is_said,
-    ("user", 3): _is_result,
-    ("assistant", 2): _is_said,
-    ("assistant", 3): _is_thought,
-    ("assistant", 4): _is_call,
+_USUAL: Final[dict[str, dict[int, Callable[[dict[str, Any]], bool]]]] = {
+    "user": {2: _is_said, 3: _is_result},
+    "assistant": {2: _is_said, 3: _is_thought, 4: _is_call},
 }
 """By the role and the number of fields."""
 

@@ -18,7 +18,7 @@ from roocontext.log.readings.blocks import (
     tool_use,
 )
 from roocontext.log.readings.checks import check_message, expect_role
-from roocontext.log.readings.protocol import REDACTED, Block, Reader
+from roocontext.log.readings.protocol import REDACTED, Block
 
 _Counters: TypeAlias = defaultdict[str, "count[int]"]
 
@@ -171,4 +171,3 @@ def _compact(value: object) -> str:
 
 
 GEMINI: Final = _Gemini()
-_reader: Final[Reader] = GEMINI
