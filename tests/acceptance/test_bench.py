@@ -32,6 +32,7 @@ BUDGETS = {
     "rewind.ts",
     "condense",
     "condense.half",
+    "condense.half.tools",
     "condense.waiting",
     "condense.hidden",
     "condense.length",

@@ -306,7 +306,7 @@ def test_what_never_fits_ends(serve, summarise):
 def test_no_more_calls_than_allowed(serve, summarise):
     messages = [{"role": "user", "content": "word " * 400} for _ in range(60)]
     server = serve(window=2_500)
-    with pytest.raises(SummaryFailed, match="calls would be needed of 5 allowed") as failed:
+    with pytest.raises(SummaryFailed, match="calls are needed, and 5 are allowed") as failed:
         summarise(server, request_of(messages), most_calls=5)
     assert failed.value.kind == "too_long"
     assert len(server.requests) == failed.value.calls <= 5
