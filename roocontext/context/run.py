@@ -190,7 +190,7 @@ class Run:
                 raise (yield from self._refused(refusal))
             heard = yield from self._announce(situation, plan.ready.plan)
             if heard.stopped:
-                return Ended(Status.VETOED, ready.status, "A hook said no.")
+                return Ended(Status.VETOED, ready.status, "A hook vetoed it.")
             return (yield from self._commit(plan, heard))
         except UNUSABLE as error:
             return (yield from self._fail(error.fact, ready.status, latch=True))
@@ -199,7 +199,7 @@ class Run:
         """Ask for a summary, and carry out what is made of it."""
         heard = yield from self._announce(situation, None, wanted.hides)
         if heard.stopped:
-            return Ended(Status.VETOED, reason="A hook said no.")
+            return Ended(Status.VETOED, reason="A hook vetoed it.")
         answer = yield from self._answer(wanted)
         if isinstance(answer, _Composed):
             try:

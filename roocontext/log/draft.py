@@ -25,7 +25,7 @@ from roocontext.log.readings import reader
 Salts = Callable[[], bytes]
 
 RESERVED = "roocontext"
-"""The name in an object of `extra` under which the store keeps what a reply told besides."""
+"""The name in an object of `extra` under which the store keeps the other fields of a reply."""
 
 
 class Draft(msgspec.Struct, frozen=True):

@@ -82,12 +82,12 @@ class Counts:
 class Plan:
     """What a policy wants to do to the session whose last fold entry was `head_seq`.
 
-    `hides` are ascending ranges of seq, each standing for the live messages in it. Of the `rows`
-    one is the summary or marker: the first, but for `lead` companions before it. `record` is kept
-    with the entry as it is. `seen` is the last entry, notes included, that the planner knew of. A
-    `compat` plan imitates a real program, its defects included, and is checked less. A
-    `compaction_id` of its own is kept instead of a new one: no other plan of the session may have
-    it. `client_id` names the request: it is stored with the summary, marker or clearing.
+    `hides` are ascending ranges of seq: every live message in them is hidden. One of the `rows` is
+    the summary or marker: the first, unless `lead` companions precede it. `record` is kept with the
+    entry as it is. `seen` is the last entry, notes included, that the planner had read. A `compat`
+    plan imitates a real program, its defects included, and is checked less. If the plan brings a
+    `compaction_id`, it is kept, and no other plan of the session may have it. `client_id` names the
+    request: it is stored with the summary, marker or clearing.
     """
 
     head_seq: int

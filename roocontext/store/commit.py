@@ -237,7 +237,7 @@ def _check_still(tx: Transaction, session_id: str, plan: Plan, head: SessionHead
 
 
 def _check_id_is_new(tx: Transaction, session_id: str, compaction_id: str) -> None:
-    """Refuse an id that another plan has: what it hides could not be told from the other's."""
+    """Refuse the id of another plan: nobody could tell which of the two hides a row."""
     row = tx.row(_COMPACTION, session_id=session_id, compaction_id=compaction_id)
     if row:
         raise InvalidPlan(

@@ -272,9 +272,9 @@ class _Targets:
         ids = self._tx.rows(_MESSAGE_IDS, **self._session)
         known = {name[:64]: name for name, seq in ids if within(self._live, seq)}
         near = get_close_matches(message_id[:64], known, n=3, cutoff=0.0) if known else []
-        told = f"; the nearest are {_in_words([*map(repr, near)])}" if near else ""
+        nearest = f"; the nearest are {_in_words([*map(repr, near)])}" if near else ""
         raise MessageNotFound(
-            f"No live message has the id {message_id[:64]!r}{told}.",
+            f"No live message has the id {message_id[:64]!r}{nearest}.",
             candidates=tuple(known[one] for one in near),
             message_id=message_id,
         )
@@ -286,9 +286,9 @@ class _Targets:
             return _Place(found, found - 1, found, ts)
         near = times.nearest(self._tx, self._session_id, ts)
         others = [f"entry {seq}, of {at} ms ({utc(at)})" for seq, at in near]
-        told = f"the nearest are {_in_words(others)}" if near else "none has one"
+        nearest = f"the nearest are {_in_words(others)}" if near else "none has one"
         raise MessageNotFound(
-            f"No live message has the agent's time {ts} ms ({utc(ts)}); {told}.",
+            f"No live message has the agent's time {ts} ms ({utc(ts)}); {nearest}.",
             candidates=tuple(at for _, at in near),
         )
 

@@ -171,5 +171,6 @@ def _repeated(
                 done = (tuple(rows), first, row[2].hex(), head.head_seq, left, returned, blocks)
                 return Uncovered(session_id, seq, *done, changed=False)
     raise HistoryCorrupt(
-        f"Entry {seq} is said to be uncovered by entry {first}, which is no uncovering.", seq=first
+        f"Entry {seq} names entry {first} as its uncovering, but that is another kind of entry.",
+        seq=first,
     )

@@ -34,7 +34,7 @@ from roocontext.store.schema import entries
 from roocontext.store.transaction import Row, Transaction
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Told how many entries are done, of how many."""
+"""Called with the number of entries done and their total."""
 
 PAGE = 1_000
 _MESSAGE, _NOTE = Kind.MESSAGE.value, Kind.NOTE.value
@@ -312,8 +312,8 @@ class Verifier:
             updated_at=self._standing.updated_at,
             times=self._standing.times,
         )
-        for name, told, found in zip(SessionHead._fields, self._standing, counted, strict=True):
-            if told != found:
+        for name, stored, found in zip(SessionHead._fields, self._standing, counted, strict=True):
+            if stored != found:
                 raise _Bad(
                     self._seq + 1 if name == "last_seq" else None,
                     f"the session's {name} does not agree with its log",

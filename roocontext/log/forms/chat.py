@@ -126,18 +126,20 @@ class _Chat:
 
     def _result(self, message: Message) -> OwnPiece:
         content = as_dict(message.content)
-        said = content.get("content")
+        output = content.get("content")
         (block,) = self._read(message)
-        texts = said if isinstance(said, list) and said else [{"type": "text", "text": said}]
+        texts = (
+            output if isinstance(output, list) and output else [{"type": "text", "text": output}]
+        )
         sound = all(_is_part("tool", part) for part in texts) and is_utf8(content)
         sound = sound and content.keys() == _FIELDS["tool"] and content["role"] == "tool"
         return OwnPiece(PartKind.RESULT, block, message.content if sound else None)
 
     def _said(self, message: Message) -> Iterator[OwnPiece]:
         content = as_dict(message.content)
-        said = content.get("content")
-        parts = [{"type": "text", "text": said}] if isinstance(said, str) else dicts(said)
-        if said == "" and message.role == "assistant" and content.get("tool_calls"):
+        value = content.get("content")
+        parts = [{"type": "text", "text": value}] if isinstance(value, str) else dicts(value)
+        if value == "" and message.role == "assistant" and content.get("tool_calls"):
             parts = []
         if isinstance(content.get("refusal"), str) and not parts:
             parts = [{"type": "refusal", "refusal": content["refusal"]}]
@@ -177,8 +179,11 @@ class _Chat:
         if content := stored(parts):
             return as_dict(content)
         calls = [part for part in parts if part.kind is PartKind.CALL]
-        said = [part for part in parts if part.kind is not PartKind.CALL]
-        message: dict[str, Any] = {"role": "assistant", "content": _content(said) if said else None}
+        shown = [part for part in parts if part.kind is not PartKind.CALL]
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": _content(shown) if shown else None,
+        }
         if calls:
             message["tool_calls"] = [it.native or self._asked(it.block) for it in calls]
         return message

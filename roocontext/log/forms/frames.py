@@ -25,8 +25,8 @@ def no_result(call: Block) -> Block:
 def orphan(result: Block) -> Iterator[Block]:
     """Quote a result whose call is not shown, then its images."""
     parts = outputs_of(result)
-    said = [part["text"] for part in parts if part["type"] == "text"]
-    quoted = {"id": result["tool_use_id"], "content": said}
+    texts = [part["text"] for part in parts if part["type"] == "text"]
+    quoted = {"id": result["tool_use_id"], "content": texts}
     yield text(_ORPHAN + json.dumps(quoted, ensure_ascii=False))
     yield from (part for part in parts if part["type"] == "image")
 
@@ -41,8 +41,8 @@ def outputs_of(result: Block) -> list[Block]:
 
 def plain(block: Block) -> Block:
     """Show a document, a search result or anything else as text."""
-    said = words(block)
-    return text(said) if said.strip() else attached(block.get("type"))
+    shown = words(block)
+    return text(shown) if shown.strip() else attached(block.get("type"))
 
 
 def words(block: Block) -> str:

@@ -125,11 +125,11 @@ def _is_inline(_: str, held: Any) -> bool:
 
 
 _SOUND: Final[dict[str, Callable[[str, Any], bool]]] = {
-    "text": lambda _, said: isinstance(said, str) and bool(said.strip()),
+    "text": lambda _, value: isinstance(value, str) and bool(value.strip()),
     "functionCall": _is_call,
     "functionResponse": _is_response,
     "inlineData": _is_inline,
-    "fileData": lambda _, held: bool(string(as_dict(held), "fileUri")),
+    "fileData": lambda _, value: bool(string(as_dict(value), "fileUri")),
 }
 """What a part of this kind, from this role, has to hold."""
 
@@ -218,9 +218,9 @@ def _response(part: OutgoingPart) -> dict[str, Any]:
             return as_dict(part.native)
         kept = {key: it for key, it in given.items() if key not in ("id", "name")}
         return {**part.native, "functionResponse": {**named, **kept}}
-    said = "\n".join(it["text"] for it in outputs_of(part.block) if it["type"] == "text")
+    output = "\n".join(it["text"] for it in outputs_of(part.block) if it["type"] == "text")
     key = "error" if part.block.get("is_error") is True else "output"
-    return {"functionResponse": {**named, "response": {key: said}}}
+    return {"functionResponse": {**named, "response": {key: output}}}
 
 
 def _part(part: OutgoingPart) -> dict[str, Any]:

@@ -200,6 +200,6 @@ class OutgoingRows:
             mime = source.get("media_type") if isinstance(source, dict) else None
             return attached(mime if isinstance(mime, str) else kind), [Rule.MEDIA]
         if kind in ("document", "search_result") and role != "assistant" and len(block) > 1:
-            said = plain(block)
-            return said, [Rule.MEDIA] if said["text"].endswith(" attached]") else []
+            shown = plain(block)
+            return shown, [Rule.MEDIA] if shown["text"].endswith(" attached]") else []
         return block, []

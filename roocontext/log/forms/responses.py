@@ -55,11 +55,11 @@ _PARTS: Final = {
 _MODEL_BOUND: Final = ("reasoning", "compaction", "compaction_summary")
 
 _SYNTHETIC: Final[dict[str, Callable[[OutgoingPart, str], dict[str, Any]]]] = {
-    "custom_tool_call": lambda _, said: {"output": said},
-    "shell_call": lambda _, said: {"output": shell_output(said)},
-    "apply_patch_call": lambda part, said: {
+    "custom_tool_call": lambda _, output: {"output": output},
+    "shell_call": lambda _, output: {"output": shell_output(output)},
+    "apply_patch_call": lambda part, output: {
         "status": "failed" if part.block.get("is_error") else "completed",
-        "output": said,
+        "output": output,
     },
 }
 """What the output of a call of this type holds when its result was not stored in this shape."""
@@ -227,8 +227,8 @@ def _items(turn: OutgoingTurn) -> Iterator[dict[str, Any]]:
             yield from map(_item, parts)
         else:
             role = parts[0].row.message.role if parts[0].row.is_own else turn.role
-            said = [_said(turn.role, part.block) for part in parts]
-            yield {"type": "message", "role": role, "content": said}
+            shown = [_said(turn.role, part.block) for part in parts]
+            yield {"type": "message", "role": role, "content": shown}
 
 
 def _gathered(part: OutgoingPart) -> object:
@@ -236,12 +236,12 @@ def _gathered(part: OutgoingPart) -> object:
     return None if part.native is not None or part.kind is PartKind.CALL else part.row
 
 
-def _holds(said: object, types: Collection[str]) -> bool:
+def _holds(value: object, types: Collection[str]) -> bool:
     """Whether it is a text, or a list of parts of these types."""
-    if isinstance(said, str):
+    if isinstance(value, str):
         return True
-    listed = isinstance(said, list) and bool(said)
-    return listed and all(part.get("type") in types for part in dicts(said))
+    listed = isinstance(value, list) and bool(value)
+    return listed and all(part.get("type") in types for part in dicts(value))
 
 
 def _asked(call: OutgoingPart | None) -> str:
@@ -279,8 +279,8 @@ def _output(part: OutgoingPart) -> dict[str, Any]:
     named = {"call_id": part.block["tool_use_id"]}
     outputs = outputs_of(part.block)
     if asked in _SYNTHETIC:
-        said = "\n".join(it["text"] for it in outputs if it["type"] == "text")
-        return {"type": f"{asked}_output", **named, **_SYNTHETIC[asked](part, said)}
+        joined = "\n".join(it["text"] for it in outputs if it["type"] == "text")
+        return {"type": f"{asked}_output", **named, **_SYNTHETIC[asked](part, joined)}
     plain = [it["text"] for it in outputs if it["type"] == "text"]
     output = "".join(plain) if len(outputs) <= 1 and len(plain) == len(outputs) else None
     shown = [_said("user", it) for it in outputs] if output is None else output

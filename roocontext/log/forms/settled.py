@@ -101,15 +101,15 @@ def _is_untouched(role: str, block: dict[str, Any]) -> bool:
 
 
 def _is_said(block: dict[str, Any]) -> bool:
-    said = block.get("text")
-    return block.get("type") == "text" and type(said) is str and _is_text(said)
+    text = block.get("text")
+    return block.get("type") == "text" and type(text) is str and _is_text(text)
 
 
 def _is_result(block: dict[str, Any]) -> bool:
-    said = block.get("content")
-    if block.get("type") != "tool_result" or type(said) is not str:
+    output = block.get("content")
+    if block.get("type") != "tool_result" or type(output) is not str:
         return False
-    return type(block.get("tool_use_id")) is str and said.isascii()
+    return type(block.get("tool_use_id")) is str and output.isascii()
 
 
 def _is_call(block: dict[str, Any]) -> bool:
@@ -122,10 +122,10 @@ def _is_call(block: dict[str, Any]) -> bool:
 
 
 def _is_thought(block: dict[str, Any]) -> bool:
-    said, sealed = block.get("thinking"), block.get("signature")
-    if block.get("type") != "thinking" or type(said) is not str or type(sealed) is not str:
+    thought, sealed = block.get("thinking"), block.get("signature")
+    if block.get("type") != "thinking" or type(thought) is not str or type(sealed) is not str:
         return False
-    return said.isascii() and sealed.isascii()
+    return thought.isascii() and sealed.isascii()
 
 
 _USUAL: Final[dict[str, dict[int, Callable[[dict[str, Any]], bool]]]] = {

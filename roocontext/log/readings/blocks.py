@@ -16,9 +16,9 @@ def results(blocks: Sequence[Block]) -> list[tuple[int, str]]:
     return _tools(blocks, "tool_result", "tool_use_id")
 
 
-def text(said: str) -> Block:
+def text(content: str) -> Block:
     """Make a block of text."""
-    return {"type": "text", "text": said}
+    return {"type": "text", "text": content}
 
 
 def image(mime: str, data: str) -> Block:

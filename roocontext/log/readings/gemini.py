@@ -111,8 +111,8 @@ class _Gemini:
         part = as_sent(part)
         match part:
             case {"functionResponse": dict(response)}:
-                said, failed = said_in(response.get("response"))
-                result = tool_result(self._id(response, nameless), said)
+                output, failed = said_in(response.get("response"))
+                result = tool_result(self._id(response, nameless), output)
                 return {**result, "is_error": True} if failed else result
             case {"functionCall": dict(call)}:
                 arguments = as_dict(call.get("args"))
@@ -127,8 +127,8 @@ class _Gemini:
 
     def _said(self, part: Block) -> Block | None:
         match part:
-            case {"text": str(said)} if said:
-                return text(said)
+            case {"text": str(value)} if value:
+                return text(value)
             case {"inlineData": {"mimeType": str(mime), "data": str(data)}} if mime[:6] == "image/":
                 return image(mime, _standard_base64(data))
             case {"inlineData": media} | {"fileData": media}:
@@ -141,8 +141,8 @@ class _Gemini:
 def said_in(response: object) -> tuple[str, bool]:
     """The text of a response, and whether it is an error; what is no plain text as its JSON."""
     match list(as_dict(response).items()):
-        case [("output" | "error" as key, str(said))]:
-            return said, key == "error"
+        case [("output" | "error" as key, str(value))]:
+            return value, key == "error"
     return "" if response is None else _compact(response), False
 
 

@@ -28,20 +28,20 @@ class _OpenAI:
 
     def check(self, role: str, content: object) -> None:
         expect_role(role, *self.roles)
-        said = as_dict(content).get("content")
-        lists = ["tool_calls"] if isinstance(said, str) else ["content", "tool_calls"]
+        value = as_dict(content).get("content")
+        lists = ["tool_calls"] if isinstance(value, str) else ["content", "tool_calls"]
         check_message(role, content, lists, own="openai")
 
     def blocks(self, role: str, content: object) -> tuple[str, list[Block]]:
         message = as_dict(content)
-        said = message.get("content")
+        value = message.get("content")
         if role == "tool":
-            output = said if isinstance(said, str) else self._parts(said)
+            output = value if isinstance(value, str) else self._parts(value)
             return "user", [tool_result(string(message, "tool_call_id"), output)]
         if role == "assistant":
             calls = map(self._call, dicts(message.get("tool_calls")))
-            return role, [*self._parts(said), *self._parts(message.get("refusal")), *calls]
-        return "user", self._parts(said)
+            return role, [*self._parts(value), *self._parts(message.get("refusal")), *calls]
+        return "user", self._parts(value)
 
     def outputs(self, content: object) -> tuple[int, ...]:
         message = as_dict(content)
@@ -83,15 +83,15 @@ class _OpenAI:
         arguments = parse_arguments(function.get("arguments"))
         return tool_use(string(call, "id"), string(function, "name"), arguments)
 
-    def _parts(self, said: object) -> list[Block]:
-        if isinstance(said, str):
-            return [text(said)] if said else []
-        return [self._part(part) for part in dicts(said)]
+    def _parts(self, value: object) -> list[Block]:
+        if isinstance(value, str):
+            return [text(value)] if value else []
+        return [self._part(part) for part in dicts(value)]
 
     def _part(self, part: Block) -> Block:
         match part:
-            case {"text": str(said)} | {"refusal": str(said)}:
-                return text(said)
+            case {"text": str(value)} | {"refusal": str(value)}:
+                return text(value)
             case {"image_url": {"url": str(url)}} | {"image_url": str(url)}:
                 if inline := DATA_URL.fullmatch(url):
                     return image(inline[1], inline[2])

@@ -158,25 +158,25 @@ def blocks_of(item: Block, items: Collection[Block]) -> list[Block]:
     if kind in OUTPUTS and not is_hosted(item, items):
         return [tool_result(call_id(item), _output(item))]
     if kind == "reasoning":
-        said = [string(it, "text") for it in dicts(item.get("summary"))]
-        thought = {"type": "thinking", "thinking": "\n".join(said)}
-        return [thought] if any(said) else []
+        lines = [string(it, "text") for it in dicts(item.get("summary"))]
+        thought = {"type": "thinking", "thinking": "\n".join(lines)}
+        return [thought] if any(lines) else []
     if kind == "image_generation_call" and isinstance(item.get("result"), str):
         return [image_block(f"image/{string(item, 'output_format') or 'png'}", item["result"])]
     return [item]
 
 
-def parts_of(said: object) -> list[Block]:
+def parts_of(value: object) -> list[Block]:
     """Show the parts of a message or of an output as blocks."""
-    if isinstance(said, str):
-        return [text(said)] if said else []
-    return [_part(part) for part in dicts(said)]
+    if isinstance(value, str):
+        return [text(value)] if value else []
+    return [_part(part) for part in dicts(value)]
 
 
 def _part(part: Block) -> Block:
     match part:
-        case {"text": str(said)} | {"refusal": str(said)}:
-            return text(said)
+        case {"text": str(value)} | {"refusal": str(value)}:
+            return text(value)
         case {"image_url": str(url)}:
             if inline := DATA_URL.fullmatch(url):
                 return image_block(inline[1], inline[2])
@@ -195,10 +195,10 @@ def _output(item: Block) -> object:
     return "" if output is None else json.dumps(output, ensure_ascii=False)
 
 
-def shell_output(said: str) -> list[Block]:
+def shell_output(output: str) -> list[Block]:
     """Make what a shell call's output is a list of."""
     outcome = {"type": "exit", "exit_code": 0}
-    return [{"stdout": said, "stderr": "", "outcome": outcome}]
+    return [{"stdout": output, "stderr": "", "outcome": outcome}]
 
 
 _CLEARED: Final[dict[str, Callable[[str], object]]] = {

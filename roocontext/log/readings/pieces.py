@@ -36,8 +36,8 @@ _TEXTS: Final = {Holds.TEXT: "text", Holds.THINKING: "thinking", Holds.CALL: "na
 class Piece(NamedTuple):
     """A block of a message, or a part of a tool's output.
 
-    `text` is what is said or thought, or the name of the tool that is called; None where there is
-    none. A call's input is in its `block`. An output holds pieces itself.
+    `text` is the text, the thought or the name of the called tool, or None. A call's input is in
+    its `block`. An output contains pieces of its own.
     """
 
     kind: Holds
@@ -60,12 +60,12 @@ def walk(found: Iterable[Piece]) -> Iterator[Piece]:
 
 
 def text_of(blocks: Iterable[Block]) -> str:
-    """Join all that can be read: what was said, and what tools put out."""
+    """Join all readable text, tool outputs included."""
     return _joined(walk(pieces(blocks)))
 
 
 def words_of(blocks: Iterable[Block]) -> str:
-    """Join what was said, without the outputs of tools."""
+    """Join the texts, without the outputs of tools."""
     return _joined(pieces(blocks))
 
 

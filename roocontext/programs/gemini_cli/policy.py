@@ -97,8 +97,12 @@ class Gemini:
 
     def _is_crowded(self, totals: Totals) -> bool:
         """Whether the threshold is reached, or the request would leave almost no room."""
-        told = totals.reported
-        last, request = (told.input, told.total - told.input) if told else (0, totals.size.tokens)
+        reported = totals.reported
+        last, request = (
+            (reported.input, reported.total - reported.input)
+            if reported
+            else (0, totals.size.tokens)
+        )
         return (
             last + request >= self.threshold * totals.window
             or overflows(request, window=totals.window, last_prompt=last)
@@ -113,8 +117,8 @@ class Gemini:
         before = {row.seq for row in _before(situation, kept, split)}
         parts = groups(situation)
         stays = whole_groups(parts, situation.pins | waiting(situation))
-        parted = (part.seqs for part in parts if not part.seqs <= before)
-        before -= stays.union(*parted)
+        divided = (part.seqs for part in parts if not part.seqs <= before)
+        before -= stays.union(*divided)
         return [row for row in situation.visible if row.seq in before]
 
     def _compose(
@@ -204,8 +208,8 @@ class GeminiUpstream:
         if status is CompressionStatus.INFLATED:
             reason = f"It would go from {before:,} tokens to {after:,}."
             return _refused(situation, status, reason)
-        told = {"original": before, "new": after}
-        return Ready(replace(plan, record={**plan.record, **told}), status)
+        sizes = {"original": before, "new": after}
+        return Ready(replace(plan, record={**plan.record, **sizes}), status)
 
 
 def _check(threshold: float, fraction: float) -> None:

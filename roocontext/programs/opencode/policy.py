@@ -1,10 +1,10 @@
-"""OpenCode: old tool outputs are cleared, and when the window is full a summary takes over.
+"""OpenCode: old tool outputs are cleared, and a full window is replaced by a summary.
 
-All that was said before is hidden behind a question of the user and the assistant's answer, which
-is the summary. `opencode` does what the documents say and keeps every law: it hides whole groups of
-visible rows, no pins, no waiting call, and not what the user said since the assistant last did
-anything. `opencode-upstream` does what the program does; it hides that too, and clears outputs that
-are hidden already.
+A question of the user and the assistant's answer, the summary, hide everything before them.
+`opencode` does what the documentation says and keeps every law: it hides only whole groups of
+visible rows, and never pins, waiting calls or the user's messages since the assistant last did
+anything. `opencode-upstream` does what the program does: it hides those messages too, and clears
+outputs that are already hidden.
 """
 
 from abc import ABC, abstractmethod
@@ -53,7 +53,7 @@ NOTHING_DUE: Final = Nothing("No compaction is due or allowed, and too little co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Program(ABC):
-    """What both profiles can be told, and what they do when they are asked to do it."""
+    """The options of both profiles, and what both do on request."""
 
     name: ClassVar[str]
     compat: ClassVar[bool]
@@ -106,14 +106,14 @@ class _Program(ABC):
         )
         if not found.refs:
             return None
-        told = {"outputs": found.total, "pruned": found.pruned}
+        record = {"outputs": found.total, "pruned": found.pruned}
         return clear_plan(
             situation,
             found.refs,
             PLACEHOLDER,
             policy=self.name,
             compat=self.compat,
-            record=told,
+            record=record,
         )
 
     def _condensing(
@@ -214,8 +214,8 @@ class OpenCodeUpstream(_Program):
 
     def _overflows(self, totals: Totals) -> bool:
         """Whether the last call left less than the reserve; what came since is not looked at."""
-        told = totals.reported
-        tokens = told.input + told.output if told else totals.size.tokens
+        reported = totals.reported
+        tokens = reported.input + reported.output if reported else totals.size.tokens
         reserved = reserve(totals.output or 0, self.output_max)
         return self.autocompact and passes(tokens, context=totals.window, reserved=reserved)
 
@@ -244,7 +244,7 @@ class OpenCodeUpstream(_Program):
 
 
 def _rows(situation: Situation, text: str, *, goes_on: bool) -> list[NewMessage]:
-    """What stands for all that was said before: the question, its answer, and how it goes on."""
+    """The rows that take its place: question, answer and, if it goes on, a request to continue."""
     rows = [say(situation, "user", QUESTION), say(situation, "assistant", text)]
     return [*rows, say(situation, "user", CONTINUE)] if goes_on else rows
 
@@ -263,13 +263,13 @@ def _shrinks(plan: Plan) -> bool:
 
 
 def _unanswered(situation: Situation) -> frozenset[int]:
-    """What the user said since the assistant last said or called anything, or a tool answered."""
-    said: set[int] = set()
+    """The user's messages since the assistant's last text or call, or the last tool result."""
+    seqs: set[int] = set()
     for turn in reversed(turns(situation)):
         if turn.question is None or any(map(_answers, turn.rows[1:])):
             break
-        said.add(turn.question.seq)
-    return frozenset(said)
+        seqs.add(turn.question.seq)
+    return frozenset(seqs)
 
 
 def _answers(row: Row) -> bool:

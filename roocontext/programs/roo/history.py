@@ -14,11 +14,11 @@ Message: TypeAlias = Mapping[str, Any]
 """As Roo keeps it: role, content, `ts`, and what makes it a summary or marker, or names one."""
 
 CONTINUE: Final = "Please continue from the following summary:"
-"""What the user is made to say where the assistant's summary would come first."""
+"""The user message that goes before an assistant's summary when that would come first."""
 
 
 class Tag(NamedTuple):
-    """A tag: the fields of what it may name, and the event that told the user of that."""
+    """A tag, the fields of the row that it names, and the event that reports that row."""
 
     key: str
     flag: str

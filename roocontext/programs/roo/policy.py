@@ -78,11 +78,11 @@ class _Task:
 
     @property
     def previous(self) -> int:
-        """What the program says that the context costs."""
+        """The size of the context as the program reports it."""
         return _cost(self.situation.totals)
 
     def surroundings(self, prompt: str | None, *, images: bool) -> Surroundings:
-        """What a condensation is told beside the messages."""
+        """What a condensation receives besides the messages."""
         situation = self.situation
         return Surroundings(
             system=_blocks(situation.system),
@@ -262,17 +262,17 @@ def roo_message(row: Row) -> Message:
     message = row.message
     role, blocks = reader(message.format).blocks(message.role, message.content)
     content: Any = message.content if isinstance(message.content, str) else blocks
-    told = {"role": role, "content": content}
+    fields = {"role": role, "content": content}
     tags = {CONDENSED.key: row.condense_parent, TRUNCATED.key: row.truncation_parent}
     own = {Kind.SUMMARY: CONDENSED, Kind.MARKER: TRUNCATED}.get(message.kind)
     if own is not None:
-        told |= {own.flag: True, own.id: message.compaction_id}
+        fields |= {own.flag: True, own.id: message.compaction_id}
     given = {"ts": message.ts, **tags}
-    return told | {key: value for key, value in given.items() if value is not None}
+    return fields | {key: value for key, value in given.items() if value is not None}
 
 
 def _cost(totals: Totals) -> int:
-    """What the context costs: as the provider said, or as it is counted."""
+    """The size of the context: as the provider reported it, or else as it is counted."""
     return totals.reported.total if totals.reported else totals.size.tokens
 
 
