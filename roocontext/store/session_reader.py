@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from roocontext.errors import InvalidOption
-from roocontext.log.counting import Counter
+from roocontext.log.counting import Counter, counter_named
 from roocontext.log.encoding import MAX_INTEGER, check_id
 from roocontext.log.entries import Message, View
 from roocontext.log.forms import Repair, forms
@@ -194,19 +194,21 @@ class SessionReader:
         return self._database.snapshot(sessions.visible_bytes, self.id)
 
     def tokens(
-        self, counter: Counter, *, as_of: int | datetime | None = None, after: int = 0
+        self, counter: Counter | str, *, as_of: int | datetime | None = None, after: int = 0
     ) -> int:
         """What the view costs by a counter, or the part of it that follows entry `after`.
 
-        Each message is counted once and remembered.
+        The counter is given itself or by its name, such as `o200k_base`. Each message is counted
+        once and remembered.
         """
         check_moment("as_of", as_of)
         check_whole("after", after)
-        return count.tokens(self._database, self.id, counter, as_of=as_of, after=after)
+        chosen = counter_named(counter)
+        return count.tokens(self._database, self.id, chosen, as_of=as_of, after=after)
 
-    def counts(self, counter: Counter, *, hidden: bool = False) -> dict[int, int]:
+    def counts(self, counter: Counter | str, *, hidden: bool = False) -> dict[int, int]:
         """What each message of the view costs, by seq; with `hidden`, each live message."""
-        return count.counts_of(self._database, self.id, counter, hidden=hidden)
+        return count.counts_of(self._database, self.id, counter_named(counter), hidden=hidden)
 
     def calls(self, *, last: int | None = None) -> list[Call]:
         """The calls of models whose usage was given, oldest first, among the `last` entries."""
