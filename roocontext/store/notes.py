@@ -28,7 +28,8 @@ TITLE = "title"
 METADATA = "metadata"
 ORIGIN = "origin"
 REDACTION = "redaction"
-OWN = frozenset({PIN, TITLE, METADATA, ORIGIN, REDACTION})
+BEGUN = "begun"
+OWN = frozenset({PIN, TITLE, METADATA, ORIGIN, REDACTION, BEGUN})
 """The kinds that mean something to the store, and that only it writes."""
 _STATES = frozenset({PIN, TITLE, METADATA})
 """The kinds that hold a state: writing the same state again is left out."""
@@ -37,6 +38,7 @@ _SAYS: Mapping[str, tuple[str, type]] = {
     TITLE: ("title", str),
     METADATA: ("metadata", dict),
     REDACTION: ("digest", str),
+    BEGUN: ("block", int),
 }
 """What the store itself reads in a note of each kind: the key and the type of its value."""
 
@@ -106,6 +108,7 @@ _NOTES = (
     )
     .order_by(entries.c.target, entries.c.seq)
 )
+_NOTES_ON = _NOTES.where(entries.c.target == bindparam("target"))
 _of_note = (
     select(
         entries.c.seq,
@@ -220,6 +223,11 @@ def _newest_values(tx: Transaction, session_id: str, seq: int) -> dict[str, Any]
 def read_notes(tx: Transaction, session_id: str, note: str, seq: int) -> list[Note]:
     """All notes of a kind up to a seq, oldest first."""
     return _notes(tx.rows(_NOTES, session_id=session_id, note=note, seq=seq))
+
+
+def notes_on(tx: Transaction, session_id: str, note: str, target: int, seq: int) -> list[Note]:
+    """All notes of a kind on one entry up to a seq, oldest first."""
+    return _notes(tx.rows(_NOTES_ON, session_id=session_id, note=note, target=target, seq=seq))
 
 
 def _notes(rows: Sequence[Row]) -> list[Note]:
