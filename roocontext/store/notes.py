@@ -27,8 +27,9 @@ PIN = "pin"
 TITLE = "title"
 METADATA = "metadata"
 ORIGIN = "origin"
+FRAME = "frame"
 REDACTION = "redaction"
-OWN = frozenset({PIN, TITLE, METADATA, ORIGIN, REDACTION})
+OWN = frozenset({PIN, TITLE, METADATA, ORIGIN, FRAME, REDACTION})
 """The kinds that mean something to the store, and that only it writes."""
 _STATES = frozenset({PIN, TITLE, METADATA})
 """The kinds that hold a state: writing the same state again is left out."""
@@ -36,6 +37,7 @@ _SAYS: Mapping[str, tuple[str, type]] = {
     PIN: ("pinned", bool),
     TITLE: ("title", str),
     METADATA: ("metadata", dict),
+    FRAME: ("tools", list),
     REDACTION: ("digest", str),
 }
 """What the store itself reads in a note of each kind: the key and the type of its value."""
