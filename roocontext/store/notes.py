@@ -27,9 +27,10 @@ PIN = "pin"
 TITLE = "title"
 METADATA = "metadata"
 ORIGIN = "origin"
+FRAME = "frame"
 REDACTION = "redaction"
 BEGUN = "begun"
-OWN = frozenset({PIN, TITLE, METADATA, ORIGIN, REDACTION, BEGUN})
+OWN = frozenset({PIN, TITLE, METADATA, ORIGIN, FRAME, REDACTION, BEGUN})
 """The kinds that mean something to the store, and that only it writes."""
 _STATES = frozenset({PIN, TITLE, METADATA})
 """The kinds that hold a state: writing the same state again is left out."""
@@ -37,6 +38,7 @@ _SAYS: Mapping[str, tuple[str, type]] = {
     PIN: ("pinned", bool),
     TITLE: ("title", str),
     METADATA: ("metadata", dict),
+    FRAME: ("tools", list),
     REDACTION: ("digest", str),
     BEGUN: ("block", int),
 }

@@ -9,11 +9,13 @@ from roocontext.log.counting import Counter, counter_named
 from roocontext.log.encoding import MAX_INTEGER, check_id
 from roocontext.log.entries import Message, View
 from roocontext.log.forms import Repair, forms
+from roocontext.log.frame import Frame
 from roocontext.log.turns import PendingCall, Turn
 from roocontext.store import (
     audit,
     calls,
     count,
+    frame,
     head,
     live,
     loop,
@@ -113,6 +115,14 @@ class SessionReader:
         while page.messages:
             yield page
             page = self.view(as_of=moment, after=page.messages[-1].seq, limit=size)
+
+    def frame(self, *, as_of: int | datetime | None = None) -> Frame | None:
+        """The system prompt and tools that were recorded last; None if none were.
+
+        What a redaction left of them has neither.
+        """
+        check_moment("as_of", as_of)
+        return self._database.snapshot(frame.read_frame, self.id, as_of)
 
     def messages(
         self,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from roocontext.log.counting import Counter
 from roocontext.log.entries import Message
+from roocontext.log.frame import GivenFrame
 from roocontext.log.spans import standing_ranges
 from roocontext.store.calls import Call, calls
 from roocontext.store.count import (
@@ -19,6 +20,7 @@ from roocontext.store.count import (
     uncounted,
 )
 from roocontext.store.database import Database
+from roocontext.store.frame import changed
 from roocontext.store.head import read_head
 from roocontext.store.live import LiveMessage, live_messages
 from roocontext.store.notes import Note, newest_note, pinned
@@ -47,7 +49,8 @@ class Wanted:
     The pins come with the `rows`. The view is summed up by `counter`, and by the `others`. Calls
     are looked for among the last `calls` entries; the requests that they answered are counted too
     where `estimates` says so. Of `notes` the newest of each kind is read. `known` are counts that
-    an earlier snapshot found and that are not kept yet.
+    an earlier snapshot found and that are not kept yet. The `frame` is compared with the recorded
+    one.
     """
 
     counter: Counter
@@ -57,6 +60,7 @@ class Wanted:
     estimates: Callable[[Call], bool] | None = None
     notes: Sequence[str] = ()
     known: Counted = field(default_factory=Counted)
+    frame: GivenFrame | None = None
 
 
 class CountedMessage(NamedTuple):
@@ -80,7 +84,8 @@ class Snapshot:
     `sums` holds what the view costs, by the name of each counter; `bytes` is what it takes as
     stored. `since` is what follows the newest call, if the view has only grown since. `estimated`
     holds what the views cost that calls answered, by the answer's seq. `counted` are the counts
-    that are not kept yet: they can travel in the next commit.
+    that are not kept yet: they can travel in the next commit. `is_new_frame` says that the frame
+    given is not the one that was recorded last.
     """
 
     session_id: str
@@ -95,6 +100,7 @@ class Snapshot:
     estimated: Mapping[int, int]
     notes: Mapping[str, Note | None]
     counted: Counted
+    is_new_frame: bool = False
 
 
 def read_snapshot(database: Database, session_id: str, wanted: Wanted) -> Snapshot:
@@ -128,6 +134,8 @@ class _Reading:
             self._pins = frozenset(pinned(tx, session_id, last))
         self._stored = visible_total(tx, session_id, last).bytes
         self._notes = {kind: newest_note(tx, session_id, kind, None, last) for kind in wanted.notes}
+        given = wanted.frame
+        self._is_new_frame = given is not None and changed(tx, session_id, given) is not None
 
     def counted(self) -> Snapshot:
         """Count what is missing, and add up."""
@@ -165,6 +173,7 @@ class _Reading:
             estimated=estimated,
             notes=self._notes,
             counted=counted,
+            is_new_frame=self._is_new_frame,
         )
 
     def _to_estimate(self) -> list[Call]:
