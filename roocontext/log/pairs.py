@@ -37,13 +37,14 @@ CALL, RESULT = "call", "result"
 
 _decode_ids = msgspec.json.Decoder(list[str]).decode
 
-_TOOL_WORDS = ('"tool', '"function')
-"""Of the contents that a reader finds tools in, the stored text has one of these in it."""
-
 
 def may_hold_tools(text: str) -> bool:
-    """Whether stored content may hold tools: most has none, and is not looked into further."""
-    return any(map(text.__contains__, _TOOL_WORDS))
+    """Whether stored content may hold tools: most has none, and is not looked into further.
+
+    No format has tools in a string. Of the contents that a reader finds tools in, the stored text
+    has one of these words in it.
+    """
+    return not text.startswith('"') and ('"tool' in text or '"function' in text)
 
 
 class Pair(NamedTuple):
