@@ -1,0 +1,105 @@
+"""No plan separates a tool call from its result, or hides what belongs to a pinned message."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import chain, groupby
+from operator import attrgetter, itemgetter
+from typing import NamedTuple
+
+from sqlalchemy import bindparam, select
+
+from roocontext.errors import InvalidPlan
+from roocontext.log.entries import Range, subtract
+from roocontext.log.pairs import Tools, bound, matched, reach, tools_from
+from roocontext.log.spans import Span, within
+from roocontext.log.tool_pairs import unsettled
+from roocontext.store.commit_state import CommitState
+from roocontext.store.schema import entries
+from roocontext.store.transaction import Row
+from roocontext.store.view import bounds
+
+_TOOLS = (
+    select(entries.c.seq, entries.c.tools)
+    .where(
+        entries.c.session_id == bindparam("session_id"),
+        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
+        entries.c.tools.is_not(None),
+    )
+    .order_by(entries.c.seq)
+)
+
+
+class _Message(NamedTuple):
+    """A message that calls tools or answers calls."""
+
+    position: int
+    seq: int
+    tools: Tools
+
+
+def bound_by_pins(state: CommitState, *, partnered: bool) -> set[int]:
+    """The live pinned messages, and if a plan might separate them, their tool partners."""
+    if not state.pins or not partnered:
+        return state.pins
+    read = _read(state, state.visible)
+    rows = [(seq, tools_from(text)) for part in read for seq, text in part]
+    groups = bound(matched([tools for _, tools in rows]))
+    return state.pins | {
+        rows[other][0]
+        for index, (seq, _) in enumerate(rows)
+        if seq in state.pins
+        for other in groups.get(index, ())
+    }
+
+
+def check_no_split(state: CommitState, hidden: Sequence[Range], smaller: Sequence[Range]) -> None:
+    """Refuse a plan that would separate a tool call from its result.
+
+    A separated pair shows from either side, so the smaller one is read. Of the other side only
+    those stretches are read, where a loose call or result of the smaller may have its partner.
+    """
+    larger = subtract(state.visible_ranges, smaller)
+    here, there = (
+        [part for span in state.visible for part in span.cut(side)] for side in (smaller, larger)
+    )
+    starts = [part.position for part in there]
+    messages = list(_unsettled(state, here, starts))
+    before = [bisect_left(starts, message.position) for message in messages]
+    stretches = reach([message.tools for message in messages], before, len(there))
+    if not stretches:
+        return
+    between = [message.position for message in messages]
+    messages += _unsettled(state, there[stretches.start : stretches.stop], between)
+    messages.sort()
+    for pair in matched([message.tools for message in messages]):
+        call, result = messages[pair.call[0]].seq, messages[pair.result[0]].seq
+        if within(hidden, call) != within(hidden, result):
+            raise InvalidPlan(
+                f"It would separate the tool call in entry {call} from its result in {result}.",
+                call=call,
+                result=result,
+            )
+
+
+def _unsettled(
+    state: CommitState, parts: Sequence[Span], others: Sequence[int]
+) -> Iterator[_Message]:
+    """The messages in these parts of the view that may have partners outside, in order.
+
+    `others` are the positions of what stands between the parts, ascending.
+    """
+    by_row = sorted(parts, key=attrgetter("lo"))
+    starts = [part.lo for part in by_row]
+    found = zip(parts, _read(state, parts), strict=True)
+    for _, together in groupby(found, lambda one: bisect_left(others, one[0].position)):
+        rows = list(chain.from_iterable(read for _, read in together))
+        for index in unsettled(map(itemgetter(1), rows)):
+            seq, text = rows[index]
+            part = by_row[bisect_right(starts, seq) - 1]
+            yield _Message(part.at(seq), seq, tools_from(text))
+
+
+def _read(state: CommitState, parts: Sequence[Span]) -> list[list[Row]]:
+    """For each part of the view: the messages in it that call tools or answer calls, in order."""
+    queries = bounds(state.session_id, [(part.lo, part.hi) for part in parts])
+    return state.tx.all([(_TOOLS, query) for query in queries])

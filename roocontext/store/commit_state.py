@@ -1,0 +1,61 @@
+"""What the checks of a plan know of a session."""
+
+from roocontext.log.plan import Plan
+from roocontext.log.spans import Span, standing_ranges, within
+from roocontext.store.caches import read_tail
+from roocontext.store.head import SessionHead
+from roocontext.store.notes import pins_query, redactions_query, to_pins
+from roocontext.store.transaction import Transaction
+from roocontext.store.view import VISIBLE_SPANS
+
+
+class CommitState:
+    """What the checks of a plan ask of a session: its view, its pins, and the end of its log.
+
+    The end begins before the first row that the plan speaks of: no earlier row is looked at.
+    """
+
+    def __init__(self, tx: Transaction, session_id: str, head: SessionHead, plan: Plan) -> None:
+        self.tx = tx
+        self.session_id = session_id
+        self.head = head
+        self.tail, (pins, self.redactions, shown) = read_tail(
+            tx,
+            session_id,
+            head.last_seq,
+            min(seq for seq, _ in (*plan.hides, *plan.clears)),
+            [
+                pins_query(session_id, head.last_seq),
+                redactions_query(session_id, head.last_seq),
+                (VISIBLE_SPANS, {"session_id": session_id}),
+            ],
+        )
+        self.spans = self._spans()
+        # Of what is before the end, the cache says what is visible.
+        before = [part for row in shown for part in Span(*row).cut([(1, self.tail.since - 1)])]
+        visible = [*before, *(span for span in self.spans if span.visible)]
+        self.visible = sorted(visible, key=lambda span: span.position)
+        self.visible_ranges = tuple(sorted((s.lo, s.hi) for s in visible))
+        self.ranges = standing_ranges(self.tail.controls, head.last_seq)
+        self.pins = {seq for seq in to_pins(pins) if self.stands(seq)}
+
+    def stands(self, seq: int) -> bool:
+        """Whether a row counts now: one that the plan may speak of, or a visible one."""
+        known = self.ranges if seq >= self.tail.since else self.visible_ranges
+        return within(known, seq)
+
+    @property
+    def standing(self) -> list[Span]:
+        """Those parts of it that stand somewhere: a rewind goes with the span before it."""
+        return [part for span in self.spans for part in span.cut(self.ranges)]
+
+    def from_row(self, first: int) -> None:
+        """Let the end begin before this row too."""
+        if first <= self.tail.since:
+            self.tail, _ = read_tail(self.tx, self.session_id, self.head.last_seq, first)
+            self.ranges = standing_ranges(self.tail.controls, self.head.last_seq)
+            self.spans = self._spans()
+
+    def _spans(self) -> list[Span]:
+        """The spans of the end, up to the last entry."""
+        return [part for s in self.tail.spans() for part in s.cut([(1, self.head.last_seq)])]
