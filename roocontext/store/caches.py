@@ -140,11 +140,25 @@ def read_rewound_tail(tx: Transaction, session_id: str, last: int, to: int) -> T
         first = changed
 
 
-def moved(tx: Transaction, session_id: str, tail: Tail, present: Caches) -> tuple[int, int]:
-    """How many messages leave the view, and how many return into it."""
-    old, new = tail.ranges(tail.cached.spans), tail.ranges(present.spans)
-    left, returned = counted(tx, session_id, [subtract(old, new), subtract(new, old)])
-    return left[0], returned[0]
+class Moved(NamedTuple):
+    """How many messages leave the view and return into it, and what more is rewound."""
+
+    left: int
+    returned: int
+    rewound: Total
+
+
+def moved(tx: Transaction, session_id: str, tail: Tail, present: Caches) -> Moved:
+    """What a session's caches say of its messages when they are renewed."""
+    sides = [*_sides(tail, present, rewound=False), *_sides(tail, present, rewound=True)]
+    left, returned, back, gone = counted(tx, session_id, sides)
+    return Moved(left[0], returned[0], Total(*gone) - Total(*back))
+
+
+def _sides(tail: Tail, present: Caches, *, rewound: bool) -> list[tuple[Range, ...]]:
+    """The rows of the log that stop being visible, or rewound, and those that begin to be."""
+    old, new = (tail.ranges(caches.spans, rewound=rewound) for caches in (tail.cached, present))
+    return [subtract(old, new), subtract(new, old)]
 
 
 def write_controls(
@@ -155,17 +169,21 @@ def write_controls(
     *,
     tail: Tail,
     present: Caches,
+    rewound: Total | None = None,
 ) -> list[Receipt]:
-    """Write control rows to a locked session, and what they change in its caches."""
-    old, new = (tail.ranges(caches.spans, rewound=True) for caches in (tail.cached, present))
-    sides = [subtract(old, new), subtract(new, old)]
-    back, gone = counted(tx, session_id, sides) if old != new else [(0, 0), (0, 0)]
+    """Write control rows to a locked session, and what they change in its caches.
+
+    A caller that has counted what more is rewound gives it.
+    """
+    if rewound is None:
+        back, gone = counted(tx, session_id, _sides(tail, present, rewound=True))
+        rewound = Total(*gone) - Total(*back)
     try:
         with tx.together():
             receipts = write(tx, session_id, head, drafts)
             renew(tx, session_id, tail.cached, present)
-            if back != gone:
-                add_rewound(tx, session_id, Total(*gone) - Total(*back))
+            if any(rewound):
+                add_rewound(tx, session_id, rewound)
     except UniqueViolation:
         raise beyond(session_id, head.last_seq) from None
     return receipts

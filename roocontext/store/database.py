@@ -155,8 +155,7 @@ class Database:
             hold.queue.enter(hold)
         self.arrive(hold)
         tx = self._take(hold)
-        if hold.begin is not None:
-            tx.command(hold.begin)
+        tx.begin(hold.begin)
         return tx
 
     def end(self, use: Use, error: BaseException | None) -> None:
@@ -247,11 +246,10 @@ class Database:
     ) -> Result:
         processes.notice()
         with Hold(self, self._writers, None, checked=False) as tx:
-            if begin is None:
-                return operation(tx, *args, **kwargs)
-            tx.command(begin)
+            tx.begin(begin)
             result = operation(tx, *args, **kwargs)
-            tx.command("COMMIT")
+            if begin is not None:
+                tx.commit()
             return result
 
     def _take(self, hold: Hold) -> Transaction:

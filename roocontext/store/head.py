@@ -1,5 +1,6 @@
 """The head of a session: its last entry, its totals, and the lock that a writer takes on it."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, select, update
@@ -9,7 +10,7 @@ from roocontext.errors import SessionNotFound, SessionPurged, VersionConflict
 from roocontext.log.encoding import decode
 from roocontext.log.times import Times
 from roocontext.store.schema import sessions
-from roocontext.store.transaction import Transaction
+from roocontext.store.transaction import Query, Row, Transaction
 
 
 class SessionHead(NamedTuple):
@@ -76,6 +77,16 @@ def lock(tx: Transaction, session_id: str) -> SessionHead:
 def read_head(tx: Transaction, session_id: str) -> SessionHead:
     """The head of a session; an error if there is none, or it was purged."""
     return _head(session_id, tx.row(_READ_HEAD, session_id=session_id))
+
+
+def head_query(session_id: str) -> Query:
+    """What asks for the head of a session, to be sent with other queries."""
+    return _READ_HEAD, {"session_id": session_id}
+
+
+def to_head(session_id: str, rows: Sequence[Row]) -> SessionHead:
+    """The head that was asked for; an error if there is none, or it was purged."""
+    return _head(session_id, rows[0] if rows else None)
 
 
 def check_version(expected_seq: int | None, head: SessionHead) -> None:

@@ -102,7 +102,7 @@ class Hold(Use):
         tx = self.tx
         if error is None and self.begin is not None and tx is not None:
             try:
-                tx.command("COMMIT")
+                tx.commit()
             except BaseException as failed:
                 self._end(tx, failed)
                 raise

@@ -22,7 +22,6 @@ from roocontext.store.caches import Tail, moved, read_rewound_tail, write_contro
 from roocontext.store.head import SessionHead, check_version, lock
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, UP_TO_SEQ, entries
 from roocontext.store.transaction import Transaction
-from roocontext.store.uncover import newest_uncovering
 from roocontext.store.view import (
     IS_FOLDED,
     IS_MESSAGE,
@@ -92,12 +91,14 @@ _FOLDED = (
     .where(_in_session, _between, text("kind NOT IN ('note', 'rewind')"))
     .limit(1)
 )
-_NEWEST_REWIND = (
-    select(entries.c.seq)
-    .where(_in_session, entries.c.details.is_not(None), text("kind = 'rewind'"), UP_TO_SEQ)
+_newest_control = (
+    select(entries.c.seq, entries.c.kind)
+    .where(_in_session, entries.c.details.is_not(None), UP_TO_SEQ)
     .order_by(entries.c.seq.desc())
     .limit(1)
 )
+_NEWEST_REWIND = _newest_control.where(text("kind = 'rewind'"))
+_NEWEST_REWIND_OR_UNCOVERING = _newest_control.where(text("kind IN ('rewind', 'uncovering')"))
 _FOLDED_SINCE = select(func.count()).where(_in_session, AFTER_SEQ, IS_FOLDED)
 
 
@@ -154,9 +155,12 @@ def undo(
     """Take back the newest rewind of the log, undos included."""
     head = lock(tx, session_id)
     check_version(expected_seq, head)
-    newest = tx.row(_NEWEST_REWIND, session_id=session_id, seq=head.last_seq)
+    newest = tx.row(_NEWEST_REWIND_OR_UNCOVERING, session_id=session_id, seq=head.last_seq)
+    uncovering = None
+    if newest is not None and newest[1] == Kind.UNCOVERING:
+        uncovering = newest[0]
+        newest = tx.row(_NEWEST_REWIND, session_id=session_id, seq=uncovering)
     last = newest[0] if newest else 0
-    uncovering = newest_uncovering(tx, session_id, after=last)
     covers = (
         ""
         if uncovering is None
@@ -212,7 +216,7 @@ class _Rewind:
         """Write the rewind; how many messages left the view and returned into it."""
         rewind = Control(self.head.last_seq + 1, Kind.REWIND, to=to)
         present = tail.followed_by([rewind])
-        left, returned = moved(self.tx, self.session_id, tail, present)
+        left, returned, rewound = moved(self.tx, self.session_id, tail, present)
         record = {"trigger": self.trigger, "left": left, "returned": returned}
         if undone is not None:
             record["undone"] = undone
@@ -220,7 +224,10 @@ class _Rewind:
             Kind.REWIND, details_of(rewind, record), now=self.now, client_id=self.client_id
         )
         (receipt,) = write_controls(
-            self.tx, self.session_id, self.head, [draft], tail=tail, present=present
+            *(self.tx, self.session_id, self.head, [draft]),
+            tail=tail,
+            present=present,
+            rewound=rewound,
         )
         return left, returned, receipt
 

@@ -29,7 +29,25 @@ class Transaction:
         # of a statement are fetched before the next one runs.
         self._run = connection.cursor().execute if self._pipeline is None else connection.execute
         self._is_together = False
+        self._beginning: str | None = None
         self.is_sound = True
+
+    def begin(self, command: str | None) -> None:
+        """Begin a transaction; without a command, each statement is one of its own.
+
+        On PostgreSQL the command goes to the server with the first statement: no round trip of its
+        own.
+        """
+        self._beginning = command
+        if self._pipeline is None and command is not None:
+            self._beginning = None
+            self.command(command)
+
+    def commit(self) -> None:
+        """Commit what was begun."""
+        if self._beginning is None:
+            self.command("COMMIT")
+        self._beginning = None  # nothing was asked, so nothing was begun
 
     def rows(self, statement: ClauseElement, **params: Any) -> list[Row]:
         """All rows of a query."""
@@ -58,6 +76,7 @@ class Transaction:
         """Make one change, with its values in the order of the statement's parameters."""
         compiled = self._compiled(statement)
         try:
+            self._begin_now()
             self._run(compiled.text, compiled.bind_row(values))
         except driver_errors() as error:
             raise_ours(error)
@@ -69,6 +88,7 @@ class Transaction:
             return
         compiled = self._compiled(statement)
         try:
+            self._begin_now()
             if self._pipeline is None or self._is_together:
                 given = [compiled.bind_row(row) for row in rows]
                 self.connection.cursor().executemany(compiled.text, given)
@@ -93,8 +113,11 @@ class Transaction:
             return [self.rows(statement, **params) for statement, params in queries]
         with self.together():
             cursors = [self._execute(statement, params) for statement, params in queries]
-            rows = [cursor.fetchall() for cursor in cursors]
-        return [checked(query[0], found) for query, found in zip(queries, rows, strict=True)]
+        # Inside, the first one fetched would be a round trip, and the end of the block another.
+        return [
+            checked(query[0], cursor.fetchall())
+            for query, cursor in zip(queries, cursors, strict=True)
+        ]
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -105,6 +128,7 @@ class Transaction:
         try:
             self._is_together = True
             with translated(), self._pipeline():
+                self._begin_now()
                 yield
         except BaseException:
             # What was prepared on the way may be unknown to the server: never use it again.
@@ -120,12 +144,14 @@ class Transaction:
         elif rows:
             compiled = self._compiled(statement)
             with translated():
+                self._begin_now()
                 cursor = self.connection.cursor()
                 cursor.executemany(compiled.text, [compiled.bind(row) for row in rows])
 
     def command(self, text: str) -> Row | None:
         """Run a command that takes no parameters, such as BEGIN; its first row, if it has any."""
         try:
+            self._begin_now()
             cursor = self._run(text)
         except driver_errors() as error:
             raise_ours(error)
@@ -137,7 +163,15 @@ class Transaction:
         self.connection = self._run = processes.Inherited()
         self._pipeline = None
 
+    def _begin_now(self) -> None:
+        if self._beginning is not None:
+            command, self._beginning = self._beginning, None
+            self._run(command)
+
     def _execute(self, statement: ClauseElement, params: Mapping[str, Any]) -> Any:
+        if self._beginning is not None and not self._is_together:
+            with self.together():
+                return self._execute(statement, params)
         compiled = self._compiled(statement)
         try:
             return self._run(compiled.text, compiled.bind(params))

@@ -122,11 +122,13 @@ def _write(
     trigger: str,
 ) -> Uncovered:
     present = tail.followed_by([uncovering])
-    left, returned = moved(tx, session_id, tail, present)
+    left, returned, rewound = moved(tx, session_id, tail, present)
     restored = len(tail.cached.clearings - present.clearings)
     record = {"trigger": trigger, "left": left, "returned": returned, "restored": restored}
     draft = control_draft(Kind.UNCOVERING, details_of(uncovering, record), now=now)
-    (receipt,) = write_controls(tx, session_id, head, [draft], tail=tail, present=present)
+    (receipt,) = write_controls(
+        tx, session_id, head, [draft], tail=tail, present=present, rewound=rewound
+    )
     return Uncovered(
         session_id,
         uncovering.uncovers[0],

@@ -19,7 +19,7 @@ from roocontext.log.encoding import MAX_INTEGER, decode_all
 from roocontext.log.entries import MESSAGE_KINDS, Control, Message, Range, View
 from roocontext.log.readings import is_known, reader
 from roocontext.log.spans import clearings_of, spans_of, visible_ranges
-from roocontext.store.head import read_head
+from roocontext.store.head import SessionHead, head_query, read_head, to_head
 from roocontext.store.schema import UP_TO_SEQ, VISIBLE, clearings, entries, spans
 from roocontext.store.times import last_recorded
 from roocontext.store.transaction import Row, Transaction
@@ -28,6 +28,9 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Cleared = Mapping[int, Mapping[int, str]]
 """By seq and block: the placeholder that stands there."""
+
+Shown = tuple[list[Range], Cleared]
+"""The ranges of a view in view order, and what is cleared in them."""
 
 
 _in_session = entries.c.session_id == bindparam("session_id")
@@ -132,9 +135,9 @@ def read_view(
 ) -> View:
     """The view, or the page of it that follows the message `after`."""
     if as_of is None:
-        head = read_head(tx, session_id)
+        head, shown = read_now(tx, session_id)
         seq, head_seq = head.last_seq, head.head_seq
-        ranges, cleared = visible_now(tx, session_id, seq)
+        ranges, cleared = shown
     else:
         seq = moment(tx, session_id, as_of)
         head_seq = head_at(tx, session_id, seq)
@@ -209,13 +212,26 @@ def read_backwards(
             hi = rows[-1][0] - 1  # noqa: PLW2901
 
 
-def visible_now(tx: Transaction, session_id: str, last: int) -> tuple[list[Range], Cleared]:
-    """The ranges of the present view in view order, and what is cleared in them."""
-    shown = tx.rows(VISIBLE_SPANS, session_id=session_id)
-    cleared = _by_row(
-        row for row in tx.rows(_CLEARED, session_id=session_id) if 1 <= row[0] <= last
+def read_now(tx: Transaction, session_id: str) -> tuple[SessionHead, Shown]:
+    """The head of a session, and what its present view shows."""
+    session = {"session_id": session_id}
+    row, spans_, blocks = tx.all(
+        [head_query(session_id), (VISIBLE_SPANS, session), (_CLEARED, session)]
     )
-    return [(max(lo, 1), min(hi, last)) for lo, hi, _ in shown if lo <= last], cleared
+    head = to_head(session_id, row)
+    return head, _shown(spans_, blocks, head.last_seq)
+
+
+def visible_now(tx: Transaction, session_id: str, last: int) -> Shown:
+    """The ranges of the present view in view order, and what is cleared in them."""
+    session = {"session_id": session_id}
+    spans_, blocks = tx.all([(VISIBLE_SPANS, session), (_CLEARED, session)])
+    return _shown(spans_, blocks, last)
+
+
+def _shown(spans_: Sequence[Row], blocks: Sequence[Row], last: int) -> Shown:
+    cleared = _by_row(row for row in blocks if 1 <= row[0] <= last)
+    return [(max(lo, 1), min(hi, last)) for lo, hi, _ in spans_ if lo <= last], cleared
 
 
 def _by_row(rows: Iterable[Row]) -> Cleared:
