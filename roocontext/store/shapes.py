@@ -41,7 +41,7 @@ def checked(statement: ClauseElement, rows: list[tuple[Any, ...]]) -> list[tuple
     return rows
 
 
-def whole(number: Any) -> int:
+def whole_number(number: Any) -> int:
     """A number that the engine computed from stored integers, which PostgreSQL sums to decimals.
 
     Where SQLite has anything else among them, a sum is a float, and the greatest is any value.

@@ -9,7 +9,15 @@ from roocontext.log.counting import Counter
 from roocontext.log.entries import Message
 from roocontext.log.spans import standing_ranges
 from roocontext.store.calls import Call, calls
-from roocontext.store.count import Counted, Part, Tally, behind, lasts, shown_before, uncounted
+from roocontext.store.count import (
+    Counted,
+    CountedPart,
+    Counting,
+    behind,
+    lasts,
+    shown_before,
+    uncounted,
+)
 from roocontext.store.database import Database
 from roocontext.store.head import read_head
 from roocontext.store.live import LiveMessage, live_messages
@@ -106,9 +114,9 @@ class _Reading:
         self._head = read_head(tx, session_id)
         last = self._head.last_seq
         self._view = visible_now(tx, session_id, last)
-        self._tally = Tally(tx, session_id, wanted.counter, wanted.known)
+        self._tally = Counting(tx, session_id, wanted.counter, wanted.known)
         self._whole = self._shown = self._tally.part(*self._view)
-        tallies = [Tally(tx, session_id, other) for other in wanted.others]
+        tallies = [Counting(tx, session_id, other) for other in wanted.others]
         self._others = [(other, other.part(*self._view)) for other in tallies]
         self._calls = calls(tx, session_id, last=wanted.calls) if wanted.calls else []
         self._new = self._to_estimate()
@@ -166,7 +174,7 @@ class _Reading:
         new = filter(self._wanted.estimates, self._calls)
         return [call for call in new if lasts(self._tx, self._session_id, call.seq)]
 
-    def _requests_before_a_change(self) -> dict[int, Part]:
+    def _requests_before_a_change(self) -> dict[int, CountedPart]:
         """The views that were sent before the newest plan or rewind, by the answer's seq."""
         past = [call.seq for call in self._new if not call.current]
         if not past:
