@@ -1,6 +1,6 @@
-"""Entries on their way into the log: checked, encoded and digested, all before any lock is taken.
+"""Drafts of entries: checked, encoded and digested before any lock is taken.
 
-What is left to do under the lock is to take the next seq and to chain the hash.
+Under the lock, a draft only gets the next seq and a chained hash.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ RESERVED = "roocontext"
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """An entry without its place in the log, which has to be behind the entry it `refers_to`."""
+    """An entry without its place in the log, which must be after the entry it `refers_to`."""
 
     sealed: Sealed
     content: str | None
@@ -42,7 +42,7 @@ class Draft(msgspec.Struct, frozen=True):
 
     @property
     def is_message(self) -> bool:
-        """Whether the model may see it, so that the totals count it."""
+        """Whether the model may see it; then the totals count it."""
         return self.sealed.kind in MESSAGE_KINDS
 
     @property
@@ -61,9 +61,9 @@ def message_draft(
     details: str | None = None,
     kept: Any = None,
 ) -> Draft:
-    """A message, summary, marker or companion, or the error that says why it cannot be stored.
+    """Draft a message, summary, marker or companion, or raise the error that says why not.
 
-    `kept` is what the store itself keeps in its extra data.
+    `kept` is the store's own part of the extra data.
     """
     content, text = encode_plain(message.content)
     _check(message, content)
@@ -93,13 +93,13 @@ def message_draft(
         salts,
         tools=tools_text(message.format, message.role, content) if may_hold_tools(text) else None,
         extra=extra,
-        # Entry 0 is no entry: a request may have read an empty log.
+        # 0 is allowed: a request may have read an empty log.
         refers_to=max(message.asked_at or 0, answers_seq or 0),
     )
 
 
 def tools_text(format_: str, role: str, content: Any) -> str | None:
-    """What the log keeps of the tools in a message beside its content; None if there are none."""
+    """The tool ids that the log keeps beside a message's content; None if it has no tools."""
     tools = tools_of(reader(format_).blocks(role, content))
     return tools and tools.text()
 
@@ -114,7 +114,7 @@ def note_draft(
     ts: int | None = None,
     client_id: str | None = None,
 ) -> Draft:
-    """A note, which changes neither view nor head."""
+    """Draft a note, which changes neither view nor head."""
     _check_request(ts, client_id)
     text = encode(dict(content), note)
     sealed = _bare(Kind.NOTE, now, note=note, target=target, size=len(text))
@@ -122,14 +122,14 @@ def note_draft(
 
 
 def control_draft(kind: Kind, details: str, *, now: int, client_id: str | None = None) -> Draft:
-    """A clearing, a rewind or an uncovering: it has details and no content."""
+    """Draft a clearing, a rewind or an uncovering: it has details and no content."""
     _check_request(None, client_id)
     sealed = _bare(kind, now, details=details)._replace(client_id=client_id)
     return Draft(sealed, None, None, None, entry_digest(sealed, None))
 
 
 def details_of(control: Control, record: Mapping[str, Any]) -> str:
-    """The stored details of a control row: what it decides, and the record of why."""
+    """The stored details of a control row: its decision, and the record of the reason."""
     decided: dict[str, Any] = {
         "hides": [list(stretch) for stretch in control.hides],
         "position": control.position,
@@ -143,10 +143,10 @@ def details_of(control: Control, record: Mapping[str, Any]) -> str:
 
 
 def control_of(seq: int, kind: str, details: str) -> Control:
-    """The control row that these stored details make, or HistoryCorrupt if they contradict it.
+    """Read a control row from its stored details, or raise HistoryCorrupt if they are invalid.
 
-    Everything that follows control rows relies on this: a rewind to a later entry would make the
-    walk through the live entries endless.
+    All code that follows control rows relies on this: with a rewind to a later entry, the walk
+    through the live entries would never end.
     """
     try:
         decided = _read_details(details)
@@ -179,9 +179,9 @@ def control_of(seq: int, kind: str, details: str) -> Control:
 
 
 def check_uncoverings(controls: Sequence[Control], since: int = 1) -> None:
-    """Refuse an uncovering that names what it cannot take back, if all from `since` on are given.
+    """Refuse an uncovering of other rows, given all control rows from `since` on.
 
-    It names a summary, marker or clearing first, and companions after it.
+    It must name a summary, marker or clearing first, and then its companions.
     """
     kinds = {control.seq: control.kind for control in controls}
     for control in controls:
@@ -189,7 +189,7 @@ def check_uncoverings(controls: Sequence[Control], since: int = 1) -> None:
 
 
 def check_uncovered(control: Control, kinds: Mapping[int, Kind], since: int = 1) -> None:
-    """The same for one control row, by the kinds of all of them from `since` on."""
+    """The same for one control row, given the kinds of all from `since` on."""
     for number, row in enumerate(control.uncovers):
         allowed = (Kind.COMPANION,) if number else UNCOVERED
         if row >= since and kinds.get(row) not in allowed:
@@ -201,7 +201,7 @@ _Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MAX_INTEGER)]
 
 
 class _Details(msgspec.Struct, frozen=True):
-    """What the details of any control row may hold; the record of why is not read."""
+    """The details of any control row; the record of the reason is not read."""
 
     hides: tuple[tuple[_Seq, _Seq], ...] = ()
     position: _Number | None = None
@@ -212,7 +212,7 @@ class _Details(msgspec.Struct, frozen=True):
 
     @property
     def decides(self) -> tuple[bool, ...]:
-        """Which of them there are; a placeholder may be empty, and is not stored then."""
+        """The names of the details that are set; an empty placeholder is not stored."""
         return (
             bool(self.hides),
             self.position is not None,
@@ -243,7 +243,7 @@ _DECIDES = {
 """What the control rows of each kind decide."""
 
 UNCOVERED = (Kind.SUMMARY, Kind.MARKER, Kind.CLEARING)
-"""What an uncovering may take back."""
+"""The kinds that an uncovering may take back."""
 
 _decode_details = msgspec.json.Decoder(_Details).decode
 
@@ -303,11 +303,11 @@ def _check_answers(answers: object) -> None:
 
 
 def _extra(given: Any, kept: Any) -> str:
-    """The text of a message's extra data."""
+    """Encode a message's extra data."""
     extra, text = encode_plain(given, "extra")
     if isinstance(extra, dict) and RESERVED in extra:
         raise InvalidMessage(
-            f"The name {RESERVED!r} in extra is for what the store keeps.", path="extra"
+            f"The name {RESERVED!r} in extra is reserved for the store.", path="extra"
         )
     if kept is None:
         return text

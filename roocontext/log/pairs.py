@@ -1,9 +1,9 @@
 """Turns, and which tool call a tool result answers.
 
-Here alone it is decided what belongs together: a result answers the latest earlier call of its id
-that is not answered yet, because agents use ids again. Of calls in one message with the same id the
-first is answered first. A row that names the call it answers, by entry and number, is not looked
-up by its id. Messages are given as their reader shows them: Anthropic's role and blocks.
+Only this module decides what belongs together. A result answers the latest earlier call with its id
+that is not yet answered, because agents reuse ids. If calls in one message share an id, the first
+is answered first. A row that names the call it answers, by entry and number, is not matched by its
+id. Messages are given as their reader shows them: Anthropic's role and blocks.
 """
 
 from bisect import bisect_left
@@ -23,7 +23,7 @@ Reading: TypeAlias = tuple[str, list[Block]]
 """A message's role, user or assistant, and its blocks."""
 
 Place: TypeAlias = tuple[int, int]
-"""The index of a message, and of a block in it."""
+"""The index of a message and of a block in it."""
 
 Links: TypeAlias = dict[int, tuple[int | None, int]]
 """By the index of a result's message: the index of the call's message, and the call's number in it.
@@ -39,16 +39,16 @@ _decode_ids = msgspec.json.Decoder(list[str]).decode
 
 
 def may_hold_tools(text: str) -> bool:
-    """Whether stored content may hold tools: most has none, and is not looked into further.
+    """Whether stored content may hold tools; most contents do not and need no parsing.
 
-    No format has tools in a string. Of the contents that a reader finds tools in, the stored text
-    has one of these words in it.
+    No format has tools in a string. Any other content in which a reader finds tools has one of
+    these words in its stored text.
     """
     return not text.startswith('"') and ('"tool' in text or '"function' in text)
 
 
 class Pair(NamedTuple):
-    """A tool call and the result that answers it. A tuple: a check makes thousands of them."""
+    """A tool call and the result that answers it. A tuple, because a check makes thousands."""
 
     call: Place
     result: Place
@@ -58,8 +58,7 @@ class Pair(NamedTuple):
 class Tools(NamedTuple):
     """The tool calls of an assistant's message, or the results in a user's: block and id of each.
 
-    All that pairing needs to know of a message, so the log keeps it beside the content: the ids in
-    order, which number the blocks then.
+    This is all that pairing needs to know about a message, so the log keeps it beside the content.
     """
 
     are_calls: bool
@@ -71,7 +70,7 @@ class Tools(NamedTuple):
 
 
 def tools_of(message: Reading) -> Tools | None:
-    """What a message has of tools; None if nothing."""
+    """The tool calls or results of a message; None if it has none."""
     role, blocks = message
     are_calls = role == "assistant"
     ids = calls(blocks) if are_calls else results(blocks) if role == "user" else []
@@ -79,7 +78,7 @@ def tools_of(message: Reading) -> Tools | None:
 
 
 def tools_from(text: str) -> Tools:
-    """What a column of the log says."""
+    """Read the column of the log."""
     try:
         kind, *ids = _decode_ids(text)
     except (msgspec.DecodeError, UnicodeError, ValueError):  # lone surrogates, or damage
@@ -117,7 +116,7 @@ def pairs(messages: Sequence[Reading], links: Links = _NO_LINKS) -> list[Pair]:
 
 
 def matched(messages: Sequence[Tools | None], links: Links = _NO_LINKS) -> list[Pair]:
-    """The same, given only what the messages have of tools."""
+    """The same, given only the tool ids of the messages."""
     found: list[Pair] = []
     waiting: defaultdict[str, list[Place]] = defaultdict(list)
     for index, tools in enumerate(messages):
@@ -139,9 +138,8 @@ def reach(messages: Sequence[Tools], before: Sequence[int], stretches: int) -> r
     """Which stretches of other messages may hold partners of these, or change who answers whom.
 
     The view consists of these messages and of `stretches` of others, which are not read yet;
-    `before` counts for each message the stretches before it. Only what may be found there matters:
-    for a call without a result what follows it, for a result without a call what precedes it, and
-    for a pair what lies between the two.
+    `before` is the number of stretches before each message. A stretch matters if it follows a call
+    without a result, precedes a result without a call, or lies between the two of a pair.
     """
     first, end = stretches, 0
     met: set[Place] = set()
@@ -180,7 +178,7 @@ def bound(found: Sequence[Pair]) -> dict[int, set[int]]:
 
 
 def split(messages: Sequence[Reading], hidden: Container[int]) -> list[Pair]:
-    """Find the pairs of which one side would be hidden and the other would not."""
+    """Find the pairs that hiding would separate: one side hidden, the other not."""
     return [
         pair for pair in pairs(messages) if (pair.call[0] in hidden) != (pair.result[0] in hidden)
     ]
@@ -189,7 +187,7 @@ def split(messages: Sequence[Reading], hidden: Container[int]) -> list[Pair]:
 def turns(messages: Sequence[Reading]) -> list[range]:
     """Divide into whole turns; rows before the first user message belong to none.
 
-    A turn starts at a user message that holds anything beside tool results.
+    A turn starts at a user message that contains anything besides tool results.
     """
     starts = [
         index

@@ -1,8 +1,8 @@
-"""A decision as data: what to hide or clear, what to put in its place, and its checks.
+"""Plans and their checks: what to hide or clear, and what to put in its place, as data.
 
-A plan is made from a view and names the version it was made on. It changes nothing until it is
-committed, and is checked again then, under the lock. What the checks need to know of the session
-is given to them; they decide, and know no database.
+A plan is made from a view and names the version of that view. It changes nothing until it is
+committed, when it is checked again under the lock. The checks receive everything that they need to
+know about the session; they never read a database.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -29,10 +29,10 @@ from roocontext.log.readings import reader, text_of
 from roocontext.log.spans import Span
 
 CLEARED = "[Old tool output cleared to save context]"
-"""The placeholder of a clearing that names none."""
+"""The default placeholder of a clearing."""
 
 TRUNCATED = "[Earlier messages were left out here to save context]"
-"""The text of a marker that is given none."""
+"""The default text of a marker."""
 
 
 class Action(StrEnum):
@@ -47,7 +47,7 @@ class Action(StrEnum):
 class Counts:
     """The size of the context before and after, by one counter on both sides.
 
-    The manager measures the whole request, in all its units. A plan made by hand has tokens only.
+    The manager measures the whole request, in all units. A plan made by hand has only tokens.
     """
 
     counter: str
@@ -61,7 +61,7 @@ class Counts:
         return self.after.tokens < self.before.tokens
 
     def record(self) -> dict[str, Any]:
-        """What is recorded of them with the plan."""
+        """The part that is recorded with the plan."""
         before, after = self.before, self.after
         record = {
             "counter": self.counter,
@@ -212,7 +212,7 @@ class Plan:
 
 
 def checked(plan: Plan) -> Plan:
-    """The plan with its rows as plain data and its client id in place, if it is one at all."""
+    """The plan with its rows as plain data and its client id set, or InvalidPlan."""
     check_rows(plan)
     rows = [structs.replace(row, content=plain(row.content)) for row in plan.rows]
     plan = replace(plan, rows=tuple(rows))
@@ -228,7 +228,7 @@ def checked(plan: Plan) -> Plan:
 
 
 def check_rows(plan: Plan) -> None:
-    """Refuse rows that are no messages at all."""
+    """Refuse rows that are not messages."""
     if not isinstance(plan.rows, tuple | list):
         raise InvalidPlan("rows are a tuple of messages.")
     if not all(isinstance(row, NewMessage) for row in plan.rows):
@@ -264,7 +264,7 @@ def check_form(plan: Plan) -> None:
         if len(set(_pairs(plan.clears))) != len(plan.clears):
             raise InvalidPlan("A clearing names the same block twice.")
         if not _is_text(plan.placeholder):
-            raise InvalidPlan("The placeholder is no text, or holds NUL or a lone surrogate.")
+            raise InvalidPlan("The placeholder is not a text, or contains NUL or a lone surrogate.")
     else:
         _check_ranges(plan)
         _check_new_rows(plan)
@@ -284,8 +284,8 @@ def check_hides(
 ) -> None:
     """Refuse ranges that hide what may not be hidden.
 
-    `messages` holds those ends of the ranges that are messages of the log, `pinned` the pinned
-    seqs and their tool partners.
+    `messages` are the ends of ranges that are messages of the log. `pinned` are the pinned seqs and
+    their tool partners.
     """
     own_tag = f"{plan.action.replace('truncate', 'truncation')}_parent"
     for lo, hi in plan.hides:
@@ -306,12 +306,12 @@ def check_hides(
 
 
 def place(plan: Plan, spans: Sequence[Span], behind: int, *, first_seq: int) -> tuple[int, ...]:
-    """Where the rows of a plan stand: right behind the last row it hides, or at the end.
+    """Place the rows of a plan: right behind the last row that it hides, or at the end.
 
-    `behind` is the position of that row. `spans` cover every row that counts now and is not before
-    it, whether the model sees it or not; that they cover notes too does no harm. The rows share the
-    gap up to the next position evenly, so no two rows that count at the same time ever have the
-    same position. The end is that of the session when the plan was made.
+    `behind` is the position of that row. `spans` cover every current row from there on, visible or
+    not; that they also cover notes does no harm. The rows share the gap up to the next position
+    evenly, so no two current rows ever have the same position. The end is that of the session when
+    the plan was made.
     """
     count = len(plan.rows)
     if plan.at_end:
@@ -342,14 +342,12 @@ def _seqs(view: View, hide: Iterable[int]) -> set[int]:
     try:
         away = set(hide)
     except TypeError:
-        raise InvalidPlan("What is hidden is named by its seqs.") from None
+        raise InvalidPlan("Name what to hide by its seqs.") from None
     unknown = away - {message.seq for message in view.messages}
     if unknown:
         seqs = [one for one in unknown if isinstance(one, int)]
         raise InvalidPlan(
-            f"Entry {min(seqs)} is not in this view."
-            if seqs
-            else "What is hidden is named by its seqs."
+            f"Entry {min(seqs)} is not in this view." if seqs else "Name what to hide by its seqs."
         )
     return away
 
@@ -362,7 +360,7 @@ def _pairs(pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 
 def _is_text(value: object) -> bool:
-    """Whether every engine can keep it in a column of text."""
+    """Whether every engine can store it in a text column."""
     if not isinstance(value, str) or "\0" in value:
         return False
     try:
@@ -378,7 +376,7 @@ def _check_ranges(plan: Plan) -> None:
     last = 0
     for lo, hi in plan.hides:
         if not last < lo <= hi:
-            raise InvalidPlan(f"The range {lo}-{hi} is not ascending and apart from the others.")
+            raise InvalidPlan(f"The range {lo}-{hi} is not ascending, or overlaps another.")
         last = hi
     if last > plan.head_seq:
         raise InvalidPlan(f"It hides entry {last}, planned on version {plan.head_seq}.")

@@ -1,7 +1,7 @@
 """A batch: messages, notes, plans and rewinds written in one transaction, all or none.
 
-Nothing of a batch is left out, not even a pin or a rewind that changes nothing. So the seqs that
-its entries will have are known beforehand, and a repeated batch finds every entry again (0024).
+Every item is written, even a pin or a rewind that changes nothing. So the seqs of its entries are
+known beforehand, and a repeated batch finds every entry again (0024).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -40,15 +40,15 @@ from roocontext.store.transaction import Transaction
 class Written(Receipt, frozen=True):
     """The receipt of one item of a batch.
 
-    `seq` and `hash` are those of the message, note, summary, marker, clearing or rewind; `seqs` are
-    all entries of the item, companions too; `head_seq` is the head right after it.
+    `seq` and `hash` belong to the message, note, summary, marker, clearing or rewind. `seqs` are
+    all entries of the item, including companions. `head_seq` is the head right after it.
     """
 
     seqs: tuple[int, ...] = ()
 
 
 Prepared: TypeAlias = Drafted | Plan | Rewind
-"""An item that was checked as far as it can be without the session."""
+"""An item that passed all checks that need no session."""
 
 _BETWEEN = (
     select(*(entries.c[name] for name in Stored._fields))
@@ -64,15 +64,15 @@ _BETWEEN = (
 def prepared(
     items: Iterable[Item], expected_seq: int | None, *, now: int, salts: Salts
 ) -> list[Prepared]:
-    """The items on their way into the log, or the error that says why one cannot be written."""
+    """Draft the items, or raise the error that says why one cannot be written."""
     if not isinstance(items, Iterable):
         raise InvalidOption("A batch is a list of items.", name="items")
     check_maybe("expected_seq", expected_seq)
     ready = [_prepared(item, now=now, salts=salts) for item in items]
-    # They name seqs, which mean nothing without the version that these were counted from.
+    # They name seqs, which are only meaningful relative to a known version.
     if expected_seq is None and any(isinstance(item, Plan | Rewind) for item in ready):
         raise InvalidOption(
-            "A batch with a plan or a rewind in it needs expected_seq.", name="expected_seq"
+            "A batch with a plan or a rewind needs expected_seq.", name="expected_seq"
         )
     return ready
 
@@ -105,7 +105,7 @@ def write_batch(
     salts: Salts,
     new_id: Callable[[], str],
 ) -> list[Written]:
-    """Write all items, or none; when all were stored before, give their first receipts."""
+    """Write all items, or none. If all were stored before, return their first receipts."""
     head = lock(tx, session_id)
     ids = [_client_id(item) for item in items]
     if any(ids):
@@ -122,10 +122,10 @@ def write_batch(
 
 @dataclass(slots=True)
 class _Batch:
-    """A batch on its way into a locked session.
+    """Writes a batch to a locked session.
 
-    Messages and notes wait until a plan or a rewind needs them in the log, or until the end: so
-    a stretch of them costs one statement, as in `append_many`.
+    Messages and notes are held back until a plan or a rewind needs them in the log, or until the
+    end. So a run of them costs one statement, as in `append_many`.
     """
 
     tx: Transaction
@@ -139,7 +139,7 @@ class _Batch:
     written: list[Written] = field(default_factory=list)
 
     def add(self, item: Prepared) -> None:
-        """Write an item, or let it wait for more of its sort."""
+        """Write an item, or hold it back until the run is complete."""
         if isinstance(item, Drafted):
             self._check_target(item)
             self.waiting.append(item)
@@ -152,7 +152,7 @@ class _Batch:
         self.head = read_head(self.tx, self.session_id)
 
     def finish(self) -> list[Written]:
-        """Write what still waits; the receipts of all items."""
+        """Write the items held back; return the receipts of all."""
         self._flush()
         for note, shown in self.shown.items():
             set_title(self.tx, self.session_id, note, shown)
@@ -175,7 +175,7 @@ class _Batch:
         self.head = read_head(self.tx, self.session_id)
 
     def _check_target(self, new: Drafted) -> None:
-        """A note may be about a message of the log, or one that the batch brings before it."""
+        """Check that a note is about a message of the log, or one earlier in the batch."""
         target = new.draft.sealed.target
         waiting = 0 if target is None else target - self.head.last_seq
         if not (0 < waiting <= len(self.waiting) and self.waiting[waiting - 1].draft.is_message):
@@ -211,7 +211,7 @@ class _Batch:
         self.written.append(_written(receipt, receipt.head_seq, (receipt.seq,)))
 
     def _check_head(self, head_seq: int) -> None:
-        """Seqs are literal: a note that somebody wrote meanwhile would have moved them all."""
+        """Refuse an item for another head: another writer's note would have shifted all seqs."""
         if head_seq != self.head.head_seq:
             raise VersionConflict(
                 f"An item of the batch was made for head {head_seq},"
@@ -259,7 +259,7 @@ def _written(receipt: Receipt, head_seq: int, seqs: tuple[int, ...]) -> Written:
 def _seqs_of(
     tx: Transaction, session_id: str, stored: Stored, item: Plan | Rewind
 ) -> tuple[int, ...] | None:
-    """The entries of a stored plan or rewind; None if it is not the one that is asked for."""
+    """The entries of a stored plan or rewind; None if it differs from the item."""
     if stored.details is None:
         return None
     control = control_of(stored.seq, stored.kind, stored.details)

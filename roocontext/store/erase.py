@@ -25,8 +25,8 @@ from roocontext.store.view import read_controls
 class Redacted:
     """What a redaction did: the message's copies, and the summaries that may quote it.
 
-    Both are pairs of session id and seq. `erased` says whether the bytes are out of the file's
-    free space too; another reader may have been in the way, or the engine may not promise it.
+    Both are pairs of session id and seq. `erased` is True if the bytes are gone from the
+    file's free space too. Another reader can prevent that, and not every engine promises it.
     """
 
     session_id: str
@@ -40,10 +40,10 @@ class Redacted:
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """The receipt of a purge, kept in the place of the session.
+    """The receipt of a purge, kept in place of the session.
 
-    `copies` are the sessions that still hold entries of it: its forks, and the session that it is a
-    fork of. The call returns them, but the receipt does not keep them.
+    `copies` are the sessions that still hold its entries: its forks, and the session that it was
+    forked from. The call returns them, but the receipt does not keep them.
     """
 
     session_id: str
@@ -58,10 +58,10 @@ class Purged:
 
 
 _OF_THE_CALL = ("copies", "dry_run", "erased")
-"""What the call returns, but the receipt does not keep."""
+"""The fields that the call returns but the receipt does not keep."""
 
 _SKELETONS: Mapping[str, Any] = {METADATA: {METADATA: {}}, FRAME: {"tools": []}}
-"""The notes that can be redacted, and what is left of each: what readers of the kind expect."""
+"""The notes that can be redacted, with the empty content that readers of the kind expect."""
 _ENTRY = select(
     *(entries.c.hash, entries.c.role, entries.c.note),
     *(entries.c.format, entries.c.content, entries.c.salt),
@@ -131,7 +131,7 @@ def redact(
     copies = {"session_id": session_id, "seq": seq, "hash": hash_}
     heads = _locked_copies(tx, copies, dry_run=dry_run)
     again = tx.row(_ENTRY, session_id=session_id, seq=seq)
-    changed = again is not None and again[-1] is not None  # unless another redaction was quicker
+    changed = again is not None and again[-1] is not None  # unless another redaction was faster
     if changed and not dry_run:
         left = _SKELETONS[note_kind] if note_kind else reader(format_).skeleton(decode(content))
         skeleton = encode(left)
@@ -194,7 +194,7 @@ def _locked_copies(
 
 
 def _summaries(tx: Transaction, heads: Mapping[str, Any], seq: int) -> list[tuple[str, int]]:
-    """The summaries, live or not, that stand for the message: it was live when they were made."""
+    """The summaries, live or not, that may quote the message: it was live when they were made."""
     return [
         (copy, control.seq)
         for copy in heads

@@ -22,7 +22,7 @@ _ADD = insert(facts).values({column.name: bindparam(column.name) for column in f
 
 
 def indexed(text: str) -> str:
-    """A key or a value as it is indexed.
+    """Encode a key or a value for the index.
 
     JSON, because a text of PostgreSQL holds neither NUL nor lone surrogates. A digest has no
     quotation marks, so it is never equal to a text.
@@ -32,14 +32,14 @@ def indexed(text: str) -> str:
 
 
 def set_facts(tx: Transaction, session_id: str, metadata: Mapping[str, Any] | None) -> None:
-    """Index a session's metadata in place of what was indexed before."""
+    """Replace the index rows of a session's metadata."""
     tx.run(_DROP, session_id=session_id)
     rows = _facts_of(metadata).items()
     tx.many(_ADD, [{"session_id": session_id, "key": key, "value": value} for key, value in rows])
 
 
 def are_fresh(tx: Transaction, session_id: str, metadata: Mapping[str, Any] | None) -> bool:
-    """Whether what is indexed of a session is what its metadata says."""
+    """Whether a session's index rows match its metadata."""
     return dict(tx.rows(_READ, session_id=session_id)) == _facts_of(metadata)
 
 

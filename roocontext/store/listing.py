@@ -14,25 +14,25 @@ from roocontext.store.facts import indexed
 from roocontext.store.schema import facts, sessions
 
 MOST_FACTS = 8
-"""Each number of conditions is a statement of its own, and compiled statements are kept."""
+"""Each number of conditions needs its own statement, and compiled statements stay in memory."""
 
 
 class ListShape(NamedTuple):
-    """What the statement of a list depends on."""
+    """The parts of a filter that change the statement."""
 
     has_parent: bool = False
     facts: int = 0
 
 
 class ListFilter(NamedTuple):
-    """Which sessions a list shows: children of a parent, or those whose metadata says something."""
+    """Which sessions a list shows: children of a parent, or those whose metadata matches."""
 
     shape: ListShape
     params: Mapping[str, Any]
 
 
 def wanted(parent: str | None, where: Mapping[str, str] | None) -> ListFilter:
-    """What `parent` and `where` ask for, or the error that says what they may be."""
+    """Check `parent` and `where`, or raise the error that says what is allowed."""
     params: dict[str, Any] = {}
     if parent is not None:
         check_id("parent", parent)
@@ -64,7 +64,7 @@ _AFTER = (
 def page_of(
     columns: tuple[Column[Any], ...], shape: ListShape, *, older: bool = False
 ) -> Select[Any]:
-    """A page of the sessions, newest entry first; with `older`, the one that follows a session."""
+    """A page of the sessions, newest entry first. With `older`, the page after that session."""
     page = (
         select(*columns)
         .where(sessions.c.purged_at.is_(None), *(_AFTER if older else ()))

@@ -1,7 +1,7 @@
-"""Notes: pins, title, metadata and whatever else is logged beside the conversation.
+"""Notes: pins, title, metadata and other facts that are logged beside the conversation.
 
 A note is chained like any entry, but no model sees it, no rewind takes it back, and writing one
-conflicts with nobody. Of notes of the same kind and target the newest counts.
+conflicts with nobody. Among notes of the same kind and target, the newest counts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,9 +31,9 @@ FRAME = "frame"
 REDACTION = "redaction"
 BEGUN = "begun"
 OWN = frozenset({PIN, TITLE, METADATA, ORIGIN, FRAME, REDACTION, BEGUN})
-"""The kinds that mean something to the store, and that only it writes."""
+"""The kinds that the store interprets, and that only it may write."""
 _STATES = frozenset({PIN, TITLE, METADATA})
-"""The kinds that hold a state: writing the same state again is left out."""
+"""The kinds that hold a state: writing the same state again writes nothing."""
 _SAYS: Mapping[str, tuple[str, type]] = {
     PIN: ("pinned", bool),
     TITLE: ("title", str),
@@ -42,12 +42,12 @@ _SAYS: Mapping[str, tuple[str, type]] = {
     REDACTION: ("digest", str),
     BEGUN: ("block", int),
 }
-"""What the store itself reads in a note of each kind: the key and the type of its value."""
+"""The key and the type of value that the store reads in a note of each kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A note as it was written."""
+    """A stored note."""
 
     seq: int
     note: str
@@ -64,7 +64,7 @@ class Drafted(NamedTuple):
 
 
 def drafted(item: AnyNote, *, now: int, salts: Salts) -> Drafted:
-    """A note on its way into the log, or the error that says why it cannot be stored."""
+    """Draft a note, or raise the error that says why it cannot be stored."""
     target: int | None = None
     ts, shown = None, None
     match item:
@@ -72,7 +72,9 @@ def drafted(item: AnyNote, *, now: int, salts: Salts) -> Drafted:
             kind, content, target, ts = item.note, item.content, item.target, item.ts
             check_id("note", kind)
             if kind in OWN:
-                raise InvalidOption(f"A note of the kind {kind!r} is the store's own.", name="note")
+                raise InvalidOption(
+                    f"A note of the kind {kind!r} is reserved for the store.", name="note"
+                )
             check_mapping("content", content)
             check_maybe("target", target, least=1)
         case Rename(title):
@@ -154,10 +156,10 @@ _SHOWN = select(sessions.c.title, sessions.c.metadata).where(
 
 
 def write_note(tx: Transaction, session_id: str, new: Drafted) -> Receipt:
-    """Write a note; repeated with the same client id, it gives the first receipt.
+    """Write a note. If its client id was stored before, return the first receipt.
 
-    A pin, title or metadata that changes nothing is not written. Its receipt is that of the note
-    that counts already, or, if there is none, that of the last entry.
+    A pin, title or metadata that changes nothing is not written. Its receipt is then that of the
+    note that already counts or, if there is none, that of the last entry.
     """
     head = lock(tx, session_id)
     if first := first_note(tx, session_id, new.draft):
@@ -194,7 +196,7 @@ def no_message(seq: int, last: int) -> MessageNotFound:
 
 
 def set_title(tx: Transaction, session_id: str, note: str | None, value: Any) -> None:
-    """Keep the newest title or metadata where the list of sessions finds it."""
+    """Cache the newest title or metadata for the list of sessions."""
     if note == TITLE:
         tx.run(_SET_TITLE, of=session_id, new_title=value)
     elif note == METADATA:
@@ -243,14 +245,16 @@ def _note(seq: int, note: str, target: int | None, content: str, recorded_at: in
         decoded = None
     name, type_ = _SAYS.get(note, ("", object))
     if not isinstance(decoded, dict) or not isinstance(decoded.get(name), type_):
-        raise HistoryCorrupt(f"Entry {seq} does not hold what a note of its kind holds.", seq=seq)
+        raise HistoryCorrupt(
+            f"Entry {seq} does not have the content of a note of its kind.", seq=seq
+        )
     return Note(seq, note, target, decoded, recorded_at)
 
 
 def newest_note(
     tx: Transaction, session_id: str, note: str, target: int | None, seq: int
 ) -> Note | None:
-    """The note of a kind and target that counts at a seq."""
+    """The note of a kind and target that is current at a seq."""
     row = _newest_row(tx, session_id, note, target, seq)
     return None if row is None else _notes([row[:-1]])[0]
 
@@ -271,22 +275,22 @@ def pinned(tx: Transaction, session_id: str, seq: int) -> set[int]:
 
 
 def pins_query(session_id: str, seq: int) -> Query:
-    """What to ask for the pins at a seq."""
+    """The query for the pins at a seq."""
     return _NOTES, {"session_id": session_id, "note": PIN, "seq": seq}
 
 
 def redactions_query(session_id: str, seq: int) -> Query:
-    """What to ask for the redactions at a seq."""
+    """The query for the redactions at a seq."""
     return _NOTES, {"session_id": session_id, "note": REDACTION, "seq": seq}
 
 
 def to_redacted(rows: Sequence[Row], *, after: int) -> set[int]:
-    """The messages that were redacted after a seq, of the rows of that query."""
+    """The messages redacted after a seq, from the rows of that query."""
     return {note.target for note in _notes(rows) if note.target is not None and note.seq > after}
 
 
 def to_pins(rows: Sequence[Row]) -> set[int]:
-    """The pinned messages, of the rows of that query."""
+    """The pinned messages, from the rows of that query."""
     newest_of = {note.target: note for note in _notes(rows)}
     return {seq for seq, note in newest_of.items() if seq is not None and note.content["pinned"]}
 

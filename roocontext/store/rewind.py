@@ -1,7 +1,7 @@
-"""The rewind service: find the target, write the rewind, clean up the tags; and take it back.
+"""Rewind and undo: find the target, write the rewind, and update the cached tags.
 
-A rewind is an entry like any other. It says: from here on the session is what it was right after
-entry `to`. So an undo is a rewind to just before a rewind, and an undo of an undo the same again.
+A rewind is an entry like any other. It means: from here on the session is as it was right after
+entry `to`. So an undo is a rewind to just before a rewind, and an undo can be undone too.
 """
 
 from collections.abc import Sequence
@@ -35,12 +35,12 @@ from roocontext.store.view import (
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
-    """What a rewind did: the session is what it was right after entry `to`.
+    """What a rewind did: the session is as it was right after entry `to`.
 
-    `left` messages left the view and `returned` came back into it. When nothing would change,
+    `left` messages left the view and `returned` came back into it. If nothing would change,
     nothing is written: `changed` is False, and `seq` and `hash` are None. `undone` is the rewind
-    that an undo took back. Of a rewind to a time or a message's id, `target` is the message that
-    was found, and `target_time` its own time: the agent's `ts`, else when it was recorded.
+    that an undo took back. If the rewind names a time or a message's id, `target` is the message
+    that was found, and `target_time` its own time: the agent's `ts`, or else when it was recorded.
     """
 
     session_id: str
@@ -58,7 +58,7 @@ class Rewound:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What a rewind names: the entries to go to with the target and without it."""
+    """What a rewind names: the entry to go to with the target, and the one without it."""
 
     with_target: int
     without_target: int
@@ -113,7 +113,7 @@ def rewind(
     now: int,
     trigger: str,
 ) -> Rewound:
-    """Make the session what it was right after the target, or right before it."""
+    """Return the session to its state right after the target, or right before it."""
     head = lock(tx, session_id)
     check_version(expected_seq, head)
     place = _Targets(tx, session_id, head).find(to, ts)
@@ -180,7 +180,7 @@ def undo(
 
 @dataclass(frozen=True, slots=True)
 class _Rewind:
-    """A rewind on its way into a locked session."""
+    """Writes a rewind to a locked session."""
 
     tx: Transaction
     session_id: str
@@ -190,7 +190,7 @@ class _Rewind:
     client_id: str | None = None
 
     def to(self, to: int, undone: int | None = None) -> Rewound:
-        """Make the session what it was right after entry `to`, if it is not."""
+        """Return the session to its state right after entry `to`, unless it is in that state."""
         tail = self.tail(to)
         if undone is None and self._is_live_alike(tail, to):
             head_seq = self.head.head_seq
@@ -213,7 +213,7 @@ class _Rewind:
         return read_rewound_tail(self.tx, self.session_id, self.head.last_seq, to)
 
     def write(self, tail: Tail, to: int, undone: int | None = None) -> tuple[int, int, Receipt]:
-        """Write the rewind; how many messages left the view and returned into it."""
+        """Write the rewind; return how many messages left the view and how many came back."""
         rewind = Control(self.head.last_seq + 1, Kind.REWIND, to=to)
         present = tail.followed_by([rewind])
         left, returned, rewound = moved(self.tx, self.session_id, tail, present)
@@ -232,14 +232,14 @@ class _Rewind:
         return left, returned, receipt
 
     def _is_live_alike(self, tail: Tail, to: int) -> bool:
-        """Whether the same entries are live after both; notes and rewinds never are."""
+        """Whether the same entries are live after both; notes and rewinds are never live."""
         path, now = Path(tail.controls), self.head.last_seq
         differing = bounds(self.session_id, [*path.removed(now, to), *path.removed(to, now)])
         return not any(self.tx.row(_FOLDED, **stretch) for stretch in differing)
 
 
 class _Targets:
-    """Finds the entry that a rewind names, or says what it could have named."""
+    """Finds the entry that a rewind names, or raises an error with the nearest candidates."""
 
     def __init__(self, tx: Transaction, session_id: str, head: SessionHead) -> None:
         self._tx = tx
@@ -254,7 +254,7 @@ class _Targets:
         return standing_ranges(controls, self._last)
 
     def find(self, to: int | str | datetime | None, ts: int | None) -> _Place:
-        """Where to go."""
+        """Find the entry to go to."""
         if isinstance(to, datetime):
             return self._until(milliseconds(to))
         if isinstance(to, str):
@@ -317,11 +317,11 @@ class _Targets:
 
 
 def _time(ts: int | None, recorded_at: int) -> int:
-    """A message's own time: the agent's, else when it was recorded."""
+    """A message's own time: the agent's, or else when it was recorded."""
     return recorded_at if ts is None else ts
 
 
 def _in_words(names: Sequence[str]) -> str:
-    """A few names in a row: `a, b and c`."""
+    """Join a few names: `a, b and c`."""
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last

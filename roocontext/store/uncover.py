@@ -1,7 +1,7 @@
-"""Uncovering: take back one summary, marker or clearing, and keep all that came after it.
+"""Uncovering: take back one summary, marker or clearing, and keep everything after it.
 
-An uncovering is an entry like any other. The rows that it names stay in the log, and count no more:
-the history is what it would be had they never been written. A rewind to before it covers again.
+An uncovering is an entry like any other. The rows that it names stay in the log but no longer have
+any effect: the history is what it would be without them. A rewind to before it restores the effect.
 """
 
 from dataclasses import dataclass
@@ -25,8 +25,9 @@ class Uncovered:
     """What an uncovering did: entry `target` hides or clears nothing any more.
 
     `rows` are the entries that it took back: the target and its companions. `left` messages left
-    the view, `returned` came back into it, and `restored` blocks show what they held. If the target
-    was uncovered before, nothing is written: `changed` is False, and the rest tells about that one.
+    the view, `returned` came back into it, and `restored` blocks show their content again. If the
+    target was already uncovered, nothing is written: `changed` is False, and the other fields
+    describe the earlier uncovering.
     """
 
     session_id: str
@@ -162,7 +163,7 @@ def _check_not_hidden(seq: int, span: Span) -> None:
 def _repeated(
     tx: Transaction, session_id: str, head: SessionHead, seq: int, first: int
 ) -> Uncovered:
-    """What the uncovering of an entry did that was uncovered before."""
+    """What the earlier uncovering of an entry did."""
     row = tx.row(_ENTRY, session_id=session_id, seq=first)
     if row is not None and row[0] == Kind.UNCOVERING:
         match decode(row[3] or "null"):

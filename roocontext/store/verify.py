@@ -1,4 +1,4 @@
-"""Proving a session: the chain, every row of every table, the totals, and the caches.
+"""Verifying a session: the chain, every row of every table, the totals and the caches.
 
 The first bad entry is named. The caches can be rebuilt; the log is never changed.
 """
@@ -45,7 +45,7 @@ _PLAIN = frozenset({Kind.MESSAGE, Kind.NOTE})
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The last entry of a log. Kept elsewhere, it makes a cut or rewritten tail show."""
+    """The last entry of a log. Kept elsewhere, it reveals that a log was cut off or rewritten."""
 
     session_id: str
     seq: int
@@ -57,20 +57,20 @@ class Head:
 
     @classmethod
     def from_json(cls, line: str | bytes) -> "Head":
-        """The head that a line made by `to_json` keeps."""
+        """Read a line that `to_json` made."""
         from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - heavy, and this is an edge
 
         try:
             head = TypeAdapter(cls).validate_json(line, strict=True)
         except ValidationError:
-            raise InvalidOption("This is not the line of a saved head.", name="line") from None
+            raise InvalidOption("This line is not a saved head.", name="line") from None
         check_whole("seq", head.seq)
         return head
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was found: `ok`, or the first bad entry (None where no single one is) and why."""
+    """The result: `ok`, or the first bad entry (None if no single entry is bad) and the problem."""
 
     session_id: str
     ok: bool
@@ -105,7 +105,7 @@ _PAGE = (
 _FIRST_SEALED = 9
 _SELDOM = slice(Sealed._fields.index("note"), Sealed._fields.index("size"))
 _NONE_OF_THEM = (None,) * (_SELDOM.stop - _SELDOM.start)
-"""Among the sealed fields: those that a message seldom has."""
+"""The sealed fields that few messages have."""
 _SEQ = select(entries.c.seq).where(entries.c.session_id == bindparam("session_id")).limit(1)
 _BEFORE_THE_FIRST = _SEQ.where(entries.c.seq < literal_column("1")).order_by(entries.c.seq)
 _BEHIND_THE_LAST = _SEQ.where(entries.c.seq > bindparam("last")).order_by(entries.c.seq)
@@ -121,7 +121,7 @@ class _Bad(Exception):
 def verify(
     database: Database, session_id: str, saved: Head | None, progress: Progress | None
 ) -> Verification:
-    """Check a log page by page, each in a snapshot of its own, so that no writer has to wait."""
+    """Check a log page by page. Each page has its own snapshot, so no writer has to wait."""
     try:
         with database.read() as tx:
             verifier = Verifier(tx, session_id, saved)
@@ -160,11 +160,11 @@ class Verifier:
 
     @property
     def total(self) -> int:
-        """How many entries there are to check."""
+        """The number of entries to check."""
         return self._standing.last_seq
 
     def page(self, tx: Transaction) -> int:
-        """Check the next entries; how many were found good. 0 when there are no more."""
+        """Check the next entries; return how many are good, or 0 at the end of the log."""
         start = self._seq
         try:
             self._redacted = self._redactions(tx)
@@ -179,7 +179,9 @@ class Verifier:
         last = read_head(tx, self.session_id).last_seq
         try:
             notes = read_notes(tx, self.session_id, REDACTION, last)
-        except HistoryCorrupt:  # it is named when its turn comes, or what it vouches for
+        except (
+            HistoryCorrupt
+        ):  # it is reported when the check reaches it or the row that it vouches for
             return {}
         return {note.target: note.content["digest"] for note in notes}
 
@@ -188,7 +190,7 @@ class Verifier:
         start, end = self._seq, min(self._seq + PAGE, self.total)
         try:
             return tx.rows(_PAGE, **session, after=start, last=self.total, page=PAGE)
-        except HistoryCorrupt:  # one by one, to say which of them it is
+        except HistoryCorrupt:  # one by one, to name the damaged row
             return self._one_by_one(tx, range(start + 1, end + 1))
 
     def _one_by_one(self, tx: Transaction, seqs: Iterable[int]) -> Iterator[Row]:
@@ -200,7 +202,7 @@ class Verifier:
                 raise _Bad(seq, damage.fact) from None
 
     def finish(self, tx: Transaction) -> Verification:
-        """Check what the session says of itself, and the caches; tell what was found."""
+        """Check the session's own row and the caches; return the result."""
         try:
             if self._bad:
                 raise self._bad
@@ -219,9 +221,9 @@ class Verifier:
         return Verification(self.session_id, problem is None, self._seq, head, seq, problem)
 
     def _checked(self, rows: Iterable[Row]) -> Iterator[Moment]:
-        """Check entries in their order; the kind and the times of each.
+        """Check entries in order; return the kind and the times of each.
 
-        Whatever most entries do not have is checked elsewhere, so that they cost little.
+        Fields that most entries lack are checked elsewhere, so that this loop stays cheap.
         """
         for row in rows:
             seq, salt, digest, hash_, messages, size, tools, extra, content, *_ = row
@@ -260,7 +262,7 @@ class Verifier:
         salt, digest, content, extra = stored
         if digest is None:
             if (salt, content, extra) != (None, None, None):
-                raise _Bad(seq, "it has content, extra data or a salt, and none was written")
+                raise _Bad(seq, "it has content, extra data or a salt that was never written")
         elif content is None:
             raise _Bad(seq, "the content is missing")
         elif salt is not None:
@@ -268,7 +270,7 @@ class Verifier:
         elif extra is not None:
             raise _Bad(seq, "it has extra data, although its content was redacted")
         elif self._redacted.get(seq) != skeleton_digest(seq, content):
-            raise _Bad(seq, "the content was replaced without a redaction that says so")
+            raise _Bad(seq, "the content was replaced, but no redaction records that")
 
     def _check_hash(self, seq: int, following: bytes, stored: bytes) -> None:
         if following != stored:
@@ -282,10 +284,10 @@ class Verifier:
         if is_message and is_known(form, role):
             self._speakers.add((form, role))
         elif is_message or (form, role) != (None, None):
-            raise _Bad(seq, "its format or role is not one of a message, or it is no message")
+            raise _Bad(seq, "its format or role is not that of a message, or its kind is not")
 
     def _check_kind(self, seq: int, sealed: Sealed) -> None:
-        """Refuse unknown kinds, kinds that lack what makes them one, and names of later entries."""
+        """Refuse unknown kinds, kinds without required fields, and references to later entries."""
         kind, details = sealed.kind, sealed.details
         if details is not None:
             control = control_of(seq, kind, details)
@@ -298,11 +300,11 @@ class Verifier:
         if (details is None) is not (kind in _PLAIN):
             raise _Bad(seq, "only a control row has details")
         if not 0 <= (sealed.asked_at or 0) < seq:
-            raise _Bad(seq, "it was asked at an entry that is not earlier")
+            raise _Bad(seq, "asked_at is not an earlier entry")
         call, block = sealed.answers_seq, sealed.answers_block
         is_answer = call is not None or block is not None
         if is_answer and not (0 < (call or 0) < seq and (-1 if block is None else block) >= 0):
-            raise _Bad(seq, "what it answers is no block of an earlier entry")
+            raise _Bad(seq, "answers is not a block of an earlier entry")
 
     def _check_standing(self) -> None:
         # When the last entry came is no part of the log: the list alone is ordered by it. The times
@@ -324,7 +326,7 @@ class Verifier:
             raise _Bad(self._seq + 1, f"the log ends before the saved head, {self._saved.seq}")
 
     def _may_be_counted(self, seq: int) -> bool:
-        """Whether it is a message; what was appended since the checks began may be one."""
+        """Whether it is a message; anything appended since the checks began may be one."""
         return seq >= len(self._is_message) or bool(self._is_message[seq])
 
     def _check_beside(self, tx: Transaction, last: int) -> None:
@@ -332,10 +334,10 @@ class Verifier:
             raise _Bad(None, "the session's times are not those of the log: rebuild() renews them")
         problem = problem_of(tx, self.session_id, last, self._may_be_counted)
         if problem:
-            raise _Bad(None, f"{problem}: rebuild() renews what is kept beside the log")
+            raise _Bad(None, f"{problem}: rebuild() renews the caches")
 
     def _check_outside(self, tx: Transaction, last: int) -> None:
-        """Refuse rows that no chain can prove: they are none of the log's entries."""
+        """Refuse rows that no chain covers: they do not belong to the log."""
         session = {"session_id": self.session_id}
         try:
             outside = tx.row(_BEFORE_THE_FIRST, **session) or tx.row(
@@ -354,10 +356,10 @@ def _check_tools(
     if form is not None and role is not None and content is not None:
         tools = tools_text(form, role, decode(content))
     if stored != tools:
-        raise _Bad(seq, "what is stored of its tools does not agree with its content")
+        raise _Bad(seq, "the stored ids of its tool calls and results do not match its content")
 
 
 def head_of(tx: Transaction, session_id: str) -> Head:
-    """The last entry, to be kept elsewhere."""
+    """The last entry, to be saved elsewhere."""
     standing = read_head(tx, session_id)
     return Head(session_id, standing.last_seq, standing.last_hash.hex())

@@ -248,10 +248,20 @@ def test_every_column_of_a_view_is_documented(view: str, tmp_path: Path) -> None
     assert documented_columns(view) == columns
 
 
-def test_every_decision_is_in_the_navigation() -> None:
+def test_every_page_is_in_the_navigation_once() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text()
     for page in DOCS.rglob("*.md"):
-        assert str(page.relative_to(DOCS)) in navigation
+        name = re.escape(str(page.relative_to(DOCS)))
+        assert len(re.findall(rf"[ :]{name}$", navigation, re.MULTILINE)) == 1, name
+
+
+@pytest.mark.parametrize("page", ["architecture", "contributing"])
+def test_every_file_that_a_page_names_exists(page: str) -> None:
+    named = set(re.findall(r"`([\w./]+\.(?:py|sql))`", (DOCS / f"{page}.md").read_text()))
+    folders = ("roocontext", "migrations", "tests", "tools")
+    existing = [path for folder in folders for path in (ROOT / folder).rglob("*.*")]
+    missing = {it for it in named if not any(path.match(it) for path in existing)}
+    assert missing - {"migrations/versions/NNNN_name.py"} == set()
 
 
 def test_the_grants_of_the_guide_suffice_for_an_agent(postgres_url: str) -> None:

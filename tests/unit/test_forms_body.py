@@ -59,7 +59,7 @@ def test_a_tool_that_a_provider_runs_goes_to_no_other(form, tool):
         if name == form:
             assert tools_in(forms[name].body([], tools=[tool]))[0] is tool
         else:
-            with pytest.raises(InvalidOption, match="is no function"):
+            with pytest.raises(InvalidOption, match="is not a function"):
                 forms[name].body([], tools=[tool])
 
 

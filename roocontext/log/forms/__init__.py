@@ -1,8 +1,8 @@
-"""What each provider accepts: outgoing messages, made from whatever the log holds.
+"""What each provider accepts: outgoing messages, made from any history.
 
-The log keeps each message as its agent wrote it. A form makes a view acceptable for one provider: a
-row in the form's own format goes out as it is stored, and rows of other formats are converted.
-What is built in is registered as a plugin would register itself.
+The log keeps each message as its agent wrote it. A form makes a view acceptable to one provider: a
+row in the form's own format is sent as it is stored, and rows of other formats are converted. The
+built-in forms are registered in the same way as a plugin's.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Turns that alternate and begin with the user, for the providers that ask for it."""
+"""Turns that alternate and begin with the user, for the providers that require it."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from roocontext.log.forms.repairs import Rule
 
 
 class Line(NamedTuple):
-    """A role and its parts; without parts, the fixed line of the user."""
+    """A role and its parts; without parts, the fixed user message."""
 
     role: str
     parts: Sequence[OutgoingPart]
@@ -20,9 +20,9 @@ class Line(NamedTuple):
 def alternating(
     turns: Sequence[OutgoingTurn], messages: Sequence[Message], repairs: Repairs, *, complete: bool
 ) -> Iterator[Line]:
-    """Put a line of the user's before the assistant where one is needed.
+    """Insert a user message before the assistant where one is needed.
 
-    With `complete`, also behind an assistant who comes last.
+    With `complete`, also after an assistant message that comes last.
     """
     last = "assistant"
     first = True

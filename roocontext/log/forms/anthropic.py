@@ -1,8 +1,8 @@
 """The form of Anthropic's Messages API.
 
-The list begins with the user, alternates, has each tool result directly behind its call and each
-call answered, holds no empty message, and has thinking byte-exact or not at all. No repair puts
-anything before thinking: the provider compares it with what was sent before it.
+The list begins with the user and alternates. Each tool call is answered, and its result comes
+directly after it. No message is empty, and thinking is sent byte-exact or not at all. No repair
+puts anything before thinking: the provider compares it with what was sent before it.
 """
 
 import re
@@ -75,7 +75,7 @@ class _Anthropic:
         drop_thinking: Collection[int] = (),
         complete: bool = False,
     ) -> Outgoing:
-        """The same by the general path, which `compose` takes if anything needs a repair."""
+        """Compose by the general path, which `compose` takes if anything needs a repair."""
         model = model_of(messages) if model is None else model
         turns, repairs = arranged(
             self, messages, model=model, drop_thinking=drop_thinking, complete=complete

@@ -1,4 +1,4 @@
-"""What Anthropic accepts of a block beyond the rules that hold everywhere: its own shape."""
+"""Anthropic's own rules for a block, beyond those that hold for every provider."""
 
 from collections.abc import Set as AbstractSet
 from typing import Final
@@ -22,17 +22,17 @@ FIELDS: Final[dict[str, AbstractSet[str]]] = {
         {"type", "tool_use_id", "content", "is_error", "cache_control", "toolset_name"}
     ),
 }
-"""The fields that Anthropic knows of the blocks that agents write; `null` is none of them."""
+"""The fields that Anthropic knows of the blocks that agents write; a `null` is refused."""
 
 
 def fix_own(role: str, block: Block) -> tuple[Block | None, list[Rule]]:
-    """Make a block of Anthropic's sendable, or give None; and which rules were broken."""
+    """Return an Anthropic block made sendable, or None; and the rules that were broken."""
     fixed, rules = fix(role, block)
     if fixed is None:
         return None, rules
     slim = _trimmed(fixed)
     if slim is not fixed:
-        if slim["type"] in THINKING:  # which goes out byte-exact or not at all
+        if slim["type"] in THINKING:  # sent byte-exact or not at all
             return None, [Rule.THINKING]
         rules.append(Rule.FIELD)
     placed = _placed(slim)
@@ -42,7 +42,7 @@ def fix_own(role: str, block: Block) -> tuple[Block | None, list[Rule]]:
 
 
 def shows_image(image: Block) -> bool:
-    """Whether Anthropic takes this image."""
+    """Whether Anthropic accepts this image."""
     source = as_dict(image.get("source"))
     if source.get("type") == "base64":
         return source.get("media_type") in _IMAGES and isinstance(source.get("data"), str)
@@ -50,7 +50,7 @@ def shows_image(image: Block) -> bool:
 
 
 def attached_to_error(block: Block) -> list[Block]:
-    """What a result holds beside text although it is an error, which Anthropic refuses."""
+    """The parts of an error result that are not text, which Anthropic refuses."""
     if block["type"] != "tool_result" or block.get("is_error") is not True:
         return []
     return [it for it in dicts(block.get("content")) if it["type"] != "text"]

@@ -1,10 +1,10 @@
-"""The order in which parts go out, the same for every provider: turns, calls and their answers.
+"""The order in which parts are sent, the same for every provider: turns, calls and their answers.
 
-Each result goes directly behind the turn that called, and each call has one: a late result is moved
-up, a missing one is made, one without a call becomes a text that quotes it. What is decided about a
-row depends on later rows as little as possible, because providers cache prefixes.
+Each call has one result, directly after the turn with the call: a late result is moved up, a
+missing one is made, and one without a call becomes a text that quotes it. Decisions about a row
+depend on later rows as little as possible, because providers cache prefixes.
 
-Parts of one stored row go out in the order in which the provider sent them.
+Parts of one stored row are sent in the order in which the provider sent them.
 """
 
 import re
@@ -30,32 +30,32 @@ from roocontext.log.pairs import pairs
 
 @dataclass(frozen=True, slots=True)
 class OutgoingTurn:
-    """Parts of one side that follow each other, of one row or of several."""
+    """Consecutive parts of one side, from one row or several."""
 
     role: str
     parts: list[OutgoingPart]
 
     @property
     def waiting(self) -> list[OutgoingPart]:
-        """The calls that nothing answers."""
+        """The calls without an answer."""
         return [it for it in self.parts if it.kind is PartKind.CALL and it.answer is None]
 
 
 class Order(PartReader, Protocol):
-    """What arranging has to know of a form."""
+    """The properties of a form that the order depends on."""
 
     tool_id: re.Pattern[str] | None
     """The ids that the provider accepts; None if it tells calls apart by their order."""
     tool_name: re.Pattern[str]
     merges: bool
-    """Whether rows of one role in a row become one message."""
+    """Whether consecutive rows of one role become one message."""
     holds: bool
-    """Whether thinking has to be followed by something else of the assistant's."""
+    """Whether something else of the assistant's has to follow its thinking."""
     apart: bool
     """Whether nothing of the same turn may come before the first thinking of a row."""
 
     def joins(self, turn: Sequence[OutgoingPart], row: Sequence[OutgoingPart], /) -> bool:
-        """Whether an assistant's row goes into the assistant's turn before it."""
+        """Whether an assistant's row joins the assistant's turn before it."""
 
 
 def arranged(
@@ -79,7 +79,7 @@ def arranged(
 
 
 def _link(rows: Sequence[OutgoingRow], repairs: Repairs) -> None:
-    """Link each call to its answer; what answers no call is quoted, a second answer is dropped."""
+    """Link each call to its answer. Quote answers without a call; drop second answers."""
     tools = (PartKind.CALL, PartKind.RESULT)
     shown = [[part for part in row.parts if part.kind in tools] for row in rows]
     readings = [
@@ -134,7 +134,7 @@ class _Turns:
         self._due: set[OutgoingPart] = set()
         """The answers of the last assistant turn's calls."""
         self._held: list[OutgoingPart] = []
-        """Thinking at the end of the last row: it goes out if the assistant goes on."""
+        """Thinking at the end of the last row: it is sent only if the assistant continues."""
 
     def add(self, row: OutgoingRow) -> None:
         """Put a row at the end."""
@@ -198,7 +198,7 @@ class _Turns:
                 self._repairs.add(row, Rule.HOISTED, part.index)
 
     def _answers(self) -> list[OutgoingPart]:
-        """Answer every call of the last turn: as the log has it, then what is missing."""
+        """Answer every call of the last turn: first with stored results, then with made ones."""
         given = sorted(self._due, key=lambda part: (part.row.number, part.index))
         for call in self._turns[-1].waiting if self._turns else ():
             self._repairs.add(call.row, Rule.UNANSWERED, call.index)

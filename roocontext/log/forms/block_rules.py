@@ -1,4 +1,4 @@
-"""What can be sent of a single block, and how a block is fixed that cannot.
+"""Which blocks can be sent, and how the others are fixed.
 
 Every form reads the rows of other formats as Anthropic's blocks, so these rules hold for all of
 them.
@@ -24,7 +24,7 @@ _ALLOWED: Final[dict[str, AbstractSet[str]]] = {
     "user": _INNER | {"tool_result", "container_upload"},
     "tool": _INNER,
 }
-"""Which of these types a role, or a result, may hold; others go by `KNOWN`."""
+"""Which of these types a role, or a result, may hold; `KNOWN` decides about others."""
 
 _LIMITED: Final = frozenset().union(*_ALLOWED.values())
 
@@ -32,7 +32,7 @@ KNOWN: Final = re.compile(
     r"server_tool_use|\w+_tool_result|mcp_tool_use|compaction|fallback|tool_addition|tool_removal"
     r"|mcp_tool_listing"
 )
-"""Types of Anthropic's own that no other provider knows."""
+"""Anthropic's types that no other provider knows."""
 
 _NEEDED: Final = {
     "text": ("text",),
@@ -48,7 +48,7 @@ _NEVER_BARE: Final = re.compile(
 
 
 def fix(role: str, block: Block) -> tuple[Block | None, list[Rule]]:
-    """Make a block sendable, or give None if that is impossible; and which rules were broken."""
+    """Return a block made sendable, or None if that is impossible; and the broken rules."""
     refusal = _refusal(role, block)
     if refusal is not None:
         return None, [refusal]
@@ -72,7 +72,7 @@ def is_utf8(value: Any) -> bool:
 
 
 def encodable(block: Block) -> Block:
-    """Replace lone surrogates; a block without any comes back as the very same object."""
+    """Replace lone surrogates; a block without any is returned as the same object."""
     return (
         block if is_utf8(block) else dict(json.loads(whole(json.dumps(block, ensure_ascii=False))))
     )

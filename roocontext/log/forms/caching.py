@@ -11,7 +11,7 @@ _MOST: Final = 4
 
 
 def marked(body: dict[str, Any]) -> dict[str, Any]:
-    """Copy a request with marks behind its tools, its system prompt and its last message."""
+    """Copy a request with marks after its tools, its system prompt and its last message."""
     count = _count([body.get("tools"), body.get("system"), body["messages"]])
     body = dict(body)
     for name in ("tools", "system", "messages"):
@@ -28,7 +28,7 @@ def _last_marked(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]] | N
 
 
 def _marked(parts: Any) -> list[dict[str, Any]] | None:
-    """Mark the last part, unless it is marked or may not be."""
+    """Mark the last part, unless it is already marked or cannot be."""
     listed = [text(parts)] if isinstance(parts, str) else dicts(parts)
     if not listed or "cache_control" in listed[-1] or listed[-1].get("type") in THINKING:
         return None

@@ -1,8 +1,8 @@
 """The form of OpenAI's Chat Completions.
 
-Each message with calls is followed by one `tool` message for each of them. Rows keep their own
-messages; only rows of calls behind calls that still wait become one. Images of results go out as a
-user message behind all the results.
+Each message with calls is followed by one `tool` message for each of them. A row is a message of
+its own, unless it has calls and earlier calls are still unanswered: such rows are merged. Images of
+results are sent as a user message after all the results.
 """
 
 import json
@@ -27,7 +27,7 @@ _IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 _FIELDS: Final = {
     "assistant": {"role", "content", "name", "refusal", "audio", "tool_calls", "function_call"}
-    | {"annotations"},  # which every reply has, and which is accepted back
+    | {"annotations"},  # every reply has it, and it is accepted back
     "tool": {"role", "content", "tool_call_id"},
 }
 _USUAL: Final = {"role", "content", "name"}
@@ -39,7 +39,7 @@ _PARTS: Final = {
 
 
 def image_url(image: Block) -> str:
-    """The URL of an image, which may hold its bytes."""
+    """The URL of an image; it may be a data URL."""
     source = as_dict(image.get("source"))
     if source.get("type") == "base64":
         return f"data:{source['media_type']};base64,{source['data']}"
@@ -47,7 +47,7 @@ def image_url(image: Block) -> str:
 
 
 def shows_image(image: Block) -> bool:
-    """Whether OpenAI takes this image."""
+    """Whether OpenAI accepts this image."""
     source = as_dict(image.get("source"))
     if source.get("type") == "base64":
         return source.get("media_type") in _IMAGES and isinstance(source.get("data"), str)
@@ -55,7 +55,7 @@ def shows_image(image: Block) -> bool:
 
 
 def arguments_of(call: Block) -> str:
-    """A call's input as the text that OpenAI wants."""
+    """A call's input as the text that OpenAI expects."""
     return json.dumps(call["input"], ensure_ascii=False, separators=(",", ":"))
 
 
@@ -96,7 +96,7 @@ class _Chat:
             body["tools"] = convert(tools, self.format, chat_tool, self.tool_name)
         return body
 
-    def own(self, message: Message, *, equal: bool) -> OwnRow:  # noqa: ARG002 - no thinking here
+    def own(self, message: Message, *, equal: bool) -> OwnRow:  # noqa: ARG002 - this API has no thinking
         content = as_dict(message.content)
         role = message.role
         if role == "function":

@@ -1,4 +1,4 @@
-"""The user's line behind an assistant who comes last in a request."""
+"""The user message after an assistant message that comes last in a request."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from roocontext.log.forms.repairs import Rule
 
 
 def close(turns: Sequence[OutgoingTurn], messages: Sequence[Message], repairs: Repairs) -> bool:
-    """Whether a request with these turns lacks a word of the user's at its end; note the repair."""
+    """Whether a request with these turns needs a user message at its end; note the repair."""
     if turns and turns[-1].role == "user":
         return False
     if messages:

@@ -1,4 +1,4 @@
-"""The fixed texts that forms add. They never depend on anything but what they quote."""
+"""The fixed texts that forms add. They depend only on what they quote."""
 
 import json
 from collections.abc import Iterator
@@ -8,10 +8,10 @@ from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import as_dict, attached, dicts, string, text
 
 OPENING: Final = "[The conversation continues from here.]"
-"""The user's line before or behind an assistant message that needs one."""
+"""The user message before or after an assistant message that needs one."""
 
 UNANSWERED: Final = "[No result was recorded for this call.]"
-"""The result of a call that has none."""
+"""The made-up result of a call that has none."""
 
 _ORPHAN: Final = "[Data: the result of an earlier call that is not shown, quoted as JSON]\n"
 
@@ -23,7 +23,7 @@ def no_result(call: Block) -> Block:
 
 
 def orphan(result: Block) -> Iterator[Block]:
-    """Quote a result whose call is not shown, then its images."""
+    """Quote a result whose call is not sent, then its images."""
     parts = outputs_of(result)
     texts = [part["text"] for part in parts if part["type"] == "text"]
     quoted = {"id": result["tool_use_id"], "content": texts}
@@ -32,7 +32,7 @@ def orphan(result: Block) -> Iterator[Block]:
 
 
 def outputs_of(result: Block) -> list[Block]:
-    """List the texts and images of a result; what is neither as a line that names it."""
+    """List the texts and images of a result, and a line in place of anything else."""
     content = result.get("content")
     if isinstance(content, str):
         return [text(content)] if content else []

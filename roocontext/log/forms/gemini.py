@@ -1,8 +1,8 @@
 """The form of Gemini's generateContent.
 
-Contents begin with the user and alternate. The calls of a turn get as many responses, right behind
-them. Thought signatures go with their parts to the model that made them; the first call of a step
-that has none gets the documented placeholder where the model asks for one.
+Contents begin with the user and alternate. The calls of a turn are followed directly by as many
+responses. Thought signatures are sent with their parts to the model that made them. If the model
+requires a signature and the first call of a step has none, it gets the documented placeholder.
 """
 
 import re
@@ -24,7 +24,7 @@ from roocontext.log.readings.gemini import GEMINI as READER
 from roocontext.log.readings.gemini import as_sent
 
 PLACEHOLDER: Final = "skip_thought_signature_validator"
-"""What Google documents in the place of a signature that there is not."""
+"""The documented placeholder for a missing signature."""
 
 _IMAGES: Final = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 
@@ -40,7 +40,7 @@ _MODELS_WITHOUT_SIGNATURES: Final = re.compile(r"(?:.*/)?gemini-[12]\b.*")
 
 
 class _Order:
-    """Takes apart the rows of one request; which ids were used depends on the rows before."""
+    """Takes apart the rows of one request; the ids in use depend on the rows before."""
 
     format = "gemini"
     tool_id: re.Pattern[str] | None = None
@@ -131,7 +131,7 @@ _SOUND: Final[dict[str, Callable[[str, Any], bool]]] = {
     "inlineData": _is_inline,
     "fileData": lambda _, value: bool(string(as_dict(value), "fileUri")),
 }
-"""What a part of this kind, from this role, has to hold."""
+"""Whether the value of a part of this kind, from this role, is acceptable."""
 
 
 class _Gemini:
@@ -190,7 +190,7 @@ def _content(
 
 
 def _responses(parts: Sequence[OutgoingPart]) -> Iterator[dict[str, Any]]:
-    """Give the responses in the order of their calls, then the images that they showed."""
+    """Return the responses in the order of their calls, then their images."""
     results = [part for part in parts if part.kind is PartKind.RESULT]
     if not all(_id(part) for part in results):
         results.sort(key=lambda it: (it.call.row.number, it.call.index) if it.call else (0, 0))
@@ -202,7 +202,7 @@ def _responses(parts: Sequence[OutgoingPart]) -> Iterator[dict[str, Any]]:
 
 
 def _id(result: OutgoingPart) -> str:
-    """The id that a response needs, which is that of its call if the call has one."""
+    """The id of a response: that of its call, if the call has one."""
     native = result.call.native if result.call else None
     return string(as_dict(as_dict(native).get("functionCall")), "id")
 

@@ -1,7 +1,7 @@
 """Tool ids and names that a provider accepts.
 
-The first use of a valid id stays as it is. Any other becomes a hash of the id and its place, so
-that two never collide and nothing that comes later changes what was sent.
+The first use of a valid id is kept. Any other id becomes a hash of the id and its place, so two
+never collide and later rows never change what was sent before.
 """
 
 import re
@@ -19,7 +19,7 @@ class CallIds:
         self._taken: set[str] = set()
 
     def take(self, wanted: str, seq: int, block: int) -> str:
-        """Give the id itself if it is valid and free, else one made from it and its place."""
+        """Return the id itself if it is valid and free, else one made from it and its place."""
         tool_id = wanted
         if wanted in self._taken or not self._accepted.fullmatch(wanted):
             tool_id = "call_" + _hash(f"{seq}.{block}.{wanted}")
@@ -28,7 +28,7 @@ class CallIds:
 
 
 def name_for(wanted: str, accepted: re.Pattern[str]) -> str:
-    """Give the name itself if it is valid, else one made from it."""
+    """Return the name itself if it is valid, else one made from it."""
     if accepted.fullmatch(wanted):
         return wanted
     kept = re.sub(r"[^a-zA-Z0-9_]", "_", wanted)[:40]

@@ -1,4 +1,4 @@
-"""Whose thinking a request may carry."""
+"""Which model's thinking a request may contain."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from roocontext.log.entries import Kind, Message
 
 
 def model_of(messages: Sequence[Message]) -> str | None:
-    """The model of the newest assistant's message, which the next request is taken to be for."""
+    """The model of the newest assistant message; the next request is assumed to go to it."""
     newest: Message | None = None
     for message in messages:
         speaks = message.kind is Kind.MESSAGE and message.role in ("assistant", "model")

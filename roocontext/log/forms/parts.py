@@ -1,4 +1,4 @@
-"""Rows on their way out: each as parts, which are blocks of its reading or pieces as stored."""
+"""Outgoing rows as parts: blocks of the row's reading, or pieces as stored."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from roocontext.log.readings.blocks import attached
 
 
 class PartKind(Enum):
-    """What a part is to the order in which parts go out."""
+    """What matters of a part for the order in which parts are sent."""
 
     CALL = auto()
     RESULT = auto()
@@ -26,8 +26,8 @@ class PartKind(Enum):
 class OwnPiece(NamedTuple):
     """A piece of a row that is stored in the form's own format.
 
-    `native` is what goes out, if the provider accepts it. `block` shows a call or a result to the
-    pairing, and is what is composed anew where there is no `native`.
+    `native` is sent, if the provider accepts it. `block` shows a call or a result to the pairing,
+    and is composed anew if there is no `native`.
     """
 
     kind: PartKind
@@ -37,14 +37,14 @@ class OwnPiece(NamedTuple):
 
 
 class OwnRow(NamedTuple):
-    """A row in the form's own format: its pieces, and whether their order and frame are sound."""
+    """A row in the form's own format: its pieces, and whether their order and frame are valid."""
 
     pieces: list[OwnPiece]
     whole: bool = True
 
 
 class PartReader(Protocol):
-    """What reading and arranging rows has to know of a form."""
+    """What reading and arranging rows needs to know about a form."""
 
     format: str
 
@@ -52,27 +52,27 @@ class PartReader(Protocol):
         """Take apart a row of the form's own format; `equal` if its thinking may be sent."""
 
     def shows(self, image: Block) -> bool:
-        """Whether the provider takes this image."""
+        """Whether the provider accepts this image."""
 
 
 @dataclass(slots=True, eq=False)
 class OutgoingRow:
-    """A message on its way out."""
+    """An outgoing message."""
 
     number: int
     message: Message
     role: str
     is_own: bool
-    """Whether it is stored in the shape in which it goes out."""
+    """Whether it is stored in the shape in which it is sent."""
     is_whole: bool
-    """Whether the stored object can go out if all of its pieces do."""
+    """Whether the stored object can be sent if all of its pieces can."""
     pieces: int
     parts: list["OutgoingPart"] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
 class OutgoingPart:
-    """A block or stored piece on its way out; a call knows its answer, and an answer its call."""
+    """An outgoing block or stored piece; a call refers to its answer, and an answer to its call."""
 
     row: OutgoingRow
     index: int
@@ -83,13 +83,13 @@ class OutgoingPart:
     call: "OutgoingPart | None" = None
 
     def compose(self, **changed: Any) -> None:
-        """Let the block go out with other fields instead of the stored piece."""
+        """Send the block with other fields instead of the stored piece."""
         self.block = {**self.block, **changed}
         self.native = None
 
 
 def stored(parts: Sequence[OutgoingPart]) -> Any:
-    """Find the stored content, if these are exactly one row and nothing of it was touched."""
+    """Find the stored content, if these parts are exactly one unchanged row."""
     row = parts[0].row
     if not row.is_whole or len(parts) != row.pieces:
         return None
@@ -99,7 +99,7 @@ def stored(parts: Sequence[OutgoingPart]) -> Any:
 
 
 def kind_of(block: Block) -> PartKind:
-    """What a block of a reading is."""
+    """The kind of a block."""
     match block["type"]:
         case "tool_use":
             return PartKind.CALL
@@ -109,13 +109,13 @@ def kind_of(block: Block) -> PartKind:
 
 
 class Repairs:
-    """What was repaired so far."""
+    """The repairs made so far."""
 
     def __init__(self) -> None:
         self._found: list[Repair] = []
 
     def add(self, row: OutgoingRow, rule: Rule, block: int | None = None) -> None:
-        """Note a repair; what only brings another format into this form is none."""
+        """Note a repair. A mere conversion between formats is not a repair."""
         if row.is_own or rule not in CONVERSIONS:
             self._found.append(Repair(row.message.seq, rule, block))
 
@@ -130,7 +130,7 @@ _CONVERTED: Final = ("text", "image", "tool_use", "tool_result")
 
 
 class OutgoingRows:
-    """Reads rows for a form, without what cannot be sent and with the rest fixed."""
+    """Reads rows for a form: leaves out what cannot be sent and fixes the rest."""
 
     def __init__(
         self, shape: PartReader, model: str | None, drop_thinking: Collection[int], repairs: Repairs
@@ -167,7 +167,7 @@ class OutgoingRows:
         return row
 
     def _add(self, row: OutgoingRow, index: int, block: Block) -> None:
-        """Add a block that is composed anew in the form's shape."""
+        """Add a block to be composed anew in the form's shape."""
         if block.get("type") in THINKING:
             self._repairs.add(row, Rule.THINKING, index)
             return
@@ -181,7 +181,7 @@ class OutgoingRows:
             self._repairs.add(row, Rule.UNKNOWN, index)
 
     def _placed(self, role: str, block: Block) -> tuple[Block, list[Rule]]:
-        """Replace what the provider cannot show by lines, at the top and in a result."""
+        """Replace what the provider cannot show by lines, at the top level and in a result."""
         inner = block.get("content") if block.get("type") == "tool_result" else None
         if isinstance(inner, list):
             placed = [

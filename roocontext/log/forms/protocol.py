@@ -8,7 +8,7 @@ from roocontext.log.forms.repairs import Outgoing
 
 
 class Form(Protocol):
-    """Makes rows into what one provider accepts. It is pure, and it never changes a row."""
+    """Turns rows into messages that one provider accepts. It is pure and never changes a row."""
 
     def compose(
         self,
@@ -20,9 +20,9 @@ class Form(Protocol):
     ) -> Outgoing:
         """Compose the messages of a view for a model, by default that of its newest reply.
 
-        Thinking goes to an equal model only, and not from the rows in `drop_thinking`. A view may
-        end with calls that wait or with the assistant; with `complete` those calls are answered and
-        the user speaks last, as every request for the model's turn needs it.
+        Thinking is sent only to the model that wrote it, and not from the rows in `drop_thinking`.
+        A view may end with unanswered calls or with the assistant. With `complete`, those calls are
+        answered and a user message comes last, as every request for the model's turn needs it.
         """
 
     def body(
@@ -35,6 +35,6 @@ class Form(Protocol):
     ) -> dict[str, Any]:
         """Make the keyword arguments for the SDK from composed messages.
 
-        The system prompt goes where the provider wants it, and tool definitions of any provider are
-        converted. With `cache`, breakpoints are set where the provider has them.
+        The system prompt goes where the provider expects it, and tool definitions of any provider
+        are converted. With `cache`, cache breakpoints are set if the provider has them.
         """

@@ -1,4 +1,4 @@
-"""What was repaired in the messages that go out, and why."""
+"""The repairs of outgoing messages."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,42 +6,42 @@ from typing import Any
 
 
 class Rule(StrEnum):
-    """What a repair did, and why."""
+    """The reason for a repair, and its effect."""
 
     OPENING = "opening"  # the assistant came first: a user message was put before it
-    CLOSING = "closing"  # the assistant came last in a request: a user message was put behind it
-    APART = "apart"  # nothing may come before its thinking: a user message was put before the row
+    CLOSING = "closing"  # the assistant came last in a request: a user message was put after it
+    APART = "apart"  # nothing may precede its thinking: a user message was put before the row
     MERGED = "merged"  # the row has the role of the one before: both are one message
-    EMPTY = "empty"  # nothing of the row could be sent
+    EMPTY = "empty"  # no block of the row could be sent
     BLANK = "blank"  # a text without a visible character was left out
     MALFORMED = "malformed"  # a block lacks what its type needs and was left out
-    MISPLACED = "misplaced"  # a block that the other role alone may send was left out
-    UNKNOWN = "unknown"  # a block was left out whose type this provider does not know
+    MISPLACED = "misplaced"  # a block that only the other role may send was left out
+    UNKNOWN = "unknown"  # a block of a type that this provider does not know was left out
     FIELD = "field"  # fields that this provider refuses were left out
     THINKING = "thinking"  # thinking of another model, or not byte-exact, was left out
-    TRAILING = "trailing"  # thinking that nothing follows in its message was left out
+    TRAILING = "trailing"  # thinking at the end of its message was left out
     SURROGATE = "surrogate"  # a lone surrogate, which is not Unicode, was replaced
-    INPUT = "input"  # a call's input was no object and went out as an empty one
-    OUTPUT = "output"  # a result's content was freed of what is blank, or no content
-    MEDIA = "media"  # an image or file that this provider does not take became a line that names it
-    MOVED = "moved"  # an image in a result was moved behind the results
-    REDACTED = "redacted"  # what a redaction left of a block says that something was here
-    RENAMED = "renamed"  # a tool's id or name was taken, or is one that the provider refuses
-    HOISTED = "hoisted"  # a result was moved up to directly behind its call
-    UNANSWERED = "unanswered"  # a call without a result was given one that says so
-    ORPHAN = "orphan"  # a result without a call before it went out as a text that quotes it
+    INPUT = "input"  # a call's input was not an object and was sent as an empty one
+    OUTPUT = "output"  # blank or invalid parts of a result's content were left out
+    MEDIA = "media"  # an image or file that this provider refuses became a line that names it
+    MOVED = "moved"  # an image in a result was moved after the results
+    REDACTED = "redacted"  # the rest of a redacted block was replaced by a line that says so
+    RENAMED = "renamed"  # a tool's id or name was already used, or is not valid, and was replaced
+    HOISTED = "hoisted"  # a late result was moved up to its call
+    UNANSWERED = "unanswered"  # a call without a result got one that says so
+    ORPHAN = "orphan"  # a result without an earlier call was sent as a text that quotes it
     DUPLICATE = "duplicate"  # a second result of an answered call was left out
 
 
 CONVERSIONS = frozenset({Rule.MERGED, Rule.RENAMED, Rule.THINKING, Rule.FIELD, Rule.MOVED})
-"""No repairs where the row is of another format: they bring it into this form."""
+"""Rules that count as a conversion, not a repair, if the row is in another format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """One repair: which row, which rule, and which block of the row's reading, if one.
+    """One repair: the row, the rule and, if there is one, the block of the row's reading.
 
-    Where the row is stored in the form's own format, the block is the place of the stored part.
+    If the row is stored in the form's own format, the block is the index of the stored part.
     """
 
     seq: int
@@ -51,7 +51,7 @@ class Repair:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """What a provider accepts, in its own shape, and what was done to make it so, by seq."""
+    """Messages that a provider accepts, in its own shape, and the repairs made, by seq."""
 
     messages: list[dict[str, Any]]
     repairs: tuple[Repair, ...]

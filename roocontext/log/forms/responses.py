@@ -1,8 +1,8 @@
 """The form of OpenAI's Responses API: a flat list of items, sent without stored state.
 
-Each output goes behind the calls of its turn. A reasoning item goes only to the model it came from,
-with its encrypted content and something of the assistant's behind it; where it is left out, so are
-the ids of the items that refer to it.
+Each output comes after the calls of its turn. A reasoning item is sent only to the model that made
+it, and only with its encrypted content and another item of the assistant's after it. If it is left
+out, so are the ids of the items that refer to it.
 """
 
 import re
@@ -39,13 +39,13 @@ _ITEM_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _PREFIX: Final = {"message": "msg", "function_call": "fc", "reasoning": "rs"}
 
 _OPTIONAL_ID: Final = frozenset({"message", *CALLS, *OUTPUTS})
-"""Items that need no id; a local shell's output has no other, and keeps it."""
+"""Items that need no id; a local shell's output has no other id and keeps it."""
 
 _REFUSED: Final = {
     "reasoning": ("status",),
     "function_call": ("parsed_arguments", "created_by"),
 }
-"""Fields that the SDKs give back and the API refuses."""
+"""Fields that the SDKs return and the API refuses."""
 
 _PARTS: Final = {
     "assistant": ("output_text", "refusal"),
@@ -62,7 +62,7 @@ _SYNTHETIC: Final[dict[str, Callable[[OutgoingPart, str], dict[str, Any]]]] = {
         "output": output,
     },
 }
-"""What the output of a call of this type holds when its result was not stored in this shape."""
+"""The output of a call of this type, if its result was not stored in this shape."""
 
 
 _TEXTS: Final = defaultdict(
@@ -78,7 +78,7 @@ _TEXTS: Final = defaultdict(
 
 
 class _Order:
-    """Takes apart the rows of one request; which ids were used depends on the rows before."""
+    """Takes apart the rows of one request; the ids in use depend on the rows before."""
 
     format = "openai-responses"
     tool_id: re.Pattern[str] | None = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
@@ -144,7 +144,7 @@ class _Order:
         return sealed and named and item_id not in self._ids and is_utf8(item)
 
     def _sent(self, role: str, item: Block, kind: str, *, keep_id: bool) -> Block | None:
-        """The item without what is refused: the stored object, if that is nothing."""
+        """The item without refused fields; the stored object itself, if it has none."""
         if kind == "item_reference" or not self._is_sound(role, item, kind):
             return None
         drop = {key for key in _REFUSED.get(kind, ()) if key in item}
@@ -171,7 +171,7 @@ class _Order:
             return _holds(item.get("output"), _PARTS["user"])
         if kind in CALLS and not string(item, "call_id"):
             return False
-        return len(item) > 2  # or only what a redaction leaves
+        return len(item) > 2  # or only the rest of a redacted one
 
     def _rules(self, item: Block, native: Block | None) -> list[Rule]:
         if native is None or native is item:
@@ -232,7 +232,7 @@ def _items(turn: OutgoingTurn) -> Iterator[dict[str, Any]]:
 
 
 def _gathered(part: OutgoingPart) -> object:
-    """The row, for texts and images that are composed as one message; items go one by one."""
+    """The row, for texts and images that form one message; other items are sent one by one."""
     return None if part.native is not None or part.kind is PartKind.CALL else part.row
 
 
@@ -245,7 +245,7 @@ def _holds(value: object, types: Collection[str]) -> bool:
 
 
 def _asked(call: OutgoingPart | None) -> str:
-    """The type that a call goes out with; what could not be answered so goes as a function call."""
+    """The type that a call is sent with; a function call if its type could not be answered."""
     if call is None or call.native is None:
         return "function_call"
     kind = type_of(call.native)

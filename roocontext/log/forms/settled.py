@@ -1,7 +1,7 @@
 """The short path for histories in which nothing needs a repair.
 
 Nearly every history is of this kind, and the general path takes several times as long as reading
-the view. What is accepted here is a part of what the general path leaves as it is; a test compares
+the view. This path accepts only histories that the general path would not change; a test compares
 the two on random histories.
 """
 
@@ -19,7 +19,7 @@ from roocontext.log.forms.models import model_of
 def settled(
     messages: Sequence[Message], model: str | None, drop_thinking: Collection[int]
 ) -> list[dict[str, Any]] | None:
-    """Give the stored objects if they can all be sent as they are, else None."""
+    """Return the stored objects if all of them can be sent as they are, else None."""
     outgoing: list[dict[str, Any]] = []
     wanted = "user"
     waiting: list[str] = []
@@ -97,7 +97,7 @@ def _is_untouched(role: str, block: dict[str, Any]) -> bool:
     return bool(_TOOL.fullmatch(block["name"]) and _TOOL.fullmatch(block["id"]))
 
 
-# The usual blocks are recognised by their very shape: the general rules cost several times more.
+# The usual blocks are recognised by their shape: the general rules cost several times more.
 
 
 def _is_said(block: dict[str, Any]) -> bool:
@@ -132,7 +132,7 @@ _USUAL: Final[dict[str, dict[int, Callable[[dict[str, Any]], bool]]]] = {
     "user": {2: _is_said, 3: _is_result},
     "assistant": {2: _is_said, 3: _is_thought, 4: _is_call},
 }
-"""By the role and the number of fields."""
+"""Checks by role and number of fields."""
 
 _TOOL: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
-"""Ids and names of this kind are accepted as they are."""
+"""Ids and names of this kind are sent as they are."""

@@ -1,7 +1,7 @@
-"""Tool definitions of one provider as those of another.
+"""Converting tool definitions between providers.
 
-A definition in the form's own shape goes out as it is given. A function's name, description and
-schema are carried over; a tool that another provider runs itself is refused by name.
+A definition in the form's own shape is sent unchanged. Of a function, the name, description and
+schema are converted. A tool that another provider runs itself is refused by name.
 """
 
 import re
@@ -20,11 +20,11 @@ _CUSTOM: Final = {
     "properties": {"input": {"type": "string"}},
     "required": ["input"],
 }
-"""The schemas of a function without one, and of OpenAI's tools that take a text."""
+"""The schemas of a function without a schema, and of OpenAI's tools that take a text."""
 
 
 class Function(NamedTuple):
-    """What every provider knows of a function."""
+    """The fields of a function that every provider knows."""
 
     name: str
     description: str
@@ -36,7 +36,7 @@ _HOSTED: Final[dict[str, Callable[[Block, str], bool]]] = {
     "gemini": lambda given, kind: not kind and not string(given, "name") and len(given) == 1,
     "openai-responses": lambda _, kind: bool(kind),
 }
-"""How a tool is recognised that the provider itself runs, or that only it has."""
+"""How to recognise a tool that the provider itself runs, or that no other provider has."""
 
 Made: TypeAlias = Callable[[Function], Block]
 
@@ -44,7 +44,7 @@ Made: TypeAlias = Callable[[Function], Block]
 def convert(
     definitions: Sequence[Any], shape: str, make: Made, accepted: re.Pattern[str]
 ) -> list[Block]:
-    """Give definitions in a provider's shape; those that have it already come back as they are."""
+    """Convert definitions to a provider's shape; those already in it are returned unchanged."""
     made: list[Block] = []
     for given in definitions:
         definition = as_dict(plain(given))
@@ -55,7 +55,7 @@ def convert(
         if found is None or not (functions := list(_functions(definition))):
             name = string(definition, "name") or string(definition, "type") or "without a name"
             raise InvalidOption(
-                f"The tool {name!r} is no function, so it cannot be given to another provider.",
+                f"The tool {name!r} is not a function, so it cannot be sent to another provider.",
                 name="tools",
             )
         made += [make(it._replace(name=name_for(it.name, accepted))) for it in functions]
@@ -63,31 +63,31 @@ def convert(
 
 
 def system_text(system: Any) -> str:
-    """A system prompt as one text, which may have been given as Anthropic's blocks."""
+    """Join a system prompt into one text; it may be given as Anthropic's blocks."""
     if isinstance(system, str):
         return system
     return "\n\n".join(string(block, "text") for block in dicts(plain(system)))
 
 
 def anthropic_tool(function: Function) -> Block:
-    """As Anthropic defines it."""
+    """A function as Anthropic defines it."""
     return {**_described(function), "input_schema": function.schema}
 
 
 def chat_tool(function: Function) -> Block:
-    """As Chat Completions defines it."""
+    """A function as Chat Completions defines it."""
     described = {**_described(function), "parameters": function.schema}
     return {"type": "function", "function": described}
 
 
 def responses_tool(function: Function) -> Block:
-    """As the Responses API defines it."""
+    """A function as the Responses API defines it."""
     described = {**_described(function), "parameters": function.schema}
     return {"type": "function", **described, "strict": False}
 
 
 def gemini_tool(function: Function) -> Block:
-    """As Gemini declares it."""
+    """A function as Gemini declares it."""
     described = {**_described(function), "parametersJsonSchema": function.schema}
     return {"functionDeclarations": [described]}
 
@@ -98,7 +98,7 @@ def _described(function: Function) -> Block:
 
 
 def _shape_of(definition: Block) -> str | None:
-    """The format whose definition of a function this is; None if it is no function."""
+    """The format of a function's definition; None if it does not define a function."""
     if "input_schema" in definition:
         return "anthropic"
     if "functionDeclarations" in definition or "function_declarations" in definition:

@@ -1,8 +1,8 @@
 """How the messages of each foreign format are read.
 
-The log keeps a message exactly as its agent wrote it. Anything that needs to know what a role, a
-call, a result or a text is in it asks the reader of its format, which shows it as Anthropic's role
-and blocks. What is built in is registered as a plugin would register itself.
+The log keeps a message exactly as its agent wrote it. To find its role, calls, results or texts,
+ask the reader of its format, which shows every message as Anthropic's role and blocks. The built-in
+readers are registered in the same way as a plugin's.
 """
 
 from typing import Final
@@ -48,7 +48,7 @@ def reader(name: str, /) -> Reader:
 
 
 def is_known(name: str | None, role: str | None) -> bool:
-    """Whether there is such a format, and such a role in it."""
+    """Whether the format exists and has this role."""
     return name is not None and readers.first([name]) is not None and role in readers[name].roles
 
 

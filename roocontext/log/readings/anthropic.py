@@ -9,7 +9,7 @@ from roocontext.log.readings.protocol import REDACTED, Block, Reader
 
 
 class _Anthropic:
-    # What is shown are the very objects that are stored, so that they can go out as they are.
+    # The stored objects themselves are shown, so that they can be sent as they are.
 
     roles = ("user", "assistant")
 
@@ -17,7 +17,7 @@ class _Anthropic:
         expect_role(role, *self.roles)
         if isinstance(content, str):
             return
-        if as_dict(content).get("type") != "message":  # which may be a response of Anthropic's too
+        if as_dict(content).get("type") != "message":  # it may also be a response of Anthropic's
             refuse_item(content, "content", own="anthropic")
         expect(content, "content", str, list)
         if isinstance(content, list):

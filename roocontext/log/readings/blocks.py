@@ -1,4 +1,4 @@
-"""Anthropic's blocks, in which every format is shown: how they are made and searched."""
+"""Making and searching Anthropic's blocks, in which every format is shown."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +27,7 @@ def image(mime: str, data: str) -> Block:
 
 
 def attached(kind: object) -> Block:
-    """Make the text that says that something was attached which no block can show."""
+    """Make a text for an attachment that no block can show."""
     return text(f"[{kind if isinstance(kind, str) else 'file'} attached]")
 
 
@@ -42,17 +42,17 @@ def tool_result(tool_id: str, output: object) -> Block:
 
 
 def as_dict(value: object) -> Block:
-    """Give the value if it is an object, else an empty one."""
+    """Return the value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def dicts(value: object) -> list[Block]:
-    """List the objects of a list; anything else holds none."""
+    """List the objects of a list; return an empty list for anything else."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def string(holder: Block, key: str) -> str:
-    """Give the string under a key, or an empty one."""
+    """Return the string under a key, or an empty one."""
     value: Any = holder.get(key)
     return value if isinstance(value, str) else ""
 

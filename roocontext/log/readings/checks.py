@@ -1,4 +1,4 @@
-"""What readers refuse: each error names the place, and never what is stored there."""
+"""The checks of readers. Each error names the path and never quotes the content."""
 
 import re
 from collections.abc import Sequence
@@ -25,13 +25,13 @@ def expect(value: object, path: str, *kinds: type) -> None:
 
 
 def expect_role(role: str, *known: str) -> None:
-    """Refuse a role that the format does not know."""
+    """Refuse a role that the format does not have."""
     if role not in known:
         raise InvalidMessage(f"role must be one of {', '.join(known)}.", path="role")
 
 
 def check_list(value: object, path: str, *, own: str) -> None:
-    """Refuse anything but a list of objects whose types are not blank, or another format's."""
+    """Accept only a list of objects whose types are not blank and not another format's."""
     expect(value, path, list)
     items = value if isinstance(value, list) else []
     for index, item in enumerate(items):
@@ -52,17 +52,17 @@ def check_types(items: Sequence[object], path: str, *, own: str) -> None:
 
 
 def refuse_item(item: object, path: str, *, own: str) -> None:
-    """Refuse an item of another format, which would be stored and never be read."""
+    """Refuse an item of another format: it would be stored but could not be read."""
     format_ = _format_of(item)
     if format_ is not None and format_ != own:
         raise InvalidMessage(
-            f"{path} cannot be held by the format {own}: append it with format={format_!r}.",
+            f"{path} cannot be stored in the format {own}: append it with format={format_!r}.",
             path=path,
         )
 
 
 def check_message(role: str, content: object, lists: Sequence[str], *, own: str) -> None:
-    """Refuse what is not an object with this role, if it names one, and with these lists."""
+    """Accept only an object with these lists and, if it names a role, this role."""
     if isinstance(content, list):
         check_types(content, "content", own=own)  # names the right format, unlike "must be dict"
     if as_dict(content).get("role") is None or as_dict(content).get("type") == "message":
@@ -70,14 +70,16 @@ def check_message(role: str, content: object, lists: Sequence[str], *, own: str)
     expect(content, "content", dict)
     message = as_dict(content)
     if message.get("role", role) != role:
-        raise InvalidMessage("content.role is not the role it is given.", path="content.role")
+        raise InvalidMessage(
+            "content.role differs from the role of the message.", path="content.role"
+        )
     for key in lists:
         if message.get(key) is not None:
             check_list(message[key], f"content.{key}", own=own)
 
 
 def _format_of(item: object) -> str | None:
-    """The only format that holds such an item, where there is just one."""
+    """The format that has such an item, if only one has it."""
     fields = as_dict(item)
     kind = fields.get("type")
     if kind == "reasoning" and isinstance(fields.get("text"), str):

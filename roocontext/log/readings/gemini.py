@@ -1,4 +1,4 @@
-"""Contents of the Gemini API: an object with parts, each of which holds one thing."""
+"""Contents of the Gemini API: an object with parts, each with a single value."""
 
 import json
 from collections import defaultdict
@@ -41,13 +41,13 @@ _SENT_AS: Final = {
 
 
 def parts_of(content: object) -> list[Block]:
-    """List the parts of a content under the names of the wire."""
+    """List the parts of a content under the API's names."""
     return [part if _SENT_AS.keys().isdisjoint(part) else as_sent(part) for part in _parts(content)]
 
 
 class _Gemini:
-    # The wire spells names in camelCase; what google-genai dumps without aliases is snake_case.
-    # Both are stored as they came, and read as the wire's.
+    # The API's names are camelCase; google-genai dumps snake_case, unless by alias.
+    # Both are stored as given, and read as camelCase.
 
     roles = ("user", "model", "function", "system")
 
@@ -62,7 +62,7 @@ class _Gemini:
         return speaker, [block for block in blocks if block is not None]
 
     def blocks_by_part(self, role: str, content: object) -> tuple[str, list[Block | None]]:
-        """The same with one block for each part; None for a part that no block can show."""
+        """Read a content with one block for each part; None for a part that no block can show."""
         nameless: _Counters = defaultdict(count)
         blocks = [self._block(part, nameless) for part in _parts(content)]
         return "assistant" if role == "model" else "user", blocks
@@ -139,7 +139,7 @@ class _Gemini:
 
 
 def said_in(response: object) -> tuple[str, bool]:
-    """The text of a response, and whether it is an error; what is no plain text as its JSON."""
+    """The text of a response, as JSON if it is not plain text; and whether it is an error."""
     match list(as_dict(response).items()):
         case [("output" | "error" as key, str(value))]:
             return value, key == "error"
@@ -151,7 +151,7 @@ def _parts(content: object) -> list[Block]:
 
 
 def as_sent(part: Block) -> Block:
-    """Show a part under the names of the wire, without the fields that are null."""
+    """Show a part under the API's names, without null fields."""
     given = {key: value for key, value in part.items() if value is not None}
     named = {key: value for key, value in given.items() if key not in _SENT_AS}
     named = {_SENT_AS[key]: value for key, value in given.items() if key in _SENT_AS} | named
@@ -162,7 +162,7 @@ def as_sent(part: Block) -> Block:
 
 
 def _standard_base64(data: str) -> str:
-    """Bytes in an SDK's dump are in the alphabet for URLs, which other providers refuse."""
+    """Convert base64 from the URL alphabet of SDK dumps, which other providers refuse."""
     return data.replace("-", "+").replace("_", "/") + "=" * (-len(data) % 4)
 
 

@@ -103,7 +103,7 @@ def parse_arguments(raw: object) -> Block:
     """Parse a call's arguments, which a model may have left broken or cut off."""
     try:
         parsed = json.loads(raw) if isinstance(raw, str) else raw
-        encode(parsed)  # what could not be stored, NaN for one, could not be sent either
+        encode(parsed)  # values that cannot be stored, such as NaN, could not be sent either
     except (ValueError, RecursionError):
         return {"arguments": raw}
     return parsed if isinstance(parsed, dict) else {"arguments": raw}

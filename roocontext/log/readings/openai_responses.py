@@ -34,7 +34,7 @@ CALLS: Final[dict[str, Name]] = {
     ),
     "tool_search_call": lambda it: ("tool_search", parse_arguments(it.get("arguments"))),
 }
-"""The calls that the agent itself has to answer, and their name and input."""
+"""The calls that the agent has to answer, with their name and input."""
 
 OUTPUTS: Final = {
     "function_call_output": "function_call",
@@ -54,17 +54,17 @@ def items_of(content: object) -> list[Block]:
 
 
 def type_of(item: Block) -> str:
-    """Name an item's type, which a message may leave out."""
+    """Return an item's type, which a message may omit."""
     return string(item, "type") or ("message" if "role" in item else "")
 
 
 def call_id(item: Block) -> str:
-    """The id under which a call and its output meet."""
+    """The id that a call and its output share."""
     return string(item, "call_id") or string(item, "id")
 
 
 def is_hosted(item: Block, items: Collection[Block]) -> bool:
-    """Whether a call or output was run by the provider, which then sends both in one reply."""
+    """Whether the provider ran this call; it then sends call and output in one reply."""
     kind = type_of(item)
     if item.get("execution") == "server":
         return True
@@ -123,7 +123,7 @@ class _Responses:
         if kind == "message":
             if item.get("role", role) != role:
                 raise InvalidMessage(
-                    f"{path}.role is not the role it is given.", path=f"{path}.role"
+                    f"{path}.role differs from the role of the message.", path=f"{path}.role"
                 )
             if not isinstance(item.get("content"), str):
                 check_list(item.get("content"), f"{path}.content", own="openai-responses")
@@ -196,7 +196,7 @@ def _output(item: Block) -> object:
 
 
 def shell_output(output: str) -> list[Block]:
-    """Make what a shell call's output is a list of."""
+    """Make the output list of a shell call."""
     outcome = {"type": "exit", "exit_code": 0}
     return [{"stdout": output, "stderr": "", "outcome": outcome}]
 

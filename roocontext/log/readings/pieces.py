@@ -1,7 +1,7 @@
-"""What a message holds, thing by thing: the one walk over texts, calls, outputs and media.
+"""The pieces of a message: the one walk over texts, calls, outputs and media.
 
-Anything that needs the text of a message goes over its pieces and takes those that it wants. Every
-block is some piece, whatever is in it, so that nothing is left out by accident.
+Code that needs the text of a message walks over its pieces and takes those that it wants. Every
+block becomes some piece, so nothing is left out by accident.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from roocontext.log.readings.protocol import Block
 
 
 class Holds(Enum):
-    """What a piece is."""
+    """The kind of a piece."""
 
     TEXT = auto()
     THINKING = auto()
@@ -52,7 +52,7 @@ def pieces(blocks: Iterable[Block]) -> list[Piece]:
 
 
 def walk(found: Iterable[Piece]) -> Iterator[Piece]:
-    """Go over pieces in order, each output before what is inside it."""
+    """Walk over pieces in order, each output before its own pieces."""
     for piece in found:
         yield piece
         if piece.inside:

@@ -1,20 +1,20 @@
-"""What a reader of a format is."""
+"""The protocol of a format's reader."""
 
 from collections.abc import Collection
 from typing import Any, Final, Protocol, TypeAlias
 
 Block: TypeAlias = dict[str, Any]
-"""A part of a message: Anthropic's block, or what stands for it in another format."""
+"""A part of a message: Anthropic's block, or its counterpart in another format."""
 
 REDACTED: Final = "[redacted]"
-"""What a redaction leaves in the place of a text."""
+"""The text that a redaction leaves in place of a text."""
 
 
 class Reader(Protocol):
     """Reads one format. It copies a content where it replaces something, and never changes one.
 
     It refuses nothing that could be a message, and it fails on nothing that its `check` accepts:
-    what it does not know, or what has the wrong type, it leaves alone.
+    values that it does not know, or that have the wrong type, it leaves alone.
     """
 
     @property
@@ -34,7 +34,7 @@ class Reader(Protocol):
         """Copy the content with the placeholder in those tool outputs."""
 
     def skeleton(self, content: object) -> object:
-        """Reduce the content to what a redaction leaves: role, types, tool ids and names."""
+        """Reduce the content to its skeleton for a redaction: role, types, tool ids and names."""
 
     def compose(self, role: str, text: str) -> tuple[str, Any]:
-        """Make the role and content of a message in which the user or assistant says a text."""
+        """Make the role and content of a text message of the user or assistant."""

@@ -1,9 +1,9 @@
-"""Gemini CLI: the older seven tenths of a history become a snapshot of the state.
+"""Gemini CLI: the older 70 percent of a history become a snapshot of the state.
 
-`gemini` does what the documents say and keeps every law: it hides whole groups of visible rows and
-neither pins nor waiting calls, and only for a summary that is not empty and makes the context
-smaller. `gemini-upstream` does what the recorded program does; it keeps pins and refuses an empty
-summary only because no store could hold one.
+`gemini` does what the documentation says and keeps every law: it hides only whole groups of visible
+rows, never pins or waiting calls, and only if the summary is not empty and makes the context
+smaller. `gemini-upstream` does what the recorded program does. It differs in two points: it keeps
+pins, and it refuses an empty summary, because no store could hold one.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,10 +41,10 @@ from roocontext.programs.gemini_cli.contents import (
 from roocontext.programs.shared import cut, is_over, summary_request
 
 STYLE: Final = "gemini"
-"""The prompt that a snapshot of the state is asked for with."""
+"""The prompt for a snapshot of the state."""
 
 CountContents: TypeAlias = Callable[[list[Content]], int]
-"""What a history costs, by the count of the program."""
+"""The size of a history, as the program counts it."""
 
 _ABSENT: Final = {
     Aim.CLEAR: Nothing("Gemini CLI clears no tool outputs.", CompressionStatus.NOOP),
@@ -56,7 +56,7 @@ _ABSENT: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gemini:
-    """Compresses that `fraction` of the history from `threshold` of the window on; 0 is always."""
+    """Compresses `fraction` of the history above `threshold` of the window; 0 means always."""
 
     name: ClassVar[str] = "gemini"
     compat: ClassVar[bool] = False
@@ -68,11 +68,11 @@ class Gemini:
         _check(self.threshold, self.fraction)
 
     def due(self, totals: Totals) -> bool:
-        """Whether the threshold is reached; after a failure, whether the window is passed."""
+        """Whether the threshold is reached; after a failure, whether the window is exceeded."""
         return self._is_crowded(totals) and (not totals.failures or is_over(totals))
 
     def decide(self, situation: Situation) -> Decision:
-        """Ask for a snapshot when it is time, or say why it is not."""
+        """Ask for a snapshot when it is due, or say why it is not."""
         if situation.aim in _ABSENT:
             return _ABSENT[situation.aim]
         if not _is_forced(situation):
@@ -110,7 +110,7 @@ class Gemini:
         )
 
     def _old(self, situation: Situation) -> list[Row]:
-        """What is before the cut, in whole groups, without what is pinned or waits."""
+        """The rows before the cut, in whole groups, without pins and waiting calls."""
         contents = [content_of(row.message) for row in situation.visible]
         kept = curated(contents)
         split = split_point([contents[index] for index in kept], self.fraction)
@@ -137,7 +137,7 @@ class Gemini:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeminiUpstream:
-    """Does what the program did. `count` is its count of a history, else it is the session's."""
+    """Does what the program did. `count` counts a history; the default is the session's counter."""
 
     name: ClassVar[str] = "gemini-upstream"
     compat: ClassVar[bool] = True
@@ -197,7 +197,7 @@ class GeminiUpstream:
     def _judged(
         self, situation: Situation, hides: Sequence[int], text: str, history: list[Content]
     ) -> Ready | Refused:
-        """Compare what the provider reported with what the program counts: not the same thing."""
+        """Compare the provider's report with the program's count, as the program does."""
         if not text.strip():
             return _refused(situation, CompressionStatus.EMPTY_SUMMARY, "The summary is empty.")
         plan = _plan(situation, hides, text, policy=self.name, compat=True)
@@ -215,10 +215,10 @@ class GeminiUpstream:
 def _check(threshold: float, fraction: float) -> None:
     if threshold < 0:
         raise InvalidOption(
-            "threshold is a share of the window, and not negative.", name="threshold"
+            "threshold is a share of the window and must not be negative.", name="threshold"
         )
     if not 0 < fraction < 1:
-        raise InvalidOption("fraction is a part of the whole, between 0 and 1.", name="fraction")
+        raise InvalidOption("fraction is between 0 and 1, without both.", name="fraction")
 
 
 def _is_forced(situation: Situation) -> bool:
@@ -227,12 +227,12 @@ def _is_forced(situation: Situation) -> bool:
 
 
 def _last_prompt(totals: Totals) -> int:
-    """What the program compares: the last prompt as reported; without a report, our count."""
+    """The last prompt as reported or, without a report, as we count it."""
     return totals.size.tokens if totals.reported is None else totals.reported.input
 
 
 def _before(situation: Situation, kept: Sequence[int], split: int) -> tuple[Row, ...]:
-    """The rows of the first `split` contents of a curated history, and what fell out between."""
+    """The rows of the first `split` contents of a curated history, and those dropped among them."""
     if not split:
         return ()
     return situation.visible[: kept[split]] if split < len(kept) else situation.visible

@@ -32,13 +32,13 @@ from roocontext.programs.opencode.prune import (
 from roocontext.programs.shared import cut, is_over, summary_request
 
 QUESTION: Final = "What did we do so far?"
-"""What the user is made to ask; the summary is the answer."""
+"""The question in the user's name; the summary is its answer."""
 
 CONTINUE: Final = "Continue if you have next steps"
-"""What the user is made to say after a summary that came by itself."""
+"""The message in the user's name after an automatic summary."""
 
 STYLE: Final = "opencode"
-"""The prompt that a summary is asked for with."""
+"""The prompt for a summary."""
 
 COMPACTED: Final = "compacted"
 PRUNED: Final = "pruned"
@@ -67,7 +67,7 @@ class _Program(ABC):
     spared: frozenset[str] = frozenset()
 
     def decide(self, situation: Situation) -> Decision:
-        """Compact when the window is full, else clear what is old enough."""
+        """Compact when the window is full, or else clear old outputs."""
         match situation.aim:
             case Aim.MANAGE:
                 return self._managed(situation)
@@ -81,20 +81,20 @@ class _Program(ABC):
 
     @abstractmethod
     def _managed(self, situation: Situation) -> Decision:
-        """What is done before a call of the model."""
+        """The decision before a call of the model."""
 
     @abstractmethod
     def _pruned(self, situation: Situation) -> Ready | None:
-        """The old outputs cleared, if that is worth it."""
+        """Clear the old outputs, if that is worth it."""
 
     @abstractmethod
     def _compaction(self, situation: Situation) -> Ask | None:
-        """A summary asked for, if there is anything that it could take the place of."""
+        """Ask for a summary, if there is anything to replace."""
 
     def _clearing(
         self, situation: Situation, rows: Sequence[Row], estimate: Estimate
     ) -> Plan | None:
-        """The plan to clear what the walk over these rows finds; pins are passed by."""
+        """The plan to clear the outputs that a walk over these rows finds, except pins."""
         if not self.prune:
             return None
         found = prunable(
@@ -119,7 +119,7 @@ class _Program(ABC):
     def _condensing(
         self, situation: Situation, hides: Sequence[int], text: str, *, goes_on: bool
     ) -> Plan:
-        """The plan that puts question and summary in the place of what is hidden."""
+        """The plan that replaces the hidden rows by question and summary."""
         return hide_plan(
             situation,
             Action.CONDENSE,
@@ -133,10 +133,10 @@ class _Program(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenCode(_Program):
-    """Clears and compacts as the documents say; without `autocompact` only on request.
+    """Clears and compacts as the documentation says; without `autocompact` only on request.
 
-    `protect` and `minimum` are tokens by OpenCode's estimate, tools in `spared` are never cleared.
-    `output_max` is the most that is kept free for an answer; never more than half of the window is.
+    `protect` and `minimum` are tokens by OpenCode's estimate. Tools in `spared` are never cleared.
+    At most `output_max` tokens are reserved for an answer, and never more than half of the window.
     """
 
     name: ClassVar[str] = "opencode"
@@ -160,7 +160,7 @@ class OpenCode(_Program):
         return self.autocompact and full
 
     def _may_hold_enough(self, totals: Totals) -> bool:
-        """A token of the estimate takes four bytes; 0 is that no bytes were counted."""
+        """A token of the estimate has four bytes; 0 bytes means that bytes were not counted."""
         return not totals.size.bytes or totals.size.bytes > 4 * max(self.protect, self.minimum)
 
     def _pruned(self, situation: Situation) -> Ready | None:
@@ -168,7 +168,7 @@ class OpenCode(_Program):
         return Ready(plan, PRUNED) if plan and _shrinks(plan) else None
 
     def _compaction(self, situation: Situation) -> Ask | None:
-        """Pins stay, calls that wait for a result, and what the assistant has not begun on."""
+        """Pins, waiting calls and messages that the assistant has not worked on stay."""
         parts = groups(situation)
         stays = whole_groups(parts, situation.pins | waiting(situation) | _unanswered(situation))
         old = [row for row in situation.visible if row.seq not in stays]
@@ -187,24 +187,24 @@ class OpenCode(_Program):
         return Ask(request, compose, hides, instead if isinstance(instead, Ready) else None)
 
     def _instead(self, situation: Situation) -> Decision:
-        """What helps without a summary: clearing, and if the window is passed, leaving out."""
+        """The steps without a summary: clear and, if the window is exceeded, truncate."""
         return self._pruned(situation) or cut(situation, "No summary can be asked for.")
 
     def _unhelped(self) -> Nothing:
-        """Without `autocompact` nothing is to be cut at the window either."""
+        """Without `autocompact`, a full window is not cut either."""
         return NOTHING_DUE if self.autocompact else UNWANTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenCodeUpstream(_Program):
-    """Does what the program did; `spared=SPARED_NEWER` is what it spares since 2026."""
+    """Does what the program did. `spared=SPARED_NEWER` is the behaviour since 2026."""
 
     name: ClassVar[str] = "opencode-upstream"
     compat: ClassVar[bool] = True
     counted_as: ClassVar[str] = "opencode-upstream"
 
     def due(self, totals: Totals) -> bool:
-        """Whether the last call overflows; what is worth clearing only the messages tell."""
+        """Whether the last call overflows; only the messages show what is worth clearing."""
         return self.prune or self._overflows(totals)
 
     def _managed(self, situation: Situation) -> Decision:
@@ -213,7 +213,7 @@ class OpenCodeUpstream(_Program):
         return self._pruned(situation) or NOTHING_DUE
 
     def _overflows(self, totals: Totals) -> bool:
-        """Whether the last call left less than the reserve; what came since is not looked at."""
+        """Whether the last call left less than the reserve; later rows are ignored."""
         reported = totals.reported
         tokens = reported.input + reported.output if reported else totals.size.tokens
         reserved = reserve(totals.output or 0, self.output_max)
@@ -250,7 +250,7 @@ def _rows(situation: Situation, text: str, *, goes_on: bool) -> list[NewMessage]
 
 
 def _judged(plan: Plan, summary: Summary) -> Ready | Refused:
-    """The law that no summary is empty, and that each one makes the context smaller."""
+    """Enforce that no summary is empty, and that each one makes the context smaller."""
     if not summary.text.strip():
         return Refused("The summary is empty.", EMPTY)
     if not _shrinks(plan):
@@ -273,12 +273,12 @@ def _unanswered(situation: Situation) -> frozenset[int]:
 
 
 def _answers(row: Row) -> bool:
-    """Whether a row of a turn is the assistant's or a tool's: no marker, no word of the system."""
+    """Whether a row of a turn is the assistant's or a tool's; no marker or system message is."""
     return row.message.kind is Kind.MESSAGE and row.message.role not in SYSTEM
 
 
 def _has_answered(situation: Situation) -> bool:
-    """Whether the newest words of the assistant are an answer, and not a summary."""
+    """Whether the assistant's newest message is an answer, and not a summary."""
     kinds = (
         row.message.kind
         for row in reversed(situation.visible)

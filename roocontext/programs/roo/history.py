@@ -1,4 +1,4 @@
-"""A task's history as Roo Code keeps it: one list, in which what is hidden stays and carries a tag.
+"""A task's history as Roo Code keeps it: one list, in which hidden messages stay and get a tag.
 
 The tag names the summary or marker that replaces the message. Everything here takes such a list
 and returns another; a message that does not change is the same object in both.
@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from roocontext.log.readings import Block
 
 Message: TypeAlias = Mapping[str, Any]
-"""As Roo keeps it: role, content, `ts`, and what makes it a summary or marker, or names one."""
+"""Roo's message: role, content, `ts` and the fields that mark or name a summary or marker."""
 
 CONTINUE: Final = "Please continue from the following summary:"
 """The user message that goes before an assistant's summary when that would come first."""
@@ -42,7 +42,7 @@ TAGS: Final = (CONDENSED, TRUNCATED)
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What a condensation or truncation does to a list: it tags some, and inserts one at `at`."""
+    """An edit by a condensation or truncation: it tags messages and inserts one at `at`."""
 
     tag: Tag
     tagged: tuple[int, ...]
@@ -66,7 +66,7 @@ def blocks_of(message: Message) -> list[Block]:
 
 
 def since_summary_2025(messages: Sequence[Message], *, now: int) -> list[Message]:
-    """The last summary and what follows, behind a message of the user's."""
+    """The last summary and everything after it, preceded by a user message."""
     start = _last_summary(messages)
     if start is None or messages[start]["role"] == "user":
         return list(messages[start or 0 :])
@@ -78,12 +78,12 @@ def since_summary_2025(messages: Sequence[Message], *, now: int) -> list[Message
 
 
 def since_summary_2026(messages: Sequence[Message]) -> list[Message]:
-    """The last summary and what follows; everything when there is none."""
+    """The last summary and everything after it; the whole list if there is no summary."""
     return list(messages[_last_summary(messages) or 0 :])
 
 
 def last_index(messages: Sequence[Message], wanted: Callable[[Message], bool]) -> int | None:
-    """The index of the last message that is wanted."""
+    """The index of the last message that matches."""
     return next((i for i in reversed(range(len(messages))) if wanted(messages[i])), None)
 
 

@@ -1,8 +1,8 @@
 """Roo Code's context management, of December 2025 (`roo`) and of April 2026 (`roo-2026`).
 
-Both condense above a threshold, or truncate where that is off or comes to nothing. They do what the
-program does, defects included, on the live rows as the program's own list of messages; what it
-would do to that list becomes the plan. Only a pin is stronger: what it holds is left out.
+Both condense above a threshold, and truncate if condensing is off or fails. They show the live rows
+to the program's logic as its own list of messages, do what it does to that list, defects included,
+and turn the result into a plan. The one exception: pinned rows are never hidden.
 """
 
 import logging
@@ -29,19 +29,19 @@ BUFFER: Final = 0.1
 """The part of the window that is always kept free."""
 
 RESERVED: Final = 8192
-"""What is kept free for an answer whose longest size is not known."""
+"""The reserve for an answer if its maximum size is unknown."""
 
 LEAST_THRESHOLD: Final = 5
 MOST_THRESHOLD: Final = 100
 
 INHERIT: Final = -1
-"""The threshold of a profile that has none of its own."""
+"""The default threshold of a profile."""
 
 RECOVERY_THRESHOLD: Final = 75
 """The threshold once a provider has refused the request."""
 
 FAILED: Final = "condense_failed"
-"""The status of a condensation that came to nothing."""
+"""The status of a failed condensation."""
 
 _NEW: Final = "new"
 """The id of a summary or marker until the store gives it one."""
@@ -101,16 +101,16 @@ class _Task:
         return tuple(self.situation.rows[index].seq for index in indices)
 
     def left_by(self, edit: Edit) -> int:
-        """What a truncation leaves, by the program's count.
+        """The size after a truncation, by the program's count.
 
-        What a summary stands for is in it, and the marker is not.
+        It includes the rows that a summary replaces, and excludes the marker.
         """
         left = set(visible_to_roo(self.messages)) - set(edit.tagged)
         rows = self.situation.rows
         return self.situation.system_size.tokens + sum(rows[i].size.tokens for i in left)
 
     def plan(self, action: Action, edit: Edit, *, policy: str, record: Mapping[str, Any]) -> Plan:
-        """What an edit of the list is as a plan."""
+        """Turn an edit of the list into a plan."""
         row = NewMessage(edit.row["role"], edit.row["content"], ts=edit.row["ts"])
         return hide_plan(
             self.situation,
@@ -126,11 +126,11 @@ class _Task:
 
 @dataclass(frozen=True, kw_only=True)
 class _Program(ABC):
-    """What both versions do alike.
+    """The behaviour that both versions share.
 
-    `auto` condenses at `threshold` percent of the window, or at what `profile_thresholds` has for
-    the `profile`: -1 inherits, 5 to 100 replaces. `prompt` is the user's own, `images` says whether
-    the model reads any, and `fraction` is what a truncation hides.
+    `auto` condenses at `threshold` percent of the window. `profile_thresholds` may override it for
+    the `profile`: -1 inherits, 5 to 100 replaces it. `prompt` is the user's own prompt, `images`
+    says whether the model reads images, and `fraction` is the share that a truncation hides.
     """
 
     auto: bool = True
@@ -173,7 +173,7 @@ class _Program(ABC):
         return self._condense(task, self._truncate(task) if self._over(totals) else None)
 
     def _condense(self, task: _Task, fallback: Ready | Nothing | None) -> Decision:
-        """Ask for a summary, and truncate if none comes of it."""
+        """Ask for a summary, and truncate if that fails."""
         otherwise = fallback if isinstance(fallback, Ready) else None
         begun = self._condensation(task)
         if isinstance(begun, Condensation) and not begun.tagged:
@@ -203,7 +203,7 @@ class _Program(ABC):
 
     @abstractmethod
     def _condensation(self, task: _Task) -> Condensation | Skipped:
-        """A condensation as this version does it, or why there is none."""
+        """A condensation as this version does it, or the reason for none."""
 
     def _over(self, totals: Totals) -> bool:
         allowed = totals.window * (1 - BUFFER) - (totals.output or RESERVED)
@@ -242,7 +242,7 @@ class Roo(_Program):
 class Roo2026(_Program):
     """Roo Code of April 2026: nothing stays beside the summary.
 
-    `environment` is what the editor shows; it goes with each summary that nobody asked for.
+    `environment` describes the editor's state; it is added to each automatic summary.
     """
 
     environment: str = ""
@@ -281,7 +281,7 @@ def _blocks(system: Any) -> list[Block]:
 
 
 def _instead(skipped: Skipped, otherwise: Ready | None) -> Ready | Nothing:
-    """What is done when no model is asked."""
+    """The decision when no model is asked."""
     if otherwise is None:
         return Nothing(skipped.reason, FAILED)
     record = {**otherwise.plan.record, "error": skipped.reason}
