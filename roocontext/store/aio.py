@@ -175,6 +175,8 @@ class AsyncSession(_Threaded[Session]):
     info = _threaded(Session.info)
     children = _threaded(Session.children)
     head_seq = _threaded(Session.head_seq)
+    waits_for = _threaded(Session.waits_for)
+    pending = _threaded(Session.pending)
     view = _threaded(Session.view)
     messages = _threaded(Session.messages)
     validate = _threaded(Session.validate)

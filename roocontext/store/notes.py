@@ -29,7 +29,8 @@ METADATA = "metadata"
 ORIGIN = "origin"
 FRAME = "frame"
 REDACTION = "redaction"
-OWN = frozenset({PIN, TITLE, METADATA, ORIGIN, FRAME, REDACTION})
+BEGUN = "begun"
+OWN = frozenset({PIN, TITLE, METADATA, ORIGIN, FRAME, REDACTION, BEGUN})
 """The kinds that mean something to the store, and that only it writes."""
 _STATES = frozenset({PIN, TITLE, METADATA})
 """The kinds that hold a state: writing the same state again is left out."""
@@ -39,6 +40,7 @@ _SAYS: Mapping[str, tuple[str, type]] = {
     METADATA: ("metadata", dict),
     FRAME: ("tools", list),
     REDACTION: ("digest", str),
+    BEGUN: ("block", int),
 }
 """What the store itself reads in a note of each kind: the key and the type of its value."""
 
@@ -108,6 +110,7 @@ _NOTES = (
     )
     .order_by(entries.c.target, entries.c.seq)
 )
+_NOTES_ON = _NOTES.where(entries.c.target == bindparam("target"))
 _of_note = (
     select(
         entries.c.seq,
@@ -222,6 +225,11 @@ def _newest_values(tx: Transaction, session_id: str, seq: int) -> dict[str, Any]
 def read_notes(tx: Transaction, session_id: str, note: str, seq: int) -> list[Note]:
     """All notes of a kind up to a seq, oldest first."""
     return _notes(tx.rows(_NOTES, session_id=session_id, note=note, seq=seq))
+
+
+def notes_on(tx: Transaction, session_id: str, note: str, target: int, seq: int) -> list[Note]:
+    """All notes of a kind on one entry up to a seq, oldest first."""
+    return _notes(tx.rows(_NOTES_ON, session_id=session_id, note=note, target=target, seq=seq))
 
 
 def _notes(rows: Sequence[Row]) -> list[Note]:

@@ -10,6 +10,7 @@ from roocontext.log.encoding import MAX_INTEGER, check_id
 from roocontext.log.entries import Message, View
 from roocontext.log.forms import Repair, forms
 from roocontext.log.frame import Frame
+from roocontext.log.turns import PendingCall, Turn
 from roocontext.store import (
     audit,
     calls,
@@ -17,6 +18,7 @@ from roocontext.store import (
     frame,
     head,
     live,
+    loop,
     notes,
     outline,
     sessions,
@@ -70,6 +72,20 @@ class SessionReader:
     def head_seq(self) -> int:
         """The last fold entry: what `expected_seq` and plans are compared with."""
         return self._database.snapshot(head.read_head, self.id).head_seq
+
+    def waits_for(self) -> Turn:
+        """Whose turn it is, by what is recorded: "user", "tools" or "model".
+
+        An agent's loop that asks this goes on after a crash where it was.
+        """
+        return self._database.snapshot(loop.waits_for, self.id)
+
+    def pending(self) -> list[PendingCall]:
+        """The tool calls of the last replies that no result answers, oldest first.
+
+        None if the user has spoken since.
+        """
+        return self._database.snapshot(loop.pending, self.id)
 
     def view(
         self,
