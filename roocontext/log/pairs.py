@@ -37,7 +37,7 @@ CALL, RESULT = "call", "result"
 
 _decode_ids = msgspec.json.Decoder(list[str]).decode
 
-_TOOL_WORDS = ('"tool', '"function')
+_TOOL_WORDS = ('"tool', '"function', '_call"', '_call_output"')
 """Of the contents that a reader finds tools in, the stored text has one of these in it."""
 
 
