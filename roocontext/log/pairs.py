@@ -44,7 +44,9 @@ def may_hold_tools(text: str) -> bool:
     No format has tools in a string. Any other content in which a reader finds tools has one of
     these words in its stored text.
     """
-    return not text.startswith('"') and ('"tool' in text or '"function' in text)
+    return not text.startswith('"') and (
+        '"tool' in text or '"function' in text or '_call"' in text or '_call_output"' in text
+    )
 
 
 class Pair(NamedTuple):

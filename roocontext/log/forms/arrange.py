@@ -25,7 +25,7 @@ from roocontext.log.forms.parts import (
     Repairs,
 )
 from roocontext.log.forms.repairs import Rule
-from roocontext.log.pairs import pairs
+from roocontext.log.pairs import links_of, pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,8 @@ def _link(rows: Sequence[OutgoingRow], repairs: Repairs) -> None:
     readings = [
         (row.role, [part.block for part in parts]) for row, parts in zip(rows, shown, strict=True)
     ]
-    for pair in pairs(readings):
+    links = links_of((row.message.seq, row.message.answers) for row in rows)
+    for pair in pairs(readings, links):
         call, answer = shown[pair.call[0]][pair.call[1]], shown[pair.result[0]][pair.result[1]]
         call.answer, answer.call = answer, call
     called: set[str] = set()

@@ -38,3 +38,11 @@ class Reader(Protocol):
 
     def compose(self, role: str, text: str) -> tuple[str, Any]:
         """Make the role and content of a text message of the user or assistant."""
+
+    def answer(
+        self, content: object, number: int, output: object, *, is_error: bool
+    ) -> tuple[str, Any]:
+        """Make the role and content of a message that answers one of the calls in this content.
+
+        The output is stored unchanged if the format has a place for its shape, else as JSON.
+        """
