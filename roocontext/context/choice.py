@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 from roocontext.context.after_plan import situation_after
 from roocontext.errors import InvalidMessage, InvalidPlan
 from roocontext.log.budget import Size
-from roocontext.log.plan import Counts, check_form, check_rows
+from roocontext.log.check_plan import check_form, check_rows
+from roocontext.log.plan import Counts
 from roocontext.policies.builtin import FALLBACK
 from roocontext.policies.decision import Ask, Decision, Nothing, Policy, Ready, TooLarge
 from roocontext.policies.layout import size_of, turns

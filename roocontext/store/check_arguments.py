@@ -5,9 +5,10 @@ from datetime import datetime
 from typing import Any
 
 from roocontext.errors import InvalidMessage, InvalidOption
+from roocontext.log.check_plan import checked
 from roocontext.log.encoding import MAX_INTEGER, check_id, check_integer
 from roocontext.log.entries import NewMessage
-from roocontext.log.plan import Plan, checked
+from roocontext.log.plan import Plan
 
 
 def check_whole(name: str, value: object, *, least: int = 0) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import bindparam, select
 
 from roocontext.errors import InvalidPlan, VersionConflict
+from roocontext.log.check_plan import check_hides
 from roocontext.log.committed import Committed
 from roocontext.log.draft import Draft, Salts, control_draft, details_of, message_draft
 from roocontext.log.encoding import decode
@@ -19,7 +20,7 @@ from roocontext.log.entries import (
     common,
     subtract,
 )
-from roocontext.log.plan import Action, Plan, check_hides, place
+from roocontext.log.plan import Action, Plan, place
 from roocontext.log.readings import reader
 from roocontext.log.spans import clearings_of, within
 from roocontext.store.append import Receipt, refuse_taken

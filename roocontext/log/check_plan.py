@@ -1,0 +1,170 @@
+"""What a plan must be to be committed.
+
+What the checks need to know of the session is given to them; they decide, and know no database.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from msgspec import structs
+
+from roocontext.errors import InvalidPlan
+from roocontext.log.budget import Size
+from roocontext.log.encoding import MAX_INTEGER, check_id, encode, plain
+from roocontext.log.entries import NewMessage
+from roocontext.log.plan import Action, Plan, as_pairs
+from roocontext.log.readings import reader, text_of
+from roocontext.log.spans import Span
+
+
+def checked(plan: Plan) -> Plan:
+    """The plan with its rows as plain data and its client id set, or InvalidPlan."""
+    check_rows(plan)
+    rows = [structs.replace(row, content=plain(row.content)) for row in plan.rows]
+    plan = replace(plan, rows=tuple(rows))
+    check_shape(plan)
+    if plan.action is Action.CLEAR:
+        return plan
+    lead = rows[plan.lead]
+    if None not in (plan.client_id, lead.client_id) and plan.client_id != lead.client_id:
+        raise InvalidPlan("The plan and its summary or marker have different client ids.")
+    client_id = plan.client_id or lead.client_id
+    rows[plan.lead] = structs.replace(lead, client_id=client_id)
+    return replace(plan, rows=tuple(rows), client_id=client_id)
+
+
+def check_rows(plan: Plan) -> None:
+    """Refuse rows that are not messages."""
+    if not isinstance(plan.rows, tuple | list):
+        raise InvalidPlan("rows are a tuple of messages.")
+    if not all(isinstance(row, NewMessage) for row in plan.rows):
+        raise InvalidPlan("rows are messages: NewMessage.")
+
+
+def check_shape(plan: Plan) -> None:
+    """Refuse a plan that contradicts itself, or makes the context no smaller by its own counts."""
+    check_form(plan)
+    if not plan.compat:
+        _check_smaller(plan)
+
+
+def check_form(plan: Plan) -> None:
+    """Refuse a plan that contradicts itself, whatever the session and the counts."""
+    pairs = (*as_pairs(plan.hides), *as_pairs(plan.clears))
+    numbers = (plan.head_seq, plan.seen or 0, *(number for pair in pairs for number in pair))
+    if any(type(number) is not int or not 0 <= number <= MAX_INTEGER for number in numbers):
+        raise InvalidPlan("A seq or block is not a whole number of 64 bits.")
+    if not (isinstance(plan.policy, str) and isinstance(plan.trigger, str)):
+        raise InvalidPlan("policy and trigger are strings.")
+    if not isinstance(plan.record, Mapping):
+        raise InvalidPlan("record is a mapping.")
+    counts = plan.counts
+    if counts is not None and not (
+        isinstance(counts.before, Size) and isinstance(counts.after, Size)
+    ):
+        raise InvalidPlan("counts hold two sizes: Size(tokens) before and after.")
+    _check_ids(plan)
+    if plan.action is Action.CLEAR:
+        if not plan.clears or plan.hides or plan.rows:
+            raise InvalidPlan("A clearing names blocks and neither hides nor inserts rows.")
+        if len(set(as_pairs(plan.clears))) != len(plan.clears):
+            raise InvalidPlan("A clearing names the same block twice.")
+        if not _is_text(plan.placeholder):
+            raise InvalidPlan("The placeholder is not a text, or contains NUL or a lone surrogate.")
+    else:
+        _check_ranges(plan)
+        _check_new_rows(plan)
+
+
+def _check_ids(plan: Plan) -> None:
+    if plan.client_id is not None:
+        check_id("client_id", plan.client_id)
+    if plan.compaction_id is not None:
+        check_id("compaction_id", plan.compaction_id)
+        if plan.action is Action.CLEAR:
+            raise InvalidPlan("A clearing has no compaction id.")
+
+
+def check_hides(
+    plan: Plan, spans: Sequence[Span], *, messages: Collection[int], pinned: Collection[int]
+) -> None:
+    """Refuse ranges that hide what may not be hidden.
+
+    `messages` holds those ends of the ranges that are messages of the log, `pinned` the pinned
+    seqs and their tool partners.
+    """
+    own_tag = f"{plan.action.replace('truncate', 'truncation')}_parent"
+    for lo, hi in plan.hides:
+        if not {lo, hi} <= set(messages):
+            raise InvalidPlan(f"The range {lo}-{hi} does not begin and end at a message.")
+        for span in spans:
+            if span.hi < lo or span.lo > hi:
+                continue
+            if not span.stands:
+                _check_not_an_end(span, lo, hi)
+            elif getattr(span, own_tag) is not None:
+                raise InvalidPlan(f"Rows of {lo}-{hi} have a {own_tag} already.")
+            elif not (plan.compat or span.visible):
+                raise InvalidPlan(f"Rows of {lo}-{hi} are hidden already.")
+        held = sorted(seq for seq in pinned if lo <= seq <= hi)
+        if held:
+            raise InvalidPlan(f"Entry {held[0]} is pinned, or bound to a pin.", pinned=held)
+
+
+def _is_text(value: object) -> bool:
+    """Whether every engine can store it in a text column."""
+    if not isinstance(value, str) or "\0" in value:
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_ranges(plan: Plan) -> None:
+    if not plan.hides:
+        raise InvalidPlan(f"A plan to {plan.action} hides at least one message.")
+    last = 0
+    for lo, hi in plan.hides:
+        if not last < lo <= hi:
+            raise InvalidPlan(f"The range {lo}-{hi} is not ascending, or overlaps another.")
+        last = hi
+    if last > plan.head_seq:
+        raise InvalidPlan(f"It hides entry {last}, planned on version {plan.head_seq}.")
+
+
+def _check_new_rows(plan: Plan) -> None:
+    if not plan.rows or plan.clears:
+        raise InvalidPlan(f"A plan to {plan.action} inserts at least one row and clears none.")
+    if type(plan.lead) is not int or not 0 <= plan.lead < len(plan.rows):
+        raise InvalidPlan("`lead` leaves no row to be the summary or marker.")
+    _check_not_blank(plan.rows[plan.lead])
+
+
+def _check_not_blank(row: NewMessage) -> None:
+    encode(row.content)
+    reader(row.format).check(row.role, row.content)
+    _, blocks = reader(row.format).blocks(row.role, row.content)
+    if not text_of(blocks).strip():
+        raise InvalidPlan("The summary or marker has no text.")
+
+
+def _check_smaller(plan: Plan) -> None:
+    counts = plan.counts
+    if counts is None:
+        raise InvalidPlan("It carries no counts of the context before and after.")
+    if not counts.shrinks:
+        before, after = counts.before.tokens, counts.after.tokens
+        raise InvalidPlan(
+            f"The context would not shrink: {before} to {after} by {counts.counter}.",
+            before=before,
+            after=after,
+        )
+
+
+def _check_not_an_end(span: Span, lo: int, hi: int) -> None:
+    for end in (lo, hi):
+        if span.lo <= end <= span.hi:
+            took = f"rewind {span.rewound_by}" if span.rewound_by else f"entry {span.uncovered_by}"
+            raise InvalidPlan(f"Entry {end} is not live: {took} took it back.")
