@@ -122,13 +122,13 @@ def _append_in_one_statement(
 def _append_directly(
     tx: Transaction, session_id: str, draft: Draft, expected_seq: int | None
 ) -> Receipt:
-    head = lock(tx, session_id)
-    if draft.sealed.client_id is not None and (first := repeated_as(tx, session_id, [draft])):
+    head, sealed = lock(tx, session_id), draft.sealed
+    if sealed.client_id is not None and (first := repeated_as(tx, session_id, [draft])):
         return first[0]
     check_version(expected_seq, head)
     if draft.refers_to > head.last_seq:
         raise not_earlier(draft, head.last_seq + 1)
-    sealed, seq, hash_ = draft.sealed, head.last_seq + 1, link(head.last_hash, draft.digest)
+    seq, hash_ = head.last_seq + 1, link(head.last_hash, draft.digest)
     messages, size = head.messages + 1, head.bytes + sealed.size
     times = head.times.after([moment(sealed)])
     new = SessionHead(seq, hash_, seq, messages, size, sealed.recorded_at, times)

@@ -24,19 +24,12 @@ class _Anthropic:
 
     def check(self, role: str, content: object) -> None:
         expect_role(role, *self.roles)
-        if isinstance(content, str):
-            return
-        if as_dict(content).get("type") != "message":  # it may also be a response of Anthropic's
-            refuse_item(content, "content", own="anthropic")
-        expect(content, "content", str, list)
         if isinstance(content, list):
-            check_list(content, "content", own="anthropic")
-            for index, block in enumerate(content):
-                if not isinstance(block.get("type"), str):
-                    expect(block.get("type"), f"content[{index}].type", str)
-                if isinstance(block.get("content"), list):
-                    path = f"content[{index}].content"
-                    check_types(block["content"], path, own="anthropic")
+            self._check_blocks(content)
+        elif not isinstance(content, str):
+            if as_dict(content).get("type") != "message":  # also a response of Anthropic's
+                refuse_item(content, "content", own="anthropic")
+            expect(content, "content", str, list)
 
     def blocks(self, role: str, content: object) -> tuple[str, list[Block]]:
         blocks = [text(content)] if isinstance(content, str) else dicts(content)
@@ -68,6 +61,15 @@ class _Anthropic:
         _, tool_id = calls(dicts(content))[number]
         result = tool_result(tool_id, in_parts(output))
         return "user", [{**result, "is_error": True} if is_error else result]
+
+    def _check_blocks(self, content: list[Any]) -> None:
+        check_list(content, "content", own="anthropic")
+        for index, block in enumerate(content):
+            if not isinstance(block.get("type"), str):
+                expect(block.get("type"), f"content[{index}].type", str)
+            if isinstance(block.get("content"), list):
+                path = f"content[{index}].content"
+                check_types(block["content"], path, own="anthropic")
 
     def _bare(self, block: Block) -> Block:
         match block:
