@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from roocontext.log.entries import Entry, Kind, Message, NewMessage, View
     from roocontext.log.forms import Repair
     from roocontext.log.plan import Action, Counts, Plan
+    from roocontext.log.reported import ReportedUsage
     from roocontext.store.aio import AsyncSession, AsyncStore
     from roocontext.store.append import Receipt
     from roocontext.store.audit import AuditEntry, Diff, Hider
@@ -108,6 +109,7 @@ __all__ = [
     "Redacted",
     "Rename",
     "Repair",
+    "ReportedUsage",
     "Rewind",
     "Rewound",
     "RooContextError",
@@ -153,6 +155,7 @@ _LAZY = {
     "roocontext.log.entries": "Entry Kind Message NewMessage View",
     "roocontext.log.forms": "Repair",
     "roocontext.log.plan": "Action Counts Plan",
+    "roocontext.log.reported": "ReportedUsage",
     "roocontext.store.aio": "AsyncSession AsyncStore",
     "roocontext.store.append": "Receipt",
     "roocontext.store.audit": "AuditEntry Diff Hider",
