@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from roocontext.log.entries import Entry, Kind, Message, NewMessage, View
     from roocontext.log.forms import Repair
     from roocontext.log.plan import Action, Counts, Plan
+    from roocontext.log.reported import ReportedUsage
     from roocontext.log.turns import PendingCall
     from roocontext.store.aio import AsyncSession, AsyncStore
     from roocontext.store.append import Receipt
@@ -112,6 +113,7 @@ __all__ = [
     "Redacted",
     "Rename",
     "Repair",
+    "ReportedUsage",
     "Rewind",
     "Rewound",
     "RooContextError",
@@ -158,6 +160,7 @@ _LAZY = {
     "roocontext.log.forms": "Repair",
     "roocontext.log.plan": "Action Counts Plan",
     "roocontext.log.turns": "PendingCall",
+    "roocontext.log.reported": "ReportedUsage",
     "roocontext.store.aio": "AsyncSession AsyncStore",
     "roocontext.store.append": "Receipt",
     "roocontext.store.audit": "AuditEntry Diff Hider",

@@ -2,22 +2,21 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from math import fsum
 from typing import TYPE_CHECKING, Any
 
-from roocontext.log.entries import MESSAGE_KINDS, Kind
+from roocontext.log.entries import MESSAGE_KINDS
 from roocontext.log.readings import Holds, Piece, pieces, reader
 from roocontext.reports import gauge
 from roocontext.reports.document import Document, Text
 from roocontext.reports.gauge import Gauge
-from roocontext.tokens import counter_for, drift, usage_tokens
+from roocontext.tokens import Drift, counter_for, drift, prices, spending, usage_tokens
 
 if TYPE_CHECKING:
-    from roocontext import Call, Session
+    from roocontext import Session
     from roocontext.log.counting import Counter
     from roocontext.store.verify import Progress
-
-_COSTS = ("cost", "total_cost", "cost_usd")
-"""The names under which agents record the cost of a call."""
+    from roocontext.tokens import Prices, Spent
 
 
 class Tally(Document):
@@ -31,8 +30,10 @@ class Tally(Document):
 class ModelUsage(Document):
     """What the provider reported of the calls of a model.
 
-    `ratio` is what the estimates made before the calls must be multiplied by. `cost` is the sum of
-    the recorded costs.
+    `cached` of the input was read from a cache and `written` to one; `thinking` is a part of the
+    output, null if it was not reported. `ratio` is what the estimates made before the session's own
+    calls must be multiplied by. `cost` is in dollars: the recorded costs, and where none was
+    recorded, what the table of prices gives. `unpriced` calls have neither.
     """
 
     model: str | None
@@ -40,26 +41,39 @@ class ModelUsage(Document):
     input: int
     output: int
     cached: int
+    written: int
+    thinking: int | None
+    unpriced: int
     estimated: int | None
     ratio: float | None
     cost: float | None
 
 
 class SummaryUsage(Document):
-    """What the summaries of a session have cost, as far as the summarisers reported it."""
+    """What the summaries have cost, as far as the summarisers reported it."""
 
     count: int
     calls: int
     input: int
     output: int
+    unpriced: int
     cost: float | None
 
 
 class UsageReport(Document):
-    """The tokens of the view by role and by tool, and what the model calls have cost."""
+    """The tokens of the view by role and by tool, and what the model calls have cost.
+
+    With `family`, the models and summaries are those of the session and all its descendants;
+    `sessions` is how many of these reported any. `cost` is the sum of all known costs, in dollars,
+    by the table of prices of the date `priced`.
+    """
 
     session_id: str
     everything: bool
+    family: bool
+    sessions: int
+    priced: str
+    cost: float | None
     context: Gauge
     roles: list[Tally]
     tools: list[Tally]
@@ -72,23 +86,36 @@ def usage_of(
     given: str | None = None,
     *,
     everything: bool = False,
+    family: bool = False,
+    table: "Prices | None" = None,
     progress: "Progress" = gauge.silent,
 ) -> UsageReport:
-    """The usage of a session: of what the model sees, or of every message in the log."""
+    """The usage of a session: of what the model sees, or of every message in the log.
+
+    With `family`, the calls are those of the session and all its descendants. The table of prices
+    is the built-in one, unless another is given.
+    """
     context = gauge.counted_gauge(chat, given, progress=progress)
     counter = counter_for(context.model or "")
     roles, tools = _tallied(_messages(chat, everything=everything), counter)
-    calls: defaultdict[str | None, list[Call]] = defaultdict(list)
-    for call in chat.calls():
-        calls[call.model].append(call)
+    used = prices() if table is None else table
+    reported = chat.usage(family=family)
+    spent = spending(reported, used)
+    drifts = _drifts(chat, counter.name)
     return UsageReport(
         session_id=chat.id,
         everything=everything,
+        family=family,
+        sessions=len({row.session_id for row in reported}),
+        priced=used.date,
+        cost=_cost(spent),
         context=context,
         roles=_rows(roles),
         tools=_rows(tools),
-        models=[_of_model(model, these, counter.name) for model, these in calls.items()],
-        summaries=_of_summaries(chat),
+        models=[_of_model(row, drifts.get(str(row.model))) for row in spent if not row.is_summary],
+        summaries=_of_summaries(
+            sum(row.is_summary for row in reported), [row for row in spent if row.is_summary]
+        ),
     )
 
 
@@ -138,55 +165,44 @@ def _rows(tallies: Mapping[str, list[int]]) -> list[Tally]:
     return sorted(rows, key=lambda row: (-row.tokens, row.name))
 
 
-def _of_model(model: str | None, calls: "list[Call]", counter: str) -> ModelUsage:
-    read = [(call, usage_tokens(call.usage)) for call in calls]
-    known = [(call, usage) for call, usage in read if usage is not None]
-    estimated = [
-        (str(model), call.estimates[counter], usage.input)
-        for call, usage in known
-        if counter in call.estimates
-    ]
-    drifted = drift(estimated).get(str(model))
+def _drifts(chat: "Session", counter: str) -> Mapping[str, Drift]:
+    """How far the estimates by a counter were off, by model."""
+    read = [(call, usage_tokens(call.usage)) for call in chat.calls()]
+    return drift(
+        (str(call.model), call.estimates[counter], usage.input)
+        for call, usage in read
+        if usage is not None and counter in call.estimates
+    )
+
+
+def _of_model(spent: "Spent", drifted: Drift | None) -> ModelUsage:
     return ModelUsage(
-        model=model,
-        calls=len(calls),
-        input=sum(usage.input for _, usage in known),
-        output=sum(usage.output for _, usage in known),
-        cached=sum(usage.cached for _, usage in known),
+        model=spent.model,
+        calls=spent.calls,
+        input=spent.input,
+        output=spent.output,
+        cached=spent.cached,
+        written=spent.written,
+        thinking=spent.thinking,
+        unpriced=spent.unpriced,
         estimated=drifted.estimated if drifted else None,
         ratio=drifted.ratio if drifted else None,
-        cost=_cost(call.usage for call in calls),
+        cost=spent.cost,
     )
 
 
-def _of_summaries(chat: "Session") -> SummaryUsage:
-    """What was recorded with the summaries, live or not."""
-    records = [
-        control.details.get("record", {}).get("summary")
-        for control in chat.outline().controls
-        if control.kind is Kind.SUMMARY
-    ]
+def _of_summaries(count: int, spent: "list[Spent]") -> SummaryUsage:
     return SummaryUsage(
-        count=len(records),
-        calls=_sum(records, "calls"),
-        input=_sum(records, "input_tokens"),
-        output=_sum(records, "output_tokens"),
-        cost=_cost(records),
+        count=count,
+        calls=sum(row.calls for row in spent),
+        input=sum(row.input for row in spent),
+        output=sum(row.output for row in spent),
+        unpriced=sum(row.unpriced for row in spent),
+        cost=_cost(spent),
     )
 
 
-# An agent may record anything, so values that are not numbers are left out.
-
-
-def _cost(records: Iterable[Any]) -> float | None:
-    """The sum of the costs in some records, if any of them has one."""
-    costs: list[Any] = []
-    for record in records:
-        found = [record.get(name) for name in _COSTS] if isinstance(record, dict) else []
-        costs += [cost for cost in found if type(cost) in (int, float)][:1]
-    return sum(costs) if costs else None
-
-
-def _sum(records: Iterable[Any], name: str) -> int:
-    found = [record.get(name) for record in records if isinstance(record, dict)]
-    return sum(number for number in found if type(number) is int)
+def _cost(spent: "Iterable[Spent]") -> float | None:
+    """The sum of the known costs, if there is any."""
+    costs = [row.cost for row in spent if row.cost is not None]
+    return fsum(costs) if costs else None

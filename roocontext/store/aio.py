@@ -195,6 +195,7 @@ class AsyncSession(_Threaded[Session]):
     tokens = _threaded(Session.tokens)
     counts = _threaded(Session.counts)
     calls = _threaded(Session.calls)
+    usage = _threaded(Session.usage)
     snapshot = _threaded(Session.snapshot)
     keep_counts = _threaded(Session.keep_counts)
     keep_estimate = _threaded(Session.keep_estimate)

@@ -10,6 +10,7 @@ from roocontext.log.encoding import MAX_INTEGER, check_id
 from roocontext.log.entries import Message, View
 from roocontext.log.forms import Repair, forms
 from roocontext.log.frame import Frame
+from roocontext.log.reported import ReportedUsage
 from roocontext.log.turns import PendingCall, Turn
 from roocontext.store import (
     audit,
@@ -23,6 +24,7 @@ from roocontext.store import (
     outline,
     sessions,
     uncover,
+    usage,
     verify,
     view,
 )
@@ -240,6 +242,14 @@ class SessionReader:
         """The calls of models whose usage was given, oldest first, among the `last` entries."""
         check_maybe("last", last)
         return self._database.snapshot(calls.calls, self.id, last=last)
+
+    def usage(self, *, family: bool = False) -> list[ReportedUsage]:
+        """What was reported for each reply and each summary; `tokens.spending` sums it up.
+
+        With `family`, also of the sessions whose parent this is, and theirs. The entries that a
+        fork has copied are left out. No content is read.
+        """
+        return self._database.snapshot(usage.reported, self.id, family=family)
 
     def snapshot(self, wanted: Wanted) -> Snapshot:
         """Everything that a manager needs of the session, read at one moment.

@@ -1,4 +1,4 @@
-"""Token counts, the limits of models, and how far estimates are from reported usage.
+"""Token counts, limits and prices of models, and how far estimates are from reported usage.
 
 This package reads the data files beside it and is otherwise pure: no network, no clock, no store.
 The vocabularies and the tiktoken engine are loaded by the first count that needs them.
@@ -8,21 +8,29 @@ from roocontext.log.budget import Budget, Size
 from roocontext.log.counting import counters
 from roocontext.tokens.builtin import counter_for
 from roocontext.tokens.limits import Limit, Switches, limit_for, switches
+from roocontext.tokens.prices import Price, Prices, Rates, prices
 from roocontext.tokens.sizes import size_of
+from roocontext.tokens.spending import Spent, spending
 from roocontext.tokens.usage import Drift, Usage, drift, usage_tokens
 
 __all__ = [
     "Budget",
     "Drift",
     "Limit",
+    "Price",
+    "Prices",
+    "Rates",
     "Size",
+    "Spent",
     "Switches",
     "Usage",
     "counter_for",
     "counters",
     "drift",
     "limit_for",
+    "prices",
     "size_of",
+    "spending",
     "switches",
     "usage_tokens",
 ]

@@ -8,11 +8,18 @@ from roocontext.log.encoding import plain
 
 
 class Usage(NamedTuple):
-    """The tokens of one call: sent, received, and how many of those sent came from a cache."""
+    """The tokens of one call: sent, received, and how many of those sent came from a cache.
+
+    `written` of those sent were written to a cache, `written_1h` of these for an hour. `thinking`
+    is a part of the output; None if the provider does not report it.
+    """
 
     input: int
     output: int
     cached: int
+    written: int = 0
+    written_1h: int = 0
+    thinking: int | None = None
 
 
 def usage_tokens(usage: Any) -> Usage | None:
@@ -65,19 +72,28 @@ def _anthropic(given: Mapping[str, Any]) -> Usage:
     cached = _tokens(given, "cache_read_input_tokens")
     written = _tokens(given, "cache_creation_input_tokens")
     sent = _tokens(given, "input_tokens") + written + cached
-    return Usage(sent, _tokens(given, "output_tokens"), cached)
+    for_an_hour = min(_inner(given, "cache_creation", "ephemeral_1h_input_tokens") or 0, written)
+    return Usage(sent, _tokens(given, "output_tokens"), cached, written, for_an_hour)
 
 
 def _openai(given: Mapping[str, Any], sent: str, received: str) -> Usage:
-    details = given.get(f"{sent}_details")
-    cached = _tokens(details, "cached_tokens") if isinstance(details, Mapping) else 0
-    return Usage(_tokens(given, sent), _tokens(given, received), cached)
+    cached = _inner(given, f"{sent}_details", "cached_tokens") or 0
+    thinking = _inner(given, f"{received}_details", "reasoning_tokens")
+    return Usage(_tokens(given, sent), _tokens(given, received), cached, thinking=thinking)
 
 
 def _gemini(given: Mapping[str, Any]) -> Usage:
     sent = _tokens(given, "prompt_token_count") + _tokens(given, "tool_use_prompt_token_count")
-    received = _tokens(given, "candidates_token_count") + _tokens(given, "thoughts_token_count")
-    return Usage(sent, received, _tokens(given, "cached_content_token_count"))
+    thoughts = _tokens(given, "thoughts_token_count")
+    received = _tokens(given, "candidates_token_count") + thoughts
+    thinking = thoughts if "thoughts_token_count" in given else None
+    return Usage(sent, received, _tokens(given, "cached_content_token_count"), thinking=thinking)
+
+
+def _inner(given: Mapping[str, Any], part: str, key: str) -> int | None:
+    """A number inside a part of the usage; None if the provider sent none."""
+    details = given.get(part)
+    return _tokens(details, key) if isinstance(details, Mapping) and key in details else None
 
 
 def _tokens(given: Mapping[str, Any], key: str) -> int:

@@ -466,14 +466,20 @@ def test_long_names_leave_the_numbers_on_the_screen(columns: int) -> None:
     found = {"tokens": 7, "exact": True, "counter": "c" * 300, "model": "m" * 300}
     name = "mcp__a_server_with_a_name__and_a_tool" * 9
     model = {"model": name, "calls": 1, "input": 1_234_567, "output": 2, "cached": 0, "cost": 0.5}
+    model |= {"written": 0, "thinking": None, "unpriced": 1}
+    summaries = {"count": 1, "calls": 1, "input": 640, "output": 30, "unpriced": 1, "cost": None}
     answer: Any = {
         "session_id": "s" * 1_000,
         "everything": False,
+        "family": True,
+        "sessions": 2,
+        "priced": "2026-06-01",
+        "cost": 0.5,
         "context": {**found, "limit": 200_000, "limit_source": "table"},
         "roles": [{"name": "user", "count": 3, "tokens": 7}],
         "tools": [{"name": name, "count": 2, "tokens": 1_234}],
         "models": [{**model, "estimated": None, "ratio": 1.06}],
-        "summaries": {"count": 1, "calls": 1, "input": 640, "output": 30, "cost": None},
+        "summaries": summaries,
     }
     screen = drawn(columns, lambda screen: tables.draw_usage(screen, UsageReport(**answer)))
     assert "1,234,567" in screen

@@ -45,12 +45,21 @@ GEMINI_PYTHON = {
 
 @pytest.mark.parametrize("usage", [ANTHROPIC, CHAT, RESPONSES, GEMINI, GEMINI_PYTHON])
 def test_every_shape_says_the_same(usage):
-    assert usage_tokens(usage) == Usage(input=60, output=5, cached=30)
+    assert usage_tokens(usage)[:3] == (60, 5, 30)
+
+
+def test_cache_writes_and_thinking_are_read_where_they_are_reported():
+    created = {"ephemeral_5m_input_tokens": 13, "ephemeral_1h_input_tokens": 7}
+    usage = usage_tokens({**ANTHROPIC, "cache_creation": created})
+    assert usage == Usage(60, 5, 30, written=20, written_1h=7)
+    for reported in (CHAT, RESPONSES, GEMINI):
+        assert usage_tokens(reported) == Usage(60, 5, 30, thinking=4)
+    assert usage_tokens({"prompt_tokens": 1}).thinking is None
 
 
 def test_a_model_of_the_sdk_is_read():
     usage = anthropic.types.Usage(**ANTHROPIC)
-    assert usage_tokens(usage) == Usage(60, 5, 30)
+    assert usage_tokens(usage) == Usage(60, 5, 30, written=20)
 
 
 def test_missing_and_mistyped_numbers_are_nothing():

@@ -189,11 +189,17 @@ def usage(
         bool,
         typer.Option("--all", help="Count every message ever written, not only the visible ones."),
     ] = False,
+    family: Annotated[
+        bool,
+        typer.Option("--family", help="Count the model calls of all its descendants too."),
+    ] = False,
     model: ModelName = None,
 ) -> None:
     """Show the tokens by role and by tool, and what the model calls have cost."""
     with context.session(session) as chat, context.progress("Counting tokens") as progress:
-        answer = reports.usage.usage_of(chat, model, everything=everything, progress=progress)
+        answer = reports.usage.usage_of(
+            chat, model, everything=everything, family=family, progress=progress
+        )
     context.show(answer, tables.draw_usage)
 
 

@@ -66,7 +66,10 @@ def draw_usage(screen: Screen, answer: "UsageReport") -> None:
         rows.append(_summaries(answer.summaries))
     if rows:
         screen.blank()
+        if answer.family:
+            screen.line(f"Model calls of {quantity(answer.sessions, 'session')} of the family:")
         screen.table(("model", "calls", "sent", "cached", "answered", "drift", "cost"), rows)
+        screen.line((_priced(screen, answer), "note"))
 
 
 def draw_context(screen: Screen, found: "Gauge") -> None:
@@ -127,6 +130,16 @@ def _summaries(row: "SummaryUsage") -> tuple[str, ...]:
     name = f"({quantity(row.count, 'summary', 'summaries')})"
     numbers = (f"{count:,}" for count in (row.calls, row.input))
     return (name, *numbers, "-", f"{row.output:,}", "-", _cost(row.cost))
+
+
+def _priced(screen: Screen, answer: "UsageReport") -> str:
+    """Which costs are in the sum, and which are not."""
+    unknown = [_short(screen, row.model or "(not named)") for row in answer.models if row.unpriced]
+    if answer.summaries.unpriced:
+        unknown.append("some summaries")
+    known = "No cost is known" if answer.cost is None else f"All together ${answer.cost:.4f}"
+    without = f"; without {', '.join(unknown)}" if unknown else ""
+    return f"{known}, as recorded or by the prices of {answer.priced}{without}."
 
 
 def _short(screen: Screen, name: str) -> str:

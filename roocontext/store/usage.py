@@ -1,0 +1,92 @@
+"""The usage that was reported in a session, or in a whole family. No content is read.
+
+A fork holds the entries of its origin. What these cost was paid there, so only the entries after
+the newest origin note are looked at.
+"""
+
+from typing import Any, Final
+
+from sqlalchemy import bindparam, case, func, literal_column, or_, select, text
+
+from roocontext.log.encoding import decode
+from roocontext.log.entries import Kind
+from roocontext.log.reported import ReportedUsage
+from roocontext.store.head import read_head
+from roocontext.store.notes import ORIGIN
+from roocontext.store.schema import entries, sessions
+from roocontext.store.transaction import Transaction
+
+# Level by level: the planner of PostgreSQL joins a recursive query by reading all sessions.
+_CHILDREN: Final = (
+    select(sessions.c.session_id)
+    .where(sessions.c.parent.is_not(None), sessions.c.parent == bindparam("parent"))
+    .order_by(sessions.c.session_id)
+)
+_in_session = entries.c.session_id == bindparam("session_id")
+_is_summary = entries.c.kind == text(f"'{Kind.SUMMARY}'")
+_LAST: Final = select(sessions.c.last_seq).where(sessions.c.session_id == bindparam("session_id"))
+_ORIGIN: Final = (
+    select(entries.c.seq)
+    .where(
+        _in_session,
+        entries.c.note.is_not(None),
+        entries.c.note == text(f"'{ORIGIN}'"),
+        entries.c.target.is_(None),
+        (entries.c.seq + literal_column("0")) <= _LAST.scalar_subquery(),
+    )
+    # In the order of the index of notes: SQLite would walk the whole session instead.
+    .order_by(entries.c.target.desc(), entries.c.seq.desc())
+    .limit(1)
+)
+# For one session, because a join of a family with its entries may be planned as a scan of all logs.
+_REPORTED: Final = (
+    select(
+        entries.c.session_id,
+        entries.c.seq,
+        entries.c.model,
+        entries.c.usage,
+        case((_is_summary, entries.c.details)),
+    )
+    .where(
+        _in_session,
+        entries.c.seq
+        > func.coalesce(_ORIGIN.correlate(None).scalar_subquery(), literal_column("0")),
+        entries.c.seq <= _LAST.scalar_subquery(),
+        or_(entries.c.usage.is_not(None), _is_summary),
+    )
+    .order_by(entries.c.seq)
+)
+
+
+def reported(tx: Transaction, session_id: str, *, family: bool) -> list[ReportedUsage]:
+    """What was reported for each reply and each summary, in the order of the logs."""
+    read_head(tx, session_id)
+    members = _descended(tx, session_id) if family else [session_id]
+    return [
+        ReportedUsage(of, seq, model, decode(usage))
+        if details is None
+        else _of_summary(of, seq, decode(details))
+        for of, seq, model, usage, details in tx.each(
+            _REPORTED, [{"session_id": member} for member in members]
+        )
+    ]
+
+
+def _descended(tx: Transaction, session_id: str) -> list[str]:
+    """A session and its descendants, those of purged sessions too. A parent is always older."""
+    members = level = [session_id]
+    while level:
+        found = tx.each(_CHILDREN, [{"parent": parent} for parent in level])
+        level = [row[0] for row in found]
+        members = members + level
+    return members
+
+
+def _of_summary(session_id: str, seq: int, details: Any) -> ReportedUsage:
+    """What a summary cost, by the record of its plan: anyone may have made it, with anything."""
+    match details:
+        case {"record": {"summary": {**facts}}}:
+            model = facts.get("model")
+            named = model if isinstance(model, str) else None
+            return ReportedUsage(session_id, seq, named, facts, is_summary=True)
+    return ReportedUsage(session_id, seq, None, None, is_summary=True)

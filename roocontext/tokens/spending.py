@@ -1,0 +1,90 @@
+"""Sums of what providers reported: tokens by model and kind, and what they cost."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import fsum
+from typing import Any, Final
+
+from roocontext.log.reported import ReportedUsage
+from roocontext.tokens.prices import Prices, prices
+from roocontext.tokens.usage import Usage, usage_tokens
+
+_COSTS: Final = ("cost", "total_cost", "cost_usd")
+"""The names under which agents record the cost of a call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """The calls of one model: its replies, or the summaries that it wrote.
+
+    `input` is all that was sent; `cached` of it was read from a cache, and `written` to one.
+    `thinking` is the part of `output` that the provider reported as such, None if it reports none.
+    `cost` is in dollars: what was recorded with a call, or else what the table of prices gives.
+    `unpriced` calls have neither, and are not in the cost; if all are, it is None.
+    """
+
+    model: str | None
+    is_summary: bool
+    calls: int
+    input: int
+    output: int
+    cached: int
+    written: int
+    thinking: int | None
+    cost: float | None
+    unpriced: int
+
+
+def spending(rows: Iterable[ReportedUsage], table: Prices | None = None) -> tuple[Spent, ...]:
+    """The sums of what `usage()` of a session returns, by model; summaries apart.
+
+    The table of prices is the built-in one, unless another is given.
+    """
+    by_model: defaultdict[tuple[bool, str | None], list[Any]] = defaultdict(list)
+    for row in rows:
+        if _calls(row):
+            by_model[row.is_summary, row.model].append(row)
+    used = prices() if table is None else table
+    return tuple(_spent(rows, used) for rows in by_model.values())
+
+
+def _spent(rows: list[ReportedUsage], table: Prices) -> Spent:
+    read = [usage_tokens(row.usage) or Usage(0, 0, 0) for row in rows]
+    costs = [_cost(row, table) for row in rows]
+    known = [cost for cost in costs if cost is not None]
+    thinking = [usage.thinking for usage in read if usage.thinking is not None]
+    return Spent(
+        model=rows[0].model,
+        is_summary=rows[0].is_summary,
+        calls=sum(map(_calls, rows)),
+        input=sum(usage.input for usage in read),
+        output=sum(usage.output for usage in read),
+        cached=sum(usage.cached for usage in read),
+        written=sum(usage.written for usage in read),
+        thinking=sum(thinking) if thinking else None,
+        cost=fsum(known) if known else None,
+        unpriced=sum(_calls(row) for row, cost in zip(rows, costs, strict=True) if cost is None),
+    )
+
+
+# An agent may record anything, so values that are not numbers are left out.
+
+
+def _calls(row: ReportedUsage) -> int:
+    """How many calls were made: one for a reply; a summary says how many, and may need none."""
+    if not row.is_summary:
+        return 1
+    calls = row.usage.get("calls") if isinstance(row.usage, Mapping) else None
+    return calls if type(calls) is int and calls > 0 else 0
+
+
+def _cost(row: ReportedUsage, table: Prices) -> float | None:
+    """The cost that was recorded, or what the table gives for the tokens."""
+    if isinstance(row.usage, Mapping):
+        for name in _COSTS:
+            cost = row.usage.get(name)
+            if isinstance(cost, int | float) and type(cost) is not bool:
+                return float(cost)
+    price, usage = table.of(row.model), usage_tokens(row.usage)
+    return None if price is None or usage is None else price.cost(usage)
