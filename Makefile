@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 OLDEST ?= $(VENV)-oldest
 RUN := $(VENV)/bin
+# Without compiled files every process of a test compiles the library again, and every worker all tests.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test test-oldest check format torture bench compare docs build clean
 

@@ -150,8 +150,8 @@ def written(done: list[tuple[str, Done]]) -> str:
 @pytest.mark.parametrize(
     ("mode", "database"),
     [
-        *((mode, "file") for mode in MODES),
-        *((mode, "postgres") for mode in everyday(("80", "json"), list(MODES))),
+        *((mode, "file") for mode in everyday(("80", "json"), list(MODES))),
+        *((mode, "postgres") for mode in everyday(("120", "json"), list(MODES))),
     ],
     indirect=["database"],
 )

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 TESTS = Path(__file__).parents[1]
+LARGE_PAGES = {"PYTHONMALLOC": "malloc", "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+"""A fork copies the table of its parent's pages, which is short if they are large."""
 
 
 class Done(NamedTuple):
@@ -92,8 +94,9 @@ class CommandLine:
 def preloaded() -> Iterator["subprocess.Popen[str]"]:
     """The process that forks the commands."""
     command = [sys.executable, "-W", "error", "-m", "support.cli_preloaded"]
+    env = {**os.environ, **LARGE_PAGES}
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=TESTS
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=TESTS, env=env
     ) as process:
         yield process
         assert process.stdin

