@@ -15,6 +15,7 @@ from roocontext.errors import (
     MessageNotFound,
     NoSuchCall,
     NothingToUndo,
+    NotTheModelsTurn,
     RecoveryExhausted,
     RooContextError,
     SchemaMismatch,
@@ -44,7 +45,9 @@ if TYPE_CHECKING:
     from roocontext.log.committed import Committed
     from roocontext.log.entries import Entry, Kind, Message, NewMessage, View
     from roocontext.log.forms import Repair
+    from roocontext.log.frame import Frame
     from roocontext.log.plan import Action, Counts, Plan
+    from roocontext.log.request import Request
     from roocontext.log.turns import PendingCall
     from roocontext.store.aio import AsyncSession, AsyncStore
     from roocontext.store.append import Receipt
@@ -84,6 +87,7 @@ __all__ = [
     "DuplicateMessage",
     "Entry",
     "ForeignDatabase",
+    "Frame",
     "Head",
     "Hider",
     "HistoryCorrupt",
@@ -99,6 +103,7 @@ __all__ = [
     "NewMessage",
     "NewNote",
     "NoSuchCall",
+    "NotTheModelsTurn",
     "Note",
     "NothingToUndo",
     "Outcome",
@@ -112,6 +117,7 @@ __all__ = [
     "Redacted",
     "Rename",
     "Repair",
+    "Request",
     "Rewind",
     "Rewound",
     "RooContextError",
@@ -156,7 +162,9 @@ _LAZY = {
     "roocontext.log.committed": "Committed",
     "roocontext.log.entries": "Entry Kind Message NewMessage View",
     "roocontext.log.forms": "Repair",
+    "roocontext.log.frame": "Frame",
     "roocontext.log.plan": "Action Counts Plan",
+    "roocontext.log.request": "Request",
     "roocontext.log.turns": "PendingCall",
     "roocontext.store.aio": "AsyncSession AsyncStore",
     "roocontext.store.append": "Receipt",
