@@ -15,6 +15,7 @@ from roocontext.errors import (
     MessageNotFound,
     NoSuchCall,
     NothingToUndo,
+    NotTheModelsTurn,
     RecoveryExhausted,
     RooContextError,
     SchemaMismatch,
@@ -44,8 +45,10 @@ if TYPE_CHECKING:
     from roocontext.log.committed import Committed
     from roocontext.log.entries import Entry, Kind, Message, NewMessage, View
     from roocontext.log.forms import Repair
+    from roocontext.log.frame import Frame
     from roocontext.log.plan import Action, Counts, Plan
     from roocontext.log.reported import ReportedUsage
+    from roocontext.log.request import Request
     from roocontext.log.turns import PendingCall
     from roocontext.store.aio import AsyncSession, AsyncStore
     from roocontext.store.append import Receipt
@@ -85,6 +88,7 @@ __all__ = [
     "DuplicateMessage",
     "Entry",
     "ForeignDatabase",
+    "Frame",
     "Head",
     "Hider",
     "HistoryCorrupt",
@@ -100,6 +104,7 @@ __all__ = [
     "NewMessage",
     "NewNote",
     "NoSuchCall",
+    "NotTheModelsTurn",
     "Note",
     "NothingToUndo",
     "Outcome",
@@ -114,6 +119,7 @@ __all__ = [
     "Rename",
     "Repair",
     "ReportedUsage",
+    "Request",
     "Rewind",
     "Rewound",
     "RooContextError",
@@ -158,7 +164,9 @@ _LAZY = {
     "roocontext.log.committed": "Committed",
     "roocontext.log.entries": "Entry Kind Message NewMessage View",
     "roocontext.log.forms": "Repair",
+    "roocontext.log.frame": "Frame",
     "roocontext.log.plan": "Action Counts Plan",
+    "roocontext.log.request": "Request",
     "roocontext.log.turns": "PendingCall",
     "roocontext.log.reported": "ReportedUsage",
     "roocontext.store.aio": "AsyncSession AsyncStore",

@@ -63,6 +63,17 @@ class NoSuchCall(RooContextError, LookupError):
     block: int = 0
 
 
+class NotTheModelsTurn(RooContextError):
+    """There is nothing to ask the model now."""
+
+    advice = (
+        "Answer pending() calls first, or append what the user says. unanswered=True asks all the"
+        " same while calls wait, prefill=True lets the model go on with its own last words."
+    )
+    waits_for: str = ""
+    pending: tuple[tuple[int, int], ...] = ()
+
+
 class InvalidMessage(RooContextError, ValueError):
     """This cannot be a message, or cannot be stored without loss."""
 

@@ -172,6 +172,8 @@ class AsyncSession(_Threaded[Session]):
     describe = _threaded(Session.describe)
     note = _threaded(Session.note)
     redact = _threaded(Session.redact)
+    request = _threaded(Session.request)
+    record = _threaded(Session.record)
     frame = _threaded(Session.frame)
     keep_frame = _threaded(Session.keep_frame)
     info = _threaded(Session.info)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from roocontext.errors import StoreReadOnly
+from roocontext.errors import InvalidOption, StoreReadOnly
 from roocontext.log.committed import Committed
 from roocontext.log.counting import Counter
 from roocontext.log.draft import message_draft
@@ -14,6 +14,8 @@ from roocontext.log.encoding import check_id
 from roocontext.log.entries import BlockRef, NewMessage
 from roocontext.log.frame import GivenFrame
 from roocontext.log.plan import Plan
+from roocontext.log.replies import read_reply
+from roocontext.log.request import Request, compose_request
 from roocontext.log.turns import PendingCall
 from roocontext.store import (
     append,
@@ -26,6 +28,8 @@ from roocontext.store import (
     loop,
     notes,
     rebuild,
+    record,
+    request,
     rewind,
     single,
     uncover,
@@ -34,6 +38,7 @@ from roocontext.store.append import Receipt
 from roocontext.store.batch import Written
 from roocontext.store.check_arguments import (
     check_maybe,
+    check_moment,
     check_rewind,
     check_whole,
     to_messages,
@@ -141,6 +146,69 @@ class Session(SessionReader):
         now, salts = self._clock(), self._ids.salt
         drafts = [message_draft(one, now=now, salts=salts) for one in to_messages(messages)]
         return self._database.write(append.append_many, self.id, drafts, expected_seq)
+
+    def request(
+        self,
+        form: str = "anthropic",
+        *,
+        model: str | None = None,
+        system: Any = None,
+        tools: Sequence[Any] | None = None,
+        cache: bool = False,
+        as_of: int | datetime | None = None,
+        unanswered: bool = False,
+        prefill: bool = False,
+    ) -> Request:
+        """Make the SDK's call for the model's turn: `client.messages.create(..., **request)`.
+
+        `system` and `tools` are recorded when they change; what is left out is as it is recorded.
+        The `model` is the one that is asked, by default that of the newest reply. With `cache`,
+        Anthropic's breakpoints are set. When it is not the model's turn, NotTheModelsTurn is
+        raised: unless calls wait and `unanswered` answers them with a fixed text, or `prefill`
+        ends the request with the assistant's own words. `as_of` gives what the model got then, and
+        records nothing.
+        """
+        check_moment("as_of", as_of)
+        if model is not None:
+            check_id("model", model)
+        given = GivenFrame.checked(system, tools)
+        turn = {"unanswered": unanswered, "prefill": prefill}
+        read = self._database.snapshot(request.read_request, self.id, given, as_of=as_of, **turn)
+        # Composed before anything is recorded: it may be refused.
+        made = compose_request(read, form, model=model, cache=cache)
+        if not (read.is_new and self._record_frames):
+            return made
+        now, salts = self._clock(), self._ids.salt
+        with suppress(StoreReadOnly):
+            read = self._database.write(
+                request.keep_and_read, self.id, given, now=now, salts=salts, **turn
+            )
+        return compose_request(read, form, model=model, cache=cache)
+
+    def record(self, reply: Any, request: Request | None = None, *, extra: Any = None) -> Receipt:
+        """Append a model's reply: the SDK's object, or a dict of the same shape.
+
+        Content, model and usage come from it, and so does the message id. Its id, its stop reason
+        and the id of the HTTP request are kept in the message's `extra`. With the `request` that it
+        answers, the entry that was read up to is stored. A reply that is recorded again gives the
+        first receipt. Of a stream give the final object, or the list of Gemini's chunks.
+        """
+        if request is not None and not isinstance(request, Request):
+            raise InvalidOption("The request is one that `request` made.", name="request")
+        read = read_reply(reply)
+        message = NewMessage(
+            read.role,
+            read.content,
+            read.format,
+            message_id=read.id,
+            model=read.model,
+            usage=read.usage,
+            extra=extra,
+            asked_at=None if request is None else request.seq,
+        )
+        now, salts = self._clock(), self._ids.salt
+        draft = message_draft(message, now=now, salts=salts, kept=read.kept())
+        return self._database.write(record.record, self.id, draft)
 
     def commit(
         self,

@@ -1,0 +1,253 @@
+"""Requests for the model's turn, and the replies that are recorded."""
+
+import pytest
+
+from roocontext import NewMessage, Plan, RooContextError
+from roocontext.errors import (
+    InvalidIdentifier,
+    InvalidMessage,
+    InvalidOption,
+    NotTheModelsTurn,
+    UnknownPlugin,
+)
+from roocontext.log.forms import OPENING, UNANSWERED
+from support import (
+    provider_rules,
+    provider_rules_chat,
+    provider_rules_gemini,
+    provider_rules_responses,
+)
+from support.dialogue import call, fill, result, text, work
+
+pytestmark = pytest.mark.every_leg
+
+TOOLS = [{"name": "run", "description": "Run it.", "input_schema": {"type": "object"}}]
+USAGE = {"input_tokens": 3, "output_tokens": 4}
+CHECKS = {
+    "anthropic": ("messages", provider_rules.violations),
+    "openai": ("messages", provider_rules_chat.violations),
+    "openai-responses": ("input", provider_rules_responses.violations),
+    "gemini": ("contents", provider_rules_gemini.violations),
+}
+
+
+def reply(*blocks, number=1, **fields):
+    return {
+        "id": f"msg_{number}",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-x-20260205",
+        "content": list(blocks),
+        "stop_reason": "end_turn",
+        "usage": USAGE,
+        **fields,
+    }
+
+
+def entry(chat, seq):
+    (found,) = (found.entry for found in chat.audit(after=seq - 1) if found.seq == seq)
+    return found
+
+
+@pytest.mark.parametrize("form", CHECKS)
+def test_a_request_is_what_the_provider_accepts(chat, form):
+    chat.append("user", "Look.")
+    work(chat, ["t1", "t2"])
+    made = chat.request(form, system="Be brief.", tools=TOOLS)
+    key, violations = CHECKS[form]
+    items = made[key][1:] if form == "openai" else made[key]
+    assert violations(items, complete=True) == []
+    assert dict(**made) == dict(made)
+    assert (made.form, made.model, made.repairs) == (form, None, chat.validate(form))
+    assert made.seq == chat.head().seq
+    assert "Be brief." in str(dict(made))
+    assert "Run it." in str(dict(made))
+
+
+def test_the_frame_is_recorded_and_left_out_afterwards(chat):
+    chat.append("user", "Look.")
+    first = chat.request(system="Be brief.", tools=TOOLS)
+    assert (first["system"], first["tools"]) == ("Be brief.", TOOLS)
+    assert [note.seq for note in chat.notes("frame")] == [2]
+    assert first.seq == 2
+    again = chat.request()
+    assert (dict(again), again.seq) == (dict(first), 2)
+    other = chat.request(system="Be long.")
+    assert (other["system"], other["tools"], other.seq) == ("Be long.", TOOLS, 3)
+    assert "tools" not in chat.request(tools=[])
+    assert chat.request(cache=True)["system"][0]["cache_control"]
+
+
+def test_what_the_model_got_at_a_past_call(chat):
+    chat.append("user", "Look.")
+    asked = [chat.request(system="Be brief.", tools=TOOLS)]
+    chat.record(reply(call("t1"), number=1), asked[0])
+    chat.append("user", [result("t1")])
+    asked.append(chat.request(system="Be long."))
+    seq = chat.record(reply(text("Done."), number=2), asked[1]).seq
+    chat.append("user", "More.")
+    view = chat.view()
+    chat.commit(Plan.condense(view, [one.seq for one in view.messages if one.seq <= seq], "S"))
+    asked.append(chat.request(tools=[]))
+    chat.record(reply(text("So."), number=3), asked[2])
+    chat.rewind(1)
+    chat.request(system="Another.")
+    recorded = [one.entry.asked_at for one in chat.audit() if one.entry.role == "assistant"]
+    assert recorded == [one.seq for one in asked]
+    for one in asked:
+        before = chat.head()
+        past = chat.request(as_of=one.seq)
+        assert (dict(past), past.seq) == (dict(one), one.seq)
+        assert chat.head() == before
+
+
+def test_a_request_that_is_not_the_models_turn(chat):
+    def refused(**options):
+        before = chat.head()
+        with pytest.raises(NotTheModelsTurn) as caught:
+            chat.request(system="Be brief.", **options)
+        assert chat.head() == before
+        return caught.value
+
+    assert refused(prefill=True, unanswered=True).waits_for == "user"
+    fill(chat, 2)
+    assert refused(unanswered=True).waits_for == "user"
+    prefilled = chat.request(prefill=True)["messages"]
+    assert prefilled == chat.messages()
+    chat.append("user", "Look.")
+    chat.append("assistant", [call("t1"), call("t2")])
+    error = refused(prefill=True)
+    assert (error.waits_for, error.pending) == ("tools", ((4, 0), (4, 1)))
+    assert "pending()" in str(error)
+    asked = chat.request(unanswered=True)["messages"]
+    assert provider_rules.violations(asked, complete=True) == []
+    assert str(asked).count(UNANSWERED) == 2
+
+
+def test_the_user_speaks_last_in_a_request(chat):
+    fill(chat, 3)
+    chat.commit(Plan.condense(chat.view(), [1, 2, 3], NewMessage("assistant", "S")))
+    assert chat.request()["messages"][-1] == {"role": "user", "content": OPENING}
+
+
+def test_thinking_goes_to_the_model_that_is_asked_for_by_its_short_name(chat):
+    chat.append("user", "Look.")
+    thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
+    chat.record(reply(thought, call("t1")), chat.request(model="claude-x"))
+    chat.append("user", [result("t1")])
+    assert chat.request(model="claude-x").model == "claude-x-20260205"
+    for own in (None, "claude-x", "claude-x-latest", "claude-x-20260205"):
+        assert thought in chat.request(model=own)["messages"][1]["content"]
+    for other in ("claude", "claude-x-mini", "claude-y"):
+        assert thought not in chat.request(model=other)["messages"][1]["content"]
+
+
+def test_a_recorded_reply_holds_all_that_was_told(chat):
+    chat.append("user", "Look.")
+    asked = chat.request()
+    receipt = chat.record(reply(text("So.")), asked, extra={"commit": "abc"})
+    written = entry(chat, receipt.seq)
+    assert (written.role, written.content) == ("assistant", [text("So.")])
+    assert (written.model, written.usage) == ("claude-x-20260205", USAGE)
+    assert (written.asked_at, written.message_id) == (asked.seq, "msg_1")
+    assert written.extra == {
+        "commit": "abc",
+        "roocontext": {"id": "msg_1", "stop_reason": "end_turn"},
+    }
+    assert chat.waits_for() == "user"
+    assert chat.verify().ok
+
+
+def test_a_repeated_reply_is_recorded_once(chat):
+    chat.append("user", "Look.")
+    asked = chat.request()
+    first = chat.record(reply(text("So.")), asked)
+    again = chat.record(reply(text("So.")), extra={"other": 1})
+    assert (again.seq, again.hash, again.new) == (first.seq, first.hash, False)
+    chat.append("user", "More.")
+    assert chat.record(reply(text("So."))).seq == first.seq
+    chat.redact(first.seq)
+    assert chat.record(reply(text("So."))).seq == first.seq
+    chat.rewind(1)
+    assert chat.record(reply(text("So.")), asked).new
+    chat.undo(force=True)
+    assert chat.record(reply(text("So."))).seq == first.seq
+    assert chat.verify().ok
+
+
+def test_another_reply_with_the_same_id_is_not_lost(chat):
+    """Some servers count to a thousand."""
+    chat.append("user", "Look.")
+    first = chat.record(reply(text("So.")))
+    other = chat.record(reply(text("Or so.")))
+    assert other.new
+    assert other.seq == first.seq + 1
+    named = chat.append("user", "So.", message_id="msg_2")
+    assert chat.record(reply(text("So."), number=2)).seq == named.seq + 1
+
+
+def test_a_reply_without_an_id_is_new_each_time(chat):
+    chat.append("user", "Look.")
+    one, two = (chat.record(reply(text("So."), id=None)) for _ in range(2))
+    assert (one.new, two.new) == (True, True)
+
+
+def test_a_message_that_came_while_the_model_ran_is_answered(chat):
+    chat.append("user", "Look.")
+    asked = chat.request()
+    chat.append("user", "And there.")
+    chat.record(reply(text("So.")), asked)
+    assert chat.waits_for() == "model"
+    assert chat.request()["messages"][-1]["role"] == "user"
+
+
+def test_a_redacted_frame_is_not_silently_left_out(chat):
+    chat.append("user", "Look.")
+    chat.request(system="Be brief.", tools=TOOLS)
+    chat.redact(2)
+    for options in ({}, {"system": "Be long."}, {"tools": []}):
+        with pytest.raises(InvalidOption, match="entry 2, were redacted"):
+            chat.request(**options)
+    assert "system" not in chat.request(as_of=2)
+    assert chat.request(system="Be long.", tools=[])["system"] == "Be long."
+
+
+def test_a_store_that_records_no_frames_sends_them_all_the_same(leg, opened):
+    with opened(*leg, record_frames=False) as lab:
+        chat = lab.store.create()
+        chat.append("user", "Look.")
+        assert chat.request(system="Be brief.")["system"] == "Be brief."
+        assert chat.head().seq == 1
+
+
+WRONG = {
+    "a form": ({"form": "cohere"}, UnknownPlugin),
+    "a model": ({"model": ""}, InvalidIdentifier),
+    "a prompt": ({"system": 7}, InvalidOption),
+    "tools": ({"tools": "run"}, InvalidOption),
+    "a tool that only another provider has": ({"tools": [{"google_search": {}}]}, InvalidOption),
+    "a time": ({"as_of": "now"}, RooContextError),
+    "a later time": ({"as_of": 9}, RooContextError),
+}
+
+
+@pytest.mark.parametrize(("options", "error"), WRONG.values(), ids=WRONG)
+def test_wrong_options_are_refused(chat, options, error):
+    chat.append("user", "Look.")
+    with pytest.raises(error):
+        chat.request(**{"system": "Be brief.", **options})
+    assert chat.head().seq == 1
+
+
+def test_what_cannot_be_recorded_is_refused(chat):
+    chat.append("user", "Look.")
+    for given, options, error in (
+        ({"choices": []}, {}, InvalidMessage),
+        (reply(text("So.")), {"request": {"seq": 1}}, InvalidOption),
+        (reply(text("So.")), {"extra": [1]}, InvalidMessage),
+        (reply(text("So.")), {"extra": {"roocontext": 1}}, InvalidMessage),
+        (reply({"type": 7}), {}, InvalidMessage),
+    ):
+        with pytest.raises(error):
+            chat.record(given, **options)
+    assert chat.head().seq == 1
