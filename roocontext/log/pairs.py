@@ -183,10 +183,14 @@ def bound(found: Sequence[Pair]) -> dict[int, set[int]]:
     return {index: group - {index} for index, group in groups.items()}
 
 
-def split(messages: Sequence[Reading], hidden: Container[int]) -> list[Pair]:
+def split(
+    messages: Sequence[Reading], hidden: Container[int], links: Links = _NO_LINKS
+) -> list[Pair]:
     """Find the pairs of which one side would be hidden and the other would not."""
     return [
-        pair for pair in pairs(messages) if (pair.call[0] in hidden) != (pair.result[0] in hidden)
+        pair
+        for pair in pairs(messages, links)
+        if (pair.call[0] in hidden) != (pair.result[0] in hidden)
     ]
 
 
