@@ -136,7 +136,12 @@ def matched(messages: Sequence[Tools | None], links: Links = _NO_LINKS) -> list[
     return found
 
 
-def reach(messages: Sequence[Tools], before: Sequence[int], stretches: int) -> range:
+def reach(
+    messages: Sequence[Tools],
+    before: Sequence[int],
+    stretches: int,
+    links: Links = _NO_LINKS,
+) -> range:
     """Which stretches of other messages may hold partners of these, or change who answers whom.
 
     The view consists of these messages and of `stretches` of others, which are not read yet;
@@ -145,7 +150,7 @@ def reach(messages: Sequence[Tools], before: Sequence[int], stretches: int) -> r
     """
     first, end = stretches, 0
     met: set[Place] = set()
-    for call, result, _ in matched(messages):
+    for call, result, _ in matched(messages, links):
         met.add(call)
         met.add(result)
         start, stop = before[call[0]], before[result[0]]
@@ -161,12 +166,12 @@ def reach(messages: Sequence[Tools], before: Sequence[int], stretches: int) -> r
     return range(first, end)
 
 
-def partners(messages: Sequence[Reading]) -> dict[int, set[int]]:
+def partners(messages: Sequence[Reading], links: Links = _NO_LINKS) -> dict[int, set[int]]:
     """Map each message that has tool partners to all others that must stay together with it.
 
     Two results of one call's message are partners too: hiding one of them would split the other.
     """
-    return bound(pairs(messages))
+    return bound(pairs(messages, links))
 
 
 def bound(found: Sequence[Pair]) -> dict[int, set[int]]:
@@ -179,10 +184,14 @@ def bound(found: Sequence[Pair]) -> dict[int, set[int]]:
     return {index: group - {index} for index, group in groups.items()}
 
 
-def split(messages: Sequence[Reading], hidden: Container[int]) -> list[Pair]:
+def split(
+    messages: Sequence[Reading], hidden: Container[int], links: Links = _NO_LINKS
+) -> list[Pair]:
     """Find the pairs that hiding would separate: one side hidden, the other not."""
     return [
-        pair for pair in pairs(messages) if (pair.call[0] in hidden) != (pair.result[0] in hidden)
+        pair
+        for pair in pairs(messages, links)
+        if (pair.call[0] in hidden) != (pair.result[0] in hidden)
     ]
 
 

@@ -6,30 +6,38 @@ without it all other results still answer the same calls.
 """
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 _CALL, _RESULT = '["call",', '["result",'
 
+ToolRow: TypeAlias = tuple[int, str, int | None, int | None]
+"""A seq, what the log's column says of tools, and the call that it answers: entry and number."""
 
-def unsettled(texts: Iterable[str]) -> list[int]:
+
+def unsettled(messages: Iterable[ToolRow]) -> list[int]:
     """The indices of those messages that are in no settled exchange.
 
-    The messages are given as the log's column says what they have of tools, and must be neighbours:
-    what stands between two of them has no tools. The texts are compared without reading them, which
-    is much faster, because the same ids always give the same text. Results in another order than
-    their calls are left to the general matching.
+    The messages must be neighbours: what is between two of them has no tools. The texts are
+    compared without reading them, which is much faster, because the same ids always give the same
+    text. Results in another order than their calls are left to the general matching.
     """
     left: list[int] = []
     wanted, first = "", 0
-    for index, text in enumerate(texts):
-        if text == wanted:
+    due: tuple[int, int] | None = (
+        None  # the call that the next result has to be of, if it names one
+    )
+    for index, (seq, text, *named) in enumerate(messages):
+        is_other = named[0] is not None and due != (*named,)
+        if text == wanted and not is_other:
             del left[first:]
             wanted = ""
             continue
         left.append(index)
         if text.startswith(_CALL):
-            wanted, first = _RESULT + text[len(_CALL) :], len(left) - 1
-        elif wanted.startswith(f"{text[:-1]},"):  # one of several results
+            wanted, first, due = _RESULT + text[len(_CALL) :], len(left) - 1, (seq, 0)
+        elif wanted.startswith(f"{text[:-1]},") and not is_other:  # the first of several results
             wanted = _RESULT + wanted[len(text) :]
+            due = (due[0], due[1] + 1) if due and text.count('","') == 1 else None
         else:
             wanted = ""
     return left

@@ -3,14 +3,14 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import NamedTuple
 
 from sqlalchemy import bindparam, select
 
 from roocontext.errors import InvalidPlan
-from roocontext.log.entries import Range, subtract
-from roocontext.log.pairs import Tools, bound, matched, reach, tools_from
+from roocontext.log.entries import BlockRef, Range, subtract
+from roocontext.log.pairs import Links, Tools, bound, links_of, matched, reach, tools_from
 from roocontext.log.spans import Span, within
 from roocontext.log.tool_pairs import unsettled
 from roocontext.store.commit_state import CommitState
@@ -19,7 +19,7 @@ from roocontext.store.transaction import Row
 from roocontext.store.view import bounds
 
 _TOOLS = (
-    select(entries.c.seq, entries.c.tools)
+    select(entries.c.seq, entries.c.tools, entries.c.answers_seq, entries.c.answers_block)
     .where(
         entries.c.session_id == bindparam("session_id"),
         entries.c.seq.between(bindparam("lo"), bindparam("hi")),
@@ -35,6 +35,7 @@ class _Message(NamedTuple):
     position: int
     seq: int
     tools: Tools
+    answers: BlockRef | None
 
 
 def bound_by_pins(state: CommitState, *, partnered: bool) -> set[int]:
@@ -42,11 +43,12 @@ def bound_by_pins(state: CommitState, *, partnered: bool) -> set[int]:
     if not state.pins or not partnered:
         return state.pins
     read = _read(state, state.visible)
-    rows = [(seq, tools_from(text)) for part in read for seq, text in part]
-    groups = bound(matched([tools for _, tools in rows]))
+    rows = [(seq, tools_from(text), _answers(*call)) for part in read for seq, text, *call in part]
+    links = links_of((seq, answers) for seq, _, answers in rows)
+    groups = bound(matched([tools for _, tools, _ in rows], links))
     return state.pins | {
         rows[other][0]
-        for index, (seq, _) in enumerate(rows)
+        for index, (seq, *_) in enumerate(rows)
         if seq in state.pins
         for other in groups.get(index, ())
     }
@@ -65,13 +67,14 @@ def check_no_split(state: CommitState, hidden: Sequence[Range], smaller: Sequenc
     starts = [part.position for part in there]
     messages = list(_unsettled(state, here, starts))
     before = [bisect_left(starts, message.position) for message in messages]
-    stretches = reach([message.tools for message in messages], before, len(there))
+    tools = [message.tools for message in messages]
+    stretches = reach(tools, before, len(there), _links(messages))
     if not stretches:
         return
     between = [message.position for message in messages]
     messages += _unsettled(state, there[stretches.start : stretches.stop], between)
     messages.sort()
-    for pair in matched([message.tools for message in messages]):
+    for pair in matched([message.tools for message in messages], _links(messages)):
         call, result = messages[pair.call[0]].seq, messages[pair.result[0]].seq
         if within(hidden, call) != within(hidden, result):
             raise InvalidPlan(
@@ -93,13 +96,21 @@ def _unsettled(
     found = zip(parts, _read(state, parts), strict=True)
     for _, together in groupby(found, lambda one: bisect_left(others, one[0].position)):
         rows = list(chain.from_iterable(read for _, read in together))
-        for index in unsettled(map(itemgetter(1), rows)):
-            seq, text = rows[index]
+        for index in unsettled(rows):
+            seq, text, *call = rows[index]
             part = by_row[bisect_right(starts, seq) - 1]
-            yield _Message(part.at(seq), seq, tools_from(text))
+            yield _Message(part.at(seq), seq, tools_from(text), _answers(*call))
 
 
 def _read(state: CommitState, parts: Sequence[Span]) -> list[list[Row]]:
     """For each part of the view: the messages in it that call tools or answer calls, in order."""
     queries = bounds(state.session_id, [(part.lo, part.hi) for part in parts])
     return state.tx.all([(_TOOLS, query) for query in queries])
+
+
+def _answers(seq: int | None, number: int | None) -> BlockRef | None:
+    return None if seq is None or number is None else (seq, number)
+
+
+def _links(messages: Sequence[_Message]) -> Links:
+    return links_of((message.seq, message.answers) for message in messages)

@@ -42,9 +42,10 @@ _STANDING_BACK = (
 )
 _EXTRA = select(entries.c.extra).where(_in_session, entries.c.seq == bindparam("seq"), IN_LOG)
 _ANSWERS = (
-    select(entries.c.seq, entries.c.hash)
+    select(entries.c.seq, entries.c.tools, entries.c.hash)
     .where(
         _in_session,
+        entries.c.tools.is_not(None),
         entries.c.answers_seq.is_not(None),
         entries.c.answers_seq == bindparam("call"),
         entries.c.answers_block == bindparam("block"),
@@ -186,8 +187,9 @@ def _answer_to(
     """The live row that answers a call: one that names it, or one with the call's id."""
     seq, block = place
     for row in tx.rows(_ANSWERS, session_id=session_id, call=seq, block=block):
-        if within(standing, row[0]):
-            return row[0], row[1]
+        tools = tools_from(row[1])
+        if within(standing, row[0]) and not tools.are_calls and len(tools.ids) == 1:
+            return row[0], row[2]
     rows = tx.each(_TOOLS, bounds(session_id, standing))
     links = links_of((row[0], None if row[2] is None else (row[2], row[3])) for row in rows)
     for pair in matched([tools_from(row[1]) for row in rows], links):

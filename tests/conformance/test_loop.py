@@ -5,7 +5,7 @@ import json
 import pytest
 
 from roocontext import NewMessage, PendingCall, Plan
-from roocontext.errors import InvalidMessage, InvalidOption, NoSuchCall
+from roocontext.errors import InvalidMessage, InvalidOption, InvalidPlan, NoSuchCall
 from support.dialogue import fill
 from support.four_formats import FORMATS, asking, result, words
 
@@ -231,6 +231,17 @@ def test_calls_with_the_same_id_are_answered_one_by_one(talk):
         assert not talk.chat.answer(place, "done").new
         assert place not in talk.state[1]
     assert talk.state == MODEL
+
+
+def test_no_plan_separates_a_call_from_the_answer_that_names_it(talk):
+    talk.asks(A)
+    talk.asks(A)
+    talk.chat.answer((1, 0), "first")
+    talk.chat.answer((2, 0), "second")
+    for hidden in ([2, 3], [1, 4], [3], [1]):
+        with pytest.raises(InvalidPlan, match="separate"):
+            talk.chat.commit(Plan.condense(talk.chat.view(), hidden, "S"), dry_run=True)
+    assert talk.chat.commit(Plan.condense(talk.chat.view(), [1, 3], "S")).seq == 5
 
 
 def test_calls_without_ids_are_answered_in_any_order(chat):

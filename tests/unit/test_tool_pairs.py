@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roocontext.log.pairs import Tools, matched, tools_from
+from roocontext.log.pairs import Tools, links_of, matched, tools_from
 from roocontext.log.tool_pairs import unsettled
 from support.examples import examples
 
@@ -19,8 +19,18 @@ def results(*ids):
     return Tools(False, list(enumerate(ids)))
 
 
-def left(*messages):
-    return unsettled([message.text() for message in messages])
+NO_CALL = (None, None)
+
+
+def left(*messages, answers=()):
+    """Who is left, given for some indices which call the message names: the index, the number."""
+    named = dict(answers)
+    return unsettled(
+        [
+            (index, message.text(), *named.get(index, NO_CALL))
+            for index, message in enumerate(messages)
+        ]
+    )
 
 
 IDS = st.lists(st.sampled_from(["a", "b", "a,b", '"', '","', "\ud800"]), min_size=1, max_size=3)
@@ -41,20 +51,37 @@ HISTORIES = st.lists(st.one_of(exchanges(), ANY), max_size=8).map(
 )
 
 
-def across(messages, indices=None):
+def across(messages, indices=None, answers=()):
     """How often which message answers which."""
     kept = range(len(messages)) if indices is None else indices
-    found = matched([messages[index] for index in kept])
+    named = dict(answers)
+    links = links_of((index, named.get(index)) for index in kept)
+    found = matched([messages[index] for index in kept], links)
     return Counter((kept[pair.call[0]], kept[pair.result[0]]) for pair in found)
 
 
+def named_calls(messages):
+    """For some results the call that they name: mostly the one before, sometimes any."""
+    places = [index for index, message in enumerate(messages) if not message.are_calls]
+    if not places:
+        return st.just({})
+    near = st.sampled_from(places).flatmap(
+        lambda place: st.tuples(
+            st.just(place),
+            st.tuples(st.integers(max(0, place - 3), place), st.integers(0, 2)),
+        )
+    )
+    return st.lists(near, max_size=4).map(dict)
+
+
 @settings(max_examples=examples(300))
-@given(HISTORIES)
-def test_who_answers_whom_is_the_same_without_settled_exchanges(messages):
-    outside = left(*messages)
-    pairs = across(messages)
+@given(HISTORIES.flatmap(lambda messages: st.tuples(st.just(messages), named_calls(messages))))
+def test_who_answers_whom_is_the_same_without_settled_exchanges(given_):
+    messages, answers = given_
+    outside = left(*messages, answers=answers)
+    pairs = across(messages, answers=answers)
     inside = {pair: count for pair, count in pairs.items() if not {*pair} & {*outside}}
-    assert across(messages, outside) + Counter(inside) == pairs
+    assert across(messages, outside, answers) + Counter(inside) == pairs
     settled = set(range(len(messages))) - {*outside}
     answered = Counter(index for pair, count in inside.items() for index in pair * count)
     assert answered == Counter({index: len(messages[index].ids) for index in settled})
@@ -64,6 +91,14 @@ def test_what_is_answered_at_once_is_settled():
     assert left(calls("a"), results("a"), calls("b", "c"), results("b", "c")) == []
     assert left(calls("a", "b"), results("a"), results("b")) == []
     assert left(calls("a", "a"), results("a"), results("a")) == []
+    named = {1: (0, 0), 2: (0, 1)}
+    assert left(calls("a"), results("a"), answers={1: (0, 0)}) == []
+    assert left(calls("a", "b"), results("a"), results("b"), answers=named) == []
+
+
+def test_a_result_that_names_another_call_than_its_id_is_left():
+    assert left(calls("a"), calls("a"), results("a"), answers={2: (0, 0)}) == [0, 1, 2]
+    assert left(calls("a", "b"), results("a"), results("b"), answers={1: (0, 1)}) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +125,8 @@ def test_a_call_that_waits_is_left_alone():
 
 
 def test_a_damaged_column_is_left():
-    assert unsettled(["{", '["call","a"]', "7", '["result","a"]', '["talk","a"]']) == [*range(5)]
+    texts = ["{", '["call","a"]', "7", '["result","a"]', '["talk","a"]']
+    assert unsettled([(seq, text, *NO_CALL) for seq, text in enumerate(texts)]) == [*range(5)]
 
 
 @given(HISTORIES)
