@@ -14,7 +14,7 @@ from roocontext.log.readings import Block, reader
 from roocontext.log.readings.blocks import attached
 
 
-class Kind(Enum):
+class PartKind(Enum):
     """What matters of a part for the order in which parts are sent."""
 
     CALL = auto()
@@ -23,14 +23,14 @@ class Kind(Enum):
     OTHER = auto()
 
 
-class Piece(NamedTuple):
+class StoredPiece(NamedTuple):
     """A piece of a row that is stored in the form's own format.
 
     `native` is sent, if the provider accepts it. `block` shows a call or a result to the pairing,
     and is composed anew if there is no `native`.
     """
 
-    kind: Kind
+    kind: PartKind
     block: Block | None
     native: Any
     rules: Sequence[Rule] = ()
@@ -39,11 +39,11 @@ class Piece(NamedTuple):
 class Own(NamedTuple):
     """A row in the form's own format: its pieces, and whether their order and frame are valid."""
 
-    pieces: list[Piece]
+    pieces: list[StoredPiece]
     whole: bool = True
 
 
-class Shape(Protocol):
+class FormShape(Protocol):
     """What reading and arranging rows needs to know about a form."""
 
     format: str
@@ -56,7 +56,7 @@ class Shape(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class Row:
+class OutgoingRow:
     """An outgoing message."""
 
     number: int
@@ -74,9 +74,9 @@ class Row:
 class Part:
     """An outgoing block or stored piece; a call refers to its answer, and an answer to its call."""
 
-    row: Row
+    row: OutgoingRow
     index: int
-    kind: Kind
+    kind: PartKind
     block: Block
     native: Any = None
     answer: "Part | None" = None
@@ -98,14 +98,14 @@ def stored(parts: Sequence[Part]) -> Any:
     return row.message.content if same and in_order else None
 
 
-def kind_of(block: Block) -> Kind:
+def kind_of(block: Block) -> PartKind:
     """The kind of a block."""
     match block["type"]:
         case "tool_use":
-            return Kind.CALL
+            return PartKind.CALL
         case "tool_result":
-            return Kind.RESULT
-    return Kind.THINKING if block["type"] in THINKING else Kind.OTHER
+            return PartKind.RESULT
+    return PartKind.THINKING if block["type"] in THINKING else PartKind.OTHER
 
 
 class Repairs:
@@ -114,7 +114,7 @@ class Repairs:
     def __init__(self) -> None:
         self._found: list[Repair] = []
 
-    def add(self, row: Row, rule: Rule, block: int | None = None) -> None:
+    def add(self, row: OutgoingRow, rule: Rule, block: int | None = None) -> None:
         """Note a repair. A mere conversion between formats is not a repair."""
         if row.is_own or rule not in CONVERSIONS:
             self._found.append(Repair(row.message.seq, rule, block))
@@ -129,30 +129,34 @@ _CONVERTED: Final = ("text", "image", "tool_use", "tool_result")
 """The blocks that every form can make in its own shape."""
 
 
-class Rows:
+class RowReader:
     """Reads rows for a form: leaves out what cannot be sent and fixes the rest."""
 
     def __init__(
-        self, shape: Shape, model: str | None, drop_thinking: Collection[int], repairs: Repairs
+        self, shape: FormShape, model: str | None, drop_thinking: Collection[int], repairs: Repairs
     ) -> None:
         self._shape = shape
         self._model = model
         self._drop_thinking = drop_thinking
         self._repairs = repairs
 
-    def read(self, number: int, message: Message) -> Row:
+    def read(self, number: int, message: Message) -> OutgoingRow:
         """Read one row."""
         read = reader(message.format)
         if message.format != self._shape.format:
             role, blocks = read.blocks(message.role, message.content)
-            row = Row(number, message, role, is_own=False, is_whole=False, pieces=len(blocks))
+            row = OutgoingRow(
+                number, message, role, is_own=False, is_whole=False, pieces=len(blocks)
+            )
             for index, shown in enumerate(blocks):
                 self._add(row, index, shown)
             return row
         equal = message.model == self._model and message.seq not in self._drop_thinking
         own = self._shape.own(message, equal=equal)
         role, _ = read.blocks(message.role, None)
-        row = Row(number, message, role, is_own=True, is_whole=own.whole, pieces=len(own.pieces))
+        row = OutgoingRow(
+            number, message, role, is_own=True, is_whole=own.whole, pieces=len(own.pieces)
+        )
         for index, (kind, block, native, rules) in enumerate(own.pieces):
             for rule in rules:
                 self._repairs.add(row, rule, index)
@@ -162,7 +166,7 @@ class Rows:
                 self._add(row, index, block)
         return row
 
-    def _add(self, row: Row, index: int, block: Block) -> None:
+    def _add(self, row: OutgoingRow, index: int, block: Block) -> None:
         """Add a block to be composed anew in the form's shape."""
         if block.get("type") in THINKING:
             self._repairs.add(row, Rule.THINKING, index)
