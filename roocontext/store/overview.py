@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 
 from roocontext.log.encoding import decode
-from roocontext.store.listing import Filter, FilterShape, page_of
+from roocontext.store.listing import Shape, Wanted, page_of
 from roocontext.store.schema import VISIBLE, entries, sessions, spans
 from roocontext.store.sessions import SessionInfo, Stats
 from roocontext.store.shapes import whole
@@ -39,7 +39,7 @@ class SessionOverview:
     model: str | None
 
 
-def overview(tx: Transaction, limit: int, wanted: Filter) -> list[SessionOverview]:
+def overview(tx: Transaction, limit: int, wanted: Wanted) -> list[SessionOverview]:
     """The sessions by their last entry, newest first."""
     rows = tx.rows(_newest(wanted.shape), page=limit, recent=RECENT, **wanted.params)
     return [_overview(row) for row in rows]
@@ -50,7 +50,7 @@ _COLUMNS = tuple(sessions.c[name] for name in (*_INFO, "rewound_messages", "rewo
 
 
 @cache
-def _newest(shape: FilterShape) -> Select[Any]:
+def _newest(shape: Shape) -> Select[Any]:
     # The page is a subquery, because SQLite would otherwise compute the sums of all sessions.
     page = page_of(_COLUMNS, shape).subquery("page")
     # Scalar subqueries, because each is answered from an index whatever the planner knows. A join

@@ -18,7 +18,7 @@ from roocontext.store.database import Database
 from roocontext.store.engines import Durability, engine_of
 from roocontext.store.erase import Purged
 from roocontext.store.items import Describe, Rename
-from roocontext.store.listing import filter_of
+from roocontext.store.listing import wanted
 from roocontext.store.notes import drafted
 from roocontext.store.overview import SessionOverview
 from roocontext.store.session import Session
@@ -140,7 +140,7 @@ class Store:
         check_whole("limit", limit, least=1)
         if before is not None and not isinstance(before, SessionInfo):
             raise InvalidOption("The next page begins behind a SessionInfo.", name="before")
-        asked = filter_of(parent, where)
+        asked = wanted(parent, where)
         with self._database.read() as tx:
             return sessions.newest_first(tx, limit, before, asked)
 
@@ -153,7 +153,7 @@ class Store:
     ) -> list[SessionOverview]:
         """The newest sessions with their sizes and newest models, in one statement."""
         check_whole("limit", limit, least=1)
-        asked = filter_of(parent, where)
+        asked = wanted(parent, where)
         with self._database.read() as tx:
             return overview.overview(tx, limit, asked)
 

@@ -17,7 +17,7 @@ from roocontext.log.forms.block_rules import THINKING
 from roocontext.log.forms.caching import marked
 from roocontext.log.forms.frames import OPENING
 from roocontext.log.forms.models import model_of
-from roocontext.log.forms.parts import Own, Part, PartKind, Repairs, StoredPiece, kind_of, stored
+from roocontext.log.forms.parts import Kind, Own, Part, Piece, Repairs, kind_of, stored
 from roocontext.log.forms.repairs import Outgoing, Rule
 from roocontext.log.forms.settled import settled
 from roocontext.log.forms.tools import anthropic_tool, convert
@@ -78,12 +78,12 @@ class _Anthropic:
 
     def own(self, message: Message, *, equal: bool) -> Own:
         blocks = [text(message.content)] if isinstance(message.content, str) else None
-        pieces: list[StoredPiece] = []
+        pieces: list[Piece] = []
         whole = True
         for block in dicts(message.content) if blocks is None else blocks:
             fixed, rules = self._fixed(message.role, block, equal=equal)
-            kind = PartKind.OTHER if fixed is None else kind_of(fixed)
-            pieces.append(StoredPiece(kind, fixed, fixed, rules))
+            kind = Kind.OTHER if fixed is None else kind_of(fixed)
+            pieces.append(Piece(kind, fixed, fixed, rules))
             whole = whole and fixed is block
         return Own(pieces, whole)
 
@@ -109,7 +109,7 @@ class _Anthropic:
                 part.compose(content=[it for it in part.block["content"] if it not in extra])
                 moved += extra
             blocks.append(part.block)
-        results = sum(part.kind is PartKind.RESULT for part in parts)
+        results = sum(part.kind is Kind.RESULT for part in parts)
         own = stored(parts)
         return {
             "role": role,

@@ -17,7 +17,7 @@ from roocontext.log.forms.block_rules import is_utf8
 from roocontext.log.forms.closing import close
 from roocontext.log.forms.frames import OPENING, outputs_of
 from roocontext.log.forms.models import model_of
-from roocontext.log.forms.parts import Own, Part, PartKind, StoredPiece, stored
+from roocontext.log.forms.parts import Kind, Own, Part, Piece, stored
 from roocontext.log.forms.repairs import Outgoing, Rule
 from roocontext.log.forms.tools import chat_tool, convert, system_text
 from roocontext.log.readings import Block, reader
@@ -100,9 +100,7 @@ class _Chat:
         content = as_dict(message.content)
         role = message.role
         if role == "function":
-            return Own(
-                [StoredPiece(PartKind.OTHER, it, None) for it in self._read(message)], whole=False
-            )
+            return Own([Piece(Kind.OTHER, it, None) for it in self._read(message)], whole=False)
         fields = _FIELDS.get(role, _USUAL)
         calls = content.get("tool_calls", [])
         whole = content.keys() <= fields and content.get("role") == role and is_utf8(content)
@@ -118,13 +116,13 @@ class _Chat:
         return shows_image(image)
 
     def joins(self, turn: Sequence[Part], row: Sequence[Part], /) -> bool:
-        calls = all(part.kind is PartKind.CALL for part in row)
-        return calls and any(part.kind is PartKind.CALL for part in turn)
+        calls = all(part.kind is Kind.CALL for part in row)
+        return calls and any(part.kind is Kind.CALL for part in turn)
 
     def _read(self, message: Message) -> list[Block]:
         return reader(self.format).blocks(message.role, message.content)[1]
 
-    def _result(self, message: Message) -> StoredPiece:
+    def _result(self, message: Message) -> Piece:
         content = as_dict(message.content)
         output = content.get("content")
         (block,) = self._read(message)
@@ -133,9 +131,9 @@ class _Chat:
         )
         sound = all(_is_part("tool", part) for part in texts) and is_utf8(content)
         sound = sound and content.keys() == _FIELDS["tool"] and content["role"] == "tool"
-        return StoredPiece(PartKind.RESULT, block, message.content if sound else None)
+        return Piece(Kind.RESULT, block, message.content if sound else None)
 
-    def _said(self, message: Message) -> Iterator[StoredPiece]:
+    def _said(self, message: Message) -> Iterator[Piece]:
         content = as_dict(message.content)
         value = content.get("content")
         parts = [{"type": "text", "text": value}] if isinstance(value, str) else dicts(value)
@@ -146,9 +144,9 @@ class _Chat:
         for part in parts:
             block = _block(part)
             sound = _is_part(message.role, part)
-            yield StoredPiece(PartKind.OTHER, block, part if sound else None)
+            yield Piece(Kind.OTHER, block, part if sound else None)
 
-    def _call(self, call: Block) -> StoredPiece:
+    def _call(self, call: Block) -> Piece:
         (block,) = reader(self.format).blocks("assistant", {"tool_calls": [call]})[1]
         kind = string(call, "type")
         holder, argument = ("function", "arguments") if kind != "custom" else ("custom", "input")
@@ -156,18 +154,18 @@ class _Chat:
         sound = kind in ("function", "custom") and call.keys() <= {"id", "type", holder}
         sound = sound and inner.keys() == {"name", argument} and is_utf8(call)
         sound = sound and all(isinstance(it, str) for it in (call.get("id"), *inner.values()))
-        return StoredPiece(PartKind.CALL, block, call if sound and inner["name"] else None)
+        return Piece(Kind.CALL, block, call if sound and inner["name"] else None)
 
     def _messages(self, turn: Turn) -> Iterator[dict[str, Any]]:
         if turn.role == "assistant":
             yield self._assistant(turn.parts)
             return
-        results = [part for part in turn.parts if part.kind is PartKind.RESULT]
+        results = [part for part in turn.parts if part.kind is Kind.RESULT]
         yield from map(self._tool, results)
         images = [it for part in results if part.native is None for it in outputs_of(part.block)]
         if shown := [_image(it) for it in images if it["type"] == "image"]:
             yield {"role": "user", "content": shown}
-        rest = [part for part in turn.parts if part.kind is not PartKind.RESULT]
+        rest = [part for part in turn.parts if part.kind is not Kind.RESULT]
         for row, parts in groupby(rest, key=lambda part: part.row):
             own = list(parts)
             content = stored(own)
@@ -178,8 +176,8 @@ class _Chat:
     def _assistant(self, parts: Sequence[Part]) -> dict[str, Any]:
         if content := stored(parts):
             return as_dict(content)
-        calls = [part for part in parts if part.kind is PartKind.CALL]
-        shown = [part for part in parts if part.kind is not PartKind.CALL]
+        calls = [part for part in parts if part.kind is Kind.CALL]
+        shown = [part for part in parts if part.kind is not Kind.CALL]
         message: dict[str, Any] = {
             "role": "assistant",
             "content": _content(shown) if shown else None,

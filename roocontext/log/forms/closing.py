@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from roocontext.log.entries import Message
 from roocontext.log.forms.arrange import Turn
-from roocontext.log.forms.parts import OutgoingRow, Repairs
+from roocontext.log.forms.parts import Repairs, Row
 from roocontext.log.forms.repairs import Rule
 
 
@@ -13,6 +13,6 @@ def close(turns: Sequence[Turn], messages: Sequence[Message], repairs: Repairs) 
     if turns and turns[-1].role == "user":
         return False
     if messages:
-        end = OutgoingRow(0, messages[-1], "user", is_own=True, is_whole=False, pieces=0)
+        end = Row(0, messages[-1], "user", is_own=True, is_whole=False, pieces=0)
         repairs.add(end, Rule.CLOSING)
     return True

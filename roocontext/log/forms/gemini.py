@@ -15,7 +15,7 @@ from roocontext.log.forms.arrange import arranged
 from roocontext.log.forms.block_rules import is_utf8
 from roocontext.log.forms.frames import OPENING, outputs_of
 from roocontext.log.forms.models import model_of
-from roocontext.log.forms.parts import Own, Part, PartKind, StoredPiece, stored
+from roocontext.log.forms.parts import Kind, Own, Part, Piece, stored
 from roocontext.log.forms.repairs import Outgoing, Rule
 from roocontext.log.forms.tools import convert, gemini_tool, system_text
 from roocontext.log.readings import Block
@@ -71,7 +71,7 @@ class _Order:
     def joins(self, *_: Sequence[Part]) -> bool:
         return True
 
-    def _piece(self, role: str, part: Block, block: Block | None, *, equal: bool) -> StoredPiece:
+    def _piece(self, role: str, part: Block, block: Block | None, *, equal: bool) -> Piece:
         sent = as_sent(part)
         native = part if sent == part else sent
         rules: list[Rule] = []
@@ -88,17 +88,15 @@ class _Order:
         if sent.get("thought") is True or (sent.get("text") == "" and signed):
             sound = equal and is_utf8(native) and isinstance(sent.get("text"), str)
             found = native if sound and (sent["text"] or signed) else None
-            return StoredPiece(PartKind.THINKING, None, found, [] if found else [Rule.THINKING])
-        kind = PartKind.OTHER
+            return Piece(Kind.THINKING, None, found, [] if found else [Rule.THINKING])
+        kind = Kind.OTHER
         if block is not None:
-            kind = {"tool_use": PartKind.CALL, "tool_result": PartKind.RESULT}.get(
-                block["type"], kind
-            )
+            kind = {"tool_use": Kind.CALL, "tool_result": Kind.RESULT}.get(block["type"], kind)
         if not self._is_sound(role, native):
-            return StoredPiece(
+            return Piece(
                 kind, block, None, rules if block is not None else [*rules, Rule.MALFORMED]
             )
-        return StoredPiece(kind, block, native, rules)
+        return Piece(kind, block, native, rules)
 
     def _is_sound(self, role: str, part: Block) -> bool:
         kinds = part.keys() & _DATA
@@ -175,10 +173,10 @@ def _content(
     if not parts:
         return {"role": "user", "parts": [{"text": OPENING}]}
     if role == "user":
-        made = [*_responses(parts), *(_part(it) for it in parts if it.kind is not PartKind.RESULT)]
+        made = [*_responses(parts), *(_part(it) for it in parts if it.kind is not Kind.RESULT)]
     else:
         made = [_part(part) for part in parts]
-        first = next((at for at, part in enumerate(parts) if part.kind is PartKind.CALL), None)
+        first = next((at for at, part in enumerate(parts) if part.kind is Kind.CALL), None)
         if first is not None and not made[first].get("thoughtSignature"):
             foreign = model is None and not parts[first].row.is_own
             if signed or foreign:
@@ -191,7 +189,7 @@ def _content(
 
 def _responses(parts: Sequence[Part]) -> Iterator[dict[str, Any]]:
     """Return the responses in the order of their calls, then their images."""
-    results = [part for part in parts if part.kind is PartKind.RESULT]
+    results = [part for part in parts if part.kind is Kind.RESULT]
     if not all(_id(part) for part in results):
         results.sort(key=lambda it: (it.call.row.number, it.call.index) if it.call else (0, 0))
     for part in results:

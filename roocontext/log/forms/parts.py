@@ -14,7 +14,7 @@ from roocontext.log.readings import Block, reader
 from roocontext.log.readings.blocks import attached
 
 
-class PartKind(Enum):
+class Kind(Enum):
     """What matters of a part for the order in which parts are sent."""
 
     CALL = auto()
@@ -23,14 +23,14 @@ class PartKind(Enum):
     OTHER = auto()
 
 
-class StoredPiece(NamedTuple):
+class Piece(NamedTuple):
     """A piece of a row that is stored in the form's own format.
 
     `native` is sent, if the provider accepts it. `block` shows a call or a result to the pairing,
     and is composed anew if there is no `native`.
     """
 
-    kind: PartKind
+    kind: Kind
     block: Block | None
     native: Any
     rules: Sequence[Rule] = ()
@@ -39,11 +39,11 @@ class StoredPiece(NamedTuple):
 class Own(NamedTuple):
     """A row in the form's own format: its pieces, and whether their order and frame are valid."""
 
-    pieces: list[StoredPiece]
+    pieces: list[Piece]
     whole: bool = True
 
 
-class FormShape(Protocol):
+class Shape(Protocol):
     """What reading and arranging rows needs to know about a form."""
 
     format: str
@@ -56,7 +56,7 @@ class FormShape(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class OutgoingRow:
+class Row:
     """An outgoing message."""
 
     number: int
@@ -74,9 +74,9 @@ class OutgoingRow:
 class Part:
     """An outgoing block or stored piece; a call refers to its answer, and an answer to its call."""
 
-    row: OutgoingRow
+    row: Row
     index: int
-    kind: PartKind
+    kind: Kind
     block: Block
     native: Any = None
     answer: "Part | None" = None
@@ -98,14 +98,14 @@ def stored(parts: Sequence[Part]) -> Any:
     return row.message.content if same and in_order else None
 
 
-def kind_of(block: Block) -> PartKind:
+def kind_of(block: Block) -> Kind:
     """The kind of a block."""
     match block["type"]:
         case "tool_use":
-            return PartKind.CALL
+            return Kind.CALL
         case "tool_result":
-            return PartKind.RESULT
-    return PartKind.THINKING if block["type"] in THINKING else PartKind.OTHER
+            return Kind.RESULT
+    return Kind.THINKING if block["type"] in THINKING else Kind.OTHER
 
 
 class Repairs:
@@ -114,7 +114,7 @@ class Repairs:
     def __init__(self) -> None:
         self._found: list[Repair] = []
 
-    def add(self, row: OutgoingRow, rule: Rule, block: int | None = None) -> None:
+    def add(self, row: Row, rule: Rule, block: int | None = None) -> None:
         """Note a repair. A mere conversion between formats is not a repair."""
         if row.is_own or rule not in CONVERSIONS:
             self._found.append(Repair(row.message.seq, rule, block))
@@ -129,34 +129,30 @@ _CONVERTED: Final = ("text", "image", "tool_use", "tool_result")
 """The blocks that every form can make in its own shape."""
 
 
-class RowReader:
+class Rows:
     """Reads rows for a form: leaves out what cannot be sent and fixes the rest."""
 
     def __init__(
-        self, shape: FormShape, model: str | None, drop_thinking: Collection[int], repairs: Repairs
+        self, shape: Shape, model: str | None, drop_thinking: Collection[int], repairs: Repairs
     ) -> None:
         self._shape = shape
         self._model = model
         self._drop_thinking = drop_thinking
         self._repairs = repairs
 
-    def read(self, number: int, message: Message) -> OutgoingRow:
+    def read(self, number: int, message: Message) -> Row:
         """Read one row."""
         read = reader(message.format)
         if message.format != self._shape.format:
             role, blocks = read.blocks(message.role, message.content)
-            row = OutgoingRow(
-                number, message, role, is_own=False, is_whole=False, pieces=len(blocks)
-            )
+            row = Row(number, message, role, is_own=False, is_whole=False, pieces=len(blocks))
             for index, shown in enumerate(blocks):
                 self._add(row, index, shown)
             return row
         equal = message.model == self._model and message.seq not in self._drop_thinking
         own = self._shape.own(message, equal=equal)
         role, _ = read.blocks(message.role, None)
-        row = OutgoingRow(
-            number, message, role, is_own=True, is_whole=own.whole, pieces=len(own.pieces)
-        )
+        row = Row(number, message, role, is_own=True, is_whole=own.whole, pieces=len(own.pieces))
         for index, (kind, block, native, rules) in enumerate(own.pieces):
             for rule in rules:
                 self._repairs.add(row, rule, index)
@@ -166,7 +162,7 @@ class RowReader:
                 self._add(row, index, block)
         return row
 
-    def _add(self, row: OutgoingRow, index: int, block: Block) -> None:
+    def _add(self, row: Row, index: int, block: Block) -> None:
         """Add a block to be composed anew in the form's shape."""
         if block.get("type") in THINKING:
             self._repairs.add(row, Rule.THINKING, index)

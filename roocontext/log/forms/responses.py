@@ -18,7 +18,7 @@ from roocontext.log.forms.chat import arguments_of, image_url, shows_image
 from roocontext.log.forms.closing import close
 from roocontext.log.forms.frames import OPENING, outputs_of
 from roocontext.log.forms.models import model_of
-from roocontext.log.forms.parts import Own, Part, PartKind, StoredPiece
+from roocontext.log.forms.parts import Kind, Own, Part, Piece
 from roocontext.log.forms.repairs import Outgoing, Rule
 from roocontext.log.forms.tools import convert, responses_tool, system_text
 from roocontext.log.readings import Block
@@ -108,34 +108,30 @@ class _Order:
 
     def _pieces(
         self, role: str, item: Block, items: Collection[Block], *, equal: bool
-    ) -> Iterator[StoredPiece]:
+    ) -> Iterator[Piece]:
         kind = type_of(item)
         if kind in _MODEL_BOUND:
             sound = equal and self._is_sound_reasoning(item)
             self._loose = not sound
             native = self._sent(role, item, kind, keep_id=True) if sound else None
             rules = self._rules(item, native) if sound else [Rule.THINKING]
-            yield StoredPiece(
-                PartKind.THINKING if kind == "reasoning" else PartKind.OTHER, None, native, rules
-            )
+            yield Piece(Kind.THINKING if kind == "reasoning" else Kind.OTHER, None, native, rules)
             return
         keep_id = equal and not self._loose
         native = self._sent(role, item, kind, keep_id=keep_id)
         hosted = is_hosted(item, items)
         if kind in CALLS and not hosted:
             (block,) = blocks_of(item, items)
-            yield StoredPiece(PartKind.CALL, block, native, self._rules(item, native))
+            yield Piece(Kind.CALL, block, native, self._rules(item, native))
         elif kind in OUTPUTS and not hosted:
             (block,) = blocks_of(item, items)
-            yield StoredPiece(PartKind.RESULT, block, native, self._rules(item, native))
+            yield Piece(Kind.RESULT, block, native, self._rules(item, native))
         elif native is not None:
-            yield StoredPiece(PartKind.OTHER, None, native, self._rules(item, native))
+            yield Piece(Kind.OTHER, None, native, self._rules(item, native))
         elif kind == "message":
-            yield from (
-                StoredPiece(PartKind.OTHER, it, None) for it in parts_of(item.get("content"))
-            )
+            yield from (Piece(Kind.OTHER, it, None) for it in parts_of(item.get("content")))
         else:
-            yield StoredPiece(PartKind.OTHER, None, None, [Rule.UNKNOWN])
+            yield Piece(Kind.OTHER, None, None, [Rule.UNKNOWN])
 
     def _is_sound_reasoning(self, item: Block) -> bool:
         item_id = string(item, "id")
@@ -220,9 +216,9 @@ class _Responses:
 
 
 def _items(turn: Turn) -> Iterator[dict[str, Any]]:
-    results = [part for part in turn.parts if part.kind is PartKind.RESULT]
+    results = [part for part in turn.parts if part.kind is Kind.RESULT]
     yield from map(_output, results)
-    rest = [part for part in turn.parts if part.kind is not PartKind.RESULT]
+    rest = [part for part in turn.parts if part.kind is not Kind.RESULT]
     for key, run in groupby(rest, key=_gathered):
         parts = list(run)
         if key is None:
@@ -235,7 +231,7 @@ def _items(turn: Turn) -> Iterator[dict[str, Any]]:
 
 def _gathered(part: Part) -> object:
     """The row, for texts and images that form one message; other items are sent one by one."""
-    return None if part.native is not None or part.kind is PartKind.CALL else part.row
+    return None if part.native is not None or part.kind is Kind.CALL else part.row
 
 
 def _holds(value: object, types: Collection[str]) -> bool:
@@ -259,7 +255,7 @@ def _asked(call: Part | None) -> str:
 
 def _item(part: Part) -> dict[str, Any]:
     if part.native is not None and (
-        part.kind is not PartKind.CALL or _asked(part) == type_of(part.native)
+        part.kind is not Kind.CALL or _asked(part) == type_of(part.native)
     ):
         return as_dict(part.native)
     call = part.block
