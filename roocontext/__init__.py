@@ -13,6 +13,7 @@ from roocontext.errors import (
     InvalidOption,
     InvalidPlan,
     MessageNotFound,
+    NoSuchCall,
     NothingToUndo,
     RecoveryExhausted,
     RooContextError,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from roocontext.log.entries import Entry, Kind, Message, NewMessage, View
     from roocontext.log.forms import Repair
     from roocontext.log.plan import Action, Counts, Plan
+    from roocontext.log.turns import PendingCall
     from roocontext.store.aio import AsyncSession, AsyncStore
     from roocontext.store.append import Receipt
     from roocontext.store.audit import AuditEntry, Diff, Hider
@@ -96,10 +98,12 @@ __all__ = [
     "MessageNotFound",
     "NewMessage",
     "NewNote",
+    "NoSuchCall",
     "Note",
     "NothingToUndo",
     "Outcome",
     "Outline",
+    "PendingCall",
     "Pin",
     "Plan",
     "Purged",
@@ -153,6 +157,7 @@ _LAZY = {
     "roocontext.log.entries": "Entry Kind Message NewMessage View",
     "roocontext.log.forms": "Repair",
     "roocontext.log.plan": "Action Counts Plan",
+    "roocontext.log.turns": "PendingCall",
     "roocontext.store.aio": "AsyncSession AsyncStore",
     "roocontext.store.append": "Receipt",
     "roocontext.store.audit": "AuditEntry Diff Hider",

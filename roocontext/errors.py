@@ -55,6 +55,14 @@ class MessageNotFound(RooContextError, LookupError):
     candidates: tuple[Any, ...] = ()
 
 
+class NoSuchCall(RooContextError, LookupError):
+    """This is not a tool call that can be answered."""
+
+    advice = "Nothing was written. pending() lists the calls that wait."
+    seq: int = 0
+    block: int = 0
+
+
 class InvalidMessage(RooContextError, ValueError):
     """This cannot be a message, or cannot be stored without loss."""
 

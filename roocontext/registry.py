@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from functools import cached_property
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
@@ -13,9 +14,14 @@ Plugin = TypeVar("Plugin")
 class Registry(dict[str, Plugin], Generic[Plugin]):
     """A dict that looks for missing keys in an entry-point group and loads what it finds there."""
 
-    def __init__(self, group: str) -> None:
+    def __init__(self, group: str, *, home: str | None = None) -> None:
+        """The module `home` registers what is built in; it is imported by the first look-up.
+
+        So a lower layer can hold a registry whose plugins belong to a higher one.
+        """
         super().__init__()
         self.group = group
+        self._home = home
 
     def register(self, name: str, plugin: Plugin) -> None:
         """Register a plugin under a name, replacing any earlier one."""
@@ -23,13 +29,18 @@ class Registry(dict[str, Plugin], Generic[Plugin]):
 
     def known(self) -> tuple[str, ...]:
         """List every name, including those of plugins that are not loaded yet."""
+        self._settle()
         return tuple(sorted({*self, *self._offered}))
 
     def first(self, names: Iterable[str]) -> str | None:
         """Return the first of these names that is known, if any."""
+        self._settle()
         return next((name for name in names if name in self or name in self._offered), None)
 
     def __missing__(self, name: str) -> Plugin:
+        self._settle()
+        if name in self:
+            return self[name]
         if name not in self._offered:
             known = ", ".join(self.known())
             raise UnknownPlugin(
@@ -41,6 +52,10 @@ class Registry(dict[str, Plugin], Generic[Plugin]):
         plugin: Plugin = self._offered[name].load()
         self[name] = plugin
         return plugin
+
+    def _settle(self) -> None:
+        if self._home is not None:
+            import_module(self._home)
 
     @cached_property
     def _offered(self) -> dict[str, EntryPoint]:

@@ -220,7 +220,8 @@ class ContextManager(_Manager):
     ) -> Outcome:
         """Before each call of the model: clear, condense or truncate what must be, or do nothing.
 
-        Raises BudgetExceeded when what may not be left out is more than the model holds.
+        The system prompt and the tools are recorded when they change. Raises BudgetExceeded when
+        what may not be left out is more than the model holds.
         """
         return self._driven(chat, Aim.MANAGE, system, tools, trigger="auto")
 

@@ -35,7 +35,7 @@ _RATE: Final = re.compile(r"per min|per day|rate.limit|\bTPM\b", re.IGNORECASE)
 ENTITY_TOO_LARGE: Final = 413
 
 
-class TooLong(NamedTuple):
+class PromptTooLong(NamedTuple):
     """The provider's numbers, if it named any."""
 
     sent: int | None = None
@@ -49,19 +49,19 @@ class TooLong(NamedTuple):
         return max(1, cap)
 
 
-def too_long(error: BaseException) -> TooLong | None:
+def too_long(error: BaseException) -> PromptTooLong | None:
     """Read a provider's refusal, or one that an error was raised from; else None."""
     found = _read(error)
     inside = getattr(error, "exceptions", (error.__cause__,) if error.__cause__ else ())
     return found or next(filter(None, map(too_long, inside)), None)
 
 
-def _read(error: BaseException) -> TooLong | None:
+def _read(error: BaseException) -> PromptTooLong | None:
     text = f"{error} {getattr(error, 'body', '')} {getattr(error, 'code', '')}".replace(",", "")
     if _RATE.search(text):
         return None
     for pattern in _NUMBERS:
         if found := pattern.search(text):
-            return TooLong(int(found["sent"]), int(found["limit"]))
+            return PromptTooLong(int(found["sent"]), int(found["limit"]))
     is_entity = getattr(error, "status_code", None) == ENTITY_TOO_LARGE
-    return TooLong() if is_entity or _PHRASES.search(text) else None
+    return PromptTooLong() if is_entity or _PHRASES.search(text) else None

@@ -94,6 +94,8 @@ class Run:
         """The whole run: an Outcome, or a BudgetExceeded."""
         yield from self._fire(BeforeCheck(self.port.id, self.trigger))
         check = yield from self._check()
+        if check.is_new_frame and self.aim is Aim.MANAGE:
+            yield from self.port.keep_frame()
         totals = check.totals
         self.drifted = tuple(drift.far_off(check, self.port.id, self.settings))
         self.warned = drift.news(check, self.settings)

@@ -13,6 +13,7 @@ from roocontext.context.settings import Frame, Settings
 from roocontext.log.budget import Size
 from roocontext.log.committed import Committed
 from roocontext.log.counting import BYTES
+from roocontext.log.frame import GivenFrame
 from roocontext.policies.situation import Aim, Reported, Row, Situation, Totals
 from roocontext.store.aio import AsyncSession
 from roocontext.store.calls import Call
@@ -33,13 +34,15 @@ AnySession: TypeAlias = Session | AsyncSession
 class Check(NamedTuple):
     """What decides whether a run has anything to do.
 
-    `estimates` are those that were made just now, of calls that had none.
+    `estimates` are those that were made just now, of calls that had none. `is_new_frame` says that
+    the system prompt or the tools are not those that were recorded last.
     """
 
     totals: Totals
     state: CompactionState
     calls: Sequence[Call]
     estimates: dict[int, int]
+    is_new_frame: bool
 
 
 class LiveSession:
@@ -56,6 +59,7 @@ class LiveSession:
         self.settings = settings
         self.frame = frame
         self.window = window
+        self._given = GivenFrame.checked(frame.system, frame.tools or None)
         self._counted = Counted()
 
     @property
@@ -77,6 +81,7 @@ class LiveSession:
                 estimates=None if self.is_dry_run else self._has_no_estimate,
                 notes=[NOTE],
                 known=self._counted,
+                frame=None if self.is_dry_run else self._given,
             )
         )
         overhead = self.frame.overhead.tokens
@@ -84,7 +89,7 @@ class LiveSession:
         self._counted = self._counted.with_estimates(self.settings.counter, estimates)
         state = yield from self.state(snapshot.notes[NOTE])
         totals = replace(self._totals(snapshot), failures=state.failures)
-        return Check(totals, state, snapshot.calls, estimates)
+        return Check(totals, state, snapshot.calls, estimates, snapshot.is_new_frame)
 
     def situation(
         self, totals: Totals, *, aim: Aim, trigger: str, cap: int | None
@@ -128,6 +133,11 @@ class LiveSession:
     def note(self, note: NewNote) -> Steps[None]:
         """Log what no model sees."""
         yield from ask(lambda: self.chat.note(note.note, note.content))
+
+    def keep_frame(self) -> Steps[None]:
+        """Record the system prompt and the tools."""
+        given = self._given
+        yield from ask(lambda: self.chat.keep_frame(system=given.system, tools=given.tools))
 
     def keep(self) -> Steps[bool]:
         """Keep what was counted and did not travel in a commit; whether any of it is new."""

@@ -1,9 +1,11 @@
-"""The protocol of token counters, and the one counter that needs no model: bytes."""
+"""The protocol of token counters, their registry, and the one that needs no model: bytes."""
 
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
 from roocontext.log.encoding import encode
 from roocontext.log.entries import Message
+from roocontext.registry import Registry
 
 
 class Counter(Protocol):
@@ -41,3 +43,16 @@ BYTES = Bytes()
 def count_message(counter: Counter, message: Message) -> int:
     """What one message of a view costs."""
     return counter.count(message.role, message.content, message.format)
+
+
+CounterFactory: TypeAlias = Callable[[str, Any], Counter]
+"""Takes the name of the model and the caller's client, or None."""
+
+counters: Final[Registry[CounterFactory]] = Registry(
+    "roocontext.counters", home="roocontext.tokens.builtin"
+)
+
+
+def counter_named(counter: Counter | str) -> Counter:
+    """The counter itself, or the one of this name."""
+    return counters[counter]("", None) if isinstance(counter, str) else counter

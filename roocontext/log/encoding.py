@@ -138,7 +138,7 @@ def check_integer(name: str, value: object) -> None:
 
 def _shallow(text: str, value: Any) -> bool:
     """Whether the nesting is in bounds; nearly always the brackets alone can tell."""
-    if text.count("[") + text.count("{") <= MAX_DEPTH:
+    if isinstance(value, str) or text.count("[") + text.count("{") <= MAX_DEPTH:
         return True
     level, depth = [value], 0
     while level:

@@ -72,7 +72,7 @@ class NewMessage(msgspec.Struct, frozen=True):
     and need not be unique; `client_id` names the request, which makes it safe to repeat. `extra` is
     any JSON of the agent's own, which no model and no policy sees. `asked_at` is the last entry
     that the request for a reply had read. `answers` is the call that a tool's answer belongs to:
-    the entry that holds it, and its block.
+    the entry that holds it, and its number among that entry's calls, from 0.
     """
 
     role: str
@@ -128,6 +128,8 @@ class Message(msgspec.Struct, frozen=True):
     compaction_id: str | None
     model: str | None = None
     cleared: tuple[int, ...] = ()
+    asked_at: int | None = None
+    answers: BlockRef | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from roocontext.log.entries import MESSAGE_KINDS, BlockRef, Control, Kind, natur
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FoldRow:
     """What the fold needs of one entry; the log is a list of them, seq 1 first."""
 
     seq: int
@@ -43,7 +43,7 @@ class Tags:
     uncovered_by: int | None = None
 
 
-def live_sets(log: Sequence[Row]) -> list[frozenset[int]]:
+def live_sets(log: Sequence[FoldRow]) -> list[frozenset[int]]:
     """live(0) .. live(n)."""
     lives: list[frozenset[int]] = [frozenset()]
     for row in log:
@@ -56,7 +56,7 @@ def live_sets(log: Sequence[Row]) -> list[frozenset[int]]:
     return lives
 
 
-def cancelled(log: Sequence[Row]) -> dict[int, int]:
+def cancelled(log: Sequence[FoldRow]) -> dict[int, int]:
     """The live rows that a live uncovering names, and which one does."""
     now = live_sets(log)[-1]
     return {
@@ -68,12 +68,12 @@ def cancelled(log: Sequence[Row]) -> dict[int, int]:
     }
 
 
-def standing(log: Sequence[Row]) -> frozenset[int]:
+def standing(log: Sequence[FoldRow]) -> frozenset[int]:
     """The live rows that no live uncovering names."""
     return live_sets(log)[-1] - cancelled(log).keys()
 
 
-def tags(log: Sequence[Row]) -> dict[int, Tags]:
+def tags(log: Sequence[FoldRow]) -> dict[int, Tags]:
     """The tags of every entry that can have any (rewinds and notes have none)."""
     lives = live_sets(log)
     now, uncovered = lives[-1], cancelled(log)
@@ -95,14 +95,14 @@ def tags(log: Sequence[Row]) -> dict[int, Tags]:
     return result
 
 
-def effective(log: Sequence[Row]) -> list[int]:
+def effective(log: Sequence[FoldRow]) -> list[int]:
     """The seqs that the model sees, in view order."""
     tagged = tags(log)
     seen = [row for row in log if row.kind in MESSAGE_KINDS and tagged[row.seq] == Tags()]
     return [row.seq for row in sorted(seen, key=lambda row: (row.position, row.seq))]
 
 
-def cleared(log: Sequence[Row]) -> dict[BlockRef, int]:
+def cleared(log: Sequence[FoldRow]) -> dict[BlockRef, int]:
     """The blocks that a standing clearing clears, and which one does."""
     now = standing(log)
     return {
@@ -113,7 +113,7 @@ def cleared(log: Sequence[Row]) -> dict[BlockRef, int]:
     }
 
 
-def _hiders(log: Sequence[Row], now: frozenset[int], kind: Kind) -> dict[int, int]:
+def _hiders(log: Sequence[FoldRow], now: frozenset[int], kind: Kind) -> dict[int, int]:
     hiders: dict[int, int] = {}
     for row in log:
         if row.kind is kind and row.seq in now and row.control:
@@ -122,7 +122,7 @@ def _hiders(log: Sequence[Row], now: frozenset[int], kind: Kind) -> dict[int, in
     return hiders
 
 
-def _rewinder(log: Sequence[Row], lives: Sequence[frozenset[int]], seq: int) -> int:
+def _rewinder(log: Sequence[FoldRow], lives: Sequence[frozenset[int]], seq: int) -> int:
     return max(
         row.seq
         for row in log

@@ -1,20 +1,22 @@
 """Turns, and which tool call a tool result answers.
 
-Only this module decides what belongs together. A result answers the latest earlier call with its id
-that is not yet answered, because agents reuse ids. If calls in one message share an id, the first
-is answered first. Messages are given as their reader shows them: Anthropic's role and blocks.
+Here alone it is decided what belongs together: a result answers the latest earlier call of its id
+that is not answered yet, because agents use ids again. Of calls in one message with the same id the
+first is answered first. A row that names the call it answers, by entry and number, is not looked
+up by its id. Messages are given as their reader shows them: Anthropic's role and blocks.
 """
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.encoding import decode, encode
+from roocontext.log.entries import BlockRef
 from roocontext.log.readings import Block, calls, results
 
 Reading: TypeAlias = tuple[str, list[Block]]
@@ -23,17 +25,26 @@ Reading: TypeAlias = tuple[str, list[Block]]
 Place: TypeAlias = tuple[int, int]
 """The index of a message and of a block in it."""
 
+Links: TypeAlias = dict[int, tuple[int | None, int]]
+"""By the index of a result's message: the index of the call's message, and the call's number in it.
+
+No index if the call is not among the messages: then the result answers nothing there.
+"""
+
+_NO_LINKS: Final[Links] = {}
+
 CALL, RESULT = "call", "result"
 
 _decode_ids = msgspec.json.Decoder(list[str]).decode
 
-_TOOL_WORDS = ('"tool', '"function')
-"""Any content with tools has one of these in its stored text."""
-
 
 def may_hold_tools(text: str) -> bool:
-    """Whether stored content may hold tools; most contents do not and need no parsing."""
-    return any(map(text.__contains__, _TOOL_WORDS))
+    """Whether stored content may hold tools; most contents do not and need no parsing.
+
+    No format has tools in a string. Of the contents that a reader finds tools in, the stored text
+    has one of these words in it.
+    """
+    return not text.startswith('"') and ('"tool' in text or '"function' in text)
 
 
 class Pair(NamedTuple):
@@ -88,17 +99,32 @@ def _damaged() -> HistoryCorrupt:
     return HistoryCorrupt("What is stored of a message's tools cannot be read.")
 
 
-def pairs(messages: Sequence[Reading]) -> list[Pair]:
+def links_of(rows: Iterable[tuple[int, BlockRef | None]]) -> Links:
+    """Which rows name the call that they answer, given the seq of each and what it answers."""
+    index_of: dict[int, int] = {}
+    links: Links = {}
+    for index, (seq, answers) in enumerate(rows):
+        index_of[seq] = index
+        if answers is not None:
+            links[index] = index_of.get(answers[0]), answers[1]
+    return links
+
+
+def pairs(messages: Sequence[Reading], links: Links = _NO_LINKS) -> list[Pair]:
     """Find the answered calls, in the order of their results."""
-    return matched([tools_of(message) for message in messages])
+    return matched([tools_of(message) for message in messages], links)
 
 
-def matched(messages: Sequence[Tools | None]) -> list[Pair]:
+def matched(messages: Sequence[Tools | None], links: Links = _NO_LINKS) -> list[Pair]:
     """The same, given only the tool ids of the messages."""
     found: list[Pair] = []
     waiting: defaultdict[str, list[Place]] = defaultdict(list)
     for index, tools in enumerate(messages):
         if tools is None:
+            continue
+        if index in links and not tools.are_calls and len(tools.ids) == 1:
+            if call := _linked(messages, waiting, *links[index]):
+                found.append(Pair(call, (index, tools.ids[0][0]), tools.ids[0][1]))
             continue
         for block, tool_id in tools.ids:
             if tools.are_calls:
@@ -174,3 +200,20 @@ def turns(messages: Sequence[Reading]) -> list[range]:
 def _take(places: list[Place]) -> Place:
     """Take the first of those in the last message."""
     return places.pop(bisect_left(places, (places[-1][0], 0)))
+
+
+def _linked(
+    messages: Sequence[Tools | None],
+    waiting: Mapping[str, list[Place]],
+    index: int | None,
+    number: int,
+) -> Place | None:
+    """Take the call that a result names, if it is here and waits."""
+    tools = None if index is None else messages[index]
+    if index is None or tools is None or not tools.are_calls or number >= len(tools.ids):
+        return None
+    block, tool_id = tools.ids[number]
+    if (index, block) not in waiting[tool_id]:
+        return None
+    waiting[tool_id].remove((index, block))
+    return index, block

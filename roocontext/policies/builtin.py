@@ -7,7 +7,7 @@ distribution and are found like the plugins of other packages.
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from roocontext.policies.decision import Fallback, Policy
+from roocontext.policies.decision import LastResort, Policy
 from roocontext.policies.default import Default
 from roocontext.policies.hybrid import Hybrid
 from roocontext.policies.sliding_window import SlidingWindow
@@ -27,5 +27,5 @@ def policy_for(name: str, **settings: Any) -> Policy:
 for _policy in (Default, Hybrid, SlidingWindow):
     policies.register(_policy.name, _policy)
 
-FALLBACK: Final[Fallback] = Default()
+FALLBACK: Final[LastResort] = Default()
 """Cuts where a policy has no way to: on request, or when a provider refused the request."""

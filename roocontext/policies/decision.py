@@ -111,7 +111,7 @@ class Policy(Protocol):
         ...
 
 
-class Fallback(Policy, Protocol):
+class LastResort(Policy, Protocol):
     """A policy that takes over where another has no way to cut, on every aim.
 
     What it decides is committed without asking anything of a model, and it knows what no plan can

@@ -62,6 +62,7 @@ class AsyncStore(_Threaded[Store]):
         durability: Durability = "full",
         clock: Clock = system_clock,
         ids: Ids | None = None,
+        record_frames: bool = True,
     ) -> "AsyncStore":
         """See Store.open."""
         threads = Threads()
@@ -76,6 +77,7 @@ class AsyncStore(_Threaded[Store]):
                     durability=durability,
                     clock=clock,
                     ids=ids,
+                    record_frames=record_frames,
                 )
             )
 
@@ -168,9 +170,13 @@ class AsyncSession(_Threaded[Session]):
     describe = _threaded(Session.describe)
     note = _threaded(Session.note)
     redact = _threaded(Session.redact)
+    frame = _threaded(Session.frame)
+    keep_frame = _threaded(Session.keep_frame)
     info = _threaded(Session.info)
     children = _threaded(Session.children)
     head_seq = _threaded(Session.head_seq)
+    waits_for = _threaded(Session.waits_for)
+    pending = _threaded(Session.pending)
     view = _threaded(Session.view)
     messages = _threaded(Session.messages)
     validate = _threaded(Session.validate)

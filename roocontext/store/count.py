@@ -25,7 +25,7 @@ from roocontext.store.database import Database
 from roocontext.store.head import lock, read_head
 from roocontext.store.live import live_ranges_now
 from roocontext.store.schema import IN_LOG, counts, entries
-from roocontext.store.shapes import whole
+from roocontext.store.shapes import whole_number
 from roocontext.store.transaction import Transaction
 from roocontext.store.view import (
     IS_MESSAGE,
@@ -129,7 +129,7 @@ class Counted:
         return self.plus(Counted(new))
 
 
-class Part(NamedTuple):
+class CountedPart(NamedTuple):
     """What a part of a view costs, as far as it is known before the missing messages are counted.
 
     `kept` is the sum of the counts that are kept, of the messages as they were written. `cleared`
@@ -141,7 +141,7 @@ class Part(NamedTuple):
     cleared: Mapping[int, str]
 
 
-class Tally:
+class Counting:
     """Adds up what messages cost by one counter.
 
     Everything is read in one transaction. `count` is called when that has ended, because a counter
@@ -161,7 +161,7 @@ class Tally:
         self._uncounted: dict[Key, Message] = {}
         self._redacted: set[int] = set()
 
-    def part(self, ranges: Sequence[Range], cleared: Cleared) -> Part:
+    def part(self, ranges: Sequence[Range], cleared: Cleared) -> CountedPart:
         """Look up the sum of these ranges, and read the messages in them that have no count."""
         kept, missing = _kept(self._tx, self._session_id, self._counter, ranges)
         name = self.name
@@ -172,7 +172,7 @@ class Tally:
         shown = [(name, seq) for seq, name in names.items()]
         self._look_up(shown)
         self._read([key for key in shown if key not in self._counts], cleared)
-        return Part(kept, missing, names)
+        return CountedPart(kept, missing, names)
 
     def each(self, ranges: Sequence[Range]) -> list[int]:
         """Look up the counts in these ranges, which are of a part, one by one; all messages."""
@@ -192,13 +192,13 @@ class Tally:
             new[key] = count, self._counter.exact
         return Counted(new, frozenset(self._redacted))
 
-    def sum(self, part: Part) -> int:
+    def sum(self, part: CountedPart) -> int:
         """What a part costs as it is shown."""
         shown = self._shown(part)
         saved = sum(self.of(seq) - count for seq, count in shown.items())
         return part.kept + sum(self.of(seq) for seq in part.missing) - saved
 
-    def by_seq(self, part: Part) -> dict[int, int]:
+    def by_seq(self, part: CountedPart) -> dict[int, int]:
         """What each message costs as it is shown, of those that were looked up one by one."""
         written = {seq: count for (name, seq), count in self._counts.items() if name == self.name}
         return written | self._shown(part)
@@ -210,7 +210,7 @@ class Tally:
         except KeyError:  # as many counts as messages, by the running totals: these are wrong
             raise uncounted(seq) from None
 
-    def _shown(self, part: Part) -> dict[int, int]:
+    def _shown(self, part: CountedPart) -> dict[int, int]:
         """What the messages with cleared outputs cost now. A wrong clearing may name no message."""
         keys = ((name, seq) for seq, name in part.cleared.items())
         return {seq: self._counts[name, seq] for name, seq in keys if (name, seq) in self._counts}
@@ -253,7 +253,7 @@ def tokens(
     """What the view costs behind entry `after`; only messages without a count are read."""
     with database.read() as tx:
         ranges, cleared = shown_at(tx, session_id, as_of)
-        tally = Tally(tx, session_id, counter)
+        tally = Counting(tx, session_id, counter)
         part = tally.part(*behind(after, ranges, cleared))
     keep_if_possible(database, session_id, tally.count())
     return tally.sum(part)
@@ -267,7 +267,7 @@ def counts_of(
         ranges, cleared = (
             live_ranges_now(tx, session_id) if hidden else shown_at(tx, session_id, None)
         )
-        tally = Tally(tx, session_id, counter)
+        tally = Counting(tx, session_id, counter)
         tally.each(ranges)
         part = tally.part(ranges, cleared)
     keep_if_possible(database, session_id, tally.count())
@@ -361,7 +361,7 @@ def _kept(
     ]
     searched = _searched(tx, session_id, counter, lacking) if lacking else []
     rows = tx.each(_MISSING, _named(session_id, counter, searched))
-    return sum(whole(tokens) for tokens, _ in kept), sorted(row[0] for row in rows)
+    return sum(whole_number(tokens) for tokens, _ in kept), sorted(row[0] for row in rows)
 
 
 def _searched(

@@ -15,7 +15,7 @@ from roocontext.log.readings import reader
 from roocontext.log.spans import standing_ranges, within
 from roocontext.store.append import write
 from roocontext.store.head import SessionHead, lock, read_head
-from roocontext.store.notes import METADATA, REDACTION, refresh_title
+from roocontext.store.notes import FRAME, METADATA, REDACTION, refresh_title
 from roocontext.store.schema import ERASURES, IN_LOG, entries, sessions
 from roocontext.store.transaction import Transaction
 from roocontext.store.view import read_controls
@@ -60,7 +60,7 @@ class Purged:
 _OF_THE_CALL = ("copies", "dry_run", "erased")
 """The fields that the call returns but the receipt does not keep."""
 
-_SKELETONS: Mapping[str, Any] = {METADATA: {METADATA: {}}}
+_SKELETONS: Mapping[str, Any] = {METADATA: {METADATA: {}}, FRAME: {"tools": []}}
 """The notes that can be redacted, with the empty content that readers of the kind expect."""
 _ENTRY = select(
     *(entries.c.hash, entries.c.role, entries.c.note),

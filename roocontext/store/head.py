@@ -55,10 +55,11 @@ _MOVED = ("last_seq", "last_hash", "head_seq", "messages", "bytes", "updated_at"
 
 
 def _move_head(*names: str) -> Update:
+    # In this order, which is that of a head: `move_head` gives its values without names.
     return (
         update(sessions)
         .where(_session_id)
-        .values({name: bindparam(f"new_{name}") for name in names})
+        .ordered_values(*((sessions.c[name], bindparam(f"new_{name}")) for name in names))
     )
 
 
@@ -89,25 +90,12 @@ def check_version(expected_seq: int | None, head: SessionHead) -> None:
 
 def move_head(tx: Transaction, session_id: str, old: SessionHead, new: SessionHead) -> None:
     """Write the new head of a locked session."""
-    times = new.times
-    moved = {
-        "session_id": session_id,
-        "new_last_seq": new.last_seq,
-        "new_last_hash": new.last_hash,
-        "new_head_seq": new.head_seq,
-        "new_messages": new.messages,
-        "new_bytes": new.bytes,
-        "new_updated_at": new.updated_at,
-        "new_latest_recorded": times.latest_recorded,
-        "new_recorded_back": times.recorded_back,
-        "new_latest_own": times.latest_own,
-        "new_own_back": times.own_back,
-    }
+    moved = (*new[:-1], *new.times)
     minute = minute_of(new.updated_at)
     if minute == minute_of(old.updated_at):
-        tx.run(_MOVE_HEAD, **moved)
+        tx.put(_MOVE_HEAD, (*moved, session_id))
     else:
-        tx.run(_MOVE_MINUTE, new_updated_minute=minute, **moved)
+        tx.put(_MOVE_MINUTE, (*moved, minute, session_id))
 
 
 def _head(session_id: str, row: tuple[Any, ...] | None) -> SessionHead:

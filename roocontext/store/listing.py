@@ -17,21 +17,21 @@ MOST_FACTS = 8
 """Each number of conditions needs its own statement, and compiled statements stay in memory."""
 
 
-class Shape(NamedTuple):
+class ListShape(NamedTuple):
     """The parts of a filter that change the statement."""
 
     has_parent: bool = False
     facts: int = 0
 
 
-class Wanted(NamedTuple):
+class ListFilter(NamedTuple):
     """Which sessions a list shows: children of a parent, or those whose metadata matches."""
 
-    shape: Shape
+    shape: ListShape
     params: Mapping[str, Any]
 
 
-def wanted(parent: str | None, where: Mapping[str, str] | None) -> Wanted:
+def wanted(parent: str | None, where: Mapping[str, str] | None) -> ListFilter:
     """Check `parent` and `where`, or raise the error that says what is allowed."""
     params: dict[str, Any] = {}
     if parent is not None:
@@ -45,7 +45,7 @@ def wanted(parent: str | None, where: Mapping[str, str] | None) -> Wanted:
         if not (isinstance(key, str) and isinstance(value, str)):
             raise InvalidOption("where compares strings of the metadata.", name="where")
         params[f"key_{number}"], params[f"value_{number}"] = indexed(key), indexed(value)
-    return Wanted(Shape(parent is not None, len(conditions)), params)
+    return ListFilter(ListShape(parent is not None, len(conditions)), params)
 
 
 _AFTER = (
@@ -61,7 +61,9 @@ _AFTER = (
 
 
 @cache
-def page_of(columns: tuple[Column[Any], ...], shape: Shape, *, older: bool = False) -> Select[Any]:
+def page_of(
+    columns: tuple[Column[Any], ...], shape: ListShape, *, older: bool = False
+) -> Select[Any]:
     """A page of the sessions, newest entry first. With `older`, the page after that session."""
     page = (
         select(*columns)

@@ -27,8 +27,10 @@ PIN = "pin"
 TITLE = "title"
 METADATA = "metadata"
 ORIGIN = "origin"
+FRAME = "frame"
 REDACTION = "redaction"
-OWN = frozenset({PIN, TITLE, METADATA, ORIGIN, REDACTION})
+BEGUN = "begun"
+OWN = frozenset({PIN, TITLE, METADATA, ORIGIN, FRAME, REDACTION, BEGUN})
 """The kinds that the store interprets, and that only it may write."""
 _STATES = frozenset({PIN, TITLE, METADATA})
 """The kinds that hold a state: writing the same state again writes nothing."""
@@ -36,7 +38,9 @@ _SAYS: Mapping[str, tuple[str, type]] = {
     PIN: ("pinned", bool),
     TITLE: ("title", str),
     METADATA: ("metadata", dict),
+    FRAME: ("tools", list),
     REDACTION: ("digest", str),
+    BEGUN: ("block", int),
 }
 """The key and the type of value that the store reads in a note of each kind."""
 
@@ -108,6 +112,7 @@ _NOTES = (
     )
     .order_by(entries.c.target, entries.c.seq)
 )
+_NOTES_ON = _NOTES.where(entries.c.target == bindparam("target"))
 _of_note = (
     select(
         entries.c.seq,
@@ -222,6 +227,11 @@ def _newest_values(tx: Transaction, session_id: str, seq: int) -> dict[str, Any]
 def read_notes(tx: Transaction, session_id: str, note: str, seq: int) -> list[Note]:
     """All notes of a kind up to a seq, oldest first."""
     return _notes(tx.rows(_NOTES, session_id=session_id, note=note, seq=seq))
+
+
+def notes_on(tx: Transaction, session_id: str, note: str, target: int, seq: int) -> list[Note]:
+    """All notes of a kind on one entry up to a seq, oldest first."""
+    return _notes(tx.rows(_NOTES_ON, session_id=session_id, note=note, target=target, seq=seq))
 
 
 def _notes(rows: Sequence[Row]) -> list[Note]:

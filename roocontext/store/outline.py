@@ -26,7 +26,7 @@ class ControlEntry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Stretch:
     """Entries that have the same tags and no rewind among them, and how many are messages."""
 
     span: Span
@@ -42,7 +42,7 @@ class Outline:
 
     info: SessionInfo
     controls: tuple[ControlEntry, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[Stretch, ...]
 
 
 def outline(tx: Transaction, session_id: str) -> Outline:
@@ -54,7 +54,7 @@ def outline(tx: Transaction, session_id: str) -> Outline:
     return Outline(
         info,
         tuple(ControlEntry(seq, Kind(kind), decode(details)) for seq, kind, details in rows),
-        tuple(Part(span, messages) for span, (messages, _) in zip(spans, sizes, strict=True)),
+        tuple(Stretch(span, messages) for span, (messages, _) in zip(spans, sizes, strict=True)),
     )
 
 

@@ -19,10 +19,10 @@ from sqlalchemy import (
 )
 
 from roocontext.log.encoding import decode
-from roocontext.store.listing import Shape, Wanted, page_of
+from roocontext.store.listing import ListFilter, ListShape, page_of
 from roocontext.store.schema import VISIBLE, entries, sessions, spans
 from roocontext.store.sessions import SessionInfo, Stats
-from roocontext.store.shapes import whole
+from roocontext.store.shapes import whole_number
 from roocontext.store.totals import Total
 from roocontext.store.transaction import Row, Transaction
 
@@ -39,7 +39,7 @@ class SessionOverview:
     model: str | None
 
 
-def overview(tx: Transaction, limit: int, wanted: Wanted) -> list[SessionOverview]:
+def overview(tx: Transaction, limit: int, wanted: ListFilter) -> list[SessionOverview]:
     """The sessions by their last entry, newest first."""
     rows = tx.rows(_newest(wanted.shape), page=limit, recent=RECENT, **wanted.params)
     return [_overview(row) for row in rows]
@@ -50,7 +50,7 @@ _COLUMNS = tuple(sessions.c[name] for name in (*_INFO, "rewound_messages", "rewo
 
 
 @cache
-def _newest(shape: Shape) -> Select[Any]:
+def _newest(shape: ListShape) -> Select[Any]:
     # The page is a subquery, because SQLite would otherwise compute the sums of all sessions.
     page = page_of(_COLUMNS, shape).subquery("page")
     # Scalar subqueries, because each is answered from an index whatever the planner knows. A join
@@ -104,8 +104,8 @@ def _overview(row: Row) -> SessionOverview:
     session_id, title, metadata, *rest, shown, shown_bytes, rewound, rewound_bytes, model = row
     info = SessionInfo(session_id, title, metadata and decode(metadata), *rest)
     seen, taken_back = (
-        Total(whole(shown), whole(shown_bytes)),
-        Total(whole(rewound), whole(rewound_bytes)),
+        Total(whole_number(shown), whole_number(shown_bytes)),
+        Total(whole_number(rewound), whole_number(rewound_bytes)),
     )
     hidden = Total(info.messages, info.bytes) - seen - taken_back
     stats = Stats(session_id, info.last_seq, info.messages, info.bytes, *seen, *hidden, *taken_back)

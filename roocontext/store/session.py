@@ -2,14 +2,17 @@
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
+from roocontext.errors import StoreReadOnly
 from roocontext.log.committed import Committed
 from roocontext.log.counting import Counter
 from roocontext.log.draft import message_draft
 from roocontext.log.encoding import check_id
 from roocontext.log.entries import BlockRef, NewMessage
+from roocontext.log.frame import GivenFrame
 from roocontext.log.plan import Plan
 from roocontext.store import (
     append,
@@ -18,6 +21,7 @@ from roocontext.store import (
     count,
     erase,
     fork,
+    frame,
     notes,
     rebuild,
     rewind,
@@ -58,10 +62,12 @@ class Session(SessionReader):
         parent: str | None = None,
         clock: Clock,
         ids: Ids,
+        record_frames: bool = True,
     ) -> None:
         super().__init__(database, session_id, parent)
         self._clock = clock
         self._ids = ids
+        self._record_frames = record_frames
 
     def append(
         self,
@@ -249,10 +255,16 @@ class Session(SessionReader):
         self._database.write(
             fork.fork, self.id, name, at=at, now=self._clock(), salts=self._ids.salt
         )
-        return Session(self._database, name, clock=self._clock, ids=self._ids)
+        return Session(
+            self._database,
+            name,
+            clock=self._clock,
+            ids=self._ids,
+            record_frames=self._record_frames,
+        )
 
     def redact(self, seq: int, *, dry_run: bool = False) -> Redacted:
-        """Erase the content of a message or a metadata note for good, in every fork too."""
+        """Erase the content of a message, metadata or frame note for good, in every fork too."""
         check_whole("seq", seq, least=1)
         run = self._database.snapshot if dry_run else self._database.write
         done = run(
@@ -261,6 +273,24 @@ class Session(SessionReader):
         if dry_run:
             return done
         return dataclasses.replace(done, erased=self._database.erase_free_space())
+
+    def keep_frame(self, *, system: Any = None, tools: Sequence[Any] | None = None) -> bool:
+        """Record the system prompt and the tools if they changed, and return whether they did.
+
+        What is left out stays as it is recorded. `manage` and `request` do this. If nothing can be
+        written, or the store records no frames, the call does nothing.
+        """
+        given = GivenFrame.checked(system, tools)
+        if (
+            not self._record_frames
+            or self._database.snapshot(frame.changed, self.id, given) is None
+        ):
+            return False
+        with suppress(StoreReadOnly):
+            return self._database.write(
+                frame.keep, self.id, given, now=self._clock(), salts=self._ids.salt
+            )
+        return False
 
     def keep_counts(self, counted: Counted) -> bool:
         """Store what was counted for a snapshot, and return whether any of it is new.

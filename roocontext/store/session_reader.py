@@ -5,16 +5,20 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from roocontext.errors import InvalidOption
-from roocontext.log.counting import Counter
+from roocontext.log.counting import Counter, counter_named
 from roocontext.log.encoding import MAX_INTEGER, check_id
 from roocontext.log.entries import Message, View
 from roocontext.log.forms import Repair, forms
+from roocontext.log.frame import Frame
+from roocontext.log.turns import PendingCall, Turn
 from roocontext.store import (
     audit,
     calls,
     count,
+    frame,
     head,
     live,
+    loop,
     notes,
     outline,
     sessions,
@@ -69,6 +73,20 @@ class SessionReader:
         """The last fold entry: what `expected_seq` and plans are compared with."""
         return self._database.snapshot(head.read_head, self.id).head_seq
 
+    def waits_for(self) -> Turn:
+        """Whose turn it is, by what is recorded: "user", "tools" or "model".
+
+        An agent's loop that asks this goes on after a crash where it was.
+        """
+        return self._database.snapshot(loop.waits_for, self.id)
+
+    def pending(self) -> list[PendingCall]:
+        """The tool calls of the last replies that no result answers, oldest first.
+
+        None if the user has spoken since.
+        """
+        return self._database.snapshot(loop.pending, self.id)
+
     def view(
         self,
         *,
@@ -97,6 +115,14 @@ class SessionReader:
         while page.messages:
             yield page
             page = self.view(as_of=moment, after=page.messages[-1].seq, limit=size)
+
+    def frame(self, *, as_of: int | datetime | None = None) -> Frame | None:
+        """The system prompt and tools that were recorded last; None if none were.
+
+        What a redaction left of them has neither.
+        """
+        check_moment("as_of", as_of)
+        return self._database.snapshot(frame.read_frame, self.id, as_of)
 
     def messages(
         self,
@@ -194,19 +220,21 @@ class SessionReader:
         return self._database.snapshot(sessions.visible_bytes, self.id)
 
     def tokens(
-        self, counter: Counter, *, as_of: int | datetime | None = None, after: int = 0
+        self, counter: Counter | str, *, as_of: int | datetime | None = None, after: int = 0
     ) -> int:
         """What the view costs by a counter, or the part of it that follows entry `after`.
 
-        Each message is counted once and remembered.
+        The counter is given itself or by its name, such as `o200k_base`. Each message is counted
+        once and remembered.
         """
         check_moment("as_of", as_of)
         check_whole("after", after)
-        return count.tokens(self._database, self.id, counter, as_of=as_of, after=after)
+        chosen = counter_named(counter)
+        return count.tokens(self._database, self.id, chosen, as_of=as_of, after=after)
 
-    def counts(self, counter: Counter, *, hidden: bool = False) -> dict[int, int]:
+    def counts(self, counter: Counter | str, *, hidden: bool = False) -> dict[int, int]:
         """What each message of the view costs, by seq; with `hidden`, each live message."""
-        return count.counts_of(self._database, self.id, counter, hidden=hidden)
+        return count.counts_of(self._database, self.id, counter_named(counter), hidden=hidden)
 
     def calls(self, *, last: int | None = None) -> list[Call]:
         """The calls of models whose usage was given, oldest first, among the `last` entries."""

@@ -13,7 +13,7 @@ from roocontext.store.append import write
 from roocontext.store.caches import NONE, caches_of, renew
 from roocontext.store.driver_errors import UniqueViolation
 from roocontext.store.head import SessionHead, lock, minute_of, read_head
-from roocontext.store.listing import Wanted, page_of
+from roocontext.store.listing import ListFilter, page_of
 from roocontext.store.notes import Drafted, set_title
 from roocontext.store.schema import sessions
 from roocontext.store.totals import Total, rewound_total, visible_total
@@ -155,7 +155,7 @@ def children(tx: Transaction, session_id: str) -> list[SessionInfo]:
 
 
 def newest_first(
-    tx: Transaction, limit: int, before: SessionInfo | None, wanted: Wanted
+    tx: Transaction, limit: int, before: SessionInfo | None, wanted: ListFilter
 ) -> list[SessionInfo]:
     """The sessions by their last entry, newest first; those that follow `before`."""
     params = dict(wanted.params, page=limit)

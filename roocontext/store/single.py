@@ -129,15 +129,13 @@ def _append_directly(
     if draft.refers_to > head.last_seq:
         raise not_earlier(draft, head.last_seq + 1)
     sealed, seq, hash_ = draft.sealed, head.last_seq + 1, link(head.last_hash, draft.digest)
-    new = SessionHead(
-        *(seq, hash_, seq, head.messages + 1, head.bytes + sealed.size),
-        updated_at=sealed.recorded_at,
-        times=head.times.after([moment(sealed)]),
-    )
-    values = values_of(session_id, seq, new.messages, new.bytes, hash_, draft)
+    messages, size = head.messages + 1, head.bytes + sealed.size
+    times = head.times.after([moment(sealed)])
+    new = SessionHead(seq, hash_, seq, messages, size, sealed.recorded_at, times)
+    values = values_of(session_id, seq, messages, size, hash_, draft)
     statement, pick = filling(tuple([value is not None for value in values]))
     try:
-        tx.insert(statement, pick(values))
+        tx.put(statement, pick(values))
     except UniqueViolation:
         raise beyond(session_id, head.last_seq) from None
     move_head(tx, session_id, head, new)

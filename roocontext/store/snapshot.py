@@ -7,10 +7,20 @@ from typing import NamedTuple
 
 from roocontext.log.counting import Counter
 from roocontext.log.entries import Message
+from roocontext.log.frame import GivenFrame
 from roocontext.log.spans import standing_ranges
 from roocontext.store.calls import Call, calls
-from roocontext.store.count import Counted, Part, Tally, behind, lasts, shown_before, uncounted
+from roocontext.store.count import (
+    Counted,
+    CountedPart,
+    Counting,
+    behind,
+    lasts,
+    shown_before,
+    uncounted,
+)
 from roocontext.store.database import Database
+from roocontext.store.frame import changed
 from roocontext.store.head import read_head
 from roocontext.store.live import LiveMessage, live_messages
 from roocontext.store.notes import Note, newest_note, pinned
@@ -39,7 +49,8 @@ class Wanted:
     The pins come with the `rows`. The view is summed up by `counter`, and by the `others`. Calls
     are looked for among the last `calls` entries; the requests that they answered are counted too
     where `estimates` says so. Of `notes` the newest of each kind is read. `known` are counts that
-    an earlier snapshot found and that are not kept yet.
+    an earlier snapshot found and that are not kept yet. The `frame` is compared with the recorded
+    one.
     """
 
     counter: Counter
@@ -49,6 +60,7 @@ class Wanted:
     estimates: Callable[[Call], bool] | None = None
     notes: Sequence[str] = ()
     known: Counted = field(default_factory=Counted)
+    frame: GivenFrame | None = None
 
 
 class CountedMessage(NamedTuple):
@@ -72,7 +84,8 @@ class Snapshot:
     `sums` holds what the view costs, by the name of each counter; `bytes` is what it takes as
     stored. `since` is what follows the newest call, if the view has only grown since. `estimated`
     holds what the views cost that calls answered, by the answer's seq. `counted` are the counts
-    that are not kept yet: they can travel in the next commit.
+    that are not kept yet: they can travel in the next commit. `is_new_frame` says that the frame
+    given is not the one that was recorded last.
     """
 
     session_id: str
@@ -87,6 +100,7 @@ class Snapshot:
     estimated: Mapping[int, int]
     notes: Mapping[str, Note | None]
     counted: Counted
+    is_new_frame: bool = False
 
 
 def read_snapshot(database: Database, session_id: str, wanted: Wanted) -> Snapshot:
@@ -106,9 +120,9 @@ class _Reading:
         self._head = read_head(tx, session_id)
         last = self._head.last_seq
         self._view = visible_now(tx, session_id, last)
-        self._tally = Tally(tx, session_id, wanted.counter, wanted.known)
+        self._tally = Counting(tx, session_id, wanted.counter, wanted.known)
         self._whole = self._shown = self._tally.part(*self._view)
-        tallies = [Tally(tx, session_id, other) for other in wanted.others]
+        tallies = [Counting(tx, session_id, other) for other in wanted.others]
         self._others = [(other, other.part(*self._view)) for other in tallies]
         self._calls = calls(tx, session_id, last=wanted.calls) if wanted.calls else []
         self._new = self._to_estimate()
@@ -120,6 +134,8 @@ class _Reading:
             self._pins = frozenset(pinned(tx, session_id, last))
         self._stored = visible_total(tx, session_id, last).bytes
         self._notes = {kind: newest_note(tx, session_id, kind, None, last) for kind in wanted.notes}
+        given = wanted.frame
+        self._is_new_frame = given is not None and changed(tx, session_id, given) is not None
 
     def counted(self) -> Snapshot:
         """Count what is missing, and add up."""
@@ -157,6 +173,7 @@ class _Reading:
             estimated=estimated,
             notes=self._notes,
             counted=counted,
+            is_new_frame=self._is_new_frame,
         )
 
     def _to_estimate(self) -> list[Call]:
@@ -166,7 +183,7 @@ class _Reading:
         new = filter(self._wanted.estimates, self._calls)
         return [call for call in new if lasts(self._tx, self._session_id, call.seq)]
 
-    def _requests_before_a_change(self) -> dict[int, Part]:
+    def _requests_before_a_change(self) -> dict[int, CountedPart]:
         """The views that were sent before the newest plan or rewind, by the answer's seq."""
         past = [call.seq for call in self._new if not call.current]
         if not past:

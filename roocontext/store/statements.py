@@ -30,7 +30,7 @@ class Compiled:
         return (self._pick(given),) if self._is_one else self._pick(given)
 
     def bind_row(self, row: tuple[Any, ...]) -> Any:
-        """The same of an INSERT, given the values in the order of the table's columns."""
+        """The same, given the values in the order of the statement's parameters."""
         return dict(zip(self.names, row, strict=True)) if self._is_named else row
 
 

@@ -28,10 +28,13 @@ from roocontext.store.sessions import SessionInfo
 class Store:
     """Sessions in a database. Safe to share between threads; close it, or use it in a `with`."""
 
-    def __init__(self, database: Database, *, clock: Clock, ids: Ids) -> None:
+    def __init__(
+        self, database: Database, *, clock: Clock, ids: Ids, record_frames: bool = True
+    ) -> None:
         self._database = database
         self._clock = clock
         self._ids = ids
+        self._record_frames = record_frames
 
     @classmethod
     def open(
@@ -43,11 +46,14 @@ class Store:
         durability: Durability = "full",
         clock: Clock = system_clock,
         ids: Ids | None = None,
+        record_frames: bool = True,
     ) -> "Store":
         """Open a database by URL, or an SQLite file by path (":memory:" for one in memory).
 
         The schema is created or upgraded unless `upgrade` is False. With "full" durability what
         was returned survives a power cut; "normal" may lose the last commits then, and is faster.
+        Unless `record_frames` is False, `manage` and `request` record the system prompt and the
+        tools when they change.
         """
         engine = engine_of(url, create=upgrade, durability=durability, read_only=read_only)
         database = Database(engine)
@@ -56,7 +62,7 @@ class Store:
         except BaseException:
             database.close()
             raise
-        return cls(database, clock=clock, ids=ids or RandomIds())
+        return cls(database, clock=clock, ids=ids or RandomIds(), record_frames=record_frames)
 
     def close(self) -> None:
         """Close every connection."""
@@ -189,4 +195,11 @@ class Store:
         return self._session(session_id, found)
 
     def _session(self, session_id: str, parent: str | None) -> "Session":
-        return Session(self._database, session_id, parent=parent, clock=self._clock, ids=self._ids)
+        return Session(
+            self._database,
+            session_id,
+            parent=parent,
+            clock=self._clock,
+            ids=self._ids,
+            record_frames=self._record_frames,
+        )

@@ -11,7 +11,7 @@ from roocontext.log.spans import within
 from roocontext.log.times import Times
 from roocontext.store.head import SessionHead
 from roocontext.store.schema import IN_LOG, UP_TO_SEQ, entries, sessions, spans
-from roocontext.store.shapes import whole
+from roocontext.store.shapes import whole_number
 from roocontext.store.transaction import Transaction
 
 TimedRow = tuple[int, int | None, int]
@@ -116,7 +116,7 @@ _RENEW = (
 def read_times(tx: Transaction, session_id: str, seq: int) -> Times:
     """What `Times` says of a log up to a seq, from the log itself."""
     row = tx.row(_TIMES, session_id=session_id, seq=seq) or (None,) * 4
-    recorded, recorded_back, own, own_back = (whole(value or 0) for value in row)
+    recorded, recorded_back, own, own_back = (whole_number(value or 0) for value in row)
     return Times(max(recorded, 0), recorded_back, max(own, 0), own_back)
 
 

@@ -7,7 +7,7 @@ from sqlalchemy.sql import Select
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.store.schema import VISIBLE, entries, sessions, spans
-from roocontext.store.shapes import whole
+from roocontext.store.shapes import whole_number
 from roocontext.store.transaction import Transaction
 
 
@@ -87,7 +87,7 @@ def visible_total(tx: Transaction, session_id: str, last: int) -> Total:
     messages, size, unknown = row
     if unknown:
         raise HistoryCorrupt(f"Session {session_id!r} has a span whose end is not in its log.")
-    return Total(whole(messages), whole(size))
+    return Total(whole_number(messages), whole_number(size))
 
 
 def rewound_total(tx: Transaction, session_id: str) -> Total:
@@ -113,4 +113,4 @@ def is_rewound_wrong(tx: Transaction, session_id: str) -> bool:
 def _total(tx: Transaction, statement: Select[int, int], session_id: str) -> Total:
     row = tx.row(statement, session_id=session_id)
     assert row is not None
-    return Total(whole(row[0]), whole(row[1]))
+    return Total(whole_number(row[0]), whole_number(row[1]))

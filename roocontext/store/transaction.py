@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from sqlalchemy.sql import ClauseElement, Insert
+from sqlalchemy.sql import ClauseElement, Insert, Update
 
 from roocontext.store import processes
 from roocontext.store.driver_errors import driver_errors, raise_ours, translated
-from roocontext.store.shapes import checked
+from roocontext.store.shapes import checked, checked_row
 from roocontext.store.statements import Compiled
 
 Row: TypeAlias = tuple[Any, ...]
@@ -23,9 +23,11 @@ class Transaction:
 
     def __init__(self, connection: Any, compiled: Callable[[ClauseElement], Compiled]) -> None:
         self.connection = connection
-        self._run = connection.execute
         self._compiled = compiled
         self._pipeline = getattr(connection, "pipeline", None)
+        # SQLite's driver would make a cursor for each statement; one is enough, because the rows
+        # of a statement are fetched before the next one runs.
+        self._run = connection.cursor().execute if self._pipeline is None else connection.execute
         self._is_together = False
         self.is_sound = True
 
@@ -45,20 +47,29 @@ class Transaction:
             row: Row | None = cursor.fetchone()
         except driver_errors() as error:
             raise_ours(error)
-        return row and checked(statement, [row])[0]
+        return row and checked_row(statement, row)
 
     def run(self, statement: ClauseElement, **params: Any) -> int:
         """How many rows a change changed."""
         count: int = self._execute(statement, params).rowcount
         return count
 
-    def insert(self, statement: Insert, *rows: Row) -> None:
-        """Insert rows whose values are in the order of the table's columns."""
+    def put(self, statement: Insert | Update, values: Row) -> None:
+        """Make one change, with its values in the order of the statement's parameters."""
         compiled = self._compiled(statement)
         try:
-            if len(rows) == 1:
-                self._run(compiled.text, compiled.bind_row(rows[0]))
-            elif self._pipeline is None or self._is_together:
+            self._run(compiled.text, compiled.bind_row(values))
+        except driver_errors() as error:
+            raise_ours(error)
+
+    def insert(self, statement: Insert, *rows: Row) -> None:
+        """Insert rows whose values are in the order of the table's columns."""
+        if len(rows) == 1:
+            self.put(statement, rows[0])
+            return
+        compiled = self._compiled(statement)
+        try:
+            if self._pipeline is None or self._is_together:
                 given = [compiled.bind_row(row) for row in rows]
                 self.connection.cursor().executemany(compiled.text, given)
             else:  # COPY is one message to the server; executemany sends one for each row

@@ -52,6 +52,9 @@ _SHOWN = (
         entries.c.message_id,
         entries.c.compaction_id,
         entries.c.model,
+        entries.c.asked_at,
+        entries.c.answers_seq,
+        entries.c.answers_block,
     )
     .where(_in_session, _between, IS_MESSAGE)
     .order_by(entries.c.seq)
@@ -194,6 +197,18 @@ def _backwards(tx: Transaction, session_id: str, last: int, before: int | None) 
         position = rows[-1][2]
 
 
+def read_backwards(
+    tx: Transaction, session_id: str, ranges: Iterable[Range], page: int
+) -> Iterator[Message]:
+    """The messages in these ranges, which descend, from the last one on: a page at a time."""
+    for lo, hi in ranges:
+        while rows := tx.rows(_SHOWN_LAST, session_id=session_id, lo=lo, hi=hi, page=page):
+            yield from _to_messages(rows)
+            if len(rows) < page:
+                break
+            hi = rows[-1][0] - 1  # noqa: PLW2901
+
+
 def visible_now(tx: Transaction, session_id: str, last: int) -> tuple[list[Range], Cleared]:
     """The ranges of the present view in view order, and what is cleared in them."""
     shown = tx.rows(VISIBLE_SPANS, session_id=session_id)
@@ -237,10 +252,17 @@ def _to_messages(rows: Sequence[Row]) -> list[Message]:
     try:
         contents = decode_all([row[3] for row in rows])
         messages = [
-            Message(seq, _KINDS[kind], role, content, form, ts, at, name, compaction_id, model)
-            for (seq, kind, role, _, form, ts, at, name, compaction_id, model), content in zip(
-                rows, contents, strict=True
+            Message(
+                *(seq, _KINDS[kind], role, content, form, ts, at, name, compaction_id, model),
+                asked_at=asked,
+                answers=None if call is None else (call, block),
             )
+            for (
+                *(seq, kind, role, _, form, ts, at, name, compaction_id, model),
+                asked,
+                call,
+                block,
+            ), content in zip(rows, contents, strict=True)
         ]
         if all(is_known(*speaker) for speaker in set(map(_SPEAKER, rows))):
             return messages

@@ -43,7 +43,7 @@ class Prices(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ModelSettings:
     """The options of a summariser.
 
     If `model` is None, the Claude model that the request names is used, else CHEAPER. `prompt`
@@ -66,7 +66,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Anthropic(Settings):
+class Anthropic(ModelSettings):
     """Summarises with a client of the SDK."""
 
     client: "anthropic.Anthropic" = field(repr=False)
@@ -83,7 +83,7 @@ class Anthropic(Settings):
 
 
 @dataclass(frozen=True, slots=True)
-class AsyncAnthropic(Settings):
+class AsyncAnthropic(ModelSettings):
     """The same with an asynchronous client; cancelling the task cancels the call."""
 
     client: "anthropic.AsyncAnthropic" = field(repr=False)
@@ -173,7 +173,7 @@ def _hearing() -> Iterator[_Heard]:
 class _Dialogue:
     """A summary in progress: the next question, and the usage so far."""
 
-    def __init__(self, settings: Settings, request: SummaryRequest) -> None:
+    def __init__(self, settings: ModelSettings, request: SummaryRequest) -> None:
         named = request.model if (request.model or "").startswith("claude") else None
         self._model = self._writer = settings.model or named or CHEAPER
         self._settings = settings

@@ -27,7 +27,7 @@ def weight(text: str) -> int:
     return _OTHER * len(text) - (_OTHER - 1) * len(text.encode("ascii", "ignore"))
 
 
-def tokens(text: str) -> int:
+def estimated_tokens(text: str) -> int:
     """Estimate the number of tokens in a text; the estimate is usually too high."""
     return -(-weight(text) // TOKEN)
 

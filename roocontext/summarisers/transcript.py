@@ -46,7 +46,7 @@ def output_of(result: Block) -> str:
     return _output(*pieces([result]))
 
 
-def plain(value: Any) -> str:
+def as_text(value: Any) -> str:
     """Any JSON as text: a string unchanged, anything else as compact JSON."""
     if isinstance(value, str):
         return value
@@ -73,7 +73,7 @@ def _piece(piece: Piece, tool: str | None = None) -> Iterator[str]:
         case Holds.TEXT:
             yield piece.text or ""
         case Holds.CALL:
-            yield f"[called {plain(piece.block.get('name', 'a tool'))}]"
+            yield f"[called {as_text(piece.block.get('name', 'a tool'))}]"
             yield from _arguments(piece.block.get("input"))
         case Holds.OUTPUT:
             of = f" of {tool}" if tool else ""
@@ -92,17 +92,17 @@ def _output(piece: Piece) -> str:
         if part.kind is Holds.MEDIA
         else part.text
         if part.kind is Holds.TEXT and part.text is not None
-        else plain(part.block)
+        else as_text(part.block)
         for part in piece.inside
     )
 
 
 def _arguments(given: Any) -> Iterator[str]:
     if not isinstance(given, dict):
-        yield shorten(plain(given), ARGUMENT)
+        yield shorten(as_text(given), ARGUMENT)
         return
     for key, value in given.items():
-        yield f"{key}: {shorten(plain(value), ARGUMENT)}"
+        yield f"{key}: {shorten(as_text(value), ARGUMENT)}"
 
 
 def _media(block: Block) -> str:
@@ -112,11 +112,11 @@ def _media(block: Block) -> str:
 
 
 def _unknown(block: Block) -> Iterator[str]:
-    yield f"[{plain(block.get('type', 'block'))}]"
+    yield f"[{as_text(block.get('type', 'block'))}]"
     text = next(
         (block[key] for key in ("text", "content") if isinstance(block.get(key), str)), None
     )
-    yield shorten(plain(_without_type(block)) if text is None else text, OUTPUT)
+    yield shorten(as_text(_without_type(block)) if text is None else text, OUTPUT)
 
 
 def _without_type(block: Block) -> Block:

@@ -5,7 +5,8 @@ The vocabularies and the tiktoken engine are loaded by the first count that need
 """
 
 from roocontext.log.budget import Budget, Size
-from roocontext.tokens.builtin import counter_for, counters
+from roocontext.log.counting import counters
+from roocontext.tokens.builtin import counter_for
 from roocontext.tokens.limits import Limit, Switches, limit_for, switches
 from roocontext.tokens.sizes import size_of
 from roocontext.tokens.usage import Drift, Usage, drift, usage_tokens

@@ -1,26 +1,19 @@
-"""The registry of counters, and which counter belongs to which model.
+"""The built-in counters, and which counter belongs to which model.
 
 Our own counters are registered here. Those that imitate a real program are entry points of this
 distribution and are found like the plugins of other packages.
 """
 
-from collections.abc import Callable
 from typing import Any
 
-from roocontext.log.counting import BYTES, Counter
-from roocontext.registry import Registry
+from roocontext.log.counting import BYTES, Counter, CounterFactory, counters
 from roocontext.tokens.anthropic import CountTokens
 from roocontext.tokens.bpe import CL100K, O200K, Tiktoken
 from roocontext.tokens.models import families
 from roocontext.tokens.reading import IMAGES, TextCounter
 
-CounterFactory = Callable[[str, Any], Counter]
-"""Takes the name of the model and the caller's client, or None."""
-
 FALLBACK = "multi_llm_chat"
 """The counter for models of no registered family."""
-
-counters: Registry[CounterFactory] = Registry("roocontext.counters")
 
 
 def counter_for(model: str, *, name: str | None = None, client: Any = None) -> Counter:

@@ -37,6 +37,6 @@ def unpack(plain: bytes) -> list[bytes]:
     return [plain[start:end] for start, end in pairwise(ends)]
 
 
-def rebuild(ranks: dict[bytes, int]) -> bytes:
+def rebuilt_text(ranks: dict[bytes, int]) -> bytes:
     """Rebuild OpenAI's text file: a line for each token with its base64 and its rank."""
     return b"".join(b"%b %d\n" % (b64encode(token), rank) for token, rank in ranks.items())

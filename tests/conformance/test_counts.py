@@ -1,9 +1,12 @@
 """What is asked of a session before it is condensed: live rows, counts of each, calls of models."""
 
+import subprocess
+import sys
+
 import pytest
 
 from roocontext import Plan, Store
-from roocontext.errors import InvalidOption, StoreReadOnly
+from roocontext.errors import InvalidOption, StoreReadOnly, UnknownPlugin
 from roocontext.log.counting import BYTES
 from support.dialogue import fill, seqs, shown, state, work
 
@@ -180,3 +183,25 @@ def test_counting_works_where_nothing_can_be_written(opened):
             assert same.calls()[0].estimates == {}
             with pytest.raises(StoreReadOnly):
                 same.append("user", "no")
+
+
+def test_a_counter_may_be_named(chat):
+    fill(chat, 3)
+    assert chat.tokens("bytes") == chat.tokens(BYTES)
+    assert chat.counts("bytes") == chat.counts(BYTES)
+    assert chat.tokens("o200k_base") > 0
+    with pytest.raises(UnknownPlugin, match="o200k_base"):
+        chat.tokens("o300k_base")
+
+
+def test_a_named_counter_is_found_before_anything_else_is_imported(tmp_path):
+    code = (
+        "import sys; from roocontext import Store\n"
+        "with Store.open(sys.argv[1]) as store:\n"
+        "    chat = store.create()\n"
+        "    chat.append('user', 'one two three')\n"
+        "    print('roocontext.tokens' in sys.modules, chat.tokens('cl100k_base'))"
+    )
+    run = [sys.executable, "-c", code, str(tmp_path / "store.db")]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "7"]

@@ -399,8 +399,8 @@ def test_estimates_are_kept_and_drift_is_told(chat):
     head = chat.append(
         "assistant", "A parser.", model="m", usage={"input_tokens": 900, "output_tokens": 3}
     ).seq
-    before = chat.head()
     assert context.manage(chat, system="Be brief.").status == "noop"
+    before = chat.head()
     context.manage(chat, system="Be brief.")
     assert chat.head() == before
     (event,) = told

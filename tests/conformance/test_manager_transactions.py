@@ -77,6 +77,16 @@ def test_a_check_that_finds_nothing_to_do_only_reads(chat, taken):
         assert taken.both == (1, 0)
 
 
+def test_a_frame_costs_a_transaction_when_it_is_new(chat, taken):
+    resumed(chat)
+    context = manager(chat, limit=100_000, drift_ratio=1e9)
+    context.manage(chat)
+    for system, writes in (("Be brief.", 1), ("Be brief.", 0), ("Be long.", 1)):
+        taken.reset()
+        assert context.manage(chat, system=system, tools=[{"name": "run"}]).status == "noop"
+        assert taken.both == (1 + writes, writes)
+
+
 def test_the_first_check_that_condenses(chat, taken):
     """Its notes, counts and estimates travel in the commit."""
     resumed(chat)

@@ -12,7 +12,7 @@ from typing import Any
 from roocontext.errors import InvalidPlan, RooContextError, VersionConflict
 from roocontext.log import fold
 from roocontext.log.entries import Control, Kind, Range, natural_position
-from roocontext.log.fold import Row, Tags
+from roocontext.log.fold import FoldRow, Tags
 from roocontext.log.pairs import partners, split
 from roocontext.log.plan import Action, Plan
 from roocontext.log.readings import reader
@@ -22,7 +22,7 @@ class Model:
     """One session: its log as the fold sees it, and what was said."""
 
     def __init__(self) -> None:
-        self.rows: list[Row] = []
+        self.rows: list[FoldRow] = []
         self.keys: list[object] = []
         """Who each entry is: a fork's copies are the same ones."""
         self.said: dict[int, tuple[str, Any]] = {}
@@ -59,7 +59,7 @@ class Model:
     ) -> int:
         """The next entry."""
         seq = len(self.rows) + 1
-        self.rows.append(Row(seq, kind, control))
+        self.rows.append(FoldRow(seq, kind, control))
         self.keys.append(object())
         if message is not None:
             self.said[seq] = message
@@ -144,12 +144,12 @@ class Model:
         """What an uncovering took back, and which one did."""
         return fold.cancelled(self.rows)
 
-    def never_written(self, seq: int | None = None) -> list[Row]:
+    def never_written(self, seq: int | None = None) -> list[FoldRow]:
         """The log as if what is uncovered now had never been written, nor the uncoverings."""
         log = self.rows[:seq]
         gone = fold.cancelled(log)
         without = {*gone, *gone.values()}
-        return [Row(row.seq, Kind.NOTE) if row.seq in without else row for row in log]
+        return [FoldRow(row.seq, Kind.NOTE) if row.seq in without else row for row in log]
 
     def companions(self, target: int) -> list[int]:
         """The rows of the same plan that count now."""

@@ -7,9 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roocontext.errors import HistoryCorrupt
+from roocontext.log.encoding import encode
 from roocontext.log.pairs import (
     Pair,
     matched,
+    may_hold_tools,
     pairs,
     partners,
     reach,
@@ -27,6 +29,13 @@ def call(tool_id):
 
 def result(tool_id):
     return {"type": "tool_result", "tool_use_id": tool_id, "content": "ok"}
+
+
+@pytest.mark.parametrize("content", [call("a"), {"functionCall": {}}, {"function_call": {}}])
+def test_only_an_object_or_a_list_may_hold_tools(content):
+    text = encode([content])
+    assert may_hold_tools(text)
+    assert not may_hold_tools(encode(text))
 
 
 TEXT = {"type": "text", "text": "hello"}

@@ -18,7 +18,7 @@ from roocontext.policies.situation import Aim, Reported
 from roocontext.programs.gemini_cli.compression import (
     ACKNOWLEDGEMENT,
     INSTRUCTION,
-    Status,
+    CompressionStatus,
     latch_after,
     overflows,
 )
@@ -84,7 +84,7 @@ def compress(chat, policy=Gemini(), said="in short", **facts):  # noqa: B008 - f
     asked = forced(chat, policy, **facts)
     ready = asked.compose(summary(said))
     assert isinstance(ready, Ready), ready
-    assert ready.status == Status.COMPRESSED
+    assert ready.status == CompressionStatus.COMPRESSED
     chat.commit(ready.plan)
     return asked
 
@@ -111,7 +111,7 @@ def test_the_threshold_is_reached_when_it_is_met(chat, policy):
     assert isinstance(decide(chat, policy, window=2 * tokens), Ask)
     below = decide(chat, policy, window=2 * tokens + 1)
     assert isinstance(below, Nothing)
-    assert below.status == Status.NOOP
+    assert below.status == CompressionStatus.NOOP
 
 
 def test_what_the_provider_reported_counts_before_our_estimate(chat):
@@ -392,7 +392,7 @@ def test_a_summary_must_make_the_context_smaller(chat):
     assert ready.plan.counts.after.tokens == ready.plan.counts.before.tokens - 1
     refused = asked.compose(summary(exact + "four"))
     assert isinstance(refused, Refused)
-    assert refused.status == Status.INFLATED
+    assert refused.status == CompressionStatus.INFLATED
 
 
 def test_nothing_is_asked_when_no_summary_could(chat):
@@ -420,9 +420,9 @@ def test_the_program_compares_with_what_was_reported(chat, after):
         ACKNOWLEDGEMENT,
     ]
     if after > 1000:
-        assert (type(outcome), outcome.status) == (Refused, Status.INFLATED)
+        assert (type(outcome), outcome.status) == (Refused, CompressionStatus.INFLATED)
     else:
-        assert (type(outcome), outcome.status) == (Ready, Status.COMPRESSED)
+        assert (type(outcome), outcome.status) == (Ready, CompressionStatus.COMPRESSED)
         assert (outcome.plan.record["original"], outcome.plan.record["new"]) == (1000, after)
         assert outcome.plan.counts.after.tokens > outcome.plan.counts.before.tokens
         chat.commit(outcome.plan)
@@ -436,7 +436,7 @@ def test_without_a_count_of_its_own_the_program_takes_ours(chat):
     assert (record["original"], record["new"]) == (counts.before.tokens, counts.after.tokens)
     assert counts.before.tokens == tokens
     larger = forced(chat, GeminiUpstream()).compose(summary(WORDS * 100))
-    assert (type(larger), larger.status) == (Refused, Status.INFLATED)
+    assert (type(larger), larger.status) == (Refused, CompressionStatus.INFLATED)
 
 
 @pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
@@ -444,7 +444,7 @@ def test_without_a_count_of_its_own_the_program_takes_ours(chat):
 def test_an_empty_summary_is_of_no_use(chat, kind, said):
     talk(chat, 5)
     refused = forced(chat, kind()).compose(summary(said))
-    assert (type(refused), refused.status) == (Refused, Status.EMPTY_SUMMARY)
+    assert (type(refused), refused.status) == (Refused, CompressionStatus.EMPTY_SUMMARY)
 
 
 @pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
@@ -458,15 +458,15 @@ def test_only_an_automatic_failure_latches(chat, kind, said):
     assert forced(chat, kind(), failures=1).compose(summary(said)).latch
 
 
-@pytest.mark.parametrize("status", [Status.INFLATED, Status.EMPTY_SUMMARY])
+@pytest.mark.parametrize("status", [CompressionStatus.INFLATED, CompressionStatus.EMPTY_SUMMARY])
 def test_the_latch_of_the_program(status):
     assert latch_after(False, forced=False, status=status)
     assert not latch_after(False, forced=True, status=status)
     assert latch_after(True, forced=True, status=status)
-    for other in (Status.NOOP, Status.COUNT_ERROR):
+    for other in (CompressionStatus.NOOP, CompressionStatus.COUNT_ERROR):
         assert latch_after(True, forced=False, status=other)
         assert not latch_after(False, forced=False, status=other)
-    assert not latch_after(True, forced=False, status=Status.COMPRESSED)
+    assert not latch_after(True, forced=False, status=CompressionStatus.COMPRESSED)
 
 
 # Contents

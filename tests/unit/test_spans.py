@@ -194,19 +194,19 @@ def test_appends_change_no_span():
 
 
 def test_a_note_between_a_placed_row_and_the_next_does_not_move_it():
-    log = [fold.Row(1, Kind.MESSAGE), fold.Row(2, Kind.NOTE), fold.Row(3, Kind.MESSAGE)]
+    log = [fold.FoldRow(1, Kind.MESSAGE), fold.FoldRow(2, Kind.NOTE), fold.FoldRow(3, Kind.MESSAGE)]
     place = natural_position(3) - (1 << 31)
     control = Control(4, Kind.SUMMARY, hides=((1, 1),), position=place)
-    log.append(fold.Row(4, Kind.SUMMARY, control))
+    log.append(fold.FoldRow(4, Kind.SUMMARY, control))
     held_against_the_fold(log, 4)
     assert fold.effective(log) == [4, 3]
 
 
 def test_the_example_of_the_design():
-    log = [fold.Row(n, Kind.MESSAGE) for n in range(1, 11)]
-    log.append(fold.Row(11, Kind.REWIND, Control(11, Kind.REWIND, to=5)))
-    log += [fold.Row(12, Kind.MESSAGE), fold.Row(13, Kind.MESSAGE)]
-    log.append(fold.Row(14, Kind.REWIND, Control(14, Kind.REWIND, to=8)))
+    log = [fold.FoldRow(n, Kind.MESSAGE) for n in range(1, 11)]
+    log.append(fold.FoldRow(11, Kind.REWIND, Control(11, Kind.REWIND, to=5)))
+    log += [fold.FoldRow(12, Kind.MESSAGE), fold.FoldRow(13, Kind.MESSAGE)]
+    log.append(fold.FoldRow(14, Kind.REWIND, Control(14, Kind.REWIND, to=8)))
     held_against_the_fold(log, 14)
     tags = {row: tag.rewound_by for row, tag in fold.tags(log).items()}
     assert tags == {**dict.fromkeys(range(1, 9)), 9: 11, 10: 11, 12: 14, 13: 14}

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from roocontext.summarisers import transcript
 from roocontext.summarisers.shorten import weight
-from roocontext.summarisers.transcript import OUTPUT, plain
+from roocontext.summarisers.transcript import OUTPUT, as_text
 
 
 def told(*blocks, role="user"):
@@ -99,8 +99,8 @@ def test_what_json_cannot_write_is_told_by_its_kind():
     deep: list[object] = []
     for _ in range(100_000):
         deep = [deep]
-    assert plain(deep) == "[list that cannot be written out]"
-    assert plain({"n": 10**5_000}) == "[dict that cannot be written out]"
+    assert as_text(deep) == "[list that cannot be written out]"
+    assert as_text({"n": 10**5_000}) == "[dict that cannot be written out]"
 
 
 json = st.recursive(

@@ -18,7 +18,7 @@ from tiktoken_ext import openai_public
 
 from roocontext.tokens import bpe, counter_for
 from roocontext.tokens.bpe import CL100K, O200K, Vocabulary
-from roocontext.tokens.ranks import SHA256, pack, read_ranks, rebuild, unpack
+from roocontext.tokens.ranks import SHA256, pack, read_ranks, rebuilt_text, unpack
 from support.examples import examples
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +41,7 @@ def engines() -> dict[tuple[str, int], Vocabulary]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_shipped_file_is_the_published_one(name):
-    assert hashlib.sha256(rebuild(read_ranks(name))).hexdigest() == SHA256[name]
+    assert hashlib.sha256(rebuilt_text(read_ranks(name))).hexdigest() == SHA256[name]
 
 
 def test_the_published_digests():
@@ -61,7 +61,7 @@ def test_the_script_makes_the_shipped_files(tmp_path, monkeypatch):
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     for each in NAMES:
-        (tmp_path / f"{each}.tiktoken").write_bytes(rebuild(read_ranks(each)))
+        (tmp_path / f"{each}.tiktoken").write_bytes(rebuilt_text(read_ranks(each)))
     monkeypatch.setattr(script, "TARGET", tmp_path)
     script.main(tmp_path)
     for each in NAMES:

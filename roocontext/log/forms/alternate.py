@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from roocontext.log.entries import Message
-from roocontext.log.forms.arrange import Turn
+from roocontext.log.forms.arrange import OutgoingTurn
 from roocontext.log.forms.closing import close
-from roocontext.log.forms.parts import Part, Repairs
+from roocontext.log.forms.parts import OutgoingPart, Repairs
 from roocontext.log.forms.repairs import Rule
 
 
@@ -14,11 +14,11 @@ class Line(NamedTuple):
     """A role and its parts; without parts, the fixed user message."""
 
     role: str
-    parts: Sequence[Part]
+    parts: Sequence[OutgoingPart]
 
 
 def alternating(
-    turns: Sequence[Turn], messages: Sequence[Message], repairs: Repairs, *, complete: bool
+    turns: Sequence[OutgoingTurn], messages: Sequence[Message], repairs: Repairs, *, complete: bool
 ) -> Iterator[Line]:
     """Insert a user message before the assistant where one is needed.
 

@@ -17,7 +17,15 @@ from roocontext.log.forms.block_rules import THINKING
 from roocontext.log.forms.caching import marked
 from roocontext.log.forms.frames import OPENING
 from roocontext.log.forms.models import model_of
-from roocontext.log.forms.parts import Kind, Own, Part, Piece, Repairs, kind_of, stored
+from roocontext.log.forms.parts import (
+    OutgoingPart,
+    OwnPiece,
+    OwnRow,
+    PartKind,
+    Repairs,
+    kind_of,
+    stored,
+)
 from roocontext.log.forms.repairs import Outgoing, Rule
 from roocontext.log.forms.settled import settled
 from roocontext.log.forms.tools import anthropic_tool, convert
@@ -76,21 +84,21 @@ class _Anthropic:
         out = [self._message(role, parts, repairs) for role, parts in lined]
         return Outgoing(out, repairs.listed())
 
-    def own(self, message: Message, *, equal: bool) -> Own:
+    def own(self, message: Message, *, equal: bool) -> OwnRow:
         blocks = [text(message.content)] if isinstance(message.content, str) else None
-        pieces: list[Piece] = []
+        pieces: list[OwnPiece] = []
         whole = True
         for block in dicts(message.content) if blocks is None else blocks:
             fixed, rules = self._fixed(message.role, block, equal=equal)
-            kind = Kind.OTHER if fixed is None else kind_of(fixed)
-            pieces.append(Piece(kind, fixed, fixed, rules))
+            kind = PartKind.OTHER if fixed is None else kind_of(fixed)
+            pieces.append(OwnPiece(kind, fixed, fixed, rules))
             whole = whole and fixed is block
-        return Own(pieces, whole)
+        return OwnRow(pieces, whole)
 
     def shows(self, image: Block) -> bool:
         return shows_image(image)
 
-    def joins(self, *_: Sequence[Part]) -> bool:
+    def joins(self, *_: Sequence[OutgoingPart]) -> bool:
         return True
 
     def _fixed(self, role: str, block: Block, *, equal: bool) -> tuple[Block | None, list[Rule]]:
@@ -98,7 +106,9 @@ class _Anthropic:
             return None, [Rule.THINKING]
         return fix_own(role, block)
 
-    def _message(self, role: str, parts: Sequence[Part], repairs: Repairs) -> dict[str, Any]:
+    def _message(
+        self, role: str, parts: Sequence[OutgoingPart], repairs: Repairs
+    ) -> dict[str, Any]:
         if not parts:
             return {"role": role, "content": OPENING}
         blocks: list[Block] = []
@@ -109,7 +119,7 @@ class _Anthropic:
                 part.compose(content=[it for it in part.block["content"] if it not in extra])
                 moved += extra
             blocks.append(part.block)
-        results = sum(part.kind is Kind.RESULT for part in parts)
+        results = sum(part.kind is PartKind.RESULT for part in parts)
         own = stored(parts)
         return {
             "role": role,

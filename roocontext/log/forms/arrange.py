@@ -15,26 +15,33 @@ from typing import Protocol
 from roocontext.log.entries import Message
 from roocontext.log.forms.block_rules import fix
 from roocontext.log.forms.frames import no_result, orphan
-from roocontext.log.forms.identifiers import Ids, name_for
-from roocontext.log.forms.parts import Kind, Part, Repairs, Row, Rows, Shape
+from roocontext.log.forms.identifiers import CallIds, name_for
+from roocontext.log.forms.parts import (
+    OutgoingPart,
+    OutgoingRow,
+    OutgoingRows,
+    PartKind,
+    PartReader,
+    Repairs,
+)
 from roocontext.log.forms.repairs import Rule
 from roocontext.log.pairs import pairs
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class OutgoingTurn:
     """Consecutive parts of one side, from one row or several."""
 
     role: str
-    parts: list[Part]
+    parts: list[OutgoingPart]
 
     @property
-    def waiting(self) -> list[Part]:
+    def waiting(self) -> list[OutgoingPart]:
         """The calls without an answer."""
-        return [it for it in self.parts if it.kind is Kind.CALL and it.answer is None]
+        return [it for it in self.parts if it.kind is PartKind.CALL and it.answer is None]
 
 
-class Order(Shape, Protocol):
+class Order(PartReader, Protocol):
     """The properties of a form that the order depends on."""
 
     tool_id: re.Pattern[str] | None
@@ -47,7 +54,7 @@ class Order(Shape, Protocol):
     apart: bool
     """Whether nothing of the same turn may come before the first thinking of a row."""
 
-    def joins(self, turn: Sequence[Part], row: Sequence[Part], /) -> bool:
+    def joins(self, turn: Sequence[OutgoingPart], row: Sequence[OutgoingPart], /) -> bool:
         """Whether an assistant's row joins the assistant's turn before it."""
 
 
@@ -58,10 +65,10 @@ def arranged(
     model: str | None,
     drop_thinking: Collection[int],
     complete: bool,
-) -> tuple[list[Turn], Repairs]:
+) -> tuple[list[OutgoingTurn], Repairs]:
     """Read and arrange the rows; with `complete`, calls at the very end are answered too."""
     repairs = Repairs()
-    read = Rows(order, model, drop_thinking, repairs).read
+    read = OutgoingRows(order, model, drop_thinking, repairs).read
     rows = [read(number, message) for number, message in enumerate(messages)]
     _link(rows, repairs)
     _rename(order, rows, repairs)
@@ -71,9 +78,9 @@ def arranged(
     return turns.finish(complete=complete), repairs
 
 
-def _link(rows: Sequence[Row], repairs: Repairs) -> None:
+def _link(rows: Sequence[OutgoingRow], repairs: Repairs) -> None:
     """Link each call to its answer. Quote answers without a call; drop second answers."""
-    tools = (Kind.CALL, Kind.RESULT)
+    tools = (PartKind.CALL, PartKind.RESULT)
     shown = [[part for part in row.parts if part.kind in tools] for row in rows]
     readings = [
         (row.role, [part.block for part in parts]) for row, parts in zip(rows, shown, strict=True)
@@ -83,25 +90,29 @@ def _link(rows: Sequence[Row], repairs: Repairs) -> None:
         call.answer, answer.call = answer, call
     called: set[str] = set()
     for row in rows:
-        kept: list[Part] = []
+        kept: list[OutgoingPart] = []
         for part in row.parts:
-            if part.kind is Kind.CALL:
+            if part.kind is PartKind.CALL:
                 called.add(part.block["id"])
-            if part.kind is not Kind.RESULT or part.call is not None:
+            if part.kind is not PartKind.RESULT or part.call is not None:
                 kept.append(part)
             elif part.block["tool_use_id"] in called:
                 repairs.add(row, Rule.DUPLICATE, part.index)
             else:
                 repairs.add(row, Rule.ORPHAN, part.index)
                 quoted = (fix("user", block)[0] for block in orphan(part.block))
-                kept += [Part(row, part.index, Kind.OTHER, it) for it in quoted if it is not None]
+                kept += [
+                    OutgoingPart(row, part.index, PartKind.OTHER, it)
+                    for it in quoted
+                    if it is not None
+                ]
         row.parts = kept
 
 
-def _rename(order: Order, rows: Sequence[Row], repairs: Repairs) -> None:
+def _rename(order: Order, rows: Sequence[OutgoingRow], repairs: Repairs) -> None:
     """Give each call, and its answer, an id and a name that the provider accepts."""
-    ids = Ids(order.tool_id) if order.tool_id else None
-    for call in (part for row in rows for part in row.parts if part.kind is Kind.CALL):
+    ids = CallIds(order.tool_id) if order.tool_id else None
+    for call in (part for row in rows for part in row.parts if part.kind is PartKind.CALL):
         own, named = call.block["id"], call.block["name"]
         tool_id = ids.take(own, call.row.message.seq, call.index) if ids else own
         name = name_for(named, order.tool_name)
@@ -119,13 +130,13 @@ class _Turns:
     def __init__(self, order: Order, repairs: Repairs) -> None:
         self._order = order
         self._repairs = repairs
-        self._turns: list[Turn] = []
-        self._due: set[Part] = set()
+        self._turns: list[OutgoingTurn] = []
+        self._due: set[OutgoingPart] = set()
         """The answers of the last assistant turn's calls."""
-        self._held: list[Part] = []
+        self._held: list[OutgoingPart] = []
         """Thinking at the end of the last row: it is sent only if the assistant continues."""
 
-    def add(self, row: Row) -> None:
+    def add(self, row: OutgoingRow) -> None:
         """Put a row at the end."""
         if not row.parts:
             self._repairs.add(row, Rule.EMPTY)
@@ -134,18 +145,18 @@ class _Turns:
         else:
             self._add_user(row)
 
-    def finish(self, *, complete: bool) -> list[Turn]:
+    def finish(self, *, complete: bool) -> list[OutgoingTurn]:
         """End the last turn, whose calls may wait unless the list has to be complete."""
         self._drop_held()
         if complete and self._is_last("assistant") and (answers := self._answers()):
-            self._turns.append(Turn("user", answers))
+            self._turns.append(OutgoingTurn("user", answers))
         return self._turns
 
     def _is_last(self, role: str) -> bool:
         return bool(self._turns) and self._turns[-1].role == role
 
-    def _add_assistant(self, row: Row) -> None:
-        thinks = [part.kind is Kind.THINKING for part in row.parts]
+    def _add_assistant(self, row: OutgoingRow) -> None:
+        thinks = [part.kind is PartKind.THINKING for part in row.parts]
         if not self._order.holds or not any(thinks):
             self._place(row, row.parts, apart=False)
             return
@@ -156,7 +167,7 @@ class _Turns:
             self._place(row, row.parts[: last + 1], apart=self._order.apart)
         self._held.extend(row.parts[last + 1 :])
 
-    def _place(self, row: Row, body: Sequence[Part], *, apart: bool) -> None:
+    def _place(self, row: OutgoingRow, body: Sequence[OutgoingPart], *, apart: bool) -> None:
         """Add parts to the assistant's turn, or begin one."""
         held, self._held = self._held, []
         turn = self._turns[-1].parts if self._is_last("assistant") else None
@@ -167,31 +178,33 @@ class _Turns:
             self._repairs.add(row, Rule.MERGED)
         if not joins:
             if turn is not None and (answers := self._answers()):
-                self._turns.append(Turn("user", answers))
-            self._turns.append(Turn("assistant", []))
+                self._turns.append(OutgoingTurn("user", answers))
+            self._turns.append(OutgoingTurn("assistant", []))
             self._due.clear()
         self._turns[-1].parts.extend([*held, *body])
         self._due.update(part.answer for part in body if part.answer is not None)
 
-    def _add_user(self, row: Row) -> None:
-        if any(part.kind is not Kind.RESULT or part in self._due for part in row.parts):
+    def _add_user(self, row: OutgoingRow) -> None:
+        if any(part.kind is not PartKind.RESULT or part in self._due for part in row.parts):
             self._drop_held()
             if not self._is_last("user"):
-                self._turns.append(Turn("user", self._answers()))
+                self._turns.append(OutgoingTurn("user", self._answers()))
             elif self._order.merges:
                 self._repairs.add(row, Rule.MERGED)
         for part in row.parts:
-            if part.kind is not Kind.RESULT:
+            if part.kind is not PartKind.RESULT:
                 self._turns[-1].parts.append(part)
-            elif part not in self._due or self._turns[-1].parts[-1].kind is not Kind.RESULT:
+            elif part not in self._due or self._turns[-1].parts[-1].kind is not PartKind.RESULT:
                 self._repairs.add(row, Rule.HOISTED, part.index)
 
-    def _answers(self) -> list[Part]:
+    def _answers(self) -> list[OutgoingPart]:
         """Answer every call of the last turn: first with stored results, then with made ones."""
         given = sorted(self._due, key=lambda part: (part.row.number, part.index))
         for call in self._turns[-1].waiting if self._turns else ():
             self._repairs.add(call.row, Rule.UNANSWERED, call.index)
-            made = Part(call.row, call.index, Kind.RESULT, no_result(call.block), call=call)
+            made = OutgoingPart(
+                call.row, call.index, PartKind.RESULT, no_result(call.block), call=call
+            )
             call.answer = made
             given.append(made)
         return given

@@ -12,12 +12,12 @@ from itertools import groupby
 from typing import Any, Final
 
 from roocontext.log.entries import Message
-from roocontext.log.forms.arrange import Turn, arranged
+from roocontext.log.forms.arrange import OutgoingTurn, arranged
 from roocontext.log.forms.block_rules import is_utf8
 from roocontext.log.forms.closing import close
 from roocontext.log.forms.frames import OPENING, outputs_of
 from roocontext.log.forms.models import model_of
-from roocontext.log.forms.parts import Kind, Own, Part, Piece, stored
+from roocontext.log.forms.parts import OutgoingPart, OwnPiece, OwnRow, PartKind, stored
 from roocontext.log.forms.repairs import Outgoing, Rule
 from roocontext.log.forms.tools import chat_tool, convert, system_text
 from roocontext.log.readings import Block, reader
@@ -96,11 +96,13 @@ class _Chat:
             body["tools"] = convert(tools, self.format, chat_tool, self.tool_name)
         return body
 
-    def own(self, message: Message, *, equal: bool) -> Own:  # noqa: ARG002 - this API has no thinking
+    def own(self, message: Message, *, equal: bool) -> OwnRow:  # noqa: ARG002 - this API has no thinking
         content = as_dict(message.content)
         role = message.role
         if role == "function":
-            return Own([Piece(Kind.OTHER, it, None) for it in self._read(message)], whole=False)
+            return OwnRow(
+                [OwnPiece(PartKind.OTHER, it, None) for it in self._read(message)], whole=False
+            )
         fields = _FIELDS.get(role, _USUAL)
         calls = content.get("tool_calls", [])
         whole = content.keys() <= fields and content.get("role") == role and is_utf8(content)
@@ -110,19 +112,19 @@ class _Chat:
             pieces += map(self._call, dicts(calls))
         if content.keys() - fields or ("tool_calls" in content and not calls):
             pieces[:1] = [it._replace(rules=(*it.rules, Rule.FIELD)) for it in pieces[:1]]
-        return Own(pieces, whole)
+        return OwnRow(pieces, whole)
 
     def shows(self, image: Block) -> bool:
         return shows_image(image)
 
-    def joins(self, turn: Sequence[Part], row: Sequence[Part], /) -> bool:
-        calls = all(part.kind is Kind.CALL for part in row)
-        return calls and any(part.kind is Kind.CALL for part in turn)
+    def joins(self, turn: Sequence[OutgoingPart], row: Sequence[OutgoingPart], /) -> bool:
+        calls = all(part.kind is PartKind.CALL for part in row)
+        return calls and any(part.kind is PartKind.CALL for part in turn)
 
     def _read(self, message: Message) -> list[Block]:
         return reader(self.format).blocks(message.role, message.content)[1]
 
-    def _result(self, message: Message) -> Piece:
+    def _result(self, message: Message) -> OwnPiece:
         content = as_dict(message.content)
         output = content.get("content")
         (block,) = self._read(message)
@@ -131,9 +133,9 @@ class _Chat:
         )
         sound = all(_is_part("tool", part) for part in texts) and is_utf8(content)
         sound = sound and content.keys() == _FIELDS["tool"] and content["role"] == "tool"
-        return Piece(Kind.RESULT, block, message.content if sound else None)
+        return OwnPiece(PartKind.RESULT, block, message.content if sound else None)
 
-    def _said(self, message: Message) -> Iterator[Piece]:
+    def _said(self, message: Message) -> Iterator[OwnPiece]:
         content = as_dict(message.content)
         value = content.get("content")
         parts = [{"type": "text", "text": value}] if isinstance(value, str) else dicts(value)
@@ -144,9 +146,9 @@ class _Chat:
         for part in parts:
             block = _block(part)
             sound = _is_part(message.role, part)
-            yield Piece(Kind.OTHER, block, part if sound else None)
+            yield OwnPiece(PartKind.OTHER, block, part if sound else None)
 
-    def _call(self, call: Block) -> Piece:
+    def _call(self, call: Block) -> OwnPiece:
         (block,) = reader(self.format).blocks("assistant", {"tool_calls": [call]})[1]
         kind = string(call, "type")
         holder, argument = ("function", "arguments") if kind != "custom" else ("custom", "input")
@@ -154,18 +156,18 @@ class _Chat:
         sound = kind in ("function", "custom") and call.keys() <= {"id", "type", holder}
         sound = sound and inner.keys() == {"name", argument} and is_utf8(call)
         sound = sound and all(isinstance(it, str) for it in (call.get("id"), *inner.values()))
-        return Piece(Kind.CALL, block, call if sound and inner["name"] else None)
+        return OwnPiece(PartKind.CALL, block, call if sound and inner["name"] else None)
 
-    def _messages(self, turn: Turn) -> Iterator[dict[str, Any]]:
+    def _messages(self, turn: OutgoingTurn) -> Iterator[dict[str, Any]]:
         if turn.role == "assistant":
             yield self._assistant(turn.parts)
             return
-        results = [part for part in turn.parts if part.kind is Kind.RESULT]
+        results = [part for part in turn.parts if part.kind is PartKind.RESULT]
         yield from map(self._tool, results)
         images = [it for part in results if part.native is None for it in outputs_of(part.block)]
         if shown := [_image(it) for it in images if it["type"] == "image"]:
             yield {"role": "user", "content": shown}
-        rest = [part for part in turn.parts if part.kind is not Kind.RESULT]
+        rest = [part for part in turn.parts if part.kind is not PartKind.RESULT]
         for row, parts in groupby(rest, key=lambda part: part.row):
             own = list(parts)
             content = stored(own)
@@ -173,11 +175,11 @@ class _Chat:
             role = row.message.role if speaks else "user"
             yield content or {"role": role, "content": _content(own)}
 
-    def _assistant(self, parts: Sequence[Part]) -> dict[str, Any]:
+    def _assistant(self, parts: Sequence[OutgoingPart]) -> dict[str, Any]:
         if content := stored(parts):
             return as_dict(content)
-        calls = [part for part in parts if part.kind is Kind.CALL]
-        shown = [part for part in parts if part.kind is not Kind.CALL]
+        calls = [part for part in parts if part.kind is PartKind.CALL]
+        shown = [part for part in parts if part.kind is not PartKind.CALL]
         message: dict[str, Any] = {
             "role": "assistant",
             "content": _content(shown) if shown else None,
@@ -190,7 +192,7 @@ class _Chat:
         function = {"name": call["name"], "arguments": arguments_of(call)}
         return {"id": call["id"], "type": "function", "function": function}
 
-    def _tool(self, part: Part) -> dict[str, Any]:
+    def _tool(self, part: OutgoingPart) -> dict[str, Any]:
         if part.native is not None:
             return as_dict(part.native)
         outputs = outputs_of(part.block)
@@ -199,7 +201,7 @@ class _Chat:
         return {**shape, "content": _joined(texts)}
 
 
-def _content(parts: Sequence[Part]) -> Any:
+def _content(parts: Sequence[OutgoingPart]) -> Any:
     return _joined([part.native or _part(part.block) for part in parts])
 
 

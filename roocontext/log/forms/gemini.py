@@ -15,7 +15,7 @@ from roocontext.log.forms.arrange import arranged
 from roocontext.log.forms.block_rules import is_utf8
 from roocontext.log.forms.frames import OPENING, outputs_of
 from roocontext.log.forms.models import model_of
-from roocontext.log.forms.parts import Kind, Own, Part, Piece, stored
+from roocontext.log.forms.parts import OutgoingPart, OwnPiece, OwnRow, PartKind, stored
 from roocontext.log.forms.repairs import Outgoing, Rule
 from roocontext.log.forms.tools import convert, gemini_tool, system_text
 from roocontext.log.readings import Block
@@ -51,7 +51,7 @@ class _Order:
     def __init__(self) -> None:
         self._ids: set[str] = set()
 
-    def own(self, message: Message, *, equal: bool) -> Own:
+    def own(self, message: Message, *, equal: bool) -> OwnRow:
         content = as_dict(message.content)
         role = "model" if message.role == "model" else "user"
         parts = dicts(content.get("parts"))
@@ -62,16 +62,16 @@ class _Order:
         ]
         whole = content.keys() == {"role", "parts"} and content["role"] == role
         untouched = all(it.native is part for it, part in zip(pieces, parts, strict=True))
-        return Own(pieces, whole and untouched)
+        return OwnRow(pieces, whole and untouched)
 
     def shows(self, image: Block) -> bool:
         source = as_dict(image.get("source"))
         return source.get("media_type") in _IMAGES and isinstance(source.get("data"), str)
 
-    def joins(self, *_: Sequence[Part]) -> bool:
+    def joins(self, *_: Sequence[OutgoingPart]) -> bool:
         return True
 
-    def _piece(self, role: str, part: Block, block: Block | None, *, equal: bool) -> Piece:
+    def _piece(self, role: str, part: Block, block: Block | None, *, equal: bool) -> OwnPiece:
         sent = as_sent(part)
         native = part if sent == part else sent
         rules: list[Rule] = []
@@ -88,15 +88,17 @@ class _Order:
         if sent.get("thought") is True or (sent.get("text") == "" and signed):
             sound = equal and is_utf8(native) and isinstance(sent.get("text"), str)
             found = native if sound and (sent["text"] or signed) else None
-            return Piece(Kind.THINKING, None, found, [] if found else [Rule.THINKING])
-        kind = Kind.OTHER
+            return OwnPiece(PartKind.THINKING, None, found, [] if found else [Rule.THINKING])
+        kind = PartKind.OTHER
         if block is not None:
-            kind = {"tool_use": Kind.CALL, "tool_result": Kind.RESULT}.get(block["type"], kind)
+            kind = {"tool_use": PartKind.CALL, "tool_result": PartKind.RESULT}.get(
+                block["type"], kind
+            )
         if not self._is_sound(role, native):
-            return Piece(
+            return OwnPiece(
                 kind, block, None, rules if block is not None else [*rules, Rule.MALFORMED]
             )
-        return Piece(kind, block, native, rules)
+        return OwnPiece(kind, block, native, rules)
 
     def _is_sound(self, role: str, part: Block) -> bool:
         kinds = part.keys() & _DATA
@@ -168,15 +170,15 @@ class _Gemini:
 
 
 def _content(
-    role: str, parts: Sequence[Part], *, signed: bool, model: str | None
+    role: str, parts: Sequence[OutgoingPart], *, signed: bool, model: str | None
 ) -> dict[str, Any]:
     if not parts:
         return {"role": "user", "parts": [{"text": OPENING}]}
     if role == "user":
-        made = [*_responses(parts), *(_part(it) for it in parts if it.kind is not Kind.RESULT)]
+        made = [*_responses(parts), *(_part(it) for it in parts if it.kind is not PartKind.RESULT)]
     else:
         made = [_part(part) for part in parts]
-        first = next((at for at, part in enumerate(parts) if part.kind is Kind.CALL), None)
+        first = next((at for at, part in enumerate(parts) if part.kind is PartKind.CALL), None)
         if first is not None and not made[first].get("thoughtSignature"):
             foreign = model is None and not parts[first].row.is_own
             if signed or foreign:
@@ -187,9 +189,9 @@ def _content(
     return {"role": "user" if role == "user" else "model", "parts": made}
 
 
-def _responses(parts: Sequence[Part]) -> Iterator[dict[str, Any]]:
+def _responses(parts: Sequence[OutgoingPart]) -> Iterator[dict[str, Any]]:
     """Return the responses in the order of their calls, then their images."""
-    results = [part for part in parts if part.kind is Kind.RESULT]
+    results = [part for part in parts if part.kind is PartKind.RESULT]
     if not all(_id(part) for part in results):
         results.sort(key=lambda it: (it.call.row.number, it.call.index) if it.call else (0, 0))
     for part in results:
@@ -199,13 +201,13 @@ def _responses(parts: Sequence[Part]) -> Iterator[dict[str, Any]]:
             yield from (_part_of(it) for it in outputs_of(part.block) if it["type"] == "image")
 
 
-def _id(result: Part) -> str:
+def _id(result: OutgoingPart) -> str:
     """The id of a response: that of its call, if the call has one."""
     native = result.call.native if result.call else None
     return string(as_dict(as_dict(native).get("functionCall")), "id")
 
 
-def _response(part: Part) -> dict[str, Any]:
+def _response(part: OutgoingPart) -> dict[str, Any]:
     call = part.call.block if part.call else {}
     named: dict[str, Any] = {"name": call["name"]}
     if tool_id := _id(part):
@@ -221,7 +223,7 @@ def _response(part: Part) -> dict[str, Any]:
     return {"functionResponse": {**named, "response": {key: output}}}
 
 
-def _part(part: Part) -> dict[str, Any]:
+def _part(part: OutgoingPart) -> dict[str, Any]:
     return _part_of(part.block) if part.native is None else as_dict(part.native)
 
 

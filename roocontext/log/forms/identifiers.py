@@ -11,7 +11,7 @@ from typing import Final
 _HEX: Final = 24
 
 
-class Ids:
+class CallIds:
     """Hands out ids for the calls of one request."""
 
     def __init__(self, accepted: re.Pattern[str]) -> None:

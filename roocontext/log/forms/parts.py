@@ -14,7 +14,7 @@ from roocontext.log.readings import Block, reader
 from roocontext.log.readings.blocks import attached
 
 
-class Kind(Enum):
+class PartKind(Enum):
     """What matters of a part for the order in which parts are sent."""
 
     CALL = auto()
@@ -23,32 +23,32 @@ class Kind(Enum):
     OTHER = auto()
 
 
-class Piece(NamedTuple):
+class OwnPiece(NamedTuple):
     """A piece of a row that is stored in the form's own format.
 
     `native` is sent, if the provider accepts it. `block` shows a call or a result to the pairing,
     and is composed anew if there is no `native`.
     """
 
-    kind: Kind
+    kind: PartKind
     block: Block | None
     native: Any
     rules: Sequence[Rule] = ()
 
 
-class Own(NamedTuple):
+class OwnRow(NamedTuple):
     """A row in the form's own format: its pieces, and whether their order and frame are valid."""
 
-    pieces: list[Piece]
+    pieces: list[OwnPiece]
     whole: bool = True
 
 
-class Shape(Protocol):
+class PartReader(Protocol):
     """What reading and arranging rows needs to know about a form."""
 
     format: str
 
-    def own(self, message: Message, *, equal: bool) -> Own:
+    def own(self, message: Message, *, equal: bool) -> OwnRow:
         """Take apart a row of the form's own format; `equal` if its thinking may be sent."""
 
     def shows(self, image: Block) -> bool:
@@ -56,7 +56,7 @@ class Shape(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class Row:
+class OutgoingRow:
     """An outgoing message."""
 
     number: int
@@ -67,20 +67,20 @@ class Row:
     is_whole: bool
     """Whether the stored object can be sent if all of its pieces can."""
     pieces: int
-    parts: list["Part"] = field(default_factory=list)
+    parts: list["OutgoingPart"] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
-class Part:
+class OutgoingPart:
     """An outgoing block or stored piece; a call refers to its answer, and an answer to its call."""
 
-    row: Row
+    row: OutgoingRow
     index: int
-    kind: Kind
+    kind: PartKind
     block: Block
     native: Any = None
-    answer: "Part | None" = None
-    call: "Part | None" = None
+    answer: "OutgoingPart | None" = None
+    call: "OutgoingPart | None" = None
 
     def compose(self, **changed: Any) -> None:
         """Send the block with other fields instead of the stored piece."""
@@ -88,7 +88,7 @@ class Part:
         self.native = None
 
 
-def stored(parts: Sequence[Part]) -> Any:
+def stored(parts: Sequence[OutgoingPart]) -> Any:
     """Find the stored content, if these parts are exactly one unchanged row."""
     row = parts[0].row
     if not row.is_whole or len(parts) != row.pieces:
@@ -98,14 +98,14 @@ def stored(parts: Sequence[Part]) -> Any:
     return row.message.content if same and in_order else None
 
 
-def kind_of(block: Block) -> Kind:
+def kind_of(block: Block) -> PartKind:
     """The kind of a block."""
     match block["type"]:
         case "tool_use":
-            return Kind.CALL
+            return PartKind.CALL
         case "tool_result":
-            return Kind.RESULT
-    return Kind.THINKING if block["type"] in THINKING else Kind.OTHER
+            return PartKind.RESULT
+    return PartKind.THINKING if block["type"] in THINKING else PartKind.OTHER
 
 
 class Repairs:
@@ -114,7 +114,7 @@ class Repairs:
     def __init__(self) -> None:
         self._found: list[Repair] = []
 
-    def add(self, row: Row, rule: Rule, block: int | None = None) -> None:
+    def add(self, row: OutgoingRow, rule: Rule, block: int | None = None) -> None:
         """Note a repair. A mere conversion between formats is not a repair."""
         if row.is_own or rule not in CONVERSIONS:
             self._found.append(Repair(row.message.seq, rule, block))
@@ -129,40 +129,44 @@ _CONVERTED: Final = ("text", "image", "tool_use", "tool_result")
 """The blocks that every form can make in its own shape."""
 
 
-class Rows:
+class OutgoingRows:
     """Reads rows for a form: leaves out what cannot be sent and fixes the rest."""
 
     def __init__(
-        self, shape: Shape, model: str | None, drop_thinking: Collection[int], repairs: Repairs
+        self, shape: PartReader, model: str | None, drop_thinking: Collection[int], repairs: Repairs
     ) -> None:
         self._shape = shape
         self._model = model
         self._drop_thinking = drop_thinking
         self._repairs = repairs
 
-    def read(self, number: int, message: Message) -> Row:
+    def read(self, number: int, message: Message) -> OutgoingRow:
         """Read one row."""
         read = reader(message.format)
         if message.format != self._shape.format:
             role, blocks = read.blocks(message.role, message.content)
-            row = Row(number, message, role, is_own=False, is_whole=False, pieces=len(blocks))
+            row = OutgoingRow(
+                number, message, role, is_own=False, is_whole=False, pieces=len(blocks)
+            )
             for index, shown in enumerate(blocks):
                 self._add(row, index, shown)
             return row
         equal = message.model == self._model and message.seq not in self._drop_thinking
         own = self._shape.own(message, equal=equal)
         role, _ = read.blocks(message.role, None)
-        row = Row(number, message, role, is_own=True, is_whole=own.whole, pieces=len(own.pieces))
+        row = OutgoingRow(
+            number, message, role, is_own=True, is_whole=own.whole, pieces=len(own.pieces)
+        )
         for index, (kind, block, native, rules) in enumerate(own.pieces):
             for rule in rules:
                 self._repairs.add(row, rule, index)
             if native is not None:
-                row.parts.append(Part(row, index, kind, block or {}, native))
+                row.parts.append(OutgoingPart(row, index, kind, block or {}, native))
             elif block is not None:
                 self._add(row, index, block)
         return row
 
-    def _add(self, row: Row, index: int, block: Block) -> None:
+    def _add(self, row: OutgoingRow, index: int, block: Block) -> None:
         """Add a block to be composed anew in the form's shape."""
         if block.get("type") in THINKING:
             self._repairs.add(row, Rule.THINKING, index)
@@ -172,7 +176,7 @@ class Rows:
         for rule in (*rules, *more):
             self._repairs.add(row, rule, index)
         if fixed is not None and fixed["type"] in _CONVERTED:
-            row.parts.append(Part(row, index, kind_of(fixed), fixed))
+            row.parts.append(OutgoingPart(row, index, kind_of(fixed), fixed))
         elif fixed is not None:
             self._repairs.add(row, Rule.UNKNOWN, index)
 

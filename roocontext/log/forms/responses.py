@@ -12,13 +12,13 @@ from itertools import groupby
 from typing import Any, Final
 
 from roocontext.log.entries import Message
-from roocontext.log.forms.arrange import Turn, arranged
+from roocontext.log.forms.arrange import OutgoingTurn, arranged
 from roocontext.log.forms.block_rules import is_utf8
 from roocontext.log.forms.chat import arguments_of, image_url, shows_image
 from roocontext.log.forms.closing import close
 from roocontext.log.forms.frames import OPENING, outputs_of
 from roocontext.log.forms.models import model_of
-from roocontext.log.forms.parts import Kind, Own, Part, Piece
+from roocontext.log.forms.parts import OutgoingPart, OwnPiece, OwnRow, PartKind
 from roocontext.log.forms.repairs import Outgoing, Rule
 from roocontext.log.forms.tools import convert, responses_tool, system_text
 from roocontext.log.readings import Block
@@ -54,7 +54,7 @@ _PARTS: Final = {
 
 _MODEL_BOUND: Final = ("reasoning", "compaction", "compaction_summary")
 
-_SYNTHETIC: Final[dict[str, Callable[[Part, str], dict[str, Any]]]] = {
+_SYNTHETIC: Final[dict[str, Callable[[OutgoingPart, str], dict[str, Any]]]] = {
     "custom_tool_call": lambda _, output: {"output": output},
     "shell_call": lambda _, output: {"output": shell_output(output)},
     "apply_patch_call": lambda part, output: {
@@ -91,47 +91,49 @@ class _Order:
         self._loose = False
         """Whether the reasoning that the next items of the assistant refer to was left out."""
 
-    def own(self, message: Message, *, equal: bool) -> Own:
+    def own(self, message: Message, *, equal: bool) -> OwnRow:
         items = items_of(message.content)
         pieces = [
             piece for it in items for piece in self._pieces(message.role, it, items, equal=equal)
         ]
         if not items or type_of(items[-1]) != "reasoning":
             self._loose = False
-        return Own(pieces)
+        return OwnRow(pieces)
 
     def shows(self, image: Block) -> bool:
         return shows_image(image)
 
-    def joins(self, *_: Sequence[Part]) -> bool:
+    def joins(self, *_: Sequence[OutgoingPart]) -> bool:
         return True
 
     def _pieces(
         self, role: str, item: Block, items: Collection[Block], *, equal: bool
-    ) -> Iterator[Piece]:
+    ) -> Iterator[OwnPiece]:
         kind = type_of(item)
         if kind in _MODEL_BOUND:
             sound = equal and self._is_sound_reasoning(item)
             self._loose = not sound
             native = self._sent(role, item, kind, keep_id=True) if sound else None
             rules = self._rules(item, native) if sound else [Rule.THINKING]
-            yield Piece(Kind.THINKING if kind == "reasoning" else Kind.OTHER, None, native, rules)
+            yield OwnPiece(
+                PartKind.THINKING if kind == "reasoning" else PartKind.OTHER, None, native, rules
+            )
             return
         keep_id = equal and not self._loose
         native = self._sent(role, item, kind, keep_id=keep_id)
         hosted = is_hosted(item, items)
         if kind in CALLS and not hosted:
             (block,) = blocks_of(item, items)
-            yield Piece(Kind.CALL, block, native, self._rules(item, native))
+            yield OwnPiece(PartKind.CALL, block, native, self._rules(item, native))
         elif kind in OUTPUTS and not hosted:
             (block,) = blocks_of(item, items)
-            yield Piece(Kind.RESULT, block, native, self._rules(item, native))
+            yield OwnPiece(PartKind.RESULT, block, native, self._rules(item, native))
         elif native is not None:
-            yield Piece(Kind.OTHER, None, native, self._rules(item, native))
+            yield OwnPiece(PartKind.OTHER, None, native, self._rules(item, native))
         elif kind == "message":
-            yield from (Piece(Kind.OTHER, it, None) for it in parts_of(item.get("content")))
+            yield from (OwnPiece(PartKind.OTHER, it, None) for it in parts_of(item.get("content")))
         else:
-            yield Piece(Kind.OTHER, None, None, [Rule.UNKNOWN])
+            yield OwnPiece(PartKind.OTHER, None, None, [Rule.UNKNOWN])
 
     def _is_sound_reasoning(self, item: Block) -> bool:
         item_id = string(item, "id")
@@ -215,10 +217,10 @@ class _Responses:
         return body
 
 
-def _items(turn: Turn) -> Iterator[dict[str, Any]]:
-    results = [part for part in turn.parts if part.kind is Kind.RESULT]
+def _items(turn: OutgoingTurn) -> Iterator[dict[str, Any]]:
+    results = [part for part in turn.parts if part.kind is PartKind.RESULT]
     yield from map(_output, results)
-    rest = [part for part in turn.parts if part.kind is not Kind.RESULT]
+    rest = [part for part in turn.parts if part.kind is not PartKind.RESULT]
     for key, run in groupby(rest, key=_gathered):
         parts = list(run)
         if key is None:
@@ -229,9 +231,9 @@ def _items(turn: Turn) -> Iterator[dict[str, Any]]:
             yield {"type": "message", "role": role, "content": shown}
 
 
-def _gathered(part: Part) -> object:
+def _gathered(part: OutgoingPart) -> object:
     """The row, for texts and images that form one message; other items are sent one by one."""
-    return None if part.native is not None or part.kind is Kind.CALL else part.row
+    return None if part.native is not None or part.kind is PartKind.CALL else part.row
 
 
 def _holds(value: object, types: Collection[str]) -> bool:
@@ -242,7 +244,7 @@ def _holds(value: object, types: Collection[str]) -> bool:
     return listed and all(part.get("type") in types for part in dicts(value))
 
 
-def _asked(call: Part | None) -> str:
+def _asked(call: OutgoingPart | None) -> str:
     """The type that a call is sent with; a function call if its type could not be answered."""
     if call is None or call.native is None:
         return "function_call"
@@ -253,9 +255,9 @@ def _asked(call: Part | None) -> str:
     return kind if kind == answered else "function_call"
 
 
-def _item(part: Part) -> dict[str, Any]:
+def _item(part: OutgoingPart) -> dict[str, Any]:
     if part.native is not None and (
-        part.kind is not Kind.CALL or _asked(part) == type_of(part.native)
+        part.kind is not PartKind.CALL or _asked(part) == type_of(part.native)
     ):
         return as_dict(part.native)
     call = part.block
@@ -270,7 +272,7 @@ def _said(role: str, block: Block) -> dict[str, Any]:
     return {"type": kind, "text": block["text"]}
 
 
-def _output(part: Part) -> dict[str, Any]:
+def _output(part: OutgoingPart) -> dict[str, Any]:
     asked = _asked(part.call)
     if part.native is not None and OUTPUTS.get(type_of(part.native)) == asked:
         return as_dict(part.native)

@@ -15,13 +15,16 @@ class _Anthropic:
 
     def check(self, role: str, content: object) -> None:
         expect_role(role, *self.roles)
+        if isinstance(content, str):
+            return
         if as_dict(content).get("type") != "message":  # it may also be a response of Anthropic's
             refuse_item(content, "content", own="anthropic")
         expect(content, "content", str, list)
         if isinstance(content, list):
             check_list(content, "content", own="anthropic")
             for index, block in enumerate(content):
-                expect(block.get("type"), f"content[{index}].type", str)
+                if not isinstance(block.get("type"), str):
+                    expect(block.get("type"), f"content[{index}].type", str)
                 if isinstance(block.get("content"), list):
                     path = f"content[{index}].content"
                     check_types(block["content"], path, own="anthropic")

@@ -33,7 +33,7 @@ ALIASES: Final = {
 DEFAULT_ALIAS: Final = "chat-compression-default"
 
 
-class Status(StrEnum):
+class CompressionStatus(StrEnum):
     """How a compression ended."""
 
     COMPRESSED = "COMPRESSED"
@@ -79,16 +79,16 @@ def compressed(contents: Sequence[Content], split: int, summary: str) -> list[Co
     return [*pair, *contents[split:]]
 
 
-def verdict(before: int, after: int) -> Status:
+def verdict(before: int, after: int) -> CompressionStatus:
     """Judge the sizes before and after; an equal size is not a failure."""
-    return Status.INFLATED if after > before else Status.COMPRESSED
+    return CompressionStatus.INFLATED if after > before else CompressionStatus.COMPRESSED
 
 
 def latch_after(failed: bool, *, forced: bool, status: str) -> bool:  # noqa: FBT001 - the state it turns into the next one
     """Whether automatic attempts stop, given whether they had `failed` before this one."""
-    if status == Status.COMPRESSED:
+    if status == CompressionStatus.COMPRESSED:
         return False
-    if status in (Status.INFLATED, Status.EMPTY_SUMMARY):
+    if status in (CompressionStatus.INFLATED, CompressionStatus.EMPTY_SUMMARY):
         return failed or not forced
     return failed
 

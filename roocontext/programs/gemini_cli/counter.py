@@ -47,7 +47,7 @@ def estimate_0_61(parts: Sequence[Block], depth: int = 0) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Gemini:
+class GeminiCounter:
     """Counts a message of any format as the Gemini parts that it corresponds to."""
 
     name: str
@@ -131,5 +131,5 @@ def _parts(role: str, content: Any, format: str) -> Iterator[Block]:  # noqa: A0
                 yield block
 
 
-counter = always(Gemini("gemini", estimate))
-counter_0_61 = always(Gemini("gemini-0.61", estimate_0_61))
+counter = always(GeminiCounter("gemini", estimate))
+counter_0_61 = always(GeminiCounter("gemini-0.61", estimate_0_61))

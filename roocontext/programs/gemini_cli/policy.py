@@ -23,7 +23,7 @@ from roocontext.programs.gemini_cli.compression import (
     INSTRUCTION,
     THRESHOLD,
     Attempt,
-    Status,
+    CompressionStatus,
     alias_for,
     attempt,
     compressed,
@@ -47,8 +47,10 @@ CountContents: TypeAlias = Callable[[list[Content]], int]
 """The size of a history, as the program counts it."""
 
 _ABSENT: Final = {
-    Aim.CLEAR: Nothing("Gemini CLI clears no tool outputs.", Status.NOOP),
-    Aim.TRUNCATE: Nothing("Gemini CLI leaves nothing out without a summary.", Status.NOOP),
+    Aim.CLEAR: Nothing("Gemini CLI clears no tool outputs.", CompressionStatus.NOOP),
+    Aim.TRUNCATE: Nothing(
+        "Gemini CLI leaves nothing out without a summary.", CompressionStatus.NOOP
+    ),
 }
 
 
@@ -75,7 +77,7 @@ class Gemini:
             return _ABSENT[situation.aim]
         if not _is_forced(situation):
             if not self._is_crowded(situation.totals):
-                return Nothing("Less than the threshold is in use.", Status.NOOP)
+                return Nothing("Less than the threshold is in use.", CompressionStatus.NOOP)
             if situation.failures:
                 return cut(situation, "The last compression failed.")
         old = self._old(situation)
@@ -123,14 +125,14 @@ class Gemini:
         self, situation: Situation, hides: Sequence[int], summary: Summary
     ) -> Ready | Refused:
         if not summary.text.strip():
-            return _refused(situation, Status.EMPTY_SUMMARY, "The summary is empty.")
+            return _refused(situation, CompressionStatus.EMPTY_SUMMARY, "The summary is empty.")
         plan = _plan(situation, hides, summary.text, policy=self.name)
         assert plan.counts is not None
         before, after = plan.counts.before.tokens, plan.counts.after.tokens
         if after >= before:
             reason = f"It would go from {before:,} tokens to {after:,}."
-            return _refused(situation, Status.INFLATED, reason)
-        return Ready(plan, Status.COMPRESSED)
+            return _refused(situation, CompressionStatus.INFLATED, reason)
+        return Ready(plan, CompressionStatus.COMPRESSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +166,9 @@ class GeminiUpstream:
         pinned = whole_groups(groups(situation), situation.pins)
         old = [row for row in _before(situation, kept, tried.split) if row.seq not in pinned]
         if not old:
-            return Nothing(f"Nothing is compressed at {tried.tokens:,} tokens.", Status.NOOP)
+            return Nothing(
+                f"Nothing is compressed at {tried.tokens:,} tokens.", CompressionStatus.NOOP
+            )
         request = SummaryRequest(
             messages=outgoing(situation.visible[index] for index in kept[: tried.split]),
             style=STYLE,
@@ -195,13 +199,13 @@ class GeminiUpstream:
     ) -> Ready | Refused:
         """Compare the provider's report with the program's count, as the program does."""
         if not text.strip():
-            return _refused(situation, Status.EMPTY_SUMMARY, "The summary is empty.")
+            return _refused(situation, CompressionStatus.EMPTY_SUMMARY, "The summary is empty.")
         plan = _plan(situation, hides, text, policy=self.name, compat=True)
         assert plan.counts is not None
         before = _last_prompt(situation.totals)
         after = plan.counts.after.tokens if self.count is None else self.count(history)
         status = verdict(before, after)
-        if status is Status.INFLATED:
+        if status is CompressionStatus.INFLATED:
             reason = f"It would go from {before:,} tokens to {after:,}."
             return _refused(situation, status, reason)
         sizes = {"original": before, "new": after}
@@ -241,6 +245,6 @@ def _plan(
     return hide_plan(situation, Action.CONDENSE, hides, rows, policy=policy, compat=compat)
 
 
-def _refused(situation: Situation, status: Status, reason: str) -> Refused:
+def _refused(situation: Situation, status: CompressionStatus, reason: str) -> Refused:
     forced, failed = _is_forced(situation), bool(situation.failures)
     return Refused(reason, status, latch=latch_after(failed, forced=forced, status=status))

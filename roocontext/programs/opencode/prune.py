@@ -31,7 +31,7 @@ Estimate = Callable[[str], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Output(Generic[Ref]):
+class PastOutput(Generic[Ref]):
     """The output of a tool that succeeded, and its place."""
 
     ref: Ref
@@ -41,10 +41,10 @@ class Output(Generic[Ref]):
 
 
 @dataclass(frozen=True, slots=True)
-class Step(Generic[Ref]):
+class PastMessage(Generic[Ref]):
     """A message with its outputs, and whether it begins a turn or is a summary."""
 
-    outputs: tuple[Output[Ref], ...] = ()
+    outputs: tuple[PastOutput[Ref], ...] = ()
     is_turn: bool = False
     is_summary: bool = False
 
@@ -58,7 +58,7 @@ class Pruning(NamedTuple, Generic[Ref]):
 
 
 def prunable(
-    steps: Sequence[Step[Ref]],
+    steps: Sequence[PastMessage[Ref]],
     estimate: Estimate,
     *,
     spared: Collection[str] = (),
@@ -81,7 +81,7 @@ def prunable(
     return Pruning(total, pruned, tuple(refs) if pruned > minimum else ())
 
 
-def steps_of(rows: Sequence[Row], *, without: Collection[int] = ()) -> list[Step[BlockRef]]:
+def steps_of(rows: Sequence[Row], *, without: Collection[int] = ()) -> list[PastMessage[BlockRef]]:
     """Rows as the walk sees them; outputs of the rows in `without` are left out.
 
     A user message that holds only outputs belongs to the answer before it.
@@ -93,11 +93,11 @@ def steps_of(rows: Sequence[Row], *, without: Collection[int] = ()) -> list[Step
     for row, reading, named in zip(rows, readings, tools, strict=True):
         found = () if row.seq in without else tuple(_outputs(row, reading[1], named))
         is_summary = row.message.kind is Kind.SUMMARY
-        steps.append(Step(found, is_turn=_is_turn(row, reading), is_summary=is_summary))
+        steps.append(PastMessage(found, is_turn=_is_turn(row, reading), is_summary=is_summary))
     return steps
 
 
-def _reached(steps: Sequence[Step[Ref]]) -> Iterator[Output[Ref]]:
+def _reached(steps: Sequence[PastMessage[Ref]]) -> Iterator[PastOutput[Ref]]:
     """The outputs between the last summary and the newest turns, newest first."""
     turns = 0
     for step in reversed(steps):
@@ -119,14 +119,14 @@ def _tools(readings: Sequence[Reading]) -> list[dict[int, str]]:
 
 def _outputs(
     row: Row, blocks: Sequence[Block], tools: Mapping[int, str]
-) -> Iterator[Output[BlockRef]]:
+) -> Iterator[PastOutput[BlockRef]]:
     message = row.message
     places = reader(message.format).outputs(message.content)
     for place, (index, _) in zip(places, results(blocks), strict=True):
         block = blocks[index]
         if index in tools and not block.get("is_error"):
             cleared = place in message.cleared
-            yield Output((row.seq, place), tools[index], text_of([block]), cleared=cleared)
+            yield PastOutput((row.seq, place), tools[index], text_of([block]), cleared=cleared)
 
 
 def _is_turn(row: Row, reading: Reading) -> bool:

@@ -117,7 +117,7 @@ def condensation(
     if any(message.get(CONDENSED.flag) for message in kept.messages):
         return Skipped(TOO_SOON)
     request = SummaryRequest(
-        messages=outgoing(relevant, images=around.images),
+        messages=role_and_content(relevant, images=around.images),
         style="roo",
         instruction=INSTRUCTION,
         prompt=around.own_prompt,
@@ -153,7 +153,7 @@ def untagged(messages: Sequence[Message], indices: range, around: Surroundings) 
     )
 
 
-def outgoing(messages: Sequence[Message], *, images: bool) -> list[Outgoing]:
+def role_and_content(messages: Sequence[Message], *, images: bool) -> list[Outgoing]:
     """The role and content of messages, without images if the model reads none."""
     return [
         {"role": one["role"], "content": one["content"] if images else _without_images(one)}

@@ -20,7 +20,7 @@ from roocontext.programs.roo.condensing_2025 import (
     Condensed,
     Skipped,
     Surroundings,
-    outgoing,
+    role_and_content,
     trimmed,
     untagged,
 )
@@ -57,7 +57,7 @@ def condensation(
     request = SummaryRequest(
         messages=[
             {**message, "content": with_tools_as_text(message["content"])}
-            for message in outgoing(answered, images=around.images)
+            for message in role_and_content(answered, images=around.images)
         ],
         style="roo-2026",
         instruction=around.own_prompt,

@@ -21,7 +21,7 @@ def roo_tokens(blocks: Sequence[Block]) -> int:
     return (3 * whole + 1) // 2
 
 
-class Roo:
+class RooCounter:
     """Counts a message as Roo does."""
 
     name: ClassVar[str] = "roo"
@@ -88,4 +88,4 @@ def _printed(block: Block, key: str) -> str:
     return value if isinstance(value, str) else stringify(value)
 
 
-counter = always(Roo())
+counter = always(RooCounter())

@@ -23,7 +23,7 @@ from roocontext.policies.situation import Aim, Row, Situation, Totals
 from roocontext.programs.roo import condensing_2025, condensing_2026
 from roocontext.programs.roo.condensing_2025 import Condensation, Skipped, Surroundings
 from roocontext.programs.roo.history import CONDENSED, TRUNCATED, Edit, Message
-from roocontext.programs.roo.truncation import FRACTION, counted, truncation
+from roocontext.programs.roo.truncation import FRACTION, truncation, visible_to_roo
 
 BUFFER: Final = 0.1
 """The part of the window that is always kept free."""
@@ -105,7 +105,7 @@ class _Task:
 
         It includes the rows that a summary replaces, and excludes the marker.
         """
-        left = set(counted(self.messages)) - set(edit.tagged)
+        left = set(visible_to_roo(self.messages)) - set(edit.tagged)
         rows = self.situation.rows
         return self.situation.system_size.tokens + sum(rows[i].size.tokens for i in left)
 

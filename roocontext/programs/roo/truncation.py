@@ -29,7 +29,7 @@ def truncation(
     The number is even, so that user and assistant still alternate. Messages in `held` get no tag:
     they are pinned, and the program has no pins.
     """
-    visible = counted(messages)
+    visible = visible_to_roo(messages)
     most = floor((len(visible) - 1) * fraction)
     end = 1 + most - most % 2
     tagged = tuple(index for index in visible[1:end] if index not in held)
@@ -41,7 +41,7 @@ def truncation(
     return Edit(TRUNCATED, tagged, marker, at)
 
 
-def counted(messages: Sequence[Message]) -> list[int]:
+def visible_to_roo(messages: Sequence[Message]) -> list[int]:
     """The indices of the messages that Roo treats as visible."""
     return [
         index

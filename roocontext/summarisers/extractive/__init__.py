@@ -14,7 +14,7 @@ from roocontext.log.pairs import Reading
 from roocontext.log.readings import words_of
 from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.summarisers.extractive import sentences, todos
-from roocontext.summarisers.extractive.actions import Action, actions
+from roocontext.summarisers.extractive.actions import ToolAction, actions
 from roocontext.summarisers.extractive.fit import fit
 from roocontext.summarisers.extractive.outline import (
     Outline,
@@ -116,7 +116,7 @@ def _outline(read: Sequence[Reading], goal: Sequence[str]) -> Outline:
     }
 
 
-def _errors(done: Sequence[Action]) -> list[str]:
+def _errors(done: Sequence[ToolAction]) -> list[str]:
     """The failed calls, and whether the same call succeeded later."""
     succeeded: set[str] = set()
     errors = []

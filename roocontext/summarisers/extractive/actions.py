@@ -10,7 +10,7 @@ from roocontext.log.readings import Block
 from roocontext.summarisers.extractive.files_touched import Touch, command_of, touched
 from roocontext.summarisers.extractive.todos import plan_of_call
 from roocontext.summarisers.shorten import clean, last, line
-from roocontext.summarisers.transcript import output_of, plain
+from roocontext.summarisers.transcript import as_text, output_of
 
 _LOOKED_AT: Final = 4_000
 _CALL: Final = 120
@@ -33,7 +33,7 @@ _WRONG: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class ToolAction:
     """A tool call and its outcome; `error` is set if it failed."""
 
     call: str
@@ -42,7 +42,7 @@ class Action:
     touches: tuple[Touch, ...] = ()
 
 
-def actions(read: Sequence[Reading]) -> list[Action]:
+def actions(read: Sequence[Reading]) -> list[ToolAction]:
     """Every tool call in order, except those that only set the plan."""
     answers = {pair.call: pair.result for pair in pairs(read)}
     found = []
@@ -54,11 +54,11 @@ def actions(read: Sequence[Reading]) -> list[Action]:
     return found
 
 
-def _action(call: Block, result: Block | None) -> Action:
-    name, given = plain(call.get("name", "a tool")), call.get("input")
+def _action(call: Block, result: Block | None) -> ToolAction:
+    name, given = as_text(call.get("name", "a tool")), call.get("input")
     summary = line(clean(f"`{name}` {_argument(given)}"), _CALL)
     if result is None:
-        return Action(summary, "no result yet")
+        return ToolAction(summary, "no result yet")
     output = output_of(result)
     in_shell, refused = command_of(given) is not None, result.get("is_error") is True
     lines = [text for text in map(str.strip, clean(last(output, _LOOKED_AT)).split("\n")) if text]
@@ -68,10 +68,10 @@ def _action(call: Block, result: Block | None) -> Action:
     # A shell command that fails may have changed files before it did. Other tools change nothing.
     touches = () if refused and not in_shell else tuple(touched(name, given))
     if wrong is not None:
-        return Action(summary, f"failed: {line(wrong, _OUTCOME)}", line(wrong, _ERROR), touches)
+        return ToolAction(summary, f"failed: {line(wrong, _OUTCOME)}", line(wrong, _ERROR), touches)
     count = output.count("\n") + 1
     brief = in_shell or count == 1
-    return Action(
+    return ToolAction(
         summary, line(lines[-1], _OUTCOME) if lines and brief else f"{count} lines", None, touches
     )
 
@@ -79,9 +79,9 @@ def _action(call: Block, result: Block | None) -> Action:
 def _argument(given: Any) -> str:
     """The argument that best identifies a call."""
     if not isinstance(given, Mapping):
-        return plain(given) if given else ""
+        return as_text(given) if given else ""
     named = (given[key] for key in _ARGUMENTS if isinstance(given.get(key), str | list))
-    return plain(next(named, next((it for it in given.values() if isinstance(it, str)), "")))
+    return as_text(next(named, next((it for it in given.values() if isinstance(it, str)), "")))
 
 
 def _complaint(lines: Sequence[str]) -> str | None:

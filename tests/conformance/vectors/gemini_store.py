@@ -18,7 +18,7 @@ from roocontext.log.readings import reader
 from roocontext.log.summary import Summary
 from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused
 from roocontext.policies.situation import Aim, Reported, Situation, Totals
-from roocontext.programs.gemini_cli.compression import THRESHOLD, Status
+from roocontext.programs.gemini_cli.compression import THRESHOLD, CompressionStatus
 from roocontext.programs.gemini_cli.contents import content_of
 from roocontext.programs.gemini_cli.policy import GeminiUpstream
 from roocontext.tokens import counter_for, limit_for
@@ -169,9 +169,9 @@ class ServiceResult:
 
     def decide(self, situation: Situation) -> Decision:
         self.flag = bool(situation.failures)
-        if self.status not in (Status.COMPRESSED, Status.INFLATED):
+        if self.status not in (CompressionStatus.COMPRESSED, CompressionStatus.INFLATED):
             return Nothing("As recorded.", self.status)
-        after = 0 if self.status == Status.COMPRESSED else sys.maxsize
+        after = 0 if self.status == CompressionStatus.COMPRESSED else sys.maxsize
         policy = GeminiUpstream(threshold=0, count=lambda _: after)
         return policy.decide(replace(situation, failures=0))
 

@@ -17,7 +17,7 @@ from roocontext.log.summary import Summary
 from roocontext.policies.decision import Ask, Nothing, Ready
 from roocontext.policies.situation import Aim, Reported, Situation
 from roocontext.programs.opencode.policy import QUESTION, OpenCode, OpenCodeUpstream
-from roocontext.programs.opencode.prune import PLACEHOLDER, Output, Step
+from roocontext.programs.opencode.prune import PLACEHOLDER, PastMessage, PastOutput
 from roocontext.tokens import usage_tokens
 from support.situations import LETTERS, situated
 
@@ -37,11 +37,11 @@ def is_cleared(part: Any) -> bool:
     return bool((part["state"].get("time") or {}).get("compacted"))
 
 
-def step_of(message: Any) -> Step[str]:
+def step_of(message: Any) -> PastMessage[str]:
     """A recorded message as the walk over the history sees it."""
     info = message["info"]
     outputs = [
-        Output(
+        PastOutput(
             part["id"],
             part["tool"],
             output_of(part),
@@ -51,7 +51,7 @@ def step_of(message: Any) -> Step[str]:
         if part["type"] == "tool" and part["state"]["status"] == "completed"
     ]
     summary = info["role"] == "assistant" and bool(info.get("summary"))
-    return Step(tuple(outputs), is_turn=info["role"] == "user", is_summary=summary)
+    return PastMessage(tuple(outputs), is_turn=info["role"] == "user", is_summary=summary)
 
 
 def asks(message: Any) -> bool:

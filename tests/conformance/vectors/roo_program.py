@@ -14,7 +14,7 @@ from roocontext.programs.roo import condensing_2025, condensing_2026, history
 from roocontext.programs.roo.condensing_2025 import Condensation, Skipped, Surroundings
 from roocontext.programs.roo.history import blocks_of
 from roocontext.programs.roo.policy import Roo, Roo2026
-from roocontext.programs.roo.truncation import counted, truncation
+from roocontext.programs.roo.truncation import truncation, visible_to_roo
 from roocontext.tokens.javascript import stringify
 
 DECEMBER = "roo-2025-12"
@@ -288,7 +288,7 @@ def _condensed(given: Any, version: str, previous: int) -> dict[str, Any]:
 
 def _truncated(given: Any) -> dict[str, Any]:
     done = truncateConversation({"fracToRemove": 0.5, **given}, DECEMBER)
-    left = [done["messages"][index] for index in counted(done["messages"])]
+    left = [done["messages"][index] for index in visible_to_roo(done["messages"])]
     tokens = count([{"type": "text", "text": given["systemPrompt"]}])
     tokens += sum(count(blocks_of(message)) for message in left)
     return {**done, "newContextTokensAfterTruncation": tokens}

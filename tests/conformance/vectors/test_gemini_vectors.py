@@ -14,7 +14,7 @@ from roocontext.errors import InvalidOption
 from roocontext.programs.gemini_cli.compression import (
     DEFAULT_ALIAS,
     INSTRUCTION,
-    Status,
+    CompressionStatus,
     alias_for,
     attempt,
     compressed,
@@ -65,7 +65,7 @@ def compress_through(store: Store, given: Any, wanted: Any) -> str | None:
     found = gemini_store.compress(store, given)
     empty = gemini_store.is_empty(given) and found["summarizerCalled"]
     if empty:
-        assert found.pop("status") == Status.EMPTY_SUMMARY
+        assert found.pop("status") == CompressionStatus.EMPTY_SUMMARY
     assert found.items() <= wanted.items()
     return "an empty summary, which no store holds" if empty else None
 
@@ -112,7 +112,7 @@ def compress(given: Any) -> Any:
         failed=given["hasFailedCompressionAttempt"],
         threshold=gemini_store.threshold(given),
     )
-    after, history, status = tried.tokens, None, Status.NOOP
+    after, history, status = tried.tokens, None, CompressionStatus.NOOP
     if tried.split:
         history = compressed(contents, tried.split, given["summary"] or "")
         after = gemini_store.counting(given)(history)
@@ -122,7 +122,7 @@ def compress(given: Any) -> Any:
         "statusValue": gemini_store.NUMBERS[status],
         "originalTokenCount": tried.tokens,
         "newTokenCount": after,
-        "newHistory": history if status is Status.COMPRESSED else None,
+        "newHistory": history if status is CompressionStatus.COMPRESSED else None,
         "hooksFired": gemini_store.hooks(given, told=tried.notifies),
         "summarizerCalled": bool(tried.split),
         "summarizerModelAlias": alias_for(given["model"]) if tried.split else None,

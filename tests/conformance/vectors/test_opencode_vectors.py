@@ -22,7 +22,7 @@ from roocontext.programs.opencode.policy import OpenCode, OpenCodeUpstream
 from roocontext.programs.opencode.prune import (
     SPARED_NEWER,
     Estimate,
-    Step,
+    PastMessage,
     prunable,
 )
 from roocontext.tokens.limits import switches
@@ -142,7 +142,7 @@ def prune(given: Any) -> Any:
     steps = [opencode_store.step_of(message) for message in given["messages"]]
     ran = not given["disablePrune"]
 
-    def walked(steps: list[Step[str]], rule: Estimate, spared: frozenset[str]) -> Any:
+    def walked(steps: list[PastMessage[str]], rule: Estimate, spared: frozenset[str]) -> Any:
         found = prunable(steps if ran else [], rule, spared=spared)
         return {
             "total": found.total,

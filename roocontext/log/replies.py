@@ -1,0 +1,225 @@
+"""Reads a model's reply, as its SDK gives it or as a dict of the same shape, into one message.
+
+Each provider's reply is recognised by its own shape, and what is none of these is refused. Nothing
+is guessed: what a reply does not say is left out.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from roocontext.errors import InvalidIdentifier, InvalidMessage
+from roocontext.log.encoding import check_id, plain
+from roocontext.log.readings import Block
+from roocontext.log.readings.blocks import as_dict, dicts, string
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A reply of any provider, as one message of a log.
+
+    `id` is the provider's id of the reply, if it has one. `stop_reason` is the provider's own word.
+    """
+
+    format: str
+    role: str
+    content: Any
+    model: str | None = None
+    usage: Any = None
+    id: str | None = None
+    stop_reason: str | None = None
+    request_id: str | None = None
+
+    def kept(self) -> dict[str, Any]:
+        """What the log keeps beside the message."""
+        told = {
+            "id": self.id,
+            "stop_reason": self.stop_reason,
+            "request_id": self.request_id,
+        }
+        return {name: value for name, value in told.items() if value is not None}
+
+
+def read_reply(reply: Any) -> Reply:
+    """Read a reply; a list holds the chunks of a streamed reply of Gemini's SDK."""
+    if isinstance(reply, list | tuple):
+        given = _joined([as_dict(plain(chunk)) for chunk in reply])
+    else:
+        given = as_dict(plain(reply))
+    for recognised, read in _SHAPES:
+        if recognised(given):
+            return read(given, _id(getattr(reply, "_request_id", None)))
+    raise InvalidMessage(
+        "This is no reply of a model: give the object that the SDK of Anthropic, OpenAI or Gemini"
+        " returned, or a dict of the same shape. A stream is recorded by its final object.",
+        path="reply",
+    )
+
+
+_Read: TypeAlias = Callable[[Block, str | None], Reply]
+
+
+def _anthropic(given: Block, request_id: str | None) -> Reply:
+    return Reply(
+        "anthropic",
+        "assistant",
+        [_without(block, _OF_THE_SDK) for block in dicts(given.get("content"))],
+        *_told(given, "model", "usage", "id", "stop_reason"),
+        request_id,
+    )
+
+
+def _chat(given: Block, request_id: str | None) -> Reply:
+    choice = _only(dicts(given["choices"]), "choices")
+    if not isinstance(choice.get("message"), dict):
+        raise InvalidMessage(
+            "This is a chunk of a streamed reply: record the stream's final object.",
+            path="reply.choices[0].message",
+        )
+    message = _without(choice["message"], ("parsed",))
+    if isinstance(message.get("tool_calls"), list):
+        message["tool_calls"] = [_unparsed(call) for call in dicts(message["tool_calls"])]
+    model, usage, own_id, _ = _told(given, "model", "usage", "id", "")
+    stopped = _word(choice.get("finish_reason"))
+    return Reply("openai", "assistant", message, model, usage, own_id, stopped, request_id)
+
+
+def _responses(given: Block, request_id: str | None) -> Reply:
+    status = string(given, "status")
+    if status in _UNFINISHED or (status in _FAILED and not given["output"]):
+        raise InvalidMessage(
+            f"The response is {status}, so there is no reply to record.", path="reply.status"
+        )
+    items = [_without(item, ("parsed_arguments",)) for item in dicts(given["output"])]
+    for item in items:
+        if isinstance(item.get("content"), list):
+            item["content"] = [_without(part, ("parsed",)) for part in dicts(item["content"])]
+    model, usage, own_id, _ = _told(given, "model", "usage", "id", "")
+    why = string(as_dict(given.get("incomplete_details")), "reason")
+    return Reply(
+        *("openai-responses", "assistant", items, model, usage, own_id),
+        why or status or None,
+        request_id,
+    )
+
+
+def _gemini(given: Block, request_id: str | None) -> Reply:
+    candidates = dicts(given.get("candidates"))
+    blocked = as_dict(_either(given, "promptFeedback")).get("blockReason")
+    if blocked is not None and not candidates:
+        raise InvalidMessage(
+            "The provider blocked the prompt, so there is no reply to record.",
+            path="reply.promptFeedback",
+        )
+    candidate = _only(candidates, "candidates")
+    content = as_dict(candidate.get("content"))
+    said = {"role": "model", **content, "parts": dicts(content.get("parts"))}
+    return Reply(
+        "gemini",
+        "model",
+        said,
+        _id(_either(given, "modelVersion")),
+        _either(given, "usageMetadata"),
+        _id(_either(given, "responseId")),
+        _word(_either(candidate, "finishReason")),
+        request_id,
+    )
+
+
+_SHAPES: Final[Sequence[tuple[Callable[[Block], bool], _Read]]] = (
+    (
+        lambda it: it.get("type") == "message" and "stop_reason" in it,
+        _anthropic,
+    ),
+    (lambda it: isinstance(it.get("choices"), list), _chat),
+    (lambda it: isinstance(it.get("output"), list), _responses),
+    (lambda it: "candidates" in it or _either(it, "promptFeedback") is not None, _gemini),
+)
+"""How a reply of each provider is recognised, and what reads it."""
+
+_OF_THE_SDK: Final = ("parsed_output",)
+"""Fields of a block that an SDK's helpers add and that no provider sends."""
+
+_UNFINISHED: Final = ("queued", "in_progress")
+"""The states of a response of which more is to come."""
+
+_FAILED: Final = ("failed", "cancelled")
+"""The states of a response that may have nothing in it."""
+
+
+def _told(given: Block, *names: str) -> tuple[str | None, Any, str | None, str | None]:
+    """The model, the usage, the id and the stop reason under these names."""
+    model, usage, own_id, stopped = (given.get(name) for name in names)
+    return _id(model), usage, _id(own_id), _word(stopped)
+
+
+def _only(found: Sequence[Block], name: str) -> Block:
+    if len(found) != 1:
+        raise InvalidMessage(
+            f"The reply has {len(found)} {name}, and a session records exactly one. Ask for one.",
+            path=f"reply.{name}",
+        )
+    return found[0]
+
+
+def _id(value: object) -> str | None:
+    """A text that may be an id of the log's, or None."""
+    try:
+        check_id("id", value)
+    except InvalidIdentifier:
+        return None
+    return str(value)
+
+
+def _word(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _without(item: Block, names: Sequence[str]) -> Block:
+    return {key: value for key, value in item.items() if key not in names}
+
+
+def _unparsed(call: Block) -> Block:
+    """A call without the arguments that the SDK's helpers parsed."""
+    if "parsed_arguments" not in as_dict(call.get("function")):
+        return call
+    return {**call, "function": _without(call["function"], ("parsed_arguments",))}
+
+
+def _either(given: Block, name: str) -> Any:
+    """The value under REST's name, or under the one that Gemini's SDK has for it in Python."""
+    snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+    return given.get(name, given.get(snake))
+
+
+def _joined(chunks: Sequence[Block]) -> Block:
+    """Join the chunks of a streamed reply of Gemini; of each field the last one counts."""
+    whole: Block = {}
+    candidate: Block = {}
+    parts: list[Block] = []
+    for chunk in chunks:
+        whole |= {name: value for name, value in chunk.items() if value is not None}
+        for one in dicts(chunk.get("candidates"))[:1]:
+            candidate |= {name: value for name, value in one.items() if value is not None}
+            parts += dicts(as_dict(one.get("content")).get("parts"))
+    if candidate:
+        content = {"role": "model", "parts": _run_together(parts)}
+        whole["candidates"] = [{**candidate, "content": content}]
+    return whole
+
+
+def _run_together(parts: Sequence[Block]) -> list[Block]:
+    """Join texts of one kind that follow each other; a part with a signature stays as it is."""
+    joined: list[Block] = []
+    for part in parts:
+        before = joined[-1] if joined else {}
+        alike = before.get("thought") == part.get("thought")
+        if alike and _is_words(before) and _is_words(part):
+            joined[-1] = {**before, "text": before["text"] + part["text"]}
+        else:
+            joined.append(part)
+    return joined
+
+
+def _is_words(part: Block) -> bool:
+    return isinstance(part.get("text"), str) and part.keys() <= {"text", "thought"}
