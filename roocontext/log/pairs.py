@@ -37,7 +37,7 @@ CALL, RESULT = "call", "result"
 
 _decode_ids = msgspec.json.Decoder(list[str]).decode
 
-_TOOL_WORDS = ('"tool', '"function')
+_TOOL_WORDS = ('"tool', '"function', '_call"', '_call_output"')
 """Of the contents that a reader finds tools in, the stored text has one of these in it."""
 
 
@@ -134,7 +134,12 @@ def matched(messages: Sequence[Tools | None], links: Links = _NO_LINKS) -> list[
     return found
 
 
-def reach(messages: Sequence[Tools], before: Sequence[int], stretches: int) -> range:
+def reach(
+    messages: Sequence[Tools],
+    before: Sequence[int],
+    stretches: int,
+    links: Links = _NO_LINKS,
+) -> range:
     """Which stretches of other messages may hold partners of these, or change who answers whom.
 
     The view consists of these messages and of `stretches` of others, which are not read yet;
@@ -144,7 +149,7 @@ def reach(messages: Sequence[Tools], before: Sequence[int], stretches: int) -> r
     """
     first, end = stretches, 0
     met: set[Place] = set()
-    for call, result, _ in matched(messages):
+    for call, result, _ in matched(messages, links):
         met.add(call)
         met.add(result)
         start, stop = before[call[0]], before[result[0]]
@@ -160,12 +165,12 @@ def reach(messages: Sequence[Tools], before: Sequence[int], stretches: int) -> r
     return range(first, end)
 
 
-def partners(messages: Sequence[Reading]) -> dict[int, set[int]]:
+def partners(messages: Sequence[Reading], links: Links = _NO_LINKS) -> dict[int, set[int]]:
     """Map each message that has tool partners to all others that must stay together with it.
 
     Two results of one call's message are partners too: hiding one of them would split the other.
     """
-    return bound(pairs(messages))
+    return bound(pairs(messages, links))
 
 
 def bound(found: Sequence[Pair]) -> dict[int, set[int]]:
@@ -178,10 +183,14 @@ def bound(found: Sequence[Pair]) -> dict[int, set[int]]:
     return {index: group - {index} for index, group in groups.items()}
 
 
-def split(messages: Sequence[Reading], hidden: Container[int]) -> list[Pair]:
+def split(
+    messages: Sequence[Reading], hidden: Container[int], links: Links = _NO_LINKS
+) -> list[Pair]:
     """Find the pairs of which one side would be hidden and the other would not."""
     return [
-        pair for pair in pairs(messages) if (pair.call[0] in hidden) != (pair.result[0] in hidden)
+        pair
+        for pair in pairs(messages, links)
+        if (pair.call[0] in hidden) != (pair.result[0] in hidden)
     ]
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from roocontext.log.budget import FREE, Size
 from roocontext.log.entries import Kind
-from roocontext.log.pairs import Pair, Reading, pairs
+from roocontext.log.pairs import Pair, Reading, links_of, pairs
 from roocontext.log.readings import Block, calls, reader, results
 from roocontext.policies.situation import Row, Situation
 
@@ -113,7 +113,9 @@ class Layout:
 
     @cached_property
     def _pairs(self) -> list[Pair]:
-        return pairs(self._readings)
+        rows = self.situation.visible
+        links = links_of((row.seq, row.message.answers) for row in rows)
+        return pairs(self._readings, links)
 
     def _asks(self, index: int, row: Row) -> bool:
         """Whether this row is the user's own message and not only tool results."""

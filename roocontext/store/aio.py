@@ -159,6 +159,8 @@ class AsyncSession(_Threaded[Session]):
 
     append = _threaded(Session.append)
     append_many = _threaded(Session.append_many)
+    begin = _threaded(Session.begin)
+    answer = _threaded(Session.answer)
     write_batch = _threaded(Session.write_batch)
     commit = _threaded(Session.commit)
     rewind = _threaded(Session.rewind)

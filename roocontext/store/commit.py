@@ -20,7 +20,7 @@ from roocontext.log.entries import (
     common,
     subtract,
 )
-from roocontext.log.pairs import Tools, bound, matched, reach, tools_from
+from roocontext.log.pairs import Links, Tools, bound, links_of, matched, reach, tools_from
 from roocontext.log.plan import Action, Plan, check_hides, place
 from roocontext.log.readings import reader
 from roocontext.log.spans import Span, clearings_of, standing_ranges, within
@@ -49,7 +49,7 @@ _LAST_MESSAGE = (
     .limit(1)
 )
 _TOOLS = (
-    select(entries.c.seq, entries.c.tools)
+    select(entries.c.seq, entries.c.tools, entries.c.answers_seq, entries.c.answers_block)
     .where(
         _in_session,
         entries.c.seq.between(bindparam("lo"), bindparam("hi")),
@@ -211,9 +211,9 @@ class _State:
         queries = bounds(self.session_id, [(part.lo, part.hi) for part in parts])
         found = self.tx.all([(_TOOLS, query) for query in queries])
         return [
-            _ToolRow(part.at(seq), seq, tools_from(tools))
+            _ToolRow(part.at(seq), seq, tools_from(tools), call and (call, block))
             for part, rows in zip(parts, found, strict=True)
-            for seq, tools in rows
+            for seq, tools, call, block in rows
         ]
 
 
@@ -221,6 +221,11 @@ class _ToolRow(NamedTuple):
     position: int
     seq: int
     tools: Tools
+    answers: BlockRef | None
+
+
+def _links(rows: Sequence[_ToolRow]) -> Links:
+    return links_of((row.seq, row.answers) for row in rows)
 
 
 def _check_still(tx: Transaction, session_id: str, plan: Plan, head: SessionHead) -> None:
@@ -277,7 +282,7 @@ def _bound_by_pins(state: _State, *, partnered: bool) -> set[int]:
     if not state.pins or not partnered:
         return state.pins
     rows = state.tools(state.visible)
-    groups = bound(matched([row.tools for row in rows]))
+    groups = bound(matched([row.tools for row in rows], _links(rows)))
     return state.pins | {
         rows[other].seq
         for index, row in enumerate(rows)
@@ -299,11 +304,11 @@ def _check_no_split(state: _State, hidden: Sequence[Range], smaller: Sequence[Ra
     starts = [part.position for part in there]
     rows = state.tools(here)
     before = [bisect_left(starts, row.position) for row in rows]
-    stretches = reach([row.tools for row in rows], before, len(there))
+    stretches = reach([row.tools for row in rows], before, len(there), _links(rows))
     if not stretches:
         return
     rows = sorted([*rows, *state.tools(there[stretches.start : stretches.stop])])
-    for pair in matched([row.tools for row in rows]):
+    for pair in matched([row.tools for row in rows], _links(rows)):
         call, result = rows[pair.call[0]].seq, rows[pair.result[0]].seq
         if within(hidden, call) != within(hidden, result):
             raise InvalidPlan(

@@ -1,28 +1,35 @@
-"""An agent's loop over a session: whose turn it is, and which tool calls wait.
+"""An agent's loop over a session: whose turn it is, which tool calls wait, and their answers.
 
 What is recorded decides, so that the loop goes on after a crash where it was. `log.turns` is the
 definition; this reads the few last messages for it, from the end.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import bindparam, select, text
 
-from roocontext.log.draft import RESERVED
-from roocontext.log.encoding import MAX_INTEGER, decode
-from roocontext.log.entries import Range
-from roocontext.log.turns import PAUSED, LastTurn, PendingCall, Turn, last_turn
-from roocontext.store.head import read_head
-from roocontext.store.notes import BEGUN, notes_on
+from roocontext.errors import InvalidOption, NoSuchCall
+from roocontext.log.draft import RESERVED, Draft, Salts, message_draft, note_draft
+from roocontext.log.encoding import MAX_INTEGER, decode, encode_plain
+from roocontext.log.entries import BlockRef, Kind, Message, NewMessage, Range
+from roocontext.log.pairs import links_of, matched, tools_from
+from roocontext.log.readings import reader
+from roocontext.log.spans import within
+from roocontext.log.turns import PAUSED, LastTurn, PendingCall, Turn, calls_in, last_turn
+from roocontext.store.append import Receipt, write
+from roocontext.store.check_arguments import check_whole
+from roocontext.store.head import lock, read_head
+from roocontext.store.notes import BEGUN, Drafted, notes_on, write_note
 from roocontext.store.schema import IN_LOG, entries, spans
 from roocontext.store.transaction import Transaction
-from roocontext.store.view import SPANS_PAGE, read_backwards
+from roocontext.store.view import SPANS_PAGE, bounds, read_backwards, read_messages
 
 PAGE: Final = 8
 """How many messages are read at once: enough for the end of most sessions."""
 
+_in_session = entries.c.session_id == bindparam("session_id")
 _STANDING_BACK = (
     select(spans.c.lo, spans.c.hi)
     .where(
@@ -33,8 +40,34 @@ _STANDING_BACK = (
     .order_by(spans.c.lo.desc())
     .limit(SPANS_PAGE)
 )
-_EXTRA = select(entries.c.extra).where(
-    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq"), IN_LOG
+_EXTRA = select(entries.c.extra).where(_in_session, entries.c.seq == bindparam("seq"), IN_LOG)
+_ANSWERS = (
+    select(entries.c.seq, entries.c.tools, entries.c.hash)
+    .where(
+        _in_session,
+        entries.c.tools.is_not(None),
+        entries.c.answers_seq.is_not(None),
+        entries.c.answers_seq == bindparam("call"),
+        entries.c.answers_block == bindparam("block"),
+        IN_LOG,
+    )
+    .order_by(entries.c.seq)
+)
+_TOOLS = (
+    select(
+        entries.c.seq,
+        entries.c.tools,
+        entries.c.answers_seq,
+        entries.c.answers_block,
+        entries.c.hash,
+    )
+    .where(
+        _in_session,
+        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
+        entries.c.tools.is_not(None),
+        text("kind = 'message'"),
+    )
+    .order_by(entries.c.seq)
 )
 
 
@@ -57,6 +90,112 @@ def pending(tx: Transaction, session_id: str) -> list[PendingCall]:
         for note in notes_on(tx, session_id, BEGUN, seq, last)
     }
     return [replace(call, begun=call.place in begun) for call in waiting]
+
+
+def asking(tx: Transaction, session_id: str, call: PendingCall | BlockRef) -> Message:
+    """The message that holds a call, or the error that there is no such call."""
+    seq, block = place_of(call)
+    last = read_head(tx, session_id).last_seq
+    found = read_messages(tx, session_id, [(seq, min(seq, last))], {})
+    held = calls_in(found[0]) if found and found[0].kind is Kind.MESSAGE else []
+    if block >= len(held):
+        holds = f"holds {len(held)} tool calls" if held else "holds no tool call"
+        raise NoSuchCall(
+            f"There is no call {block} in entry {seq}, which {holds}.", seq=seq, block=block
+        )
+    if isinstance(call, PendingCall) and (call.id, call.name) != (held[block].id, held[block].name):
+        raise NoSuchCall(
+            f"Call {block} of entry {seq} is another call than the one given.", seq=seq, block=block
+        )
+    return found[0]
+
+
+def answer_draft(
+    asking: Message,
+    block: int,
+    output: Any,
+    *,
+    is_error: bool,
+    extra: Any,
+    now: int,
+    salts: Salts,
+) -> Draft:
+    """The message that answers a call, in the format of the message that holds it."""
+    reading = reader(asking.format)
+    given, _ = encode_plain(output, "output")
+    role, content = reading.answer(asking.content, block, given, is_error=is_error)
+    _, shown = reading.blocks(role, content)
+    # Formats that have no place for it keep it beside the content.
+    unsaid = is_error and not any(part.get("is_error") for part in shown)
+    message = NewMessage(role, content, asking.format, extra=extra, answers=(asking.seq, block))
+    kept = {"is_error": True} if unsaid else None
+    return message_draft(message, now=now, salts=salts, kept=kept)
+
+
+def answer(tx: Transaction, session_id: str, place: BlockRef, draft: Draft) -> Receipt:
+    """Write the answer to a call, unless a live one is there: then give its receipt."""
+    head = lock(tx, session_id)
+    standing = _standing_from(tx, session_id, place, head.head_seq)
+    if first := _answer_to(tx, session_id, place, standing):
+        seq, hash_ = first
+        return Receipt(session_id, seq, hash_.hex(), seq, new=False)
+    (receipt,) = write(tx, session_id, head, [draft])
+    return receipt
+
+
+def begin(
+    tx: Transaction, session_id: str, call: PendingCall | BlockRef, *, now: int, salts: Salts
+) -> Receipt:
+    """Write that the tool is about to run, once for each call."""
+    head = lock(tx, session_id)
+    asking(tx, session_id, call)
+    seq, block = place = place_of(call)
+    _standing_from(tx, session_id, place, head.head_seq)
+    once = f"roocontext:{BEGUN}:{seq}:{block}"
+    draft = note_draft(BEGUN, {"block": block}, now=now, salts=salts, target=seq, client_id=once)
+    return write_note(tx, session_id, Drafted(draft))
+
+
+def place_of(call: PendingCall | BlockRef) -> BlockRef:
+    """The entry of a call and its number there."""
+    if isinstance(call, PendingCall):
+        return call.place
+    if not isinstance(call, tuple) or len(call) != 2:
+        raise InvalidOption("call is one of pending(), or its entry and number.", name="call")
+    check_whole("call[0]", call[0], least=1)
+    check_whole("call[1]", call[1])
+    return call
+
+
+def _standing_from(tx: Transaction, session_id: str, place: BlockRef, last: int) -> list[Range]:
+    """What is live from a call on, ascending, or the error that the call is not live."""
+    seq, block = place
+    ranges: list[Range] = []
+    for lo, hi in _standing(tx, session_id, last):
+        if hi >= seq:
+            ranges.append((max(lo, seq), hi))
+        if lo <= seq:
+            break
+    if not ranges or ranges[-1][0] != seq:
+        raise NoSuchCall(f"Entry {seq} is not live: it was rewound.", seq=seq, block=block)
+    return ranges[::-1]
+
+
+def _answer_to(
+    tx: Transaction, session_id: str, place: BlockRef, standing: Sequence[Range]
+) -> tuple[int, bytes] | None:
+    """The live row that answers a call: one that names it, or one with the call's id."""
+    seq, block = place
+    for row in tx.rows(_ANSWERS, session_id=session_id, call=seq, block=block):
+        tools = tools_from(row[1])
+        if within(standing, row[0]) and not tools.are_calls and len(tools.ids) == 1:
+            return row[0], row[2]
+    rows = tx.each(_TOOLS, bounds(session_id, standing))
+    links = links_of((row[0], None if row[2] is None else (row[2], row[3])) for row in rows)
+    for pair in matched([tools_from(row[1]) for row in rows], links):
+        if (rows[pair.call[0]][0], pair.call[1]) == place:
+            return rows[pair.result[0]][0], rows[pair.result[0]][4]
+    return None
 
 
 def _end(tx: Transaction, session_id: str) -> LastTurn:

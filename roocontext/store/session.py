@@ -16,6 +16,7 @@ from roocontext.log.frame import GivenFrame
 from roocontext.log.plan import Plan
 from roocontext.log.replies import read_reply
 from roocontext.log.request import Request, compose_request
+from roocontext.log.turns import PendingCall
 from roocontext.store import (
     append,
     batch,
@@ -24,6 +25,7 @@ from roocontext.store import (
     erase,
     fork,
     frame,
+    loop,
     notes,
     rebuild,
     record,
@@ -100,6 +102,41 @@ class Session(SessionReader):
         message = NewMessage(role, content, format, *named)
         draft = message_draft(message, now=self._clock(), salts=self._ids.salt)
         return single.append(self._database, self.id, draft, expected_seq)
+
+    def begin(self, call: PendingCall | BlockRef) -> Receipt:
+        """Note that a tool is about to run; `pending` then shows its call as begun.
+
+        After a crash that tells a call that never ran from one that may have.
+        """
+        now, salts = self._clock(), self._ids.salt
+        return self._database.write(loop.begin, self.id, call, now=now, salts=salts)
+
+    def answer(
+        self,
+        call: PendingCall | BlockRef,
+        output: Any,
+        *,
+        is_error: bool = False,
+        extra: Any = None,
+    ) -> Receipt:
+        """Append the result of a tool call, in the format of the message that holds the call.
+
+        A call has one answer: if a live result answers it already, nothing is written, and the
+        receipt is that result's. A rewound one does not count. An `output` that is not text goes in
+        as it is where the format has a place for its shape, else as its JSON.
+        """
+        asking = self._database.snapshot(loop.asking, self.id, call)
+        place = loop.place_of(call)
+        draft = loop.answer_draft(
+            asking,
+            place[1],
+            output,
+            is_error=is_error,
+            extra=extra,
+            now=self._clock(),
+            salts=self._ids.salt,
+        )
+        return self._database.write(loop.answer, self.id, place, draft)
 
     def append_many(
         self, messages: Iterable[NewMessage | Mapping[str, Any]], *, expected_seq: int | None = None

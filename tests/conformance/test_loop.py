@@ -1,8 +1,11 @@
 """The agent's loop: whom a session waits for, which calls wait, and what answers them."""
 
+import json
+
 import pytest
 
-from roocontext import PendingCall, Plan
+from roocontext import NewMessage, PendingCall, Plan
+from roocontext.errors import InvalidMessage, InvalidOption, InvalidPlan, NoSuchCall
 from support.dialogue import fill
 from support.four_formats import FORMATS, asking, result, words
 
@@ -174,3 +177,195 @@ def test_notes_behind_the_last_message_change_nothing(talk):
     for number in range(20):
         talk.chat.note("remark", {"number": number})
     assert talk.state == ("tools", [(seq, 0)])
+
+
+# Answers
+
+
+@pytest.mark.every_leg
+def test_a_call_has_one_answer_however_often_it_is_answered(talk):
+    talk.asks(A, B)
+    first, second = talk.chat.pending()
+    written = talk.chat.answer(second, "done")
+    assert (written.seq, written.new) == (2, True)
+    again = talk.chat.answer(second, "other", is_error=True)
+    assert (again.seq, again.hash, again.new) == (2, written.hash, False)
+    assert talk.chat.head_seq() == 2
+    assert talk.chat.pending() == [first]
+    talk.chat.answer((1, 0), {"found": 3})
+    assert talk.state == MODEL
+    assert [message.answers for message in talk.chat.view().messages] == [None, (1, 1), (1, 0)]
+    assert talk.chat.verify().ok
+
+
+def test_an_answer_is_what_the_format_says_a_result_is(talk):
+    talk.asks(A, B)
+    talk.chat.answer((1, 0), "done")
+    expected = result(talk.form, A, "done")
+    message = talk.chat.view().messages[-1]
+    assert (message.role, message.content, message.format) == (*expected, talk.form)
+
+
+def test_an_answer_stored_by_append_counts_too(talk):
+    talk.asks(A, B)
+    seq = talk.gets(A)
+    again = talk.chat.answer((1, 0), "done")
+    assert (again.seq, again.new) == (seq, False)
+    assert talk.chat.answer((1, 1), "done").new
+
+
+def test_a_rewound_answer_does_not_count(talk):
+    talk.asks(A)
+    talk.chat.answer((1, 0), "done")
+    talk.chat.rewind(1)
+    again = talk.chat.answer((1, 0), "done again")
+    assert (again.seq, again.new) == (4, True)
+    assert talk.state == MODEL
+
+
+def test_calls_with_the_same_id_are_answered_one_by_one(talk):
+    talk.asks(A, A)
+    talk.asks(A)
+    for place in ((2, 0), (1, 1), (1, 0)):
+        assert talk.chat.answer(place, "done").new
+        assert not talk.chat.answer(place, "done").new
+        assert place not in talk.state[1]
+    assert talk.state == MODEL
+
+
+def test_no_plan_separates_a_call_from_the_answer_that_names_it(talk):
+    talk.asks(A)
+    talk.asks(A)
+    talk.chat.answer((1, 0), "first")
+    talk.chat.answer((2, 0), "second")
+    for hidden in ([2, 3], [1, 4], [3], [1]):
+        with pytest.raises(InvalidPlan, match="separate"):
+            talk.chat.commit(Plan.condense(talk.chat.view(), hidden, "S"), dry_run=True)
+    assert talk.chat.commit(Plan.condense(talk.chat.view(), [1, 3], "S")).seq == 5
+
+
+def test_calls_without_ids_are_answered_in_any_order(chat):
+    chat.append(*asking("gemini", ("", "read"), ("", "read")), format="gemini")
+    chat.answer((1, 1), "second")
+    assert [call.place for call in chat.pending()] == [(1, 0)]
+    chat.answer((1, 0), "first")
+    assert chat.waits_for() == "model"
+    sent = chat.messages("gemini")[-1]["parts"]
+    assert [part["functionResponse"]["response"]["output"] for part in sent] == ["first", "second"]
+
+
+def test_a_call_that_is_closed_can_still_be_answered(talk):
+    talk.asks(A)
+    talk.says("user", "never mind")
+    assert talk.chat.answer((1, 0), "late").new
+    assert not talk.chat.answer((1, 0), "late").new
+    assert talk.state == MODEL
+
+
+def test_hidden_calls_and_answers_count(chat):
+    fill(chat, 1)
+    chat.append(*asking("anthropic", A))
+    chat.answer((2, 0), "done")
+    chat.commit(Plan.condense(chat.view(), [1, 2, 3], "S"))
+    assert not chat.answer((2, 0), "again").new
+    chat.rewind(2)
+    chat.append("assistant", "ok")
+    assert chat.answer((2, 0), "again").new
+
+
+def test_a_failure_is_kept_in_every_format(talk):
+    talk.asks(A)
+    talk.chat.answer((1, 0), "no such file", is_error=True, extra={"took": 3})
+    entry = list(talk.chat.audit())[-1]
+    kept = talk.form in {"openai", "openai-responses"}
+    own = {"roocontext": {"is_error": True}} if kept else {}
+    assert entry.entry.extra == {"took": 3, **own}
+    if not kept:
+        assert (
+            '"error": "no such file"' in json.dumps(entry.content) or entry.content[0]["is_error"]
+        )
+
+
+@pytest.mark.parametrize("output", ["text", "", None, {"a": [1]}, [1, 2], [], 3, True, "\udcff"])
+def test_any_json_is_an_output(talk, output):
+    talk.asks(A)
+    talk.chat.answer((1, 0), output)
+    assert talk.state == MODEL
+
+
+def test_an_output_that_is_no_json_is_refused(talk):
+    talk.asks(A)
+    with pytest.raises(InvalidMessage) as caught:
+        talk.chat.answer((1, 0), {1, 2})
+    assert caught.value.path == "output"
+    assert talk.chat.head_seq() == 1
+
+
+# Refusals
+
+
+@pytest.mark.every_leg
+def test_what_is_no_live_call_is_refused(talk):
+    talk.says("user")
+    talk.asks(A)
+    talk.gets(A)
+    for place in ((1, 0), (2, 1), (3, 0), (4, 0)):
+        for act in (talk.chat.begin, lambda call: talk.chat.answer(call, "done")):
+            with pytest.raises(NoSuchCall) as caught:
+                act(place)
+            assert (caught.value.seq, caught.value.block) == place
+    (call,) = [PendingCall(2, 0, "call_a", "read", {"x": 1})]
+    talk.chat.rewind(1)
+    for act in (talk.chat.begin, lambda call: talk.chat.answer(call, "done")):
+        with pytest.raises(NoSuchCall, match="Entry 2 is not live"):
+            act(call)
+
+
+def test_a_call_of_another_session_is_refused(talk, store):
+    talk.asks(A)
+    (call,) = talk.chat.pending()
+    other = Talk(store.create(), talk.form)
+    other.asks(B)
+    with pytest.raises(NoSuchCall, match="another call"):
+        other.chat.answer(call, "done")
+
+
+@pytest.mark.parametrize("call", ["call_a", None, (1,), (1, -1), (0, 0), (1, "0"), [1, 0]])
+def test_what_names_no_call_is_refused(chat, call):
+    for act in (chat.begin, lambda call: chat.answer(call, "done")):
+        with pytest.raises(InvalidOption):
+            act(call)
+
+
+def test_a_call_that_a_plan_copied_never_waits(chat):
+    fill(chat, 2)
+    role, content = asking("anthropic", A)
+    copy = NewMessage(role, content)
+    plan = Plan.condense(chat.view(), [1, 2], "S", companions=[copy], at_end=True)
+    chat.commit(plan)
+    assert (chat.waits_for(), chat.pending()) == USER
+    with pytest.raises(NoSuchCall):
+        chat.answer((4, 0), "done")
+
+
+# Begun
+
+
+@pytest.mark.every_leg
+def test_a_call_that_was_begun_says_so(talk):
+    talk.asks(A, B)
+    _, second = talk.chat.pending()
+    note = talk.chat.begin(second)
+    assert (note.seq, note.new, note.head_seq) == (2, True, 1)
+    again = talk.chat.begin((1, 1))
+    assert (again.seq, again.new) == (2, False)
+    assert [call.begun for call in talk.chat.pending()] == [False, True]
+    talk.chat.answer(second, "done")
+    talk.chat.rewind(1)
+    assert [call.begun for call in talk.chat.pending()] == [False, True]
+    assert [call.begun for call in talk.chat.fork().pending()] == [False, True]
+
+
+def test_a_note_of_this_kind_is_the_stores_own(chat):
+    with pytest.raises(InvalidOption):
+        chat.note("begun", {"block": 0})

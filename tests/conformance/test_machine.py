@@ -84,6 +84,7 @@ class SessionMachine(RuleBasedStateMachine):
         receipt = self.chat.append(*role_and_text, **facts)
         assert receipt.seq == receipt.head_seq == self.model.add(Kind.MESSAGE, None, role_and_text)
         if about:
+            self.model.asked[receipt.seq], self.model.answers[receipt.seq] = seq, (seq, size % 3)
             ((entry),) = (found.entry for found in self.chat.audit(after=receipt.seq - 1))
             assert facts == {name: getattr(entry, name) for name in facts}
 
@@ -99,6 +100,31 @@ class SessionMachine(RuleBasedStateMachine):
             answers.append({"type": "text", "text": self._text(2)})
         messages = [[answer] for answer in answers] if apart else [answers]
         self.append([("user", content) for content in messages])
+
+    @rule(pick=picks, waiting=st.sampled_from([True, True, False]), failed=flags)
+    def answer(self, pick: int, waiting: bool, failed: bool) -> None:
+        """A call that waits, or any live one; again, it is the same answer."""
+        calls = self.model.waits_for()[1] if waiting else self.model.calls()
+        if not calls:
+            return
+        call = calls[pick % len(calls)]
+        before, text = self.model.answer_to(call), self._text(2)
+        begun = self.chat.begin(call)
+        assert begun.new is (call not in self.model.begun)
+        if begun.new:
+            self.model.begun[call] = self.model.add(Kind.NOTE)
+            assert begun.seq == self.model.begun[call]
+        receipt = self.chat.answer(call, text, is_error=failed)
+        if before is not None:
+            assert (receipt.seq, receipt.new) == (before, False)
+            return
+        tool_id = self._call(call)["id"]
+        result = {"type": "tool_result", "tool_use_id": tool_id, "content": text}
+        content = [{**result, "is_error": True} if failed else result]
+        seq = self.model.add(Kind.MESSAGE, None, ("user", content))
+        self.model.answers[seq] = call
+        assert (receipt.seq, receipt.new) == (seq, True)
+        assert self.chat.answer(call, "another").seq == seq
 
     @rule(ids=st.lists(few, min_size=1, max_size=2), size=picks, orphan=seldom)
     def work(self, ids: list[int], size: int, orphan: bool) -> None:
@@ -432,6 +458,7 @@ class SessionMachine(RuleBasedStateMachine):
             self.the_view_is_the_fold()
             self.the_audit_has_the_tags()
             self.the_counts_add_up()
+            self.the_turn_is_the_models()
             self.compared = written
         else:
             assert self.chat.head().seq == self.model.last_seq
@@ -472,6 +499,12 @@ class SessionMachine(RuleBasedStateMachine):
         rewound = (stats.rewound_messages, stats.rewound_bytes)
         assert (*counted, *hidden, *rewound) == self.model.stats()
         assert stats.entries == self.model.last_seq
+
+    def the_turn_is_the_models(self) -> None:
+        pending = self.chat.pending()
+        assert (self.chat.waits_for(), [call.place for call in pending]) == self.model.waits_for()
+        assert all(call.begun is (call.place in self.model.begun) for call in pending)
+        assert [call.id for call in pending] == [self._call(one.place)["id"] for one in pending]
 
     def teardown(self) -> None:
         """Every past seq, the proof of the log, and the outgoing form."""
@@ -546,12 +579,16 @@ class SessionMachine(RuleBasedStateMachine):
             blocks.append({**call, "input": {"command": self._text(1)}})
         return blocks
 
+    def _call(self, call: tuple[int, int]) -> dict[str, Any]:
+        _, blocks = self.model.said[call[0]]
+        return [block for block in blocks if block["type"] == "tool_use"][call[1]]
+
     def _result(self, tool_id: str, size: int) -> dict[str, Any]:
         return {"type": "tool_result", "tool_use_id": tool_id, "content": self._text(size)}
 
     def _waiting(self) -> list[str]:
-        _, readings = self.model.readings()
-        answered = {pair.call for pair in pairs(readings)}
+        seqs, readings = self.model.readings()
+        answered = {pair.call for pair in pairs(readings, self.model.links(seqs))}
         return [
             block["id"]
             for index, (_, blocks) in enumerate(readings)
@@ -564,7 +601,7 @@ class SessionMachine(RuleBasedStateMachine):
         away = set(chosen) - self.model.bound_by_pins()
         groups = [
             {seqs[index]} | {seqs[other] for other in others}
-            for index, others in partners(readings).items()
+            for index, others in partners(readings, self.model.links(seqs)).items()
         ]
         for group in groups:
             if not group <= away:

@@ -11,11 +11,11 @@ from typing import Any
 
 from roocontext.errors import InvalidPlan, RooContextError, VersionConflict
 from roocontext.log import fold
-from roocontext.log.entries import Control, Kind, Range, natural_position
+from roocontext.log.entries import BlockRef, Control, Kind, Range, natural_position
 from roocontext.log.fold import Row, Tags
-from roocontext.log.pairs import partners, split
+from roocontext.log.pairs import links_of, pairs, partners, split
 from roocontext.log.plan import Action, Plan
-from roocontext.log.readings import reader
+from roocontext.log.readings import calls, reader, results
 
 
 class Model:
@@ -34,6 +34,12 @@ class Model:
         self.redacted: set[int] = set()
         self.redactions: list[tuple[int, int]] = []
         """The seq of each redaction's note, and its target."""
+        self.answers: dict[int, BlockRef] = {}
+        """The call that a row names as the one it answers."""
+        self.asked: dict[int, int] = {}
+        """The last entry that the request for a reply had read."""
+        self.begun: dict[BlockRef, int] = {}
+        """The note that says that a call was begun."""
         self._folded: tuple[int, Any] | None = None
 
     def copy(self) -> "Model":
@@ -106,6 +112,9 @@ class Model:
         made.rows, made.keys = self.rows[:at], self.keys[:at]
         made.said = {seq: said for seq, said in self.said.items() if seq <= at}
         made.sizes = {seq: size for seq, size in self.sizes.items() if seq <= at}
+        made.answers = {seq: call for seq, call in self.answers.items() if seq <= at}
+        made.begun = {call: note for call, note in self.begun.items() if note <= at}
+        made.asked = {seq: asked for seq, asked in self.asked.items() if seq <= at}
         made.plans = [tuple(seq for seq in rows if seq <= at) for rows in self.plans]
         made.pins = [pin for pin in self.pins if pin[0] <= at]
         made.redacted = {seq for seq in self.redacted if seq <= at}
@@ -237,10 +246,67 @@ class Model:
         seqs = self.effective()
         return seqs, [reader("anthropic").blocks(*self.said[seq]) for seq in seqs]
 
+    def links(self, seqs: Sequence[int]) -> Any:
+        """Which of these rows name the call that they answer."""
+        return links_of((seq, self.answers.get(seq)) for seq in seqs)
+
+    def spoken(self) -> tuple[list[int], list[Any]]:
+        """All live messages that no plan wrote, in the order of the log, as their reader shows."""
+        live = self.live()
+        seqs = [row.seq for row in self.rows if row.kind is Kind.MESSAGE and row.seq in live]
+        return seqs, [reader("anthropic").blocks(*self.said[seq]) for seq in seqs]
+
+    def answer_to(self, call: BlockRef) -> int | None:
+        """The live row that answers a live call; first one that names it."""
+        seqs, readings = self.spoken()
+        for seq, reading in zip(seqs, readings, strict=True):
+            if self.answers.get(seq) == call and len(results(reading[1])) == 1:
+                return seq
+        found = {pair.call: seqs[pair.result[0]] for pair in pairs(readings, self.links(seqs))}
+        return next((row for place, row in found.items() if self._named(place) == call), None)
+
+    def calls(self) -> list[BlockRef]:
+        """Every live call: its entry, and its number there."""
+        seqs, readings = self.spoken()
+        return [
+            (seq, number)
+            for seq, (role, blocks) in zip(seqs, readings, strict=True)
+            if role == "assistant"
+            for number, _ in enumerate(calls(blocks))
+        ]
+
+    def waits_for(self) -> tuple[str, list[BlockRef]]:
+        """Whose turn it is, and the calls that wait."""
+        seqs, readings = self.spoken()
+        who = [
+            role if role == "assistant" or len(results(blocks)) < len(blocks) else "tool"
+            for role, blocks in readings
+        ]
+        replies = [index for index, speaker in enumerate(who) if speaker == "assistant"]
+        last = replies[-1] if replies else -1
+        if "user" in who[last + 1 :]:
+            return "model", []
+        first = last
+        while first > 0 and who[first - 1] == "assistant":
+            first -= 1
+        run = seqs[max(first, 0) : last + 1]
+        waiting = [call for call in self.calls() if call[0] in run and not self.answer_to(call)]
+        if waiting:
+            return "tools", waiting
+        before = [seq for seq, speaker in zip(seqs, who, strict=True) if speaker != "assistant"]
+        asked = self.asked.get(seqs[last]) if replies else None
+        unread = asked is not None and any(asked < seq < seqs[last] for seq in before)
+        return "model" if who[last + 1 :] or unread else "user", []
+
+    def _named(self, place: tuple[int, int]) -> BlockRef:
+        seqs, readings = self.spoken()
+        index, block = place
+        return seqs[index], [at for at, _ in calls(readings[index][1])].index(block)
+
     def bound_by_pins(self) -> set[int]:
         """The pinned messages and their tool partners."""
         seqs, readings = self.readings()
-        found = partners(readings)
+        found = partners(readings, self.links(seqs))
         others = {
             seqs[other]
             for index, seq in enumerate(seqs)
@@ -264,7 +330,7 @@ class Model:
         if not plan.compat:
             seqs, readings = self.readings()
             away = {index for index, seq in enumerate(seqs) if seq in hidden}
-            if len(away) < len(hidden) or split(readings, away):
+            if len(away) < len(hidden) or split(readings, away, self.links(seqs)):
                 return False
         return self.places(plan) is not None
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.pairs import (
     Pair,
+    links_of,
     matched,
     pairs,
     partners,
@@ -220,3 +221,33 @@ def test_the_column_of_the_log_says_the_same(chosen, are_calls):
 def test_a_damaged_column_is_refused(text):
     with pytest.raises(HistoryCorrupt):
         tools_from(text)
+
+
+def test_a_row_that_names_its_call_is_not_looked_up_by_id():
+    messages = [asks("a", "a"), asks("a"), answers("a"), answers("x"), answers("a")]
+    links = links_of([(10, None), (11, None), (12, (10, 1)), (13, (11, 0)), (14, None)])
+    assert [(pair.call, pair.result) for pair in pairs(messages, links)] == [
+        ((0, 1), (2, 0)),
+        ((1, 0), (3, 0)),
+        ((0, 0), (4, 0)),
+    ]
+
+
+@pytest.mark.parametrize("named", [(9, 0), (10, 1), (11, 0), (12, 0)])
+def test_a_row_that_names_no_call_that_waits_answers_nothing(named):
+    messages = [asks("a"), says(), answers("a")]
+    links = links_of([(10, None), (11, None), (12, named)])
+    assert pairs(messages, links) == []
+    assert pairs([*messages, answers("a")], links) == [Pair((0, 0), (3, 0), "a")]
+
+
+def test_only_the_first_of_two_rows_that_name_a_call_answers_it():
+    messages = [asks("a"), answers("a"), answers("a")]
+    links = links_of([(10, None), (11, (10, 0)), (12, (10, 0))])
+    assert [pair.result for pair in pairs(messages, links)] == [(1, 0)]
+
+
+def test_a_row_with_several_results_is_paired_by_their_ids():
+    links = links_of([(10, None), (11, (10, 0))])
+    found = pairs([asks("a", "b"), answers("b", "a")], links)
+    assert [(pair.call[1], pair.result[1]) for pair in found] == [(1, 0), (0, 1)]

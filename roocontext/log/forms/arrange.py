@@ -18,7 +18,7 @@ from roocontext.log.forms.frames import no_result, orphan
 from roocontext.log.forms.identifiers import Ids, name_for
 from roocontext.log.forms.parts import Kind, Part, Repairs, Row, Rows, Shape
 from roocontext.log.forms.repairs import Rule
-from roocontext.log.pairs import pairs
+from roocontext.log.pairs import links_of, pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,8 @@ def _link(rows: Sequence[Row], repairs: Repairs) -> None:
     readings = [
         (row.role, [part.block for part in parts]) for row, parts in zip(rows, shown, strict=True)
     ]
-    for pair in pairs(readings):
+    links = links_of((row.message.seq, row.message.answers) for row in rows)
+    for pair in pairs(readings, links):
         call, answer = shown[pair.call[0]][pair.call[1]], shown[pair.result[0]][pair.result[1]]
         call.answer, answer.call = answer, call
     called: set[str] = set()

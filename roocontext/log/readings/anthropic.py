@@ -3,7 +3,16 @@
 from collections.abc import Collection
 from typing import Any, Final
 
-from roocontext.log.readings.blocks import as_dict, dicts, results, strings, text
+from roocontext.log.readings.blocks import (
+    as_dict,
+    calls,
+    dicts,
+    in_parts,
+    results,
+    strings,
+    text,
+    tool_result,
+)
 from roocontext.log.readings.checks import check_list, check_types, expect, expect_role, refuse_item
 from roocontext.log.readings.protocol import REDACTED, Block, Reader
 
@@ -49,6 +58,13 @@ class _Anthropic:
 
     def compose(self, role: str, text: str) -> tuple[str, Any]:
         return role, text
+
+    def answer(
+        self, content: object, number: int, output: object, *, is_error: bool
+    ) -> tuple[str, Any]:
+        _, tool_id = calls(dicts(content))[number]
+        result = tool_result(tool_id, in_parts(output))
+        return "user", [{**result, "is_error": True} if is_error else result]
 
     def _bare(self, block: Block) -> Block:
         match block:

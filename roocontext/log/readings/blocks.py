@@ -1,5 +1,6 @@
 """Anthropic's blocks, in which every format is shown: how they are made and searched."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,6 +40,22 @@ def tool_use(tool_id: str, name: str, arguments: Block) -> Block:
 def tool_result(tool_id: str, output: object) -> Block:
     """Make the result of a tool call."""
     return {"type": "tool_result", "tool_use_id": tool_id, "content": output}
+
+
+def words(output: object) -> str:
+    """Show a tool's output as text: what is none, as its JSON."""
+    if isinstance(output, str):
+        return output
+    if output is None:
+        return ""
+    return json.dumps(output, ensure_ascii=False, separators=(",", ":"))
+
+
+def in_parts(output: object) -> object:
+    """Show a tool's output as text, unless it is a list of parts of a message."""
+    parts = dicts(output)
+    is_list = bool(parts) and parts == output and all(string(part, "type") for part in parts)
+    return output if is_list else words(output)
 
 
 def as_dict(value: object) -> Block:

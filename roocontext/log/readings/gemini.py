@@ -16,6 +16,7 @@ from roocontext.log.readings.blocks import (
     text,
     tool_result,
     tool_use,
+    words,
 )
 from roocontext.log.readings.checks import check_message, expect_role
 from roocontext.log.readings.protocol import REDACTED, Block
@@ -86,6 +87,16 @@ class _Gemini:
     def compose(self, role: str, text: str) -> tuple[str, Any]:
         speaker = "model" if role == "assistant" else role
         return speaker, {"role": speaker, "parts": [{"text": text}]}
+
+    def answer(
+        self, content: object, number: int, output: object, *, is_error: bool
+    ) -> tuple[str, Any]:
+        asked = [as_sent(part).get("functionCall") for part in _parts(content)]
+        call = [call for call in asked if isinstance(call, dict)][number]
+        said = {"error" if is_error else "output": words(output)}
+        response = output if isinstance(output, dict) and not is_error else said
+        part = {"functionResponse": {**strings(call, "id", "name"), "response": response}}
+        return "user", {"role": "user", "parts": [part]}
 
     def _response_key(self, part: Block) -> str | None:
         keys = ("functionResponse", "function_response")

@@ -11,6 +11,7 @@ from roocontext.log.readings.blocks import (
     attached,
     dicts,
     image,
+    in_parts,
     string,
     strings,
     text,
@@ -63,6 +64,11 @@ class _OpenAI:
 
     def compose(self, role: str, text: str) -> tuple[str, Any]:
         return role, {"role": role, "content": text}
+
+    def answer(self, content: object, number: int, output: object, **_: bool) -> tuple[str, Any]:
+        call = dicts(as_dict(content).get("tool_calls"))[number]
+        named = {"role": "tool", "tool_call_id": string(call, "id")}
+        return "tool", {**named, "content": in_parts(output)}
 
     def _bare(self, call: Block) -> Block:
         if custom := as_dict(call.get("custom")):

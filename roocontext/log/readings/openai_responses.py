@@ -9,11 +9,13 @@ from roocontext.log.readings.blocks import (
     as_dict,
     attached,
     dicts,
+    in_parts,
     string,
     strings,
     text,
     tool_result,
     tool_use,
+    words,
 )
 from roocontext.log.readings.blocks import image as image_block
 from roocontext.log.readings.checks import check_list, expect, expect_role, refuse_item
@@ -118,6 +120,13 @@ class _Responses:
     def compose(self, role: str, text: str) -> tuple[str, Any]:
         return role, [{"type": "message", "role": role, "content": text}]
 
+    def answer(
+        self, content: object, number: int, output: object, *, is_error: bool
+    ) -> tuple[str, Any]:
+        items = items_of(content)
+        asked = [it for it in items if type_of(it) in CALLS and not is_hosted(it, items)]
+        return "user", [answer_to(asked[number], output, is_error=is_error)]
+
     def _check(self, role: str, item: Block, items: Collection[Block], path: str) -> None:
         kind = type_of(item)
         if kind == "message":
@@ -193,6 +202,30 @@ def _output(item: Block) -> object:
     if type_of(item) in ("function_call_output", "custom_tool_call_output"):
         return parts_of(output)
     return "" if output is None else json.dumps(output, ensure_ascii=False)
+
+
+def answer_to(call: Block, output: object, *, is_error: bool) -> Block:
+    """Make the output item of a call; what has no place in it is a function's output."""
+    kind, tool_id = f"{type_of(call)}_output", call_id(call)
+    fields: Block
+    match type_of(call), output:
+        case "custom_tool_call", _:
+            fields = {"call_id": tool_id, "output": in_parts(output)}
+        case ("shell_call", [{"outcome": _}, *_]) | ("computer_call", {"type": _}):
+            fields = {"call_id": tool_id, "output": output}
+        case "shell_call", _:
+            fields = {"call_id": tool_id, "output": shell_output(words(output))}
+        case "local_shell_call", _:
+            fields = {"id": tool_id, "output": words(output)}
+        case "apply_patch_call", _:
+            status = "failed" if is_error else "completed"
+            fields = {"call_id": tool_id, "status": status, "output": words(output)}
+        case "tool_search_call", [{"type": _}, *_]:
+            kind, fields = "tool_search_output", {"call_id": tool_id, "tools": output}
+        case _:
+            kind = "function_call_output"
+            fields = {"call_id": tool_id, "output": in_parts(output)}
+    return {"type": kind, **fields}
 
 
 def shell_output(said: str) -> list[Block]:

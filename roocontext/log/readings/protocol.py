@@ -38,3 +38,11 @@ class Reader(Protocol):
 
     def compose(self, role: str, text: str) -> tuple[str, Any]:
         """Make the role and content of a message in which the user or assistant says a text."""
+
+    def answer(
+        self, content: object, number: int, output: object, *, is_error: bool
+    ) -> tuple[str, Any]:
+        """Make the role and content of a message that answers one of the calls in this content.
+
+        An output goes in as it is where the format has a place for its shape, else as its JSON.
+        """

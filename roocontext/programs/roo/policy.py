@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from typing import Any, ClassVar, Final
 
 from roocontext.log.entries import Kind, NewMessage
-from roocontext.log.pairs import partners
+from roocontext.log.pairs import links_of, partners
 from roocontext.log.plan import Action, Plan
 from roocontext.log.readings import Block, reader
 from roocontext.log.summary import Summary
@@ -64,8 +64,9 @@ class _Task:
     def held(self) -> frozenset[int]:
         """The indices of the pinned messages and of their tool partners."""
         rows = self.situation.visible
-        contents = (row.message for row in rows)
-        bonds = partners([reader(m.format).blocks(m.role, m.content) for m in contents])
+        contents = [row.message for row in rows]
+        readings = [reader(m.format).blocks(m.role, m.content) for m in contents]
+        bonds = partners(readings, links_of((m.seq, m.answers) for m in contents))
         pins = self.situation.pins
         seqs = {
             rows[other].seq
