@@ -1,4 +1,4 @@
-"""The command line, on a database of the test's own."""
+"""The command line on a database of the test's own, and models for what asks one."""
 
 import subprocess
 from collections.abc import Callable, Iterator
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from support.cli_process import CommandLine, preloaded
+from support.fake_models import ModelsServer
 
 
 @pytest.fixture(scope="session")
@@ -40,3 +41,12 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     path = tmp_path / "store.db"
     Store.open(path).close()
     return str(path)
+
+
+@pytest.fixture
+def models(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelsServer]:
+    """A model behind a socket, which the clients of the SDKs find in the environment."""
+    with ModelsServer() as server:
+        for name, value in server.environment().items():
+            monkeypatch.setenv(name, value)
+        yield server

@@ -2,8 +2,9 @@
 
 The Python blocks of a page run in order in one namespace and an empty folder. What a block prints
 must stand in a `text` block marked `<!-- output -->` right after it. A block marked
-`<!-- postgres -->` finds a database in DATABASE_URL. Tables made from the code stand between
-markers; `python tests/acceptance/test_docs.py` writes them anew.
+`<!-- postgres -->` finds a database in DATABASE_URL. In one marked `<!-- models -->` the clients of
+the SDKs find a model behind a socket. Tables made from the code stand between markers; `python
+tests/acceptance/test_docs.py` writes them anew.
 """
 
 import inspect
@@ -55,7 +56,7 @@ VALUES = [
     ),
     *("Note", "SessionInfo", "Stats", "Verification", "Redacted", "Purged"),
     *("LiveMessage", "Call", "Outcome", "Outline", "ControlEntry", "SessionOverview", "Drift"),
-    *("Size", "Wanted", "Snapshot"),
+    *("Size", "Wanted", "Snapshot", "Frame", "Request", "PendingCall"),
     *("NewNote", "Rename", "Describe", "Pin", "Unpin", "Rewind", "Written"),
 ]
 
@@ -84,6 +85,10 @@ def name_of(page: Path) -> str:
 
 def needs_postgres(page: Path) -> bool:
     return any(block.mark == "postgres" for block in blocks(page))
+
+
+def asks_models(page: Path) -> bool:
+    return any(block.mark == "models" for block in blocks(page))
 
 
 def run(page: Path) -> None:
@@ -121,8 +126,12 @@ EXECUTED = [page for page in PAGES if any(b.language == "python" for b in blocks
 
 @pytest.mark.usefixtures("registries")
 @pytest.mark.parametrize("page", [p for p in EXECUTED if not needs_postgres(p)], ids=name_of)
-def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     monkeypatch.chdir(tmp_path)
+    if asks_models(page):
+        request.getfixturevalue("models")
     run(page)
 
 
@@ -155,6 +164,8 @@ def test_blocks_are_of_known_kinds(page: Path) -> None:
         assert block.language in {"python", "text", "shell", "sql"}, place
         if block.mark == "postgres":
             assert block.language in {"python", "sql"}, place
+        elif block.mark == "models":
+            assert block.language == "python", place
         elif block.mark:
             assert (block.mark, block.language) == ("output", "text"), place
         if block.language == "shell":

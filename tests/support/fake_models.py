@@ -1,0 +1,195 @@
+"""A model behind a real socket that speaks to every SDK, and calls one tool before it answers.
+
+    with ModelsServer() as server:
+        anthropic.Anthropic(base_url=server.url, api_key="none")
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="none")
+        genai.Client(api_key="none", http_options={"base_url": server.url})
+
+It asks for `run` with `{"command": "ls"}` until the request ends with a result, and then says
+ANSWER. What the provider's checker in `provider_rules*` refuses is refused with status 400.
+"""
+
+import json
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple, Self
+
+from support import (
+    provider_rules,
+    provider_rules_chat,
+    provider_rules_gemini,
+    provider_rules_responses,
+)
+
+ANSWER = "There are two files."
+CALL = {"name": "run", "arguments": json.dumps({"command": "ls"})}
+
+
+class Asked(NamedTuple):
+    """A request: the provider's path, and what was asked."""
+
+    path: str
+    body: dict[str, Any]
+
+
+def anthropic_reply(body: dict[str, Any], number: int) -> dict[str, Any]:
+    """A message of Anthropic's."""
+    last = body["messages"][-1]["content"]
+    done = isinstance(last, list) and last[0]["type"] == "tool_result"
+    called = {"type": "tool_use", "id": f"toolu_{number}", "name": "run"}
+    block = {"type": "text", "text": ANSWER} if done else {**called, "input": {"command": "ls"}}
+    return {
+        "id": f"msg_{number}",
+        "type": "message",
+        "role": "assistant",
+        "model": body["model"],
+        "content": [block],
+        "stop_reason": "end_turn" if done else "tool_use",
+        "stop_sequence": None,
+        "usage": {"input_tokens": 20, "output_tokens": 8},
+    }
+
+
+def chat_reply(body: dict[str, Any], number: int) -> dict[str, Any]:
+    """A chat completion."""
+    done = body["messages"][-1]["role"] == "tool"
+    message: dict[str, Any] = {"role": "assistant", "content": ANSWER if done else None}
+    if not done:
+        called = {"id": f"call_{number}", "type": "function", "function": CALL}
+        message["tool_calls"] = [called]
+    stopped = "stop" if done else "tool_calls"
+    return {
+        "id": f"chatcmpl-{number}",
+        "object": "chat.completion",
+        "created": 1,
+        "model": body["model"],
+        "choices": [{"index": 0, "message": message, "finish_reason": stopped}],
+        "usage": {"prompt_tokens": 20, "completion_tokens": 8, "total_tokens": 28},
+    }
+
+
+def response(body: dict[str, Any], number: int) -> dict[str, Any]:
+    """A response of the Responses API."""
+    done = body["input"][-1].get("type") == "function_call_output"
+    part = {"type": "output_text", "text": ANSWER, "annotations": []}
+    said = {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed"}
+    called = {"type": "function_call", "id": f"fc_{number}", "call_id": f"call_{number}", **CALL}
+    thought = {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": "x"}
+    usage = {"input_tokens": 20, "output_tokens": 8, "total_tokens": 28}
+    return {
+        "id": f"resp_{number}",
+        "object": "response",
+        "created_at": 1,
+        "model": body["model"],
+        "status": "completed",
+        "output": [{**said, "content": [part]}] if done else [thought, called],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": usage,
+    }
+
+
+def gemini_reply(body: dict[str, Any], number: int) -> dict[str, Any]:
+    """A response of Gemini's."""
+    done = "functionResponse" in body["contents"][-1]["parts"][0]
+    call = {"functionCall": {"name": "run", "args": {"command": "ls"}}, "thoughtSignature": "c2ln"}
+    part = {"text": ANSWER} if done else call
+    return {
+        "candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}],
+        "modelVersion": "gemini-3-pro",
+        "responseId": f"response-{number}",
+        "usageMetadata": {"promptTokenCount": 20, "candidatesTokenCount": 8},
+    }
+
+
+class _Provider(NamedTuple):
+    items: str
+    violations: Callable[..., list[str]]
+    reply: Callable[[dict[str, Any], int], dict[str, Any]]
+
+
+_PROVIDERS = {
+    "/messages": _Provider("messages", provider_rules.violations, anthropic_reply),
+    "/chat/completions": _Provider("messages", provider_rules_chat.violations, chat_reply),
+    "/responses": _Provider("input", provider_rules_responses.violations, response),
+    ":generateContent": _Provider("contents", provider_rules_gemini.violations, gemini_reply),
+}
+
+
+class ModelsServer:
+    """The server; use it as a context manager."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+
+    def __enter__(self) -> Self:
+        self._http = _Http(("127.0.0.1", 0), _Exchange)
+        self._http.models = self
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,))
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._http.shutdown()
+        self._thread.join(30)
+        self._http.server_close()
+
+    @property
+    def url(self) -> str:
+        """What clients are given."""
+        return f"http://127.0.0.1:{self._http.server_port}"
+
+    def environment(self) -> dict[str, str]:
+        """What makes the clients of the SDKs ask here without any argument."""
+        keys = {f"{name}_API_KEY": "none" for name in ("ANTHROPIC", "OPENAI", "GEMINI")}
+        return {
+            **keys,
+            "ANTHROPIC_BASE_URL": self.url,
+            "OPENAI_BASE_URL": f"{self.url}/v1",
+            "GOOGLE_GEMINI_BASE_URL": self.url,
+            "NO_PROXY": "127.0.0.1",
+            "no_proxy": "127.0.0.1",
+        }
+
+    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """The status and the body of the answer to a request."""
+        path = path.partition("?")[0]
+        found = next((it for end, it in _PROVIDERS.items() if path.endswith(end)), None)
+        if found is None:
+            return 404, {"error": {"type": "not_found_error", "message": path}}
+        self.asked.append(Asked(path, body))
+        faults = found.violations(body[found.items], complete=True)
+        if faults:
+            return 400, {"error": {"type": "invalid_request_error", "message": "; ".join(faults)}}
+        return 200, found.reply(body, len(self.asked))
+
+
+class _Exchange(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = 30
+
+    def do_POST(self) -> None:
+        assert isinstance(self.server, _Http)
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        status, answer = self.server.models.answer(self.path, body)
+        packed = json.dumps(answer).encode()
+        self.close_connection = True
+        self.send_response(status)
+        for name, value in (
+            ("content-type", "application/json"),
+            ("content-length", str(len(packed))),
+            ("request-id", f"req_{len(self.server.models.asked)}"),
+            ("connection", "close"),
+        ):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(packed)
+
+    def log_message(self, *_args: Any) -> None:
+        """Keep quiet."""
+
+
+class _Http(ThreadingHTTPServer):
+    models: ModelsServer
