@@ -15,7 +15,7 @@ from torture.processes import Brood, Nursery
 
 SAMPLE = {False: 12, True: 10}
 """How many lines of the loop itself, and of the store below it, are tried each day."""
-MOST = 400
+MOST = 200
 
 EXPECTED = [
     ("user", "go on until you are done"),
