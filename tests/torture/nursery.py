@@ -24,9 +24,15 @@ import alembic.config  # noqa: F401
 import forking  # first of the path of a script is its own folder
 import interrupting
 import jobs
+import looping
 import psycopg  # noqa: F401
 
-JOBS: dict[str, Callable[..., None]] = {**vars(jobs), **vars(forking), **vars(interrupting)}
+JOBS: dict[str, Callable[..., None]] = {
+    **vars(jobs),
+    **vars(forking),
+    **vars(interrupting),
+    **vars(looping),
+}
 
 
 class Child:

@@ -1,0 +1,83 @@
+"""An agent's loop that is killed at each of its lines, and started again.
+
+What was recorded is there once. At most the step that was in flight is done again, and if that is a
+tool's, its call says that it had begun.
+"""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from roocontext import Store
+from support.examples import TORTURE
+from torture.processes import Brood, Nursery
+
+SAMPLE = {False: 12, True: 10}
+"""How many lines of the loop itself, and of the store below it, are tried each day."""
+MOST = 200
+
+EXPECTED = [
+    ("user", "go on until you are done"),
+    ("assistant", ["a", "b"]),
+    ("user", "output of a"),
+    ("user", "output of b"),
+    ("assistant", ["c"]),
+    ("user", "output of c"),
+    ("assistant", "done"),
+]
+
+
+@pytest.mark.parametrize("deep", [False, True], ids=["loop", "store"])
+def test_what_is_recorded_is_not_repeated(nursery: Nursery, url: str, deep: bool) -> None:
+    options = {"url": url, "deep": deep}
+    undisturbed = nursery.run(("work", {**options, "session": "undisturbed"}))
+    lines = undisturbed.told[-1]["lines"]
+    for die_at in _spread(lines, MOST if TORTURE else SAMPLE[deep]):
+        name = f"killed at line {die_at}"
+        killed = nursery.run(("work", {**options, "session": name, "die_at": die_at}))
+        assert killed.ends == [-9]
+        resumed = nursery.run(("work", {**options, "session": name}))
+        assert resumed.ends == [0], name
+        _check_steps(killed, resumed)
+        with Store.open(url) as store:
+            chat = store.session(name)
+            assert [_said(message) for message in chat.view().messages] == EXPECTED, name
+            assert (chat.waits_for(), chat.pending()) == ("user", [])
+            assert chat.verify().ok
+
+
+def _check_steps(killed: Brood, resumed: Brood) -> None:
+    """Only the last step before the kill may be done again, and a tool's says so."""
+    before, after = ([_step(facts) for facts in it.told] for it in (killed, resumed))
+    repeated = Counter(before) & Counter(after)
+    assert set(repeated.elements()) <= set(before[-1:])
+    for facts in resumed.told:
+        if facts["did"] == "ran" and _step(facts) in repeated:
+            assert facts["begun"]
+    done = {*before, *after}
+    assert done == {("asked", 0), ("asked", 1), ("asked", 2), *(("ran", it) for it in "abc"), END}
+
+
+END = ("end", None)
+
+
+def _step(facts: dict[str, Any]) -> tuple[str, Any]:
+    return facts["did"], facts.get("reply", facts.get("call"))
+
+
+def _said(message: Any) -> tuple[str, Any]:
+    """The role, and the text or the ids of the calls."""
+    content = message.content
+    if isinstance(content, str):
+        return message.role, content
+    if message.role == "user":
+        return message.role, content[0]["content"]
+    return message.role, [block["id"] for block in content]
+
+
+def _spread(lines: int, most: int) -> list[int]:
+    """So many of the lines from the first to the last, evenly; all of them if they are few."""
+    if lines <= most:
+        return list(range(1, lines + 1))
+    return sorted({1 + number * (lines - 1) // (most - 1) for number in range(most)})
