@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from roocontext.context.hooks import Hooks
     from roocontext.context.manager import AsyncContextManager, ContextManager
     from roocontext.context.outcome import Outcome
+    from roocontext.context.restore import Restoration, Restored
     from roocontext.log.budget import Size
     from roocontext.log.committed import Committed
     from roocontext.log.entries import Entry, Kind, Message, NewMessage, View
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from roocontext.store.notes import Note
     from roocontext.store.outline import ControlEntry, Outline
     from roocontext.store.overview import SessionOverview
+    from roocontext.store.restorable import Restorable
     from roocontext.store.rewind import Rewound
     from roocontext.store.session import Session
     from roocontext.store.sessions import SessionInfo, Stats
@@ -120,6 +122,9 @@ __all__ = [
     "Repair",
     "ReportedUsage",
     "Request",
+    "Restorable",
+    "Restoration",
+    "Restored",
     "Rewind",
     "Rewound",
     "RooContextError",
@@ -160,6 +165,7 @@ _LAZY = {
     "roocontext.context.hooks": "Hooks",
     "roocontext.context.manager": "AsyncContextManager ContextManager",
     "roocontext.context.outcome": "Outcome",
+    "roocontext.context.restore": "Restoration Restored",
     "roocontext.log.budget": "Size",
     "roocontext.log.committed": "Committed",
     "roocontext.log.entries": "Entry Kind Message NewMessage View",
@@ -180,6 +186,7 @@ _LAZY = {
     "roocontext.store.notes": "Note",
     "roocontext.store.outline": "ControlEntry Outline",
     "roocontext.store.overview": "SessionOverview",
+    "roocontext.store.restorable": "Restorable",
     "roocontext.store.rewind": "Rewound",
     "roocontext.store.session": "Session",
     "roocontext.store.sessions": "SessionInfo Stats",

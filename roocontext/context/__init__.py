@@ -3,6 +3,7 @@
 from roocontext.context.hooks import Hooks
 from roocontext.context.manager import AsyncContextManager, ContextManager
 from roocontext.context.outcome import Outcome
+from roocontext.context.restore import Restoration, Restored
 from roocontext.log.events import (
     AfterCompact,
     BeforeCheck,
@@ -25,6 +26,8 @@ __all__ = [
     "Drifted",
     "Hooks",
     "Outcome",
+    "Restoration",
+    "Restored",
     "Status",
     "Step",
 ]

@@ -16,6 +16,7 @@ from roocontext.context.outcome import Outcome
 from roocontext.context.prompt_too_long import too_long
 from roocontext.context.recovery import RECOVERIES, recoveries
 from roocontext.context.requests import Steps, ask, drive, drive_async
+from roocontext.context.restore import Restored, restored
 from roocontext.context.run import Run
 from roocontext.context.session_port import AnySession, DryRun, LiveSession
 from roocontext.context.settings import (
@@ -199,6 +200,16 @@ class _Manager:
             ) from error
         return outcome
 
+    def _restored(
+        self,
+        chat: AnySession,
+        system: Any,
+        tools: Sequence[Mapping[str, Any]],
+        *,
+        dry_run: bool,
+    ) -> Steps[Restored]:
+        return restored(*self._parts(chat, system, tools), dry_run=dry_run)
+
     def _drifted(self, chat: AnySession) -> Steps[dict[str, Drift]]:
         calls = yield from ask(_session(chat).calls)
         return drift_of(calls, self.settings.counter.name)
@@ -273,6 +284,21 @@ class ContextManager(_Manager):
         """
         return drive(self._recovered(chat, error, system, tools))
 
+    def restore(
+        self,
+        chat: Session,
+        *,
+        system: Any = None,
+        tools: Sequence[Mapping[str, Any]] = (),
+        dry_run: bool = False,
+    ) -> Restored:
+        """Uncover summaries, markers and clearings, newest first, into half of the window.
+
+        For a model with a larger window. Each is a commit of its own; the first that does not fit
+        ends it. A dry run writes nothing. No hook is called.
+        """
+        return drive(self._restored(chat, system, tools, dry_run=dry_run))
+
     def drift(self, chat: Session) -> dict[str, Drift]:
         """How far this counter's estimates were from what the providers reported, by model."""
         return drive(self._drifted(chat))
@@ -342,6 +368,17 @@ class AsyncContextManager(_Manager):
     ) -> Outcome:
         """See ContextManager.recover."""
         return await drive_async(self._recovered(chat, error, system, tools))
+
+    async def restore(
+        self,
+        chat: AsyncSession,
+        *,
+        system: Any = None,
+        tools: Sequence[Mapping[str, Any]] = (),
+        dry_run: bool = False,
+    ) -> Restored:
+        """See ContextManager.restore."""
+        return await drive_async(self._restored(chat, system, tools, dry_run=dry_run))
 
     async def drift(self, chat: AsyncSession) -> dict[str, Drift]:
         """See ContextManager.drift."""

@@ -189,6 +189,7 @@ class AsyncSession(_Threaded[Session]):
     notes = _threaded(Session.notes)
     newest_note = _threaded(Session.newest_note)
     uncovered_since = _threaded(Session.uncovered_since)
+    restorable = _threaded(Session.restorable)
     pins = _threaded(Session.pins)
     stats = _threaded(Session.stats)
     outline = _threaded(Session.outline)

@@ -1,6 +1,6 @@
 """All that can be asked of a session. Each method is one snapshot around one function."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -22,6 +22,7 @@ from roocontext.store import (
     loop,
     notes,
     outline,
+    restorable,
     sessions,
     uncover,
     usage,
@@ -40,6 +41,7 @@ from roocontext.store.database import Database
 from roocontext.store.live import LiveMessage
 from roocontext.store.notes import Note
 from roocontext.store.outline import Outline
+from roocontext.store.restorable import Restorable
 from roocontext.store.sessions import SessionInfo, Stats
 from roocontext.store.snapshot import Snapshot, Wanted, read_snapshot
 from roocontext.store.verify import Head, Progress, Verification
@@ -200,6 +202,15 @@ class SessionReader:
         """Whether anything was uncovered after entry `seq`."""
         check_whole("seq", seq)
         return self._database.snapshot(uncover.newest_uncovering, self.id, seq) is not None
+
+    def restorable(
+        self, counters: Sequence[Counter], *, given: Sequence[int] = ()
+    ) -> Restorable | None:
+        """The newest entry that `uncover` would take back, and what the view would cost then.
+
+        It is looked for as if the `given` entries were uncovered already. None if there is none.
+        """
+        return restorable.restorable(self._database, self.id, counters, given)
 
     def pins(self, *, as_of: int | datetime | None = None) -> frozenset[int]:
         """The messages that are pinned."""

@@ -92,7 +92,7 @@ def uncover(
             " marker or a clearing can be uncovered.",
             seq=seq,
         )
-    named = [seq, *_companions(tx, session_id, compaction_id)]
+    named = [seq, *companions(tx, session_id, compaction_id)]
     tail, _ = read_tail(tx, session_id, head.last_seq, min(named))
     span = next((span for span in tail.spans() if span.lo <= seq <= span.hi), None)
     if span is not None and span.uncovered_by is not None:
@@ -143,7 +143,8 @@ def _write(
     )
 
 
-def _companions(tx: Transaction, session_id: str, compaction_id: str | None) -> list[int]:
+def companions(tx: Transaction, session_id: str, compaction_id: str | None) -> list[int]:
+    """The companions of a summary or marker."""
     if compaction_id is None:
         return []
     found = tx.rows(_COMPANIONS, session_id=session_id, compaction_id=compaction_id)

@@ -92,6 +92,7 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
             Plan.condense(chat.view(), [m.seq for m in chat.view().messages[2:-4]], "short")
         ).seq
     ),
+    "restorable": lambda _, chat: chat.restorable([BYTES]),
     "uncovered since": lambda _, chat: chat.uncovered_since(LONG - 30),
     "list": lambda store, _: store.sessions(),
     "find by its beginning": lambda store, _: store.find("s"),
