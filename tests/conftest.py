@@ -5,6 +5,7 @@ store for each leg; a test that damages its store, or lists all sessions, opens 
 """
 
 import asyncio
+import gc
 import os
 import shutil
 import tempfile
@@ -61,6 +62,12 @@ def pytest_configure(config: pytest.Config) -> None:
     if not TORTURE and "TMPDIR" not in os.environ and _holds_everything(MEMORY):
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None  # it is looked up once, and somebody may have
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Keep what is loaded by now out of all later collections of garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 def _holds_everything(folder: Path) -> bool:
