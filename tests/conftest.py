@@ -9,7 +9,7 @@ import gc
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,10 +64,16 @@ def pytest_configure(config: pytest.Config) -> None:
         tempfile.tempdir = None  # it is looked up once, and somebody may have
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Keep what is loaded by now out of all later collections of garbage."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect garbage only after all tests are loaded, and never look through them again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def _holds_everything(folder: Path) -> bool:
