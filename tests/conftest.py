@@ -5,10 +5,11 @@ store for each leg; a test that damages its store, or lists all sessions, opens 
 """
 
 import asyncio
+import gc
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +62,18 @@ def pytest_configure(config: pytest.Config) -> None:
     if not TORTURE and "TMPDIR" not in os.environ and _holds_everything(MEMORY):
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None  # it is looked up once, and somebody may have
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect garbage only after all tests are loaded, and never look through them again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def _holds_everything(folder: Path) -> bool:

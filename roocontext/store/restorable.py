@@ -9,7 +9,7 @@ from roocontext.log.counting import Counter
 from roocontext.log.draft import UNCOVERED
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import standing_ranges, within
-from roocontext.store.count import Tally, keep_if_possible, shown_before
+from roocontext.store.count import Counting, keep_if_possible, shown_before
 from roocontext.store.database import Database
 from roocontext.store.head import read_head
 from roocontext.store.schema import entries
@@ -52,7 +52,7 @@ def restorable(
         controls.append(_uncovering(tx, session_id, controls, head.last_seq, newest.seq))
         shown, cleared = shown_before(controls, _end(controls, head.last_seq))
         ranges = [(lo, min(hi, head.last_seq)) for lo, hi in shown if lo <= head.last_seq]
-        tallies = [Tally(tx, session_id, counter) for counter in counters]
+        tallies = [Counting(tx, session_id, counter) for counter in counters]
         parts = [tally.part(ranges, cleared) for tally in tallies]
     for tally in tallies:
         keep_if_possible(database, session_id, tally.count())

@@ -19,6 +19,7 @@ from roocontext.policies.builtin import policies
 from support.async_manager import Scripted
 from support.dialogue import WORDS, call, fill, result, shown, work
 from support.dumps import dump
+from support.examples import everyday
 from support.nasty_sessions import WINDOW
 from support.steady_sources import CountedIds
 
@@ -121,6 +122,5 @@ def test_two_managed_runs_on_two_engines_write_the_same_bytes(
     kinds = {row[2] for row in first["entries"]}
     assert kinds == {"message", "summary", "marker", "companion", "clearing", "rewind", "note"}
     assert sum(row[2] == "summary" for row in first["entries"]) > len(policies.known())
-    second = run(str(tmp_path / "second.db"))
-    assert second == first
-    assert run(postgres_url) == first
+    for other in everyday([postgres_url], [str(tmp_path / "second.db"), postgres_url]):
+        assert run(other) == first
