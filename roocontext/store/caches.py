@@ -129,9 +129,14 @@ def read_tail(
     return tail._replace(cached=Caches(spans_, _cleared_by(tail.controls, last))), rows
 
 
-def read_rewound_tail(tx: Transaction, session_id: str, last: int, to: int) -> Tail:
-    """The end of a session that a rewind of it to entry `to` may touch."""
-    first = to + 1
+def read_rewound_tail(
+    tx: Transaction, session_id: str, last: int, to: int, known: int | None = None
+) -> Tail:
+    """The end of a session that a rewind of it to entry `to` may touch.
+
+    If it is `known` that the rewind changes what is behind an earlier entry, that saves a request.
+    """
+    first = min(to, to if known is None else known) + 1
     while True:
         tail, _ = read_tail(tx, session_id, last, first)
         changed = first_changed(tail.controls, last, to)

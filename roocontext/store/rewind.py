@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
-from functools import cached_property
 
 from sqlalchemy import bindparam, func, select, text
 
 from roocontext.errors import MessageNotFound, NothingToUndo, UndoRefused
-from roocontext.log.draft import control_draft, details_of
+from roocontext.log.draft import control_draft, control_of, details_of
 from roocontext.log.entries import Control, Kind, Range
 from roocontext.log.spans import Path, standing_ranges, within
 from roocontext.store import times
@@ -21,14 +20,15 @@ from roocontext.store.append import Receipt
 from roocontext.store.caches import Tail, moved, read_rewound_tail, write_controls
 from roocontext.store.head import SessionHead, check_version, lock
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, UP_TO_SEQ, entries
-from roocontext.store.transaction import Transaction
+from roocontext.store.transaction import Query, Row, Transaction
 from roocontext.store.view import (
+    CONTROLS,
     IS_FOLDED,
     IS_MESSAGE,
     bounds,
     milliseconds,
     no_entry,
-    read_controls,
+    to_controls,
     utc,
 )
 
@@ -92,7 +92,7 @@ _FOLDED = (
     .limit(1)
 )
 _newest_control = (
-    select(entries.c.seq, entries.c.kind)
+    select(entries.c.seq, entries.c.kind, entries.c.details)
     .where(_in_session, entries.c.details.is_not(None), UP_TO_SEQ)
     .order_by(entries.c.seq.desc())
     .limit(1)
@@ -175,7 +175,7 @@ def undo(
         (since,) = tx.row(_FOLDED_SINCE, session_id=session_id, seq=last) or (0,)
         came = "1 entry" if since == 1 else f"{since} entries"
         raise UndoRefused(f"{came} came after rewind {last}.{covers}", **facts, since=since)
-    return _Rewind(tx, session_id, head, now, trigger).to(last - 1, undone=last)
+    return _Rewind(tx, session_id, head, now, trigger).to(last - 1, undone=control_of(*newest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,13 +189,14 @@ class _Rewind:
     trigger: str
     client_id: str | None = None
 
-    def to(self, to: int, undone: int | None = None) -> Rewound:
+    def to(self, to: int, undone: Control | None = None) -> Rewound:
         """Return the session to its state right after entry `to`, unless it is in that state."""
-        tail = self.tail(to)
+        tail = self.tail(to, undone)
         if undone is None and self._is_live_alike(tail, to):
             head_seq = self.head.head_seq
             return Rewound(self.session_id, to, None, None, head_seq, 0, 0, changed=False)
-        left, returned, receipt = self.write(tail, to, undone)
+        undone_seq = None if undone is None else undone.seq
+        left, returned, receipt = self.write(tail, to, undone_seq)
         return Rewound(
             self.session_id,
             to,
@@ -205,12 +206,16 @@ class _Rewind:
             left,
             returned,
             changed=True,
-            undone=undone,
+            undone=undone_seq,
         )
 
-    def tail(self, to: int) -> Tail:
-        """The end of the session that a rewind to entry `to` may touch."""
-        return read_rewound_tail(self.tx, self.session_id, self.head.last_seq, to)
+    def tail(self, to: int, undone: Control | None = None) -> Tail:
+        """The end of the session that a rewind to entry `to` may touch.
+
+        To undo a rewind changes what that one took back.
+        """
+        known = None if undone is None else undone.to
+        return read_rewound_tail(self.tx, self.session_id, self.head.last_seq, to, known)
 
     def write(self, tail: Tail, to: int, undone: int | None = None) -> tuple[int, int, Receipt]:
         """Write the rewind; return how many messages left the view and how many came back."""
@@ -248,10 +253,10 @@ class _Targets:
         self._head = head
         self._last = head.last_seq
 
-    @cached_property
-    def _live(self) -> tuple[Range, ...]:
-        controls = read_controls(self._tx, self._session_id, self._last)
-        return standing_ranges(controls, self._last)
+    def _live_and(self, *queries: Query) -> tuple[tuple[Range, ...], list[list[Row]]]:
+        """What is live, and the rows of other queries."""
+        controls, *rows = self._tx.all([(CONTROLS, {**self._session, "seq": self._last}), *queries])
+        return standing_ranges(to_controls(controls), self._last), rows
 
     def find(self, to: int | str | datetime | None, ts: int | None) -> _Place:
         """Find the entry to go to."""
@@ -266,9 +271,10 @@ class _Targets:
         raise no_entry(to or 0, self._last)
 
     def _by_message_id(self, message_id: str) -> _Place:
-        rows = self._tx.rows(_BY_MESSAGE_ID, session_id=self._session_id, message_id=message_id)
+        query = (_BY_MESSAGE_ID, {**self._session, "message_id": message_id})
+        live, (rows,) = self._live_and(query)
         for seq, ts, recorded_at in rows:
-            if within(self._live, seq):
+            if within(live, seq):
                 return _Place(seq, seq - 1, seq, _time(ts, recorded_at))
         seqs = [row[0] for row in rows]
         if seqs:
@@ -277,7 +283,7 @@ class _Targets:
                 candidates=tuple(seqs),
             )
         ids = self._tx.rows(_MESSAGE_IDS, **self._session)
-        known = {name[:64]: name for name, seq in ids if within(self._live, seq)}
+        known = {name[:64]: name for name, seq in ids if within(live, seq)}
         near = get_close_matches(message_id[:64], known, n=3, cutoff=0.0) if known else []
         nearest = f"; the nearest are {_in_words([*map(repr, near)])}" if near else ""
         raise MessageNotFound(
@@ -288,7 +294,8 @@ class _Targets:
 
     def _by_time(self, ts: int) -> _Place:
         """The first live message whose own time is exactly this."""
-        found = times.first_at(self._tx, self._session_id, self._live, ts)
+        live, (rows,) = self._live_and(times.at_ts(self._session_id, ts))
+        found = next((row[0] for row in rows if within(live, row[0])), None)
         if found is not None:
             return _Place(found, found - 1, found, ts)
         near = times.nearest(self._tx, self._session_id, ts)
@@ -302,9 +309,16 @@ class _Targets:
     def _until(self, when: int) -> _Place:
         """Just before the first live message that is later; the target is the one before that."""
         where = (self._tx, self._session_id)
-        later = times.first_later(*where, self._head, self._live, when)
+        if self._head.times.own_back:
+            live, start = self._live_and()[0], 1
+        else:
+            halving = times.last_appended(self._session_id, self._head, when)
+            live, (((reached,),),) = self._live_and(halving)
+            start = reached + 1
+        later, target = times.first_later(*where, live, when, start)
         end = self._last + 1 if later is None else later[0]
-        target = times.last_message(*where, self._live, end)
+        if end != start or target is None:
+            target = times.last_message(*where, live, end)
         if target is not None:
             return _Place(end - 1, target[0] - 1, target[0], _time(*target[1:]))
         if later is None:

@@ -12,7 +12,7 @@ from roocontext.log.times import Times
 from roocontext.store.head import SessionHead
 from roocontext.store.schema import IN_LOG, UP_TO_SEQ, entries, sessions, spans
 from roocontext.store.shapes import whole_number
-from roocontext.store.transaction import Transaction
+from roocontext.store.transaction import Query, Transaction
 
 TimedRow = tuple[int, int | None, int]
 """A message's seq, its `ts`, and when it was recorded."""
@@ -85,6 +85,9 @@ _NEAREST_TS = (
 )
 
 
+_NOWHERE = {"lo": 1, "hi": 0}
+
+
 def _latest_before(time: ColumnElement[int]) -> ColumnElement[int]:
     return func.max(time).over(order_by=entries.c.seq, rows=(None, -1))
 
@@ -133,30 +136,37 @@ def last_recorded(tx: Transaction, session_id: str, head: SessionHead, time: int
     if head.times.recorded_back:
         row = tx.row(_LAST_RECORDED, session_id=session_id, time=time)
     else:
-        row = _halved(tx, _LAST_RECORDED_BY_HALVING, session_id, head, time)
+        statement, params = _halved(_LAST_RECORDED_BY_HALVING, session_id, head, time)
+        row = tx.row(statement, **params)
     return row[0] if row else 0
 
 
+def last_appended(session_id: str, head: SessionHead, time: int) -> Query:
+    """What asks for a seq up to which no appended message is later, if none went back in time."""
+    return _halved(_LAST_APPENDED_BY_HALVING, session_id, head, time)
+
+
 def first_later(
-    tx: Transaction, session_id: str, head: SessionHead, live: Sequence[Range], time: int
-) -> TimedRow | None:
-    """The first live message, by seq, whose own time is later than this."""
-    start = 1
-    if not head.times.own_back:
-        row = _halved(tx, _LAST_APPENDED_BY_HALVING, session_id, head, time)
-        start = row[0] + 1 if row else 1
-        # Up to here only a row that a plan inserted may be later.
-        inserted = {"lo": 1, "hi": start - 1, "time": time}
-        for found in tx.rows(_LATER_INSERTED, session_id=session_id, **inserted):
-            if within(live, found[0]):
-                return _timed_row(found)
-    for lo, hi in live:
-        if hi >= start:
-            stretch = {"lo": max(lo, start), "hi": hi, "time": time}
-            row = tx.row(_FIRST_LATER, session_id=session_id, **stretch)
-            if row:
-                return _timed_row(row)
-    return None
+    tx: Transaction, session_id: str, live: Sequence[Range], time: int, start: int
+) -> tuple[TimedRow | None, TimedRow | None]:
+    """The first live message, by seq, whose own time is later; and the last one before `start`.
+
+    Before `start` only a row that a plan inserted may be later.
+    """
+    own = {"session_id": session_id}
+    later = [{"lo": max(lo, start), "hi": hi} for lo, hi in live if hi >= start] or [_NOWHERE]
+    before = [{"lo": lo, "hi": min(hi, start - 1)} for lo, hi in live if lo < start] or [_NOWHERE]
+    inserted, first, last = tx.all(
+        [
+            (_LATER_INSERTED, {**own, "lo": 1, "hi": start - 1, "time": time}),
+            (_FIRST_LATER, {**own, **later[0], "time": time}),
+            (_LAST_MESSAGE, {**own, **before[-1]}),
+        ]
+    )
+    found = next((row for row in [*inserted, *first] if within(live, row[0])), None)
+    for stretch in later[1:]:
+        found = found or tx.row(_FIRST_LATER, **own, **stretch, time=time)
+    return found and _timed_row(found), _timed_row(last[0]) if last else None
 
 
 def last_message(
@@ -171,10 +181,9 @@ def last_message(
     return None
 
 
-def first_at(tx: Transaction, session_id: str, live: Sequence[Range], ts: int) -> int | None:
-    """The first live message, by seq, whose `ts` is exactly this."""
-    rows = tx.rows(_AT_TS, session_id=session_id, time=ts)
-    return next((row[0] for row in rows if within(live, row[0])), None)
+def at_ts(session_id: str, ts: int) -> Query:
+    """What asks for the messages whose `ts` is exactly this, by seq."""
+    return _AT_TS, {"session_id": session_id, "time": ts}
 
 
 def nearest(tx: Transaction, session_id: str, ts: int) -> list[tuple[int, int]]:
@@ -187,11 +196,10 @@ def nearest(tx: Transaction, session_id: str, ts: int) -> list[tuple[int, int]]:
     return sorted(near, key=lambda one: (abs(one[1] - ts), one[0]))[:2]
 
 
-def _halved(
-    tx: Transaction, statement: ClauseElement, session_id: str, head: SessionHead, time: int
-) -> tuple[Any, ...] | None:
-    step = 1 << head.last_seq.bit_length()
-    return tx.row(statement, session_id=session_id, step=step, time=time, last=head.last_seq)
+def _halved(statement: ClauseElement, session_id: str, head: SessionHead, time: int) -> Query:
+    last = head.last_seq
+    step = 1 << last.bit_length()
+    return statement, {"session_id": session_id, "step": step, "time": time, "last": last}
 
 
 def _timed_row(row: tuple[Any, ...]) -> TimedRow:
