@@ -17,6 +17,8 @@ from roocontext.errors import HistoryCorrupt, InvalidIdentifier, InvalidMessage
 MAX_DEPTH = 500
 """How many lists and objects may lie within each other: Python's own JSON survives about 1,000."""
 
+_HOLDERS = (dict, list)
+
 MAX_ID_BYTES = 1_000
 MIN_INTEGER, MAX_INTEGER = -(1 << 63), (1 << 63) - 1
 
@@ -29,7 +31,7 @@ def encode(value: Any, path: str = "content") -> str:
     why = "would not come back equal"
     try:
         text = _encode(value)
-        if _shallow(text, value) and _loaded(text) == value:
+        if _shallow(value) and _loaded(text) == value:
             return text
     except (TypeError, ValueError, OverflowError):
         pass
@@ -136,16 +138,20 @@ def check_integer(name: str, value: object) -> None:
         raise InvalidMessage(f"{name} must be an integer of 64 bits, not this {kind}.", path=name)
 
 
-def _shallow(text: str, value: Any) -> bool:
-    """Whether the nesting is in bounds; nearly always the brackets alone can tell."""
-    if isinstance(value, str) or text.count("[") + text.count("{") <= MAX_DEPTH:
-        return True
-    level, depth = [value], 0
+def _shallow(value: Any) -> bool:
+    """Whether the nesting is in bounds."""
+    level, depth = [value] if isinstance(value, _HOLDERS) else [], 0
     while level:
         depth += 1
-        if depth > MAX_DEPTH + 1:
-            return False
-        level = [child for item in level for child in _children(item)]
+        if depth > MAX_DEPTH:
+            return not any(level)
+        # Only lists and objects are looked into: a long text costs nothing here.
+        level = [
+            child
+            for item in level
+            for child in (item.values() if isinstance(item, dict) else item)
+            if isinstance(child, _HOLDERS)
+        ]
     return True
 
 
