@@ -66,6 +66,7 @@ LOOKING = [
     "diff parser 27",
     "usage parser",
     "usage parser --all",
+    "usage parser --family",
     "usage empty",
     "stats",
     "stats parser",
