@@ -76,15 +76,14 @@ class _Condenser:
 def condensations(site: Site, long: Session, sizes: Sizes) -> Iterator[Line]:
     hidden, few = sizes.hidden, sizes.few
     store = site.store("condensed")
-    newest = sizes.long - hidden - 20
-    long.commit(condensing(long.head_seq(), 1, newest))
     condensers = {
         "few": _Condenser(grow(store.create(), few + 20), 1, few),
         "many": _Condenser(grow(store.create(), hidden + 20), 1, hidden),
         "half": _Condenser(grow(store.create(), 2 * hidden), 1, hidden),
         "tools": _Condenser(grow(store.create(), 2 * hidden, worked), 1, hidden),
         "waiting": _Condenser(_with_a_call(store.create(), hidden), 1, hidden),
-        "long": _Condenser(long, newest + 1, newest + hidden),
+        "again": _condensed_before(grow(store.create(), few + hidden + 20), few, hidden),
+        "long": _condensed_before(long, sizes.long - hidden - 20, hidden),
     }
     for name in ("long", "condensed"):
         site.settle(name)
@@ -136,12 +135,18 @@ def condensations(site: Site, long: Session, sizes: Sizes) -> Iterator[Line]:
     yield line_of(
         site,
         "condense.length",
-        f"{what}, 20 stay, of {sizes.long:,}",
-        f"of {hidden + 20:,}",
+        f"{what}, 20 stay, all before condensed, of {sizes.long:,}",
+        f"of {few + hidden + 20:,}",
         times["long"],
-        times["many"],
+        times["again"],
         LENGTH_BUDGET,
     )
+
+
+def _condensed_before(chat: Session, newest: int, hidden: int) -> _Condenser:
+    """Condenses what follows an earlier summary, which hides the messages up to `newest`."""
+    chat.commit(condensing(chat.head_seq(), 1, newest))
+    return _Condenser(chat, newest + 1, newest + hidden)
 
 
 def _with_a_call(chat: Session, hidden: int) -> Session:
