@@ -264,10 +264,14 @@ def sqlite_work(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Catcher
     connect = sqlite3.connect
 
     def recording(*args: Any, factory: type[sqlite3.Connection], **options: Any) -> Any:
-        class Recording(factory):
+        class RecordingCursor(sqlite3.Cursor):
             def execute(self, text: str, *params: Any) -> sqlite3.Cursor:
                 catcher.catch(text, *params or ((),))
                 return super().execute(text, *params)
+
+        class Recording(factory):
+            def cursor(self, kind: type[sqlite3.Cursor] = RecordingCursor) -> sqlite3.Cursor:
+                return super().cursor(kind)
 
         return connect(*args, factory=Recording, **options)
 
