@@ -79,7 +79,10 @@ def _few_visible(site: Site, aged: Session, whole: Session, sizes: Sizes) -> Ite
 
 def _decoded(site: Site, shown: Session, sizes: Sizes) -> Iterator[Line]:
     floor = site.floor("aged")
-    columns = "seq, kind, role, content, format, ts, recorded_at, message_id, compaction_id"
+    columns = (
+        "seq, kind, role, content, format, ts, recorded_at, message_id, compaction_id, model,"
+        " asked_at, answers_seq, answers_block"
+    )
     query = f"SELECT {columns} FROM entries WHERE session_id = {floor.holder} ORDER BY seq"
 
     def raw(_: int) -> None:

@@ -267,15 +267,35 @@ def _to_messages(rows: Sequence[Row]) -> list[Message]:
     """The messages that these rows are, or HistoryCorrupt naming the first that is none."""
     try:
         contents = decode_all([row[3] for row in rows])
+        # By position and unpacked in one step: anything else takes a quarter longer for the whole.
         messages = [
             Message(
-                *(seq, _KINDS[kind], role, content, form, ts, at, name, compaction_id, model),
-                asked_at=asked,
-                answers=None if call is None else (call, block),
+                seq,
+                _KINDS[kind],
+                role,
+                content,
+                form,
+                ts,
+                at,
+                name,
+                compaction_id,
+                model,
+                (),
+                asked_at,
+                None if call is None else (call, block),
             )
             for (
-                *(seq, kind, role, _, form, ts, at, name, compaction_id, model),
-                asked,
+                seq,
+                kind,
+                role,
+                _,
+                form,
+                ts,
+                at,
+                name,
+                compaction_id,
+                model,
+                asked_at,
                 call,
                 block,
             ), content in zip(rows, contents, strict=True)

@@ -1,7 +1,7 @@
 """The public types, as a type checker sees them. Never run; `make check` reads it."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol, assert_type
+from typing import Any, Literal, Protocol, assert_type
 
 from roocontext import (
     AsyncContextManager,
@@ -14,6 +14,7 @@ from roocontext import (
     NewMessage,
     Note,
     Outcome,
+    PendingCall,
     Plan,
     Rename,
     Rewind,
@@ -34,6 +35,9 @@ def sync() -> None:
     with Store.open(":memory:") as store:
         chat = store.create(title="typed")
         assert_type(chat.append("user", "hello"), Receipt)
+        assert_type(chat.waits_for(), Literal["user", "tools", "model"])
+        assert_type(chat.pending(), list[PendingCall])
+        assert_type(chat.answer(chat.pending()[0], "done", is_error=True), Receipt)
         assert_type(chat.view(), View)
         assert_type(chat.view().messages, tuple[Message, ...])
         assert_type(chat.messages(), list[dict[str, Any]])
@@ -57,6 +61,8 @@ async def with_asyncio() -> None:
         assert_type(chat.parent, str | None)
         assert_type(await chat.children(), list[SessionInfo])
         assert_type(await chat.append("user", "hello", client_id="one"), Receipt)
+        assert_type(await chat.waits_for(), Literal["user", "tools", "model"])
+        assert_type(await chat.begin((await chat.pending())[0]), Receipt)
         assert_type(await chat.view(as_of=1), View)
         assert_type(await chat.rewind(to=1), Rewound)
         assert_type(await chat.counts(BYTES, hidden=True), dict[int, int])
