@@ -140,7 +140,7 @@ class Frame:
 
 
 def frame_of(settings: Settings, system: Any, tools: Any) -> Frame:
-    """Count the system prompt and the tools; they are never stored."""
+    """Count the system prompt and the tools; they are never messages of the log."""
     if not isinstance(system, str | list | tuple | None):
         raise InvalidOption("A system prompt is a text or a list of blocks.", name="system")
     if not isinstance(tools, list | tuple | None):

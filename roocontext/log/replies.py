@@ -76,8 +76,13 @@ def _chat(given: Block, request_id: str | None) -> Reply:
             "This is a chunk of a streamed reply: record the stream's final object.",
             path="reply.choices[0].message",
         )
-    message = _without(choice["message"], ("parsed",))
-    if isinstance(message.get("tool_calls"), list):
+    # The object of a stream has every field that a message may have, most of them null.
+    message = {
+        key: value
+        for key, value in _without(choice["message"], ("parsed",)).items()
+        if value is not None or key == "content"
+    }
+    if "tool_calls" in message:
         message["tool_calls"] = [_unparsed(call) for call in dicts(message["tool_calls"])]
     model, usage, own_id, _ = _told(given, "model", "usage", "id", "")
     stopped = _word(choice.get("finish_reason"))
@@ -180,10 +185,9 @@ def _without(item: Block, names: Sequence[str]) -> Block:
 
 
 def _unparsed(call: Block) -> Block:
-    """A call without the arguments that the SDK's helpers parsed."""
-    if "parsed_arguments" not in as_dict(call.get("function")):
-        return call
-    return {**call, "function": _without(call["function"], ("parsed_arguments",))}
+    """A call without its index in the stream, and without the arguments that the SDK parsed."""
+    function = _without(as_dict(call.get("function")), ("parsed_arguments",))
+    return {**_without(call, ("index",)), **({"function": function} if function else {})}
 
 
 def _either(given: Block, name: str) -> Any:

@@ -35,6 +35,8 @@ PARENT = "p7"
 LATE = 1 << 42
 MOMENT = datetime.fromtimestamp((LONG - 15) / 1_000, UTC)
 
+REPLY = {"type": "message", "id": "msg_1", "content": [], "stop_reason": "end_turn"}
+
 Params = Any
 PLANNED = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
 
@@ -132,6 +134,11 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "batch again": lambda _, chat: chat.write_batch(
         [NewMessage("user", "one", client_id="batch-1")]
     ),
+    "frame": lambda _, chat: chat.keep_frame(system="Be brief.", tools=[]),
+    "request": lambda _, chat: chat.request(system="Be long."),
+    "request of the past": lambda _, chat: chat.request(as_of=LONG - 10),
+    "record": lambda _, chat: chat.record(REPLY, extra={}),
+    "record again": lambda _, chat: chat.record(REPLY),
     "diff": lambda _, chat: chat.diff(LONG - 30, LONG - 10),
     "fork": lambda _, chat: chat.fork(5, session_id="fork"),
     "redact": lambda _, chat: chat.redact(LONG - 50),

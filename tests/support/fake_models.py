@@ -21,6 +21,7 @@ from support import (
     provider_rules_gemini,
     provider_rules_responses,
 )
+from support.fake_streams import anthropic_events, chat_events, gemini_events, response_events
 
 ANSWER = "There are two files."
 CALL = {"name": "run", "arguments": json.dumps({"command": "ls"})}
@@ -38,13 +39,14 @@ def anthropic_reply(body: dict[str, Any], number: int) -> dict[str, Any]:
     last = body["messages"][-1]["content"]
     done = isinstance(last, list) and last[0]["type"] == "tool_result"
     called = {"type": "tool_use", "id": f"toolu_{number}", "name": "run"}
-    block = {"type": "text", "text": ANSWER} if done else {**called, "input": {"command": "ls"}}
+    thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
+    call = {**called, "input": {"command": "ls"}}
     return {
         "id": f"msg_{number}",
         "type": "message",
         "role": "assistant",
         "model": body["model"],
-        "content": [block],
+        "content": [{"type": "text", "text": ANSWER}] if done else [thought, call],
         "stop_reason": "end_turn" if done else "tool_use",
         "stop_sequence": None,
         "usage": {"input_tokens": 20, "output_tokens": 8},
@@ -108,13 +110,22 @@ class _Provider(NamedTuple):
     items: str
     violations: Callable[..., list[str]]
     reply: Callable[[dict[str, Any], int], dict[str, Any]]
+    events: Callable[[dict[str, Any]], str]
 
 
+_GEMINI = _Provider("contents", provider_rules_gemini.violations, gemini_reply, gemini_events)
 _PROVIDERS = {
-    "/messages": _Provider("messages", provider_rules.violations, anthropic_reply),
-    "/chat/completions": _Provider("messages", provider_rules_chat.violations, chat_reply),
-    "/responses": _Provider("input", provider_rules_responses.violations, response),
-    ":generateContent": _Provider("contents", provider_rules_gemini.violations, gemini_reply),
+    "/messages": _Provider(
+        "messages", provider_rules.violations, anthropic_reply, anthropic_events
+    ),
+    "/chat/completions": _Provider(
+        "messages", provider_rules_chat.violations, chat_reply, chat_events
+    ),
+    "/responses": _Provider(
+        "input", provider_rules_responses.violations, response, response_events
+    ),
+    ":generateContent": _GEMINI,
+    ":streamGenerateContent": _GEMINI,
 }
 
 
@@ -153,8 +164,8 @@ class ModelsServer:
             "no_proxy": "127.0.0.1",
         }
 
-    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """The status and the body of the answer to a request."""
+    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any] | str]:
+        """The status of the answer to a request, and its body or the events of a stream."""
         path = path.partition("?")[0]
         found = next((it for end, it in _PROVIDERS.items() if path.endswith(end)), None)
         if found is None:
@@ -163,7 +174,9 @@ class ModelsServer:
         faults = found.violations(body[found.items], complete=True)
         if faults:
             return 400, {"error": {"type": "invalid_request_error", "message": "; ".join(faults)}}
-        return 200, found.reply(body, len(self.asked))
+        reply = found.reply(body, len(self.asked))
+        is_stream = body.get("stream") or "stream" in path
+        return 200, found.events(reply) if is_stream else reply
 
 
 class _Exchange(BaseHTTPRequestHandler):
@@ -174,11 +187,12 @@ class _Exchange(BaseHTTPRequestHandler):
         assert isinstance(self.server, _Http)
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         status, answer = self.server.models.answer(self.path, body)
-        packed = json.dumps(answer).encode()
+        is_stream = isinstance(answer, str)
+        packed = (answer if isinstance(answer, str) else json.dumps(answer)).encode()
         self.close_connection = True
         self.send_response(status)
         for name, value in (
-            ("content-type", "application/json"),
+            ("content-type", "text/event-stream" if is_stream else "application/json"),
             ("content-length", str(len(packed))),
             ("request-id", f"req_{len(self.server.models.asked)}"),
             ("connection", "close"),
