@@ -7,6 +7,8 @@ import pytest
 
 from roocontext import NewMessage, PendingCall, Plan
 from roocontext.errors import InvalidMessage, InvalidOption, InvalidPlan, NoSuchCall
+from roocontext.log.draft import message_draft
+from roocontext.store import single
 from support.dialogue import fill
 from support.four_formats import FORMATS, asking, result, words
 
@@ -171,6 +173,16 @@ def test_a_reply_in_the_middle_of_a_tool_of_the_provider_is_continued(chat):
     found = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
     chat.append("assistant", [call, found, {"type": "text", "text": "found"}])
     assert (chat.waits_for(), chat.pending()) == USER
+
+
+@pytest.mark.parametrize(("reason", "turn"), [("pause_turn", "model"), ("end_turn", "user")])
+def test_a_reply_that_the_provider_paused_is_continued(lab, reason, turn):
+    chat = lab.store.create()
+    chat.append("user", "search")
+    reply = NewMessage("assistant", [{"type": "text", "text": "Searching."}], asked_at=1)
+    kept = {"stop_reason": reason}
+    single.append(lab.database, chat.id, message_draft(reply, now=1, salts=lab.ids.salt, kept=kept))
+    assert chat.waits_for() == turn
 
 
 def test_notes_behind_the_last_message_change_nothing(talk):
