@@ -270,35 +270,11 @@ def _to_messages(rows: Sequence[Row]) -> list[Message]:
         # By position and unpacked in one step: anything else takes a quarter longer for the whole.
         messages = [
             Message(
-                seq,
-                _KINDS[kind],
-                role,
-                content,
-                form,
-                ts,
-                at,
-                name,
-                compaction_id,
-                model,
-                (),
-                asked_at,
-                None if call is None else (call, block),
+                seq, _KINDS[kind], role, it, form, ts, at, own, by, model, (), asked, to and (to, n)
             )
-            for (
-                seq,
-                kind,
-                role,
-                _,
-                form,
-                ts,
-                at,
-                name,
-                compaction_id,
-                model,
-                asked_at,
-                call,
-                block,
-            ), content in zip(rows, contents, strict=True)
+            for (seq, kind, role, _, form, ts, at, own, by, model, asked, to, n), it in zip(
+                rows, contents, strict=True
+            )
         ]
         if all(is_known(*speaker) for speaker in set(map(_SPEAKER, rows))):
             return messages

@@ -42,7 +42,7 @@ BLOCK = re.compile(r"^(?:<!-- (\w+) -->\n)?```(\w*)\n(.*?)^```$", re.MULTILINE |
 TABLE = re.compile(r"(<!-- begin: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 VALUES = [
-    *("NewMessage", "Message", "View", "Plan", "Counts", "Head"),
+    *("NewMessage", "Message", "PendingCall", "View", "Plan", "Counts", "Head"),
     *(
         "Receipt",
         "Committed",

@@ -1,11 +1,14 @@
 """The agent's loop: whom a session waits for, which calls wait, and what answers them."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from roocontext import NewMessage, PendingCall, Plan
 from roocontext.errors import InvalidMessage, InvalidOption, InvalidPlan, NoSuchCall
+from roocontext.log.draft import message_draft
+from roocontext.store import single
 from support.dialogue import fill
 from support.four_formats import FORMATS, asking, result, words
 
@@ -170,6 +173,16 @@ def test_a_reply_in_the_middle_of_a_tool_of_the_provider_is_continued(chat):
     found = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
     chat.append("assistant", [call, found, {"type": "text", "text": "found"}])
     assert (chat.waits_for(), chat.pending()) == USER
+
+
+@pytest.mark.parametrize(("reason", "turn"), [("pause_turn", "model"), ("end_turn", "user")])
+def test_a_reply_that_the_provider_paused_is_continued(lab, reason, turn):
+    chat = lab.store.create()
+    chat.append("user", "search")
+    reply = NewMessage("assistant", [{"type": "text", "text": "Searching."}], asked_at=1)
+    kept = {"stop_reason": reason}
+    single.append(lab.database, chat.id, message_draft(reply, now=1, salts=lab.ids.salt, kept=kept))
+    assert chat.waits_for() == turn
 
 
 def test_notes_behind_the_last_message_change_nothing(talk):
@@ -369,3 +382,54 @@ def test_a_call_that_was_begun_says_so(talk):
 def test_a_note_of_this_kind_is_the_stores_own(chat):
     with pytest.raises(InvalidOption):
         chat.note("begun", {"block": 0})
+
+
+# Calls of the Responses format that are no functions
+
+SCREENSHOT = {"type": "computer_screenshot", "image_url": "data:image/png;base64,AAAA"}
+TOOLS = [{"type": "function", "name": "f", "parameters": {}}]
+SHELL = [{"stdout": "x", "stderr": "", "outcome": {"type": "exit", "exit_code": 1}}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "output", "field", "stored"),
+    [
+        ("custom_tool_call", "done", "output", "done"),
+        ("shell_call", SHELL, "output", SHELL),
+        ("local_shell_call", {"a": 1}, "output", '{"a":1}'),
+        ("apply_patch_call", "done", "status", "completed"),
+        ("computer_call", SCREENSHOT, "output", SCREENSHOT),
+        ("tool_search_call", TOOLS, "tools", TOOLS),
+    ],
+)
+def test_each_kind_of_call_has_its_own_output(chat, kind, output, field, stored):
+    chat.append("assistant", [{"type": kind, "call_id": "c"}], format="openai-responses")
+    (call,) = chat.pending()
+    assert chat.answer(call, output).new
+    assert chat.waits_for() == "model"
+    (item,) = chat.view().messages[-1].content
+    assert item[field] == stored
+    assert item["type"] == {"tool_search_call": "tool_search_output"}.get(kind, f"{kind}_output")
+    chat.rewind(1)
+    seq = chat.append("user", [item], format="openai-responses").seq
+    assert (chat.answer(call, output).seq, chat.waits_for()) == (seq, "model")
+    with pytest.raises(InvalidPlan, match="separate"):
+        chat.commit(Plan.condense(chat.view(), [1], "S"))
+
+
+def test_an_output_that_the_kind_has_no_place_for_is_a_functions(chat):
+    chat.append("assistant", [{"type": "computer_call", "call_id": "c"}], format="openai-responses")
+    chat.answer((1, 0), "done")
+    expected = {"type": "function_call_output", "call_id": "c", "output": "done"}
+    assert chat.view().messages[-1].content == [expected]
+    assert chat.waits_for() == "model"
+
+
+def test_of_many_who_answer_at_once_one_does(lab):
+    if lab.interface == "async":
+        return  # its driver runs one call after the other
+    chat = lab.store.create()
+    chat.append(*asking("anthropic", A))
+    with ThreadPoolExecutor(8) as threads:
+        given = list(threads.map(lambda number: chat.answer((1, 0), str(number)), range(8)))
+    assert ({receipt.seq for receipt in given}, sum(it.new for it in given)) == ({2}, 1)

@@ -139,6 +139,7 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "request of the past": lambda _, chat: chat.request(as_of=LONG - 10),
     "record": lambda _, chat: chat.record(REPLY, extra={}),
     "record again": lambda _, chat: chat.record(REPLY),
+    "loop": lambda _, chat: loop_of(chat),
     "diff": lambda _, chat: chat.diff(LONG - 30, LONG - 10),
     "fork": lambda _, chat: chat.fork(5, session_id="fork"),
     "redact": lambda _, chat: chat.redact(LONG - 50),
@@ -165,6 +166,17 @@ def batch_of(chat: Session) -> list[Any]:
         Pin(last + 3, client_id="batch-3"),
         Rewind(last + 2, client_id="batch-4"),
     ]
+
+
+def loop_of(chat: Session) -> None:
+    """Calls that wait, one of which is answered by name, and one by its id."""
+    calls = [{"type": "tool_use", "id": name, "name": "run", "input": {}} for name in "ab"]
+    seq = chat.append("assistant", calls).seq
+    for call in chat.pending():
+        chat.begin(call)
+        chat.answer(call, "done")
+        chat.answer(call, "again")
+    assert (chat.waits_for(), chat.head_seq()) == ("model", seq + 4)
 
 
 def work(store: Store, catcher: Catcher) -> None:
@@ -231,6 +243,7 @@ INDEXES = {
     "entries.client_id =": "entries_client_id",
     "entries.message_id =": "entries_message_id",
     "entries.note =": "entries_notes",
+    "entries.answers_seq =": "entries_answers",
     "entries.details IS NOT NULL": "entries_control",
     "sessions.parent =": "sessions_parent",
     "fact_0.value =": "facts_value",

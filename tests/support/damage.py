@@ -71,6 +71,7 @@ TEXTS = (
     "replace({column}, 'e', 'f')",
     "substr({column}, 2)",
 )
+CALL = {"type": "tool_use", "id": "new", "name": "run", "input": {}}
 DETAILS = (
     '{{"to":{seq}}}',
     '{{"to":{OPEN_END}}}',
@@ -205,6 +206,10 @@ WRITING: dict[str, Callable[[Any, Any], Any]] = {
     "append an answer": lambda _, chat: chat.append(
         "user", "more", extra=[SECRET], asked_at=9, answers=(3, 0)
     ),
+    "waits_for": lambda _, chat: chat.waits_for(),
+    "begin": lambda _, chat: chat.begin((9, 0)),
+    "answer": lambda _, chat: chat.answer((9, 0), "done"),
+    "pending": lambda _, chat: [chat.append("assistant", [CALL]), chat.pending()],
     "append_many": lambda _, chat: chat.append_many([{"role": "user", "content": "m"}] * 2),
     "write_batch": lambda _, chat: chat.write_batch([NewMessage("user", "m"), Pin(4)]),
     "write_batch again": lambda _, chat: chat.write_batch(
