@@ -41,25 +41,32 @@ class Asked(NamedTuple):
     """What a request is made of.
 
     It `is_complete` if the model is to answer the user or its tools, and not to go on with its own
-    words. `is_new` says that the frame is not recorded yet.
+    words. `is_new` says that the frame is not recorded yet. `unbound` are the rows whose thinking
+    the model would refuse now.
     """
 
     view: View
     frame: Frame
+    model: str | None
     is_complete: bool
     is_new: bool
+    unbound: frozenset[int]
 
 
-def compose_request(asked: Asked, form: str, *, model: str | None, cache: bool) -> Request:
+def compose_request(asked: Asked, form: str, *, cache: bool) -> Request:
     """Make a request of what was read."""
-    view, frame, outgoing = asked.view, asked.frame, forms[form]
-    chosen = _as_recorded(model, view.messages)
-    made = outgoing.compose(view.messages, model=chosen, complete=asked.is_complete)
+    frame, outgoing = asked.frame, forms[form]
+    made = outgoing.compose(
+        asked.view.messages,
+        model=asked.model,
+        drop_thinking=asked.unbound,
+        complete=asked.is_complete,
+    )
     body = outgoing.body(made.messages, system=frame.system, tools=frame.tools, cache=cache)
-    return Request(body, view.seq, form, chosen, made.repairs)
+    return Request(body, asked.view.seq, form, asked.model, made.repairs)
 
 
-def _as_recorded(model: str | None, messages: Sequence[Message]) -> str | None:
+def as_recorded(model: str | None, messages: Sequence[Message]) -> str | None:
     """The model's name as its replies have it, by default that of the newest reply.
 
     A model that is asked for as `claude-x` answers as `claude-x-20260205`. Taken for another model,

@@ -4,12 +4,15 @@ from datetime import datetime
 
 from roocontext.errors import InvalidOption, NotTheModelsTurn
 from roocontext.log.draft import Salts
-from roocontext.log.frame import GivenFrame
-from roocontext.log.request import Asked
+from roocontext.log.entries import View
+from roocontext.log.forms.bound import binds_thinking, unbound
+from roocontext.log.frame import Frame, GivenFrame
+from roocontext.log.request import Asked, as_recorded
 from roocontext.store import frame, loop
 from roocontext.store.head import lock
+from roocontext.store.notes import FRAME, read_notes
 from roocontext.store.transaction import Transaction
-from roocontext.store.view import read_view
+from roocontext.store.view import read_controls, read_view
 
 
 def read_request(
@@ -17,6 +20,7 @@ def read_request(
     session_id: str,
     given: GivenFrame,
     *,
+    model: str | None,
     as_of: int | datetime | None,
     unanswered: bool,
     prefill: bool,
@@ -30,10 +34,16 @@ def read_request(
         raise NotTheModelsTurn("The session waits for the user.", waits_for=turn)
     if as_of is None:
         _refuse_redacted(tx, session_id, given, view.seq)
-    recorded = frame.read_frame(tx, session_id, view.seq)
-    is_new = as_of is None and frame.changed(tx, session_id, given) is not None
-    is_complete = not prefill if as_of is not None else turn != "user"
-    return Asked(view, given.over(recorded), is_complete, is_new)
+    sent = given.over(frame.read_frame(tx, session_id, view.seq))
+    chosen = as_recorded(model, view.messages)
+    return Asked(
+        view,
+        sent,
+        chosen,
+        is_complete=not prefill if as_of is not None else turn != "user",
+        is_new=as_of is None and frame.changed(tx, session_id, given) is not None,
+        unbound=_unbound(tx, session_id, view, sent) if binds_thinking(chosen) else frozenset(),
+    )
 
 
 def keep_and_read(
@@ -41,6 +51,7 @@ def keep_and_read(
     session_id: str,
     given: GivenFrame,
     *,
+    model: str | None,
     unanswered: bool,
     prefill: bool,
     now: int,
@@ -49,7 +60,28 @@ def keep_and_read(
     """Record the frame, and read a request behind it."""
     lock(tx, session_id)
     frame.keep(tx, session_id, given, now=now, salts=salts)
-    return read_request(tx, session_id, given, as_of=None, unanswered=unanswered, prefill=prefill)
+    return read_request(
+        tx,
+        session_id,
+        given,
+        model=model,
+        as_of=None,
+        unanswered=unanswered,
+        prefill=prefill,
+    )
+
+
+def _unbound(tx: Transaction, session_id: str, view: View, sent: Frame) -> frozenset[int]:
+    """The rows whose thinking was made behind another prefix or another frame."""
+    notes = read_notes(tx, session_id, FRAME, view.seq)
+
+    def is_same_frame(seq: int) -> bool:
+        """Whether it was sent then; if none was ever recorded, it is taken to be the same."""
+        then = [note for note in notes if note.seq <= seq]
+        return Frame.of(then[-1].content) == sent if then else not notes
+
+    controls = read_controls(tx, session_id, view.seq)
+    return unbound(view.messages, controls, view.seq, is_same_frame)
 
 
 def _tools_first(tx: Transaction, session_id: str) -> NotTheModelsTurn:

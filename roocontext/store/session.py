@@ -172,18 +172,18 @@ class Session(SessionReader):
         if model is not None:
             check_id("model", model)
         given = GivenFrame.checked(system, tools)
-        turn = {"unanswered": unanswered, "prefill": prefill}
-        read = self._database.snapshot(request.read_request, self.id, given, as_of=as_of, **turn)
+        asked: dict[str, Any] = {"model": model, "unanswered": unanswered, "prefill": prefill}
+        read = self._database.snapshot(request.read_request, self.id, given, as_of=as_of, **asked)
         # Composed before anything is recorded: it may be refused.
-        made = compose_request(read, form, model=model, cache=cache)
+        made = compose_request(read, form, cache=cache)
         if not (read.is_new and self._record_frames):
             return made
         now, salts = self._clock(), self._ids.salt
         with suppress(StoreReadOnly):
             read = self._database.write(
-                request.keep_and_read, self.id, given, now=now, salts=salts, **turn
+                request.keep_and_read, self.id, given, now=now, salts=salts, **asked
             )
-        return compose_request(read, form, model=model, cache=cache)
+        return compose_request(read, form, cache=cache)
 
     def record(self, reply: Any, request: Request | None = None, *, extra: Any = None) -> Receipt:
         """Append a model's reply: the SDK's object, or a dict of the same shape.

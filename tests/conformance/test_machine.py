@@ -126,6 +126,30 @@ class SessionMachine(RuleBasedStateMachine):
         assert (receipt.seq, receipt.new) == (seq, True)
         assert self.chat.answer(call, "another").seq == seq
 
+    @rule(number=few, system=few, asks=flags)
+    def record(self, number: int, system: int, asks: bool) -> None:
+        """A reply that may be recorded already, and the request before it."""
+        request = None
+        if asks and self.model.waits_for()[0] == "model":
+            newest = self.chat.frame()
+            request = self.chat.request(system=f"Prompt {system}.", tools=[])
+            if newest is None or newest.system != f"Prompt {system}.":
+                self.model.add(Kind.NOTE)
+            assert request.seq == self.model.last_seq
+        said = [{"type": "text", "text": f"Reply {number}."}]
+        reply = {"type": "message", "id": f"msg_{number}", "content": said, "stop_reason": "end"}
+        receipt = self.chat.record(reply, request)
+        live = self.model.live()
+        known = [seq for seq, one in self.model.replies.items() if one == number and seq in live]
+        if known:
+            assert (receipt.seq, receipt.new) == (known[-1], False)
+            return
+        seq = self.model.add(Kind.MESSAGE, None, ("assistant", said))
+        self.model.replies[seq] = number
+        if request is not None:
+            self.model.asked[seq] = request.seq
+        assert (receipt.seq, receipt.new) == (seq, True)
+
     @rule(ids=st.lists(few, min_size=1, max_size=2), size=picks, orphan=seldom)
     def work(self, ids: list[int], size: int, orphan: bool) -> None:
         calls = self._calls(ids, thinking=False, text=True)

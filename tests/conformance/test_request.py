@@ -251,3 +251,70 @@ def test_what_cannot_be_recorded_is_refused(chat):
         with pytest.raises(error):
             chat.record(given, **options)
     assert chat.head().seq == 1
+
+
+BOUND = "claude-fable-5-1-20260901"
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
+
+
+def thoughtful(chat, number=1, model=BOUND):
+    """One step of the loop: a reply that thinks and calls, and the answer to it."""
+    asked = chat.request()
+    seq = chat.record(reply(THOUGHT, call(f"t{number}"), number=number, model=model), asked).seq
+    chat.append("user", [result(f"t{number}")])
+    return seq
+
+
+def thinking(chat, **options):
+    return [THOUGHT in message["content"] for message in chat.request(**options)["messages"][1::2]]
+
+
+def prepared(chat, model=BOUND):
+    chat.append("user", "Look.")
+    chat.keep_frame(system="Be brief.", tools=TOOLS)
+    return [thoughtful(chat, number, model) for number in (1, 2, 3)]
+
+
+def test_thinking_stays_behind_the_prefix_that_it_was_made_for(chat):
+    prepared(chat)
+    chat.note("remark", {})
+    assert thinking(chat) == [True, True, True]
+    chat.rewind(chat.append("user", "More.").seq - 1)
+    assert thinking(chat) == [True, True, True]
+
+
+def test_a_changed_prefix_drops_the_thinking_behind_it(chat):
+    _, second, _ = prepared(chat)
+    before = chat.head_seq()
+    chat.commit(Plan.clear(chat.view(), [(second + 1, 0)], "[cleared]"))
+    assert thinking(chat) == [True, True, False]
+    chat.uncover(chat.head_seq())
+    assert thinking(chat) == [True, True, True]
+    chat.rewind(before)
+    chat.commit(Plan.condense(chat.view(), [1], "S"))
+    assert thinking(chat) == [False, False, False]
+    assert thinking(chat, as_of=before) == [True, True, True]
+
+
+def test_a_changed_frame_drops_all_earlier_thinking(chat):
+    prepared(chat)
+    assert thinking(chat, system="Be long.") == [False, False, False]
+    thoughtful(chat, 4)
+    assert thinking(chat) == [False, False, False, True]
+    assert thinking(chat, system="Be brief.") == [True, True, True, False]
+
+
+def test_a_message_that_came_while_the_model_ran_unbinds_its_thinking(chat):
+    chat.append("user", "Look.")
+    asked = chat.request()
+    chat.append("user", "And there.")
+    chat.record(reply(THOUGHT, call("t1"), model=BOUND), asked)
+    chat.append("user", [result("t1")])
+    assert thinking(chat) == [False]
+
+
+@pytest.mark.parametrize("model", ["claude-opus-4-8", "claude-fable-5", "claude-opus-5-20260205"])
+def test_other_models_keep_their_thinking(chat, model):
+    _, second, _ = prepared(chat, model)
+    chat.commit(Plan.clear(chat.view(), [(second + 1, 0)], "[cleared]"))
+    assert thinking(chat, system="Be long.") == [True, True, True]

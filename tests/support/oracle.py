@@ -40,6 +40,8 @@ class Model:
         """The last entry that the request for a reply had read."""
         self.begun: dict[BlockRef, int] = {}
         """The note that says that a call was begun."""
+        self.replies: dict[int, int] = {}
+        """The number of a recorded reply."""
         self._folded: tuple[int, Any] | None = None
 
     def copy(self) -> "Model":
@@ -114,6 +116,7 @@ class Model:
         made.sizes = {seq: size for seq, size in self.sizes.items() if seq <= at}
         made.answers = {seq: call for seq, call in self.answers.items() if seq <= at}
         made.begun = {call: note for call, note in self.begun.items() if note <= at}
+        made.replies = {seq: number for seq, number in self.replies.items() if seq <= at}
         made.asked = {seq: asked for seq, asked in self.asked.items() if seq <= at}
         made.plans = [tuple(seq for seq in rows if seq <= at) for rows in self.plans]
         made.pins = [pin for pin in self.pins if pin[0] <= at]

@@ -693,6 +693,13 @@ orderly = st.lists(st.one_of(steps, steps, exchanges), max_size=4).map(
 )
 
 
+@given(st.one_of(orderly, nastier))
+def test_the_short_path_gives_a_request_what_the_general_one_gives(rows):
+    messages = history(*rows)
+    short = ANTHROPIC.compose(messages, complete=True)
+    assert short == ANTHROPIC.repaired(messages, model=None, complete=True)
+
+
 @given(st.one_of(nastier, orderly, st.builds(list.__add__, orderly, nasty)))
 def test_the_short_path_gives_what_the_general_one_gives(rows):
     messages = history(*rows)

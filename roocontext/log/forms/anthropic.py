@@ -47,8 +47,8 @@ class _Anthropic:
         drop_thinking: Collection[int] = (),
         complete: bool = False,
     ) -> Outgoing:
-        untouched = None if complete else settled(messages, model, drop_thinking)
-        if untouched is not None:
+        untouched = settled(messages, model, drop_thinking)
+        if untouched is not None and not (complete and _is_open(untouched)):
             return Outgoing(untouched, ())
         return self.repaired(messages, model=model, drop_thinking=drop_thinking, complete=complete)
 
@@ -125,6 +125,11 @@ class _Anthropic:
             "role": role,
             "content": [*blocks[:results], *moved, *blocks[results:]] if own is None else own,
         }
+
+
+def _is_open(settled: Sequence[dict[str, Any]]) -> bool:
+    """Whether the user does not speak last, so that a request needs more."""
+    return not settled or settled[-1]["role"] != "user"
 
 
 ANTHROPIC: Final = _Anthropic()
