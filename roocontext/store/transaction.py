@@ -3,6 +3,7 @@
 Statements are SQLAlchemy Core, compiled once for the dialect and run on the driver's connection.
 """
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -125,14 +126,18 @@ class Transaction:
         if self._pipeline is None:
             yield
             return
+        handled = sys.exception()
         try:
             self._is_together = True
             with translated(), self._pipeline():
                 self._begin_now()
                 yield
-        except BaseException:
+        except BaseException as error:
             # What was prepared on the way may be unknown to the server: never use it again.
             self.is_sound = False
+            interrupt = _interrupt_behind(error, handled)
+            if interrupt is not None:
+                raise interrupt from None
             raise
         finally:
             self._is_together = False
@@ -177,3 +182,18 @@ class Transaction:
             return self._run(compiled.text, compiled.bind(params))
         except driver_errors() as error:
             raise_ours(error)
+
+
+def _interrupt_behind(error: BaseException, handled: BaseException | None) -> BaseException | None:
+    """The interrupt that an error replaced, if any, since another one was being handled.
+
+    If an interrupt lands while the driver ends a pipeline, the driver raises an error of its own.
+    """
+    if not isinstance(error, Exception):
+        return None
+    behind = error.__context__
+    while behind is not None and behind is not handled:
+        if not isinstance(behind, Exception):
+            return behind
+        behind = behind.__context__
+    return None
