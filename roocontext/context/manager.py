@@ -18,8 +18,9 @@ from roocontext.context.recovery import RECOVERIES, recoveries
 from roocontext.context.requests import Steps, ask, drive, drive_async
 from roocontext.context.restore import Restored, restored
 from roocontext.context.run import Run
-from roocontext.context.session_port import AnySession, DryRun, LiveSession
+from roocontext.context.session_port import AnySession, DryRun, LiveSession, any_session
 from roocontext.context.settings import (
+    AIMS,
     Frame,
     Settings,
     check_options,
@@ -27,6 +28,7 @@ from roocontext.context.settings import (
     frame_of,
     policy_of,
     positive,
+    refuse_async,
     summariser_of,
 )
 from roocontext.errors import InvalidOption, RecoveryExhausted
@@ -39,7 +41,7 @@ from roocontext.policies.situation import Aim
 from roocontext.store.aio import AsyncSession
 from roocontext.store.clock_and_ids import Clock, system_clock
 from roocontext.store.session import Session
-from roocontext.summarisers import is_async, summarised
+from roocontext.summarisers import summarised
 from roocontext.tokens import Drift, Limit
 from roocontext.tokens.limits import DEFAULT
 
@@ -100,7 +102,7 @@ class _Manager:
         )
         self._is_limit_known = True
         if not self._awaits:
-            _refuse_async(self.settings)
+            refuse_async(self.settings)
 
     @property
     def hooks(self) -> Hooks:
@@ -139,7 +141,7 @@ class _Manager:
     ) -> tuple[AnySession, Settings, Frame, Limit]:
         settings = self.settings
         frame = frame_of(settings, system, tools)
-        return _session(chat), settings, frame, self._window()
+        return any_session(chat), settings, frame, self._window()
 
     def _run(
         self,
@@ -154,9 +156,9 @@ class _Manager:
     def _previewed(
         self, chat: AnySession, aim: str, system: Any, tools: Sequence[Mapping[str, Any]]
     ) -> Steps[Outcome]:
-        if aim not in _AIMS:
-            raise InvalidOption(f"What is previewed is one of {', '.join(_AIMS)}.", name="aim")
-        wanted = _AIMS[aim]
+        if aim not in AIMS:
+            raise InvalidOption(f"What is previewed is one of {', '.join(AIMS)}.", name="aim")
+        wanted = AIMS[aim]
         trigger = "auto" if wanted is Aim.MANAGE else "manual"
         port = DryRun(*self._parts(chat, system, tools))
         outcome = yield from Run(port, wanted, trigger, self._summarise).run()
@@ -211,7 +213,7 @@ class _Manager:
         return restored(*self._parts(chat, system, tools), dry_run=dry_run)
 
     def _drifted(self, chat: AnySession) -> Steps[dict[str, Drift]]:
-        calls = yield from ask(_session(chat).calls)
+        calls = yield from ask(any_session(chat).calls)
         return drift_of(calls, self.settings.counter.name)
 
 
@@ -388,27 +390,3 @@ class AsyncContextManager(_Manager):
         self, chat: AsyncSession, aim: Aim, system: Any, tools: Any, trigger: str = "manual"
     ) -> Outcome:
         return await drive_async(self._run(chat, aim, system, tools, trigger).run())
-
-
-_AIMS: Final = {
-    "manage": Aim.MANAGE,
-    "condense": Aim.CONDENSE,
-    "truncate": Aim.TRUNCATE,
-    "prune": Aim.CLEAR,
-    "clear": Aim.CLEAR,
-}
-
-
-def _refuse_async(settings: Settings) -> None:
-    """Refuse what must be awaited: there is no loop to await it in."""
-    if is_async(settings.summariser):
-        raise InvalidOption(
-            "An asynchronous summariser needs AsyncContextManager.", name="summariser"
-        )
-    settings.hooks.refuse_async()
-
-
-def _session(chat: Any) -> AnySession:
-    if not isinstance(chat, Session | AsyncSession):
-        raise InvalidOption("What is managed is a session.", name="chat")
-    return chat

@@ -10,6 +10,7 @@ from roocontext.context.backoff import NOTE, CompactionState
 from roocontext.context.choice import Prepared
 from roocontext.context.requests import Steps, ask
 from roocontext.context.settings import Frame, Settings
+from roocontext.errors import InvalidOption
 from roocontext.log.budget import Size
 from roocontext.log.committed import Committed
 from roocontext.log.counting import BYTES
@@ -29,6 +30,13 @@ LOOK_BACK: Final = 64
 """How many entries are searched for the last calls of the model."""
 
 AnySession: TypeAlias = Session | AsyncSession
+
+
+def any_session(chat: object) -> AnySession:
+    """The session itself, or the error for anything else."""
+    if not isinstance(chat, Session | AsyncSession):
+        raise InvalidOption("What is managed is a session.", name="chat")
+    return chat
 
 
 class Check(NamedTuple):

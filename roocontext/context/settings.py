@@ -13,9 +13,15 @@ from roocontext.log.budget import FREE, UNLIMITED, Budget, Size
 from roocontext.log.counting import Counter
 from roocontext.policies.builtin import policies, policy_for
 from roocontext.policies.decision import Policy
-from roocontext.policies.situation import Measure
+from roocontext.policies.situation import Aim, Measure
 from roocontext.store.clock_and_ids import Clock
-from roocontext.summarisers import AnySummariser, as_summariser, summariser_for, with_fallback
+from roocontext.summarisers import (
+    AnySummariser,
+    as_summariser,
+    is_async,
+    summariser_for,
+    with_fallback,
+)
 from roocontext.tokens import Limit, counter_for, limit_for, size_of, switches
 
 _POLICY: Final = ("name", "compat", "due", "decide")
@@ -156,3 +162,22 @@ def _text(tools: Sequence[Any]) -> str:
         return json.dumps(list(tools), separators=(",", ":"), ensure_ascii=False)
     except (TypeError, ValueError):
         raise InvalidOption("Tools are definitions that JSON can hold.", name="tools") from None
+
+
+AIMS: Final = {
+    "manage": Aim.MANAGE,
+    "condense": Aim.CONDENSE,
+    "truncate": Aim.TRUNCATE,
+    "prune": Aim.CLEAR,
+    "clear": Aim.CLEAR,
+}
+"""The names of the aims that a preview takes."""
+
+
+def refuse_async(settings: Settings) -> None:
+    """Refuse what must be awaited: there is no loop to await it in."""
+    if is_async(settings.summariser):
+        raise InvalidOption(
+            "An asynchronous summariser needs AsyncContextManager.", name="summariser"
+        )
+    settings.hooks.refuse_async()

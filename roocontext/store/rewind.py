@@ -14,6 +14,7 @@ from sqlalchemy import bindparam, func, select, text
 from roocontext.errors import MessageNotFound, NothingToUndo, UndoRefused
 from roocontext.log.draft import control_draft, control_of, details_of
 from roocontext.log.entries import Control, Kind, Range
+from roocontext.log.moments import milliseconds, utc
 from roocontext.log.spans import Path, standing_ranges, within
 from roocontext.store import times
 from roocontext.store.append import Receipt
@@ -21,16 +22,7 @@ from roocontext.store.caches import Tail, moved, read_rewound_tail, write_contro
 from roocontext.store.head import SessionHead, check_version, lock
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, UP_TO_SEQ, entries
 from roocontext.store.transaction import Query, Row, Transaction
-from roocontext.store.view import (
-    CONTROLS,
-    IS_FOLDED,
-    IS_MESSAGE,
-    bounds,
-    milliseconds,
-    no_entry,
-    to_controls,
-    utc,
-)
+from roocontext.store.view import CONTROLS, IS_FOLDED, IS_MESSAGE, bounds, no_entry, to_controls
 
 
 @dataclass(frozen=True, slots=True)

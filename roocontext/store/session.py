@@ -2,21 +2,15 @@
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from roocontext.errors import InvalidOption, StoreReadOnly
 from roocontext.log.committed import Committed
 from roocontext.log.counting import Counter
 from roocontext.log.draft import message_draft
 from roocontext.log.encoding import check_id
 from roocontext.log.entries import BlockRef, NewMessage
-from roocontext.log.frame import GivenFrame
 from roocontext.log.plan import Plan
-from roocontext.log.replies import read_reply
-from roocontext.log.request import Request, compose_request
-from roocontext.log.turns import PendingCall
 from roocontext.store import (
     append,
     batch,
@@ -24,12 +18,8 @@ from roocontext.store import (
     count,
     erase,
     fork,
-    frame,
-    loop,
     notes,
     rebuild,
-    record,
-    request,
     rewind,
     single,
     uncover,
@@ -38,43 +28,25 @@ from roocontext.store.append import Receipt
 from roocontext.store.batch import Written
 from roocontext.store.check_arguments import (
     check_maybe,
-    check_moment,
     check_rewind,
     check_whole,
     to_messages,
     to_plan,
 )
-from roocontext.store.clock_and_ids import Clock, Ids
 from roocontext.store.count import Counted
-from roocontext.store.database import Database
 from roocontext.store.erase import Redacted
 from roocontext.store.items import AnyNote, Describe, Item, NewNote, Pin, Rename, Unpin
 from roocontext.store.notes import drafted
 from roocontext.store.rewind import Rewound
-from roocontext.store.session_reader import SessionReader
+from roocontext.store.session_loop import SessionLoop
 from roocontext.store.uncover import Uncovered
 
 
-class Session(SessionReader):
+class Session(SessionLoop):
     """One session's log: append to it, read its view, rewind it, audit it.
 
     It holds no state of its own, so any number of them may speak of the same session at once.
     """
-
-    def __init__(
-        self,
-        database: Database,
-        session_id: str,
-        *,
-        parent: str | None = None,
-        clock: Clock,
-        ids: Ids,
-        record_frames: bool = True,
-    ) -> None:
-        super().__init__(database, session_id, parent)
-        self._clock = clock
-        self._ids = ids
-        self._record_frames = record_frames
 
     def append(
         self,
@@ -103,41 +75,6 @@ class Session(SessionReader):
         draft = message_draft(message, now=self._clock(), salts=self._ids.salt)
         return single.append(self._database, self.id, draft, expected_seq)
 
-    def begin(self, call: PendingCall | BlockRef) -> Receipt:
-        """Note that a tool is about to run; `pending` then shows its call as begun.
-
-        After a crash that tells a call that never ran from one that may have.
-        """
-        now, salts = self._clock(), self._ids.salt
-        return self._database.write(loop.begin, self.id, call, now=now, salts=salts)
-
-    def answer(
-        self,
-        call: PendingCall | BlockRef,
-        output: Any,
-        *,
-        is_error: bool = False,
-        extra: Any = None,
-    ) -> Receipt:
-        """Append the result of a tool call, in the format of the message that holds the call.
-
-        A call has one answer: if a live result answers it already, nothing is written, and the
-        receipt is that result's. A rewound one does not count. An `output` that is not text goes in
-        as it is where the format has a place for its shape, else as its JSON.
-        """
-        asking = self._database.snapshot(loop.asking, self.id, call)
-        place = loop.place_of(call)
-        draft = loop.answer_draft(
-            asking,
-            place[1],
-            output,
-            is_error=is_error,
-            extra=extra,
-            now=self._clock(),
-            salts=self._ids.salt,
-        )
-        return self._database.write(loop.answer, self.id, place, draft)
-
     def append_many(
         self, messages: Iterable[NewMessage | Mapping[str, Any]], *, expected_seq: int | None = None
     ) -> list[Receipt]:
@@ -146,69 +83,6 @@ class Session(SessionReader):
         now, salts = self._clock(), self._ids.salt
         drafts = [message_draft(one, now=now, salts=salts) for one in to_messages(messages)]
         return self._database.write(append.append_many, self.id, drafts, expected_seq)
-
-    def request(
-        self,
-        form: str = "anthropic",
-        *,
-        model: str | None = None,
-        system: Any = None,
-        tools: Sequence[Any] | None = None,
-        cache: bool = False,
-        as_of: int | datetime | None = None,
-        unanswered: bool = False,
-        prefill: bool = False,
-    ) -> Request:
-        """Make the SDK's call for the model's turn: `client.messages.create(..., **request)`.
-
-        `system` and `tools` are recorded when they change; what is left out is as it is recorded.
-        The `model` is the one that is asked, by default that of the newest reply. With `cache`,
-        Anthropic's breakpoints are set. When it is not the model's turn, NotTheModelsTurn is
-        raised: unless calls wait and `unanswered` answers them with a fixed text, or `prefill`
-        ends the request with the assistant's own words. `as_of` gives what the model got then, and
-        records nothing.
-        """
-        check_moment("as_of", as_of)
-        if model is not None:
-            check_id("model", model)
-        given = GivenFrame.checked(system, tools)
-        asked: dict[str, Any] = {"model": model, "unanswered": unanswered, "prefill": prefill}
-        read = self._database.snapshot(request.read_request, self.id, given, as_of=as_of, **asked)
-        # Composed before anything is recorded: it may be refused.
-        made = compose_request(read, form, cache=cache)
-        if not (read.is_new and self._record_frames):
-            return made
-        now, salts = self._clock(), self._ids.salt
-        with suppress(StoreReadOnly):
-            read = self._database.write(
-                request.keep_and_read, self.id, given, now=now, salts=salts, **asked
-            )
-        return compose_request(read, form, cache=cache)
-
-    def record(self, reply: Any, request: Request | None = None, *, extra: Any = None) -> Receipt:
-        """Append a model's reply: the SDK's object, or a dict of the same shape.
-
-        Content, model and usage come from it, and so does the message id. Its id, its stop reason
-        and the id of the HTTP request are kept in the message's `extra`. With the `request` that it
-        answers, the entry that was read up to is stored. A reply that is recorded again gives the
-        first receipt. Of a stream give the final object, or the list of Gemini's chunks.
-        """
-        if request is not None and not isinstance(request, Request):
-            raise InvalidOption("The request is one that `request` made.", name="request")
-        read = read_reply(reply)
-        message = NewMessage(
-            read.role,
-            read.content,
-            read.format,
-            message_id=read.id,
-            model=read.model,
-            usage=read.usage,
-            extra=extra,
-            asked_at=None if request is None else request.seq,
-        )
-        now, salts = self._clock(), self._ids.salt
-        draft = message_draft(message, now=now, salts=salts, kept=read.kept())
-        return self._database.write(record.record, self.id, draft)
 
     def commit(
         self,
@@ -378,24 +252,6 @@ class Session(SessionReader):
         if dry_run:
             return done
         return dataclasses.replace(done, erased=self._database.erase_free_space())
-
-    def keep_frame(self, *, system: Any = None, tools: Sequence[Any] | None = None) -> bool:
-        """Record the system prompt and the tools if they changed, and return whether they did.
-
-        What is left out stays as it is recorded. `manage` and `request` do this. If nothing can be
-        written, or the store records no frames, the call does nothing.
-        """
-        given = GivenFrame.checked(system, tools)
-        if (
-            not self._record_frames
-            or self._database.snapshot(frame.changed, self.id, given) is None
-        ):
-            return False
-        with suppress(StoreReadOnly):
-            return self._database.write(
-                frame.keep, self.id, given, now=self._clock(), salts=self._ids.salt
-            )
-        return False
 
     def keep_counts(self, counted: Counted) -> bool:
         """Store what was counted for a snapshot, and return whether any of it is new.

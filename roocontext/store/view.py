@@ -6,7 +6,7 @@ of the present are in a table; those of the past are computed from the control r
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
@@ -17,14 +17,13 @@ from roocontext.errors import HistoryCorrupt, MessageNotFound
 from roocontext.log.draft import check_uncoverings, control_of
 from roocontext.log.encoding import MAX_INTEGER, decode_all
 from roocontext.log.entries import MESSAGE_KINDS, Control, Message, Range, View
+from roocontext.log.moments import milliseconds
 from roocontext.log.readings import is_known, reader
 from roocontext.log.spans import clearings_of, spans_of, visible_ranges
 from roocontext.store.head import SessionHead, head_query, read_head, to_head
 from roocontext.store.schema import UP_TO_SEQ, VISIBLE, clearings, entries, spans
 from roocontext.store.times import last_recorded
 from roocontext.store.transaction import Row, Transaction
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Cleared = Mapping[int, Mapping[int, str]]
 """By seq and block: the placeholder that stands there."""
@@ -326,21 +325,6 @@ def no_entry(seq: int, last: int) -> MessageNotFound:
     """The error for an entry that a log of so many does not have."""
     held = f"the log holds 1 to {last}" if last else "the log has no entry yet"
     return MessageNotFound(f"Entry {seq} does not exist: {held}.", candidates=(0, last))
-
-
-def milliseconds(when: datetime) -> int:
-    """A datetime, which has a zone, as milliseconds since the epoch."""
-    since = when - EPOCH
-    return (since.days * 86_400 + since.seconds) * 1_000 + since.microseconds // 1_000
-
-
-def utc(milliseconds: int) -> str:
-    """A time of the log as people read it; what no calendar has stays a number."""
-    try:
-        when = EPOCH + timedelta(milliseconds=milliseconds)
-    except OverflowError:
-        return f"{milliseconds} ms"
-    return f"{when:%Y-%m-%d %H:%M:%S}{f'.{part:03}' if (part := milliseconds % 1_000) else ''} UTC"
 
 
 def head_at(tx: Transaction, session_id: str, seq: int) -> int:

@@ -155,6 +155,7 @@ def build(store: Any) -> Any:
     return chat
 
 
+REPLY = {"type": "message", "id": "msg_1", "content": [], "stop_reason": "end_turn"}
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
 
 READING: dict[str, Callable[[Any, Any], Any]] = {
@@ -185,6 +186,10 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "tokens of the past": lambda _, chat: chat.tokens(BYTES, as_of=11),
     "counts": lambda _, chat: chat.counts(BYTES, hidden=True),
     "calls": lambda _, chat: chat.calls(),
+    "usage": lambda _, chat: chat.usage(family=True),
+    "frame": lambda _, chat: chat.frame(),
+    "restorable": lambda _, chat: chat.restorable([BYTES]),
+    "request of the past": lambda _, chat: chat.request(as_of=9, unanswered=True, prefill=True),
     "snapshot": lambda _, chat: chat.snapshot(WANTED),
     "snapshot of what is live": lambda _, chat: chat.snapshot(replace(WANTED, rows=Rows.LIVE)),
     "head": lambda _, chat: chat.head(),
@@ -206,6 +211,9 @@ WRITING: dict[str, Callable[[Any, Any], Any]] = {
     "append an answer": lambda _, chat: chat.append(
         "user", "more", extra=[SECRET], asked_at=9, answers=(3, 0)
     ),
+    "keep_frame": lambda _, chat: chat.keep_frame(system="Be brief."),
+    "request": lambda _, chat: chat.request(unanswered=True, prefill=True),
+    "record": lambda _, chat: chat.record(REPLY),
     "waits_for": lambda _, chat: chat.waits_for(),
     "begin": lambda _, chat: chat.begin((9, 0)),
     "answer": lambda _, chat: chat.answer((9, 0), "done"),
