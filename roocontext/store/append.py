@@ -68,6 +68,8 @@ class Stored(NamedTuple):
 
     def holds(self, role: str | None, format_: str | None, text: str | None) -> bool:
         """Whether it has this content; a redacted row has none left to compare."""
+        # A redaction removes the salt and leaves a skeleton: the request that wrote it may be
+        # repeated.
         redacted = self.salt is None and self.content is not None
         return redacted or (self.role, self.format, self.content) == (role, format_, text)
 
@@ -116,6 +118,7 @@ def append_many(
 ) -> list[Receipt]:
     """Append messages, all or none; when all were stored before, give their first receipts."""
     head = lock(tx, session_id)
+    # Before the version: the head has moved since a request that is now repeated.
     repeated = repeated_as(tx, session_id, drafts)
     if repeated is not None:
         return repeated
@@ -133,6 +136,7 @@ def write(
     seq, hash_, head_seq, messages, size, _, times = head
     for draft in drafts:
         seq += 1
+        # A message may refer to an earlier one of the same call, so this is checked row by row.
         if draft.refers_to >= seq:
             raise not_earlier(draft, seq)
         hash_ = link(hash_, draft.digest)
@@ -141,10 +145,12 @@ def write(
             messages, size = messages + 1, size + draft.sealed.size
         rows.append(values_of(session_id, seq, messages, size, hash_, draft))
     columns = list(zip(*rows, strict=True))
+    # One statement for all rows: it names every column that at least one of them fills.
     statement, pick = filling(tuple([column.count(None) < len(rows) for column in columns]))
     try:
         tx.insert(statement, *zip(*pick(columns), strict=True))
     except UniqueViolation:
+        # The head is locked, so the next seq can only be taken by a row that no head knows.
         raise beyond(session_id, head.last_seq) from None
     updated_at = drafts[-1].sealed.recorded_at
     times = times.after(moment(draft.sealed) for draft in drafts)
@@ -252,6 +258,7 @@ def all_or_none(
         for client_id, receipt in zip(ids, found, strict=True)
         if receipt is not None
     ]
+    # The missing ones may belong between the others, so none is written behind them (0024).
     if first and len(first) < len(found):
         raise DuplicateMessage(
             f"Of {len(found)} items {len(first)} were stored before: nothing was written.",

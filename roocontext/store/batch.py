@@ -109,6 +109,7 @@ def write_batch(
     head = lock(tx, session_id)
     ids = [_client_id(item) for item in items]
     if any(ids):
+        # A companion's id would otherwise be found by a later item and taken for that item's own.
         refuse_twice([*ids, *_ids_of_companions(items)])
         found = [_first(tx, session_id, item) for item in items]
         if first := all_or_none(ids, found):
@@ -154,6 +155,7 @@ class _Batch:
     def finish(self) -> list[Written]:
         """Write the items held back; return the receipts of all."""
         self._flush()
+        # Only the last title and metadata of a batch show, so each is written once.
         for note, shown in self.shown.items():
             set_title(self.tx, self.session_id, note, shown)
         return self.written

@@ -35,6 +35,7 @@ _SPANS = (
         spans.c.uncovered_by,
     )
     .where(spans.c.session_id == bindparam("session_id"))
+    # By row, not by place in the view: they are compared with what `spans_of` returns.
     .order_by(spans.c.lo)
 )
 _SINCE = func.coalesce(
@@ -44,6 +45,8 @@ _SINCE = func.coalesce(
     literal_column("1"),
 )
 """The first row of the last span that begins before a row."""
+# The start is found by the statement itself, so that spans and control rows need no round trip
+# before them.
 _LATER_SPANS = _SPANS.where(spans.c.lo >= _SINCE)
 _LATER_CONTROLS = CONTROLS.where(entries.c.seq >= _SINCE)
 _DROP_SPAN = delete(spans).where(
@@ -124,7 +127,10 @@ def read_tail(
         [(_LATER_SPANS, asked), (_LATER_CONTROLS, {**asked, "seq": last}), *others]
     )
     spans_ = _spans(cached)
+    # A damaged cache may have no span there; then everything is computed anew.
     since = spans_[0].lo if spans_ and 1 <= spans_[0].lo < first else 1
+    # Clearings are not read: the control rows of the end say which ones it makes, and a change of
+    # the end cannot touch earlier ones.
     tail = Tail(since, last, to_controls(controls, since), Caches(spans_, set()))
     return tail._replace(cached=Caches(spans_, _cleared_by(tail.controls, last))), rows
 
@@ -137,6 +143,8 @@ def read_rewound_tail(
     If it is `known` that the rewind changes what is behind an earlier entry, that saves a request.
     """
     first = min(to, to if known is None else known) + 1
+    # How far back a rewind reaches shows only in the control rows, and what is read then may reach
+    # further back.
     while True:
         tail, _ = read_tail(tx, session_id, last, first)
         changed = first_changed(tail.controls, last, to)
@@ -184,6 +192,8 @@ def write_controls(
         back, gone = counted(tx, session_id, _sides(tail, present, rewound=True))
         rewound = Total(*gone) - Total(*back)
     try:
+        # All in one round trip on PostgreSQL: the session's row stays locked for as long as this
+        # takes.
         with tx.together():
             receipts = write(tx, session_id, head, drafts)
             renew(tx, session_id, tail.cached, present)
@@ -201,8 +211,10 @@ def caches_of(controls: Sequence[Control], seq: int, since: int = 1) -> Caches:
 
 def renew(tx: Transaction, session_id: str, cached: Caches, present: Caches) -> int:
     """Write the difference between the caches as they are and as they should be; how many rows."""
+    # The difference only: rewriting all spans would cost as much as the session had control rows.
     old, new = set(cached.spans), set(present.spans)
     gone, come = sorted(old - new, key=_lo), sorted(new - old, key=_lo)
+    # Delete before insert: a span that changed has the same key before and after.
     tx.many(_DROP_SPAN, [{"session_id": session_id, "lo": span.lo} for span in gone])
     tx.many(_ADD_SPAN, [_span_row(session_id, span) for span in come])
     lost = sorted(cached.clearings - present.clearings)

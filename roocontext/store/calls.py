@@ -33,6 +33,8 @@ _NEWEST_CONTROL = (
 _ESTIMATES = select(counts.c.seq, counts.c.counter, counts.c.tokens).where(
     counts.c.session_id == bindparam("session_id"),
     counts.c.counter > ESTIMATE_OF,
+    # `;` follows `:`. A range of names uses the primary key, which a LIKE pattern would not on both
+    # engines; and the column is compared by code point (see `schema.TEXT`).
     counts.c.counter < ESTIMATE_OF[:-1] + ";",
     counts.c.seq > bindparam("seq"),
 )

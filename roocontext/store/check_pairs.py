@@ -40,7 +40,10 @@ class _Message(NamedTuple):
 
 def bound_by_pins(state: CommitState, *, partnered: bool) -> set[int]:
     """The live pinned messages, and if a plan might separate them, their tool partners."""
+    # Without pins nothing is read, which is nearly always.
     if not state.pins or not partnered:
+        # A plan that may not separate pairs keeps the partners of what it keeps: pins need no
+        # search.
         return state.pins
     read = _read(state, state.visible)
     rows = [(seq, tools_from(text), _answers(*call)) for part in read for seq, text, *call in part]
@@ -60,6 +63,7 @@ def check_no_split(state: CommitState, hidden: Sequence[Range], smaller: Sequenc
     A separated pair shows from either side, so the smaller one is read. Of the other side only
     those stretches are read, where a loose call or result of the smaller may have its partner.
     """
+    # See decision 0013, also for why ids are stored beside the content.
     larger = subtract(state.visible_ranges, smaller)
     here, there = (
         [part for span in state.visible for part in span.cut(side)] for side in (smaller, larger)
@@ -91,6 +95,7 @@ def _unsettled(
 
     `others` are the positions of what stands between the parts, ascending.
     """
+    # In the view an inserted row precedes older ones, so places and seqs are sorted apart.
     by_row = sorted(parts, key=attrgetter("lo"))
     starts = [part.lo for part in by_row]
     found = zip(parts, _read(state, parts), strict=True)

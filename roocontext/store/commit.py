@@ -80,6 +80,7 @@ def commit(
     """
     if plan.session_id not in (None, session_id):
         raise InvalidPlan(f"The plan was made for session {plan.session_id!r}.")
+    # A preview must not make a writer wait.
     head = (read_head if dry_run else lock)(tx, session_id)
     _check_still(tx, session_id, plan, head)
     done, _ = commit_on(
@@ -145,6 +146,8 @@ def _check_still(tx: Transaction, session_id: str, plan: Plan, head: SessionHead
     if plan.head_seq == head.head_seq:
         return
     moved = plan.head_seq > head.head_seq
+    # New messages do not matter to a plan, which names rows by seq. So an agent may go on appending
+    # while a summary is written.
     if moved or tx.row(_CONTROL_AFTER, session_id=session_id, seq=plan.head_seq):
         raise VersionConflict(
             f"The plan was made on head {plan.head_seq}, but it is {head.head_seq}.",
@@ -166,12 +169,16 @@ def _check_id_is_new(tx: Transaction, session_id: str, compaction_id: str) -> No
 
 def _check_hiding(state: CommitState, plan: Plan) -> int:
     """Refuse what may not be hidden; how many visible messages are."""
+    # A range may also hold rows that are hidden already: only visible ones leave the view.
     hidden = common(plan.hides, state.visible_ranges)
     kept = subtract(state.visible_ranges, hidden)
+    # Counted in the same statement as the sides: a range must begin and end with a message.
     ends = [end for stretch in plan.hides for end in stretch]
     sides = [hidden, kept, *([(end, end)] for end in ends)]
     here, there, *each = (side[0] for side in messages_in(state.tx, state.session_id, sides))
+    # Programs do separate pairs, and their policies are compared with them row by row.
     if not plan.compat:
+        # A separated pair shows from either side, so the one with fewer messages is read (0013).
         check_no_split(state, hidden, hidden if here <= there else kept)
     pinned = bound_by_pins(state, partnered=plan.compat)
     messages = {end for end, count in zip(ends, each, strict=True) if count}
@@ -184,6 +191,7 @@ def _check_not_redacted(state: CommitState, plan: Plan) -> None:
     """A summary made before a redaction may quote what was to go."""
     if plan.seen is None:
         return
+    # `seen` is the log's last seq that the planner read, notes included: a redaction is a note.
     for seq in sorted(to_redacted(state.redactions, after=plan.seen)):
         if within(plan.hides, seq):
             raise InvalidPlan(f"Entry {seq} was redacted after the plan was made.", redacted=seq)
@@ -191,6 +199,7 @@ def _check_not_redacted(state: CommitState, plan: Plan) -> None:
 
 def _check_clears(state: CommitState, plan: Plan) -> None:
     """Only outputs of tools, of live messages that are not pinned, and not cleared before."""
+    # From the control rows, not from the cache: what is decided never depends on a cache.
     cleared = clearings_of(state.tail.controls, state.head.last_seq)
     pins = bound_by_pins(state, partnered=True)
     outputs = {seq: _outputs(state, seq) for seq in {seq for seq, _ in plan.clears}}
@@ -242,6 +251,7 @@ def _last_hidden(state: CommitState, hides: Sequence[Range]) -> int:
     ends = {hi for _, hi in hides}
     parts = [part for span in state.standing for part in span.cut(hides)]
     last = 0
+    # From the end: the first message found there is usually the last one of all.
     for part in sorted(parts, key=lambda part: part.at(part.hi), reverse=True):
         if part.at(part.hi) <= last:
             break
@@ -258,6 +268,7 @@ def _last_hidden(state: CommitState, hides: Sequence[Range]) -> int:
 def _rows(
     plan: Plan, placed: Sequence[Control], compaction_id: str | None, now: int, salts: Salts
 ) -> list[Draft]:
+    # Only the row that hides has the record: the others are its companions.
     record = _record(plan)
     return [
         message_draft(

@@ -23,7 +23,10 @@ class CommitState:
             tx,
             session_id,
             head.last_seq,
+            # A tuple of either begins with a seq: the first of a range, or that of a block's
+            # message.
             min(seq for seq, _ in (*plan.hides, *plan.clears)),
+            # Sent with the two statements of the tail: the lock is held for one round trip less.
             [
                 pins_query(session_id, head.last_seq),
                 redactions_query(session_id, head.last_seq),

@@ -49,11 +49,14 @@ _within = (
     entries.c.seq.between(bindparam("lo"), bindparam("hi")),
     IS_MESSAGE,
 )
+# An anti-join reads every entry of its range, which took most of the time of a check when nothing
+# was due. So it is only run where sums show that counts are missing: see `_kept`.
 _MISSING = (
     select(entries.c.seq)
     .where(*_within, ~select(counts.c.seq).where(_counted).exists())
     .order_by(entries.c.seq)
 )
+# A redaction removes the salt.
 _REDACTED = select(entries.c.seq).where(*_within, entries.c.salt.is_(None))
 _KEPT = select(func.coalesce(func.sum(counts.c.tokens), 0), func.count()).where(
     counts.c.session_id == bindparam("session_id"),
@@ -166,6 +169,8 @@ class Counting:
         kept, missing = _kept(self._tx, self._session_id, self._counter, ranges)
         name = self.name
         self._missing.update(missing)
+        # As written: the sum of the kept counts is of the messages as written, and what a clearing
+        # saves is subtracted from it.
         self._read([(name, seq) for seq in missing], {})
         self._look_up([(name, seq) for seq in cleared])
         names = {seq: _name(self._counter, blocks) for seq, blocks in cleared.items()}
@@ -293,6 +298,7 @@ def shown_at(
     if as_of is None:
         return visible_now(tx, session_id, read_head(tx, session_id).last_seq)
     seq = moment(tx, session_id, as_of)
+    # The spans of the present are cached, those of the past computed.
     if seq >= newest_control(tx, session_id):  # the view has only grown since
         return visible_now(tx, session_id, seq)
     return shown_before(read_controls(tx, session_id, seq), seq)
@@ -313,6 +319,7 @@ def keep(tx: Transaction, session_id: str, counted: Counted) -> bool:
     """
     if not counted.counts:
         return False
+    # Two managers may count the same messages at once: the second finds them known.
     lock(tx, session_id)
     at = [
         {"session_id": session_id, "counter": name, "seq": seq, "tokens": count, "exact": exact}
@@ -357,6 +364,7 @@ def _kept(
     lacking = [
         (stretch, found)
         for stretch, (_, found), messages in zip(ranges, kept, held, strict=True)
+        # By the running totals, without reading the entries between.
         if found < messages
     ]
     searched = _searched(tx, session_id, counter, lacking) if lacking else []
@@ -393,5 +401,6 @@ def _messages_in(tx: Transaction, session_id: str, ranges: Sequence[Range]) -> l
 
 
 def _name(counter: Counter, blocks: Mapping[int, str]) -> str:
+    # A digest of what is cleared, so that another clearing of the message gets a count of its own.
     state = sha256(encode([list(block) for block in sorted(blocks.items())]).encode())
     return f"{_CLEARED}{state.hexdigest()[:16]}:{counter.name}"

@@ -31,6 +31,7 @@ Result = TypeVar("Result")
 
 _OURS = (RooContextError, UniqueViolation)
 
+# The pauses between them double, and together take about 0.6 s.
 ATTEMPTS = 8
 BRIEFLY_S = 1
 
@@ -110,6 +111,8 @@ class Database:
         """
         try:
             if self.dialect == "postgresql":
+                # Never VACUUM FULL: it would lock everybody out. So a copy of the server's files
+                # may still hold the content, and that is what False means.
                 self._briefly("VACUUM (SKIP_LOCKED) entries")
                 return False
             # A reader's snapshot may be in the way.
@@ -188,6 +191,7 @@ class Database:
             hold.thread != thread and not hold.is_over() for hold in tuple(self._uses)
         )
 
+    # A connection to a server is a socket: closing it in the parent is not needed before a fork.
     def let_go(self) -> None:
         """Close the idle connections to a file."""
         if self.path is not None:
@@ -202,6 +206,7 @@ class Database:
         left = [*self._idle, *(hold.tx for hold in self._uses if hold.tx is not None)]
         for hold in self._uses:
             hold.tx = None
+        # Never closed here: closing writes to the file, or ends the parent's session on the server.
         for tx in left:
             processes.keep_open(tx.connection)
             tx.disown()
@@ -209,9 +214,13 @@ class Database:
         self._begin_life()
 
     def _begin_life(self) -> None:
+        # A stack: the connection used last is taken first, with its statements prepared and pages
+        # cached.
         self._idle: list[Transaction] = []
         self._uses: set[Use] = set()
         self._writers = self._engine.queue()
+        # With one connection, a reader would see the uncommitted half of a write: it queues as
+        # well.
         self._readers = self._writers if self._engine.alone else None
 
     def _repeated(

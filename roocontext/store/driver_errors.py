@@ -131,6 +131,7 @@ def raise_ours(
     """Raise the error of ours that a driver's error means, with what is known of the reason."""
     code = _code(error)
     if getattr(error, "sqlite_errorcode", code) in _TAKEN:
+        # Only the caller knows whether the row is a repeated request or damage.
         raise UniqueViolation from None
     if isinstance(error, OverflowError):
         raise HistoryCorrupt("A stored number is too large to be added to.") from None
@@ -138,6 +139,7 @@ def raise_ours(
         raise HistoryCorrupt("A stored text is not UTF-8.") from None
     kinds: Mapping[Any, type[RooContextError]] = _SQLITE if isinstance(code, int) else _POSTGRES
     kind = kinds.get(code, StoreUnavailable)
+    # If the connection broke during a COMMIT, the server may have committed.
     facts: dict[str, Any] = {"code": code, "outcome_unknown": sent and _is_disconnect(error)}
     broke = "The connection to the server broke"
     other = broke if _is_disconnect(error) else "The database refused the statement"
@@ -170,6 +172,8 @@ def unconnected(error: BaseException, options: Mapping[str, Any]) -> RooContextE
             "No PostgreSQL server answers",
             "Look at the host and port, and that it runs.",
         )
+    # psycopg passes on no code for a refused login, and its text is in the server's language. So
+    # the server is asked.
     elif _is_unknown(options.get("dbname"), short):
         return StoreNotFound(
             f"The server has no database {options['dbname']!r}.",
@@ -211,6 +215,7 @@ def _name(error: BaseException) -> str:
 def _code(error: BaseException) -> int | str | None:
     extended = getattr(error, "sqlite_errorcode", None)
     if extended is not None:
+        # The low byte is the primary code; the rest says more, such as which constraint it was.
         return int(extended) & 0xFF
     return getattr(error, "sqlstate", None)
 

@@ -133,6 +133,7 @@ def _sqlite_file(path: Path, durability: Durability, *, create: bool, read_only:
 
 def _in_memory(durability: Durability) -> Engine:
     memory = sqlite_files.Memory(_SYNCHRONOUS_SQLITE[durability])
+    # Another connection would be another, empty database.
     return replace(_sqlite(memory.connect, Queue), alone=True)
 
 
@@ -143,6 +144,8 @@ def _sqlite(connect: Callable[[], sqlite3.Connection], queue: Callable[[], Queue
         is_alive=lambda _connection: True,
         is_idle=sqlite_files.is_idle,
         queue=queue,
+        # Takes the write lock at once. A plain BEGIN takes it at the first change, and if another
+        # writer committed in between, SQLite refuses that change however long it would wait (0003).
         begin_write="BEGIN IMMEDIATE",
         begin_read="BEGIN",
     )
@@ -226,7 +229,10 @@ def _postgres(url: URL, durability: Durability, *, read_only: bool) -> Engine:
         connect,
         is_alive,
         is_idle,
+        # None: on PostgreSQL writers wait for the row lock of their session, and only for that.
         queue=lambda: None,
         begin_write="BEGIN",
+        # One snapshot for all statements of a read; the isolation that writers use gives each its
+        # own.
         begin_read="BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
     )

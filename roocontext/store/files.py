@@ -24,6 +24,7 @@ _COARSE_NS = 2_100_000_000
 _SECOND_NS = 1_000_000_000
 
 _DESCRIPTORS = "/dev/fd"
+# `/dev/fd` is there on Linux and macOS. Elsewhere a process rarely has more open files than this.
 _MOST_DESCRIPTORS = 4096
 
 _LOGS = ("-wal", "-journal")
@@ -179,6 +180,8 @@ def at_rest(path: Path) -> State | None:
             return None
         age = time.time_ns() - state.changed
         settled = settling(state)
+        # An age below 0 is a clock that was set back, or that of another machine: waiting does not
+        # help.
         if not 0 <= age < settled:
             return state
         time.sleep((settled - age) / 1e9)
@@ -230,6 +233,7 @@ def _holds_something(log: Path) -> bool:
 
 
 def _may(path: Path, right: int) -> bool:
+    # By the ids that opening would use; `access` asks for the real ones unless it can do otherwise.
     return os.access(path, right, effective_ids=os.access in os.supports_effective_ids)
 
 

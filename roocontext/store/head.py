@@ -51,6 +51,7 @@ _HEAD_COLUMNS = (
     sessions.c.receipt,
 )
 _READ_HEAD = select(*_HEAD_COLUMNS).where(_session_id)
+# SQLite has no row locks and ignores this: there the transaction holds the file's write lock.
 _LOCK_HEAD = _READ_HEAD.with_for_update()
 _MOVED = ("last_seq", "last_hash", "head_seq", "messages", "bytes", "updated_at", *Times._fields)
 
@@ -114,6 +115,7 @@ def _head(session_id: str, row: tuple[Any, ...] | None) -> SessionHead:
         raise SessionNotFound(f"There is no session {session_id!r}.", session_id=session_id)
     last_seq, last_hash, head_seq, messages, size, updated_at, *times, purged_at, receipt = row
     if purged_at is not None:
+        # A purged row stays as a receipt, so its id is never used for another history.
         raise SessionPurged(
             f"Session {session_id!r} was purged.", session_id=session_id, receipt=decode(receipt)
         )

@@ -131,6 +131,8 @@ class Queue:
         line.append(hold)
         if line[0] is hold:
             return
+        # A lock of one's own, because a shared condition would wake every waiting writer for one
+        # turn.
         turn = threading.Lock()
         turn.acquire()
         hold.turn = turn
@@ -143,6 +145,8 @@ class Queue:
         """Let the next one go on."""
         line = self._line
         try:
+            # Anywhere in the line, not only the first: an interrupt may end a hold that still
+            # waits.
             line.remove(hold)
             turn = line[0].turn if line else None
         except (ValueError, IndexError):  # it has left before; nobody waits any more

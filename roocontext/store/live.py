@@ -49,6 +49,7 @@ def live_messages(
     """The same, of a session with these control rows that ends at entry `last`."""
     alive = sorted(
         (s for s in spans_of(controls, last) if s.stands and s.lo <= last),
+        # In view order, as a program that keeps one list has them: an inserted row has a late seq.
         key=lambda span: span.position,
     )
     parents = {seq for s in alive for seq in (s.condense_parent, s.truncation_parent) if seq}

@@ -40,11 +40,14 @@ def _is_current(database: Database) -> bool:
     """
     try:
         return database.snapshot(Transaction.command, _VERSION) == (REVISION,)
+    # Perhaps there is no such table, or it is another program's database: the full check says
+    # which.
     except StoreUnavailable:
         return False
 
 
 def _upgrade_once(connection: Connection) -> None:
+    # Two processes may open a new database at once. SQLite's write lock is already held here.
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_UPGRADE_LOCK})")
     if _outdated(connection, upgrade=True):  # unless another process upgraded it in the meantime
@@ -88,6 +91,7 @@ def check(connection: Connection) -> list[Any]:
         connection,
         opts={
             "version_table": VERSION_TABLE,
+            # A database may also hold an application's own tables.
             "include_object": lambda _object, name, kind, _reflected, _compare: (
                 kind != "table" or name in metadata.tables
             ),
@@ -145,6 +149,8 @@ def _upgrade(connection: Connection) -> None:
     from alembic.config import Config  # noqa: PLC0415
     from alembic.util import CommandError  # noqa: PLC0415
 
+    # A migration may copy tables, on SQLite even for a changed check: counting is the simplest
+    # proof that none was lost.
     before = _rows(connection)
     with as_file(_folder()) as folder:
         config = Config()

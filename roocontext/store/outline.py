@@ -63,6 +63,7 @@ def _cut(controls: Sequence[Control], last: int) -> list[Span]:
     spans = spans_of(controls, last)
     starts = [span.lo for span in spans]
     rewinds = {control.seq: control.to for control in controls if control.to is not None}
+    # A part of the tree ends where another branch begins.
     cuts = {*starts, *rewinds, last + 1}
     cuts |= {seq + 1 for seq in (*rewinds, *rewinds.values())}
     parts = []

@@ -91,6 +91,7 @@ def wait(thread: int) -> None:
 def must_wait(thread: int) -> bool:
     """Whether another thread is forking."""
     newest = time.monotonic() - _LONGEST_S
+    # `list`, because another thread may add itself meanwhile.
     return any(since > newest for one, since in list(forking.items()) if one != thread)
 
 
@@ -120,9 +121,12 @@ def _before() -> None:
     # and would leave a locked mutex to this one's child.
     while not _is_first(thread):
         time.sleep(_POLL_S)
+    # From now on: the wait for other forks does not count against this one's patience.
     begun = forking[thread] = time.monotonic()
     while any(database.is_busy(thread) for database in _watched()):
         if time.monotonic() - begun > PATIENCE_S:
+            # The fork cannot be refused. The child will find the connection open and refuse the
+            # file.
             break
         time.sleep(_POLL_S)
     for database in _watched():

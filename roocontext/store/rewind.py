@@ -72,6 +72,8 @@ _BY_MESSAGE_ID = (
     )
     .order_by(entries.c.seq.desc())
 )
+# Candidates for an error: the newest hundred, so that a typing error in a long session costs
+# little.
 _MESSAGE_IDS = (
     select(entries.c.message_id, entries.c.seq)
     .where(_in_session, entries.c.message_id.is_not(None), IN_LOG)
@@ -184,6 +186,8 @@ class _Rewind:
     def to(self, to: int, undone: Control | None = None) -> Rewound:
         """Return the session to its state right after entry `to`, unless it is in that state."""
         tail = self.tail(to, undone)
+        # Nothing is written for a rewind to the present. An undo is written in any case: otherwise
+        # the next one would find the same rewind.
         if undone is None and self._is_live_alike(tail, to):
             head_seq = self.head.head_seq
             return Rewound(self.session_id, to, None, None, head_seq, 0, 0, changed=False)

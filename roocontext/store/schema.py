@@ -40,6 +40,8 @@ sessions = Table(
     "sessions",
     metadata,
     Column("session_id", TEXT, nullable=False),
+    # Times are whole milliseconds since 1970 in UTC: the engines' own time types differ in
+    # precision and time zone.
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Column("updated_minute", BigInteger, nullable=False, server_default="0"),
@@ -48,8 +50,11 @@ sessions = Table(
     Column("head_seq", BigInteger, nullable=False),
     Column("messages", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),
+    # Kept, because the spans that rewinds took back grow in number with every rewind. Sums of the
+    # visible ones are made when they are asked for.
     Column("rewound_messages", BigInteger, nullable=False, server_default="0"),
     Column("rewound_bytes", BigInteger, nullable=False, server_default="0"),
+    # While a `_back` is 0, no time went back, and a time is found by binary search (0026).
     Column("latest_recorded", BigInteger, nullable=False),
     Column("recorded_back", BigInteger, nullable=False),
     Column("latest_own", BigInteger, nullable=False),
@@ -83,11 +88,13 @@ entries = Table(
     Column("answers_seq", BigInteger),
     Column("answers_block", BigInteger),
     Column("size", BigInteger, nullable=False),
+    # Running totals: what a range holds is the difference of two rows, whatever its length.
     Column("messages_total", BigInteger, nullable=False),
     Column("bytes_total", BigInteger, nullable=False),
     Column("salt", LargeBinary),
     Column("content_digest", LargeBinary),
     Column("hash", LargeBinary, nullable=False),
+    # The ids of calls and results, beside the content and outside of the digest (0013).
     Column("tools", TEXT),
     Column("details", TEXT),
     Column("extra", TEXT),
@@ -101,6 +108,7 @@ spans = Table(
     Column("session_id", TEXT, nullable=False),
     Column("lo", BigInteger, nullable=False),
     Column("hi", BigInteger, nullable=False),
+    # The place in the view of row `lo`; an inserted row has one between those of two others (0025).
     Column("position", BigInteger, nullable=False),
     Column("condense_parent", BigInteger),
     Column("truncation_parent", BigInteger),
@@ -119,6 +127,7 @@ clearings = Table(
     Column("session_id", TEXT, nullable=False),
     Column("seq", BigInteger, nullable=False),
     Column("block", Integer, nullable=False),
+    # The clearing's seq, so that taking it back finds its rows.
     Column("cleared_by", BigInteger, nullable=False),
     Column("placeholder", TEXT, nullable=False),
     PrimaryKeyConstraint("session_id", "seq", "block", name="clearings_pkey"),
@@ -133,6 +142,8 @@ counts = Table(
     Column("tokens", BigInteger, nullable=False),
     Column("exact", Boolean, nullable=False),
     PrimaryKeyConstraint("session_id", "counter", "seq", name="counts_pkey"),
+    # A count is small and always found by its key, so the table is its own index. `entries` is not:
+    # a row of 1 KiB overflows the pages of such a table, and the file was three times as large.
     sqlite_with_rowid=False,
 )
 

@@ -62,6 +62,8 @@ def _one_statement(is_filled: tuple[bool, ...], *, expected: bool, refers: bool)
             recorded_back=sessions.c.recorded_back + _is_earlier(recorded, "latest_recorded"),
             latest_own=func.greatest(sessions.c.latest_own, own),
             own_back=sessions.c.own_back + _is_earlier(own, "latest_own"),
+            # The same rules as `Times.after` and `SessionHead`, written for the server; tests
+            # compare the two.
             updated_at=recorded,
             updated_minute=bindparam("minute", type_=BigInteger),
         )
@@ -103,6 +105,8 @@ def _append_in_one_statement(
         refers=draft.refers_to > 0,
     )
     row = None
+    # A used client id aborts the statement, and with it the transaction, which is this statement
+    # alone.
     with suppress(UniqueViolation):
         row = tx.row(statement, **params)
     if row is not None:
@@ -112,6 +116,7 @@ def _append_in_one_statement(
     repeated = repeated_as(tx, session_id, [draft])
     if repeated is not None:
         return repeated[0]
+    # Later than the statement: the head reported may be newer than the one that it failed on.
     head = read_head(tx, session_id)
     check_version(expected_seq, head)
     if draft.refers_to > head.last_seq:
@@ -133,6 +138,7 @@ def _append_directly(
     times = head.times.after([moment(sealed)])
     new = SessionHead(seq, hash_, seq, messages, size, sealed.recorded_at, times)
     values = values_of(session_id, seq, messages, size, hash_, draft)
+    # Most messages fill half of the columns. Naming all of them took a sixth longer.
     statement, pick = filling(tuple([value is not None for value in values]))
     try:
         tx.put(statement, pick(values))

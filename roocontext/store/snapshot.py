@@ -119,11 +119,14 @@ class _Reading:
         self._wanted = wanted
         self._head = read_head(tx, session_id)
         last = self._head.last_seq
+        # Read once, and given to each of the parts below.
         self._view = visible_now(tx, session_id, last)
         self._tally = Counting(tx, session_id, wanted.counter, wanted.known)
         self._whole = self._shown = self._tally.part(*self._view)
         tallies = [Counting(tx, session_id, other) for other in wanted.others]
         self._others = [(other, other.part(*self._view)) for other in tallies]
+        # The order matters from here on: what is estimated depends on the calls, and the tail on
+        # both.
         self._calls = calls(tx, session_id, last=wanted.calls) if wanted.calls else []
         self._new = self._to_estimate()
         self._past = self._requests_before_a_change()
@@ -140,6 +143,7 @@ class _Reading:
     def counted(self) -> Snapshot:
         """Count what is missing, and add up."""
         counter, tally = self._wanted.counter, self._tally
+        # The transaction has ended: a counter may be slow, and nobody waits for it.
         counted = tally.count()
         for other, _ in self._others:
             counted = counted.plus(other.count())
@@ -153,6 +157,7 @@ class _Reading:
             return sum(costs[one] for one in self._tail if one > seq)
 
         current = self._calls[-1] if self._calls and self._calls[-1].current else None
+        # Subtracted from the end: the sum of the whole view is known, and the end is short (0029).
         estimated = {call.seq: total - after(call.seq - 1) for call in self._new if call.current}
         estimated |= {seq: tally.sum(part) for seq, part in self._past.items()}
         return Snapshot(
@@ -188,6 +193,7 @@ class _Reading:
         past = [call.seq for call in self._new if not call.current]
         if not past:
             return {}
+        # Read once for all of them; each takes those before it.
         controls = read_controls(self._tx, self._session_id, max(past))
         parts = {}
         for seq in past:

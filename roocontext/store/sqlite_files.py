@@ -44,6 +44,7 @@ class File:
     def connect(self) -> Connection:
         """A new connection; refused if the file was in use when this process was forked."""
         processes.check(self.path)
+        # One who writes creates its own log beside the file; only a reader can find it gone.
         writes = not self.read_only and files.is_writable(self.path)
         tries = 1 if writes else _TRIES
         while True:
@@ -98,6 +99,7 @@ class Memory:
 
     def connect(self) -> Connection:
         """The connection."""
+        # Kept: with its last connection, SQLite drops a database in memory.
         if self._only is None:
             with translated():
                 self._only = _connect("file::memory:", self._synchronous, query_only=False)
@@ -169,7 +171,10 @@ def _connect(uri: str, synchronous: str, *, query_only: bool) -> Connection:
         *(["query_only = ON"] if query_only else []),
         f"busy_timeout = {BUSY_TIMEOUT_S * 1000}",
         f"synchronous = {synchronous}",
+        # Otherwise INSERT OR REPLACE would delete a row without asking the trigger that protects
+        # the log.
         "recursive_triggers = ON",
+        # Deleted content is overwritten with zeros; otherwise a purge would leave it in free pages.
         "secure_delete = ON",
         "schema_version",  # nothing is opened before something is read
     )
@@ -178,6 +183,7 @@ def _connect(uri: str, synchronous: str, *, query_only: bool) -> Connection:
         uri=True,
         isolation_level=None,
         check_same_thread=False,
+        # sqlite3 keeps 128 by default, and a statement that fell out is parsed again.
         cached_statements=256,
         factory=Connection,
     )

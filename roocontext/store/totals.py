@@ -29,6 +29,7 @@ def _held(running: ColumnElement[int], end: ColumnElement[int]) -> ColumnElement
     at = select(running).where(entries.c.session_id == spans.c.session_id)
     ending = at.where(entries.c.seq == end).scalar_subquery()
     before = at.where(entries.c.seq == spans.c.lo - 1).scalar_subquery()
+    # No entry comes before the first, and NULL from there would make the whole sum NULL.
     return ending - case((spans.c.lo == 1, 0), else_=before)
 
 
@@ -47,6 +48,7 @@ _shown = (
 _VISIBLE = select(
     func.coalesce(func.sum(_shown.c.messages), 0),
     func.coalesce(func.sum(_shown.c.size), 0),
+    # Spans whose end is not in the log: `count` of a column skips NULL, as `sum` does in silence.
     func.count() - func.count(_shown.c.messages),
 ).select_from(_shown)
 

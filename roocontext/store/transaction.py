@@ -30,6 +30,8 @@ class Transaction:
         # of a statement are fetched before the next one runs.
         self._run = connection.cursor().execute if self._pipeline is None else connection.execute
         self._is_together = False
+        # Kept until the first statement, and dropped if none comes: an empty transaction costs
+        # nothing.
         self._beginning: str | None = None
         self.is_sound = True
 
@@ -57,6 +59,7 @@ class Transaction:
             rows: list[Row] = cursor.fetchall()
         except driver_errors() as error:  # found only on the way: a damaged page
             raise_ours(error)
+        # Even a row of our own table may hold any type: SQLite stores what it is given (0020).
         return checked(statement, rows)
 
     def row(self, statement: ClauseElement, **params: Any) -> Row | None:
@@ -90,6 +93,7 @@ class Transaction:
         compiled = self._compiled(statement)
         try:
             self._begin_now()
+            # A pipeline cannot hold a COPY (0004).
             if self._pipeline is None or self._is_together:
                 given = [compiled.bind_row(row) for row in rows]
                 self.connection.cursor().executemany(compiled.text, given)
@@ -110,6 +114,7 @@ class Transaction:
 
     def all(self, queries: Sequence[Query]) -> list[list[Row]]:
         """The rows of each query, asked for at once where that saves round trips."""
+        # SQLite has no round trips to save.
         if self._pipeline is None or len(queries) < 2:
             return [self.rows(statement, **params) for statement, params in queries]
         with self.together():
@@ -126,6 +131,7 @@ class Transaction:
         if self._pipeline is None:
             yield
             return
+        # What the caller is handling already is not an interrupt of this block.
         handled = sys.exception()
         try:
             self._is_together = True
@@ -174,6 +180,7 @@ class Transaction:
             self._run(command)
 
     def _execute(self, statement: ClauseElement, params: Mapping[str, Any]) -> Any:
+        # The first statement takes the BEGIN along.
         if self._beginning is not None and not self._is_together:
             with self.together():
                 return self._execute(statement, params)

@@ -97,6 +97,7 @@ def uncover(
     span = next((span for span in tail.spans() if span.lo <= seq <= span.hi), None)
     if span is not None and span.uncovered_by is not None:
         return _repeated(tx, session_id, head, seq, span.uncovered_by)
+    # After the check for a repetition: a repeated request expects an old head.
     check_version(expected_seq, head)
     standing = standing_ranges(tail.controls, head.last_seq)
     if not within(standing, seq):
@@ -104,9 +105,11 @@ def uncover(
         raise UncoverRefused(f"Entry {seq} is not live{by}.", seq=seq)
     if span is not None and kind != Kind.CLEARING:
         _check_not_hidden(seq, span)
+    # A rewind to between companions may have taken some of them back.
     rows = tuple(row for row in named if within(standing, row))
     uncovering = Control(head.last_seq + 1, Kind.UNCOVERING, uncovers=rows)
     first = first_decided([uncovering], tail.controls)
+    # Rows that the uncovered one hid may begin before the end that was read.
     if first <= tail.since:
         tail, _ = read_tail(tx, session_id, head.last_seq, first)
     return _write(tx, session_id, head, uncovering, tail, now=now, trigger=trigger)

@@ -47,6 +47,7 @@ _SHOWN = (
         entries.c.seq,
         entries.c.kind,
         entries.c.role,
+        # In the order of a `Message`, not of the table: `_to_messages` unpacks by position.
         entries.c.content,
         entries.c.format,
         entries.c.ts,
@@ -86,6 +87,7 @@ _SPAN_OF = (
     .order_by(spans.c.lo.desc())
     .limit(1)
 )
+# Of a page only what is in its ranges; of the whole view all at once, by a join.
 _CLEARED_IN = select(clearings.c.seq, clearings.c.block, clearings.c.placeholder).where(
     clearings.c.session_id == bindparam("session_id"),
     clearings.c.seq.between(bindparam("lo"), bindparam("hi")),
@@ -175,8 +177,10 @@ def read_newest(
     used: list[Range] = []
     while len(rows) < last and (stretch := next(ranges, None)):
         lo, hi = stretch
+        # One range after the other, because how many are needed shows only on the way.
         found = tx.rows(_SHOWN_LAST, session_id=session_id, lo=lo, hi=hi, page=last - len(rows))
         rows += found
+        # The newest row comes first.
         used += [(found[-1][0], found[0][0])] if found else []
     if cleared is None:
         cleared = _by_row(tx.each(_CLEARED_IN, bounds(session_id, used)))
@@ -194,7 +198,9 @@ def _backwards(tx: Transaction, session_id: str, last: int, before: int | None) 
         position, lo = span[:2]
         if lo < before:
             yield lo, before - 1
+    # By pages of spans: a session that was condensed often may show thousands.
     while rows := tx.rows(_SPANS_BACK, session_id=session_id, position=position, page=SPANS_PAGE):
+        # A damaged span may reach out of the log: nothing outside is read.
         yield from ((max(lo, 1), min(hi, last)) for lo, hi, _ in rows if lo <= last)
         position = rows[-1][2]
 
@@ -229,6 +235,7 @@ def visible_now(tx: Transaction, session_id: str, last: int) -> Shown:
 
 
 def _shown(spans_: Sequence[Row], blocks: Sequence[Row], last: int) -> Shown:
+    # Bounded, as every read of a log is (0020).
     cleared = _by_row(row for row in blocks if 1 <= row[0] <= last)
     return [(max(lo, 1), min(hi, last)) for lo, hi, _ in spans_ if lo <= last], cleared
 
@@ -249,6 +256,7 @@ def read_messages(
     limit: int | None = None,
 ) -> list[Message]:
     """The messages in these ranges, in the ranges' order."""
+    # Sent together on PostgreSQL. With a limit, the ranges behind a full page are not asked for.
     if limit is None:
         rows = tx.each(_SHOWN, bounds(session_id, ranges))
     else:
@@ -265,6 +273,7 @@ def read_messages(
 def _to_messages(rows: Sequence[Row]) -> list[Message]:
     """The messages that these rows are, or HistoryCorrupt naming the first that is none."""
     try:
+        # In one call: decoding is a fifth of the cost of a view.
         contents = decode_all([row[3] for row in rows])
         # By position and unpacked in one step: anything else takes a quarter longer for the whole.
         messages = [
@@ -275,6 +284,7 @@ def _to_messages(rows: Sequence[Row]) -> list[Message]:
                 rows, contents, strict=True
             )
         ]
+        # A set, because a view has many rows and few formats and roles.
         if all(is_known(*speaker) for speaker in set(map(_SPEAKER, rows))):
             return messages
     except (HistoryCorrupt, KeyError):
@@ -337,6 +347,7 @@ def counted(
     tx: Transaction, session_id: str, sides: Sequence[Sequence[Range]]
 ) -> list[tuple[int, int]]:
     """How many messages and bytes stand in the ranges of each side, without reading them."""
+    # Each end once: neighbouring ranges share theirs.
     ends = {seq for side in sides for lo, hi in side for seq in (lo - 1, hi) if seq > 0}
     rows = tx.each(_TOTALS, [{"session_id": session_id, "seq": seq} for seq in sorted(ends)])
     at = {0: (0, 0), **{seq: (messages, size) for seq, messages, size in rows}}

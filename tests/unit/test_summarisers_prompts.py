@@ -95,7 +95,7 @@ def test_what_overrides_what():
 def test_an_earlier_summary_comes_first_with_the_order_to_keep_what_holds():
     asked = question(request_of(), ["[user]\nNew."], previous="The old\0 one.")
     earlier = flat(asked.texts[0])
-    assert "keep everything in it that still holds" in earlier
+    assert "keep everything that still applies" in earlier
     assert re.search(r"<earlier_summary_\w{8}> The old one. </earlier_summary_\w{8}>$", earlier)
     assert asked.texts[1].startswith("<conversation_")
 
