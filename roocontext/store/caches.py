@@ -17,9 +17,9 @@ from roocontext.store.append import Receipt, beyond, write
 from roocontext.store.driver_errors import UniqueViolation
 from roocontext.store.head import SessionHead
 from roocontext.store.schema import clearings, entries, spans
-from roocontext.store.totals import Total, add_rewound
+from roocontext.store.totals import Total, add_rewound, totals_of
 from roocontext.store.transaction import Query, Row, Transaction
-from roocontext.store.view import CONTROLS, counted, to_controls
+from roocontext.store.view import CONTROLS, to_controls
 
 ClearedBlock = tuple[int, int, int, str]
 """A seq, a block, the clearing's seq, the placeholder."""
@@ -164,8 +164,8 @@ class Moved(NamedTuple):
 def moved(tx: Transaction, session_id: str, tail: Tail, present: Caches) -> Moved:
     """What a session's caches say of its messages when they are renewed."""
     sides = [*_sides(tail, present, rewound=False), *_sides(tail, present, rewound=True)]
-    left, returned, back, gone = counted(tx, session_id, sides)
-    return Moved(left[0], returned[0], Total(*gone) - Total(*back))
+    left, returned, back, gone = totals_of(tx, session_id, sides)
+    return Moved(left.messages, returned.messages, gone - back)
 
 
 def _sides(tail: Tail, present: Caches, *, rewound: bool) -> list[tuple[Range, ...]]:
@@ -189,8 +189,8 @@ def write_controls(
     A caller that has counted what more is rewound gives it.
     """
     if rewound is None:
-        back, gone = counted(tx, session_id, _sides(tail, present, rewound=True))
-        rewound = Total(*gone) - Total(*back)
+        back, gone = totals_of(tx, session_id, _sides(tail, present, rewound=True))
+        rewound = gone - back
     try:
         # All in one round trip on PostgreSQL: the session's row stays locked for as long as this
         # takes.

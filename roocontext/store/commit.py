@@ -31,9 +31,9 @@ from roocontext.store.count import Counted, keep
 from roocontext.store.head import SessionHead, lock, read_head
 from roocontext.store.notes import Drafted, to_redacted, write_note
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
+from roocontext.store.totals import totals_of
 from roocontext.store.transaction import Transaction
 from roocontext.store.view import IS_MESSAGE, bounds
-from roocontext.store.view import counted as messages_in
 
 _in_session = entries.c.session_id == bindparam("session_id")
 _LAST_MESSAGE = (
@@ -175,7 +175,7 @@ def _check_hiding(state: CommitState, plan: Plan) -> int:
     # Counted in the same statement as the sides: a range must begin and end with a message.
     ends = [end for stretch in plan.hides for end in stretch]
     sides = [hidden, kept, *([(end, end)] for end in ends)]
-    here, there, *each = (side[0] for side in messages_in(state.tx, state.session_id, sides))
+    here, there, *each = (side.messages for side in totals_of(state.tx, state.session_id, sides))
     # Programs do separate pairs, and their policies are compared with them row by row.
     if not plan.compat:
         # A separated pair shows from either side, so the one with fewer messages is read (0013).

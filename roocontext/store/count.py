@@ -26,13 +26,13 @@ from roocontext.store.head import lock, read_head
 from roocontext.store.live import live_ranges_now
 from roocontext.store.schema import IN_LOG, counts, entries
 from roocontext.store.shapes import whole_number
+from roocontext.store.totals import totals_of
 from roocontext.store.transaction import Transaction
 from roocontext.store.view import (
     IS_MESSAGE,
     Cleared,
     bounds,
     cleared_at,
-    counted,
     moment,
     read_controls,
     read_messages,
@@ -397,7 +397,7 @@ def _searched(
 
 
 def _messages_in(tx: Transaction, session_id: str, ranges: Sequence[Range]) -> list[int]:
-    return [messages for messages, _ in counted(tx, session_id, [[one] for one in ranges])]
+    return [side.messages for side in totals_of(tx, session_id, [[one] for one in ranges])]
 
 
 def _name(counter: Counter, blocks: Mapping[int, str]) -> str:

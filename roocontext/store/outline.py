@@ -13,8 +13,9 @@ from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import Span, spans_of
 from roocontext.store import sessions
 from roocontext.store.sessions import SessionInfo
+from roocontext.store.totals import totals_of
 from roocontext.store.transaction import Transaction
-from roocontext.store.view import CONTROLS, counted, to_controls
+from roocontext.store.view import CONTROLS, to_controls
 
 
 class ControlEntry(NamedTuple):
@@ -50,7 +51,7 @@ def outline(tx: Transaction, session_id: str) -> Outline:
     info = sessions.info(tx, session_id)
     rows = tx.rows(CONTROLS, session_id=session_id, seq=info.last_seq)
     spans = _cut(to_controls(rows), info.last_seq)
-    sizes = counted(tx, session_id, [[(span.lo, span.hi)] for span in spans])
+    sizes = totals_of(tx, session_id, [[(span.lo, span.hi)] for span in spans])
     return Outline(
         info,
         tuple(ControlEntry(seq, Kind(kind), decode(details)) for seq, kind, details in rows),

@@ -1,11 +1,13 @@
 """How many messages and bytes the spans hold: running totals subtracted, and no content read."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, bindparam, case, func, select, text, update
 from sqlalchemy.sql import Select
 
 from roocontext.errors import HistoryCorrupt
+from roocontext.log.entries import Range
 from roocontext.store.schema import VISIBLE, entries, sessions, spans
 from roocontext.store.shapes import whole_number
 from roocontext.store.transaction import Transaction
@@ -78,6 +80,29 @@ _ADD = (
         rewound_bytes=sessions.c.rewound_bytes + bindparam("more_bytes"),
     )
 )
+
+
+_AT = select(entries.c.seq, entries.c.messages_total, entries.c.bytes_total).where(
+    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq")
+)
+
+
+def totals_of(tx: Transaction, session_id: str, sides: Sequence[Sequence[Range]]) -> list[Total]:
+    """What the ranges of each side hold."""
+    # Each end once: neighbouring ranges share theirs.
+    ends = {seq for side in sides for lo, hi in side for seq in (lo - 1, hi) if seq > 0}
+    rows = tx.each(_AT, [{"session_id": session_id, "seq": seq} for seq in sorted(ends)])
+    at = {0: (0, 0), **{seq: (messages, size) for seq, messages, size in rows}}
+    missing = ends - at.keys()
+    if missing:
+        raise HistoryCorrupt(f"Entry {min(missing)} is missing.", seq=min(missing))
+    return [
+        Total(
+            sum(at[hi][0] - at[lo - 1][0] for lo, hi in side),
+            sum(at[hi][1] - at[lo - 1][1] for lo, hi in side),
+        )
+        for side in sides
+    ]
 
 
 def visible_total(tx: Transaction, session_id: str, last: int) -> Total:

@@ -116,10 +116,6 @@ _HEAD_AT = (
     .order_by(entries.c.seq.desc())
     .limit(1)
 )
-_TOTALS = select(entries.c.seq, entries.c.messages_total, entries.c.bytes_total).where(
-    _in_session, entries.c.seq == bindparam("seq")
-)
-
 SPANS_PAGE = 32
 _KINDS = {kind.value: kind for kind in MESSAGE_KINDS}
 _SPEAKER = itemgetter(4, 2)
@@ -341,26 +337,6 @@ def head_at(tx: Transaction, session_id: str, seq: int) -> int:
     """The last fold entry up to a seq."""
     row = tx.row(_HEAD_AT, session_id=session_id, seq=seq)
     return row[0] if row else 0
-
-
-def counted(
-    tx: Transaction, session_id: str, sides: Sequence[Sequence[Range]]
-) -> list[tuple[int, int]]:
-    """How many messages and bytes stand in the ranges of each side, without reading them."""
-    # Each end once: neighbouring ranges share theirs.
-    ends = {seq for side in sides for lo, hi in side for seq in (lo - 1, hi) if seq > 0}
-    rows = tx.each(_TOTALS, [{"session_id": session_id, "seq": seq} for seq in sorted(ends)])
-    at = {0: (0, 0), **{seq: (messages, size) for seq, messages, size in rows}}
-    missing = ends - at.keys()
-    if missing:
-        raise HistoryCorrupt(f"Entry {min(missing)} is missing.", seq=min(missing))
-    return [
-        (
-            sum(at[hi][0] - at[lo - 1][0] for lo, hi in side),
-            sum(at[hi][1] - at[lo - 1][1] for lo, hi in side),
-        )
-        for side in sides
-    ]
 
 
 def cleared_at(controls: Sequence[Control], seq: int) -> Cleared:
