@@ -24,7 +24,8 @@ from roocontext.store.head import lock, read_head
 from roocontext.store.notes import BEGUN, Drafted, notes_on, write_note
 from roocontext.store.schema import IN_LOG, entries, spans
 from roocontext.store.transaction import Transaction
-from roocontext.store.view import SPANS_PAGE, bounds, read_backwards, read_messages
+from roocontext.store.view import bounds, read_messages
+from roocontext.store.view_end import SPANS_PAGE, read_backwards
 
 PAGE: Final = 8
 """How many messages are read at once: enough for the end of most sessions."""

@@ -28,6 +28,7 @@ from roocontext.store import (
     usage,
     verify,
     view,
+    view_end,
 )
 from roocontext.store.audit import AuditEntry, Diff
 from roocontext.store.calls import Call
@@ -109,7 +110,7 @@ class SessionReader:
         check_page(after, limit, before, last)
         read = self._database.snapshot
         if last is not None:
-            return read(view.read_newest, self.id, as_of=as_of, before=before, last=last)
+            return read(view_end.read_newest, self.id, as_of=as_of, before=before, last=last)
         return read(view.read_view, self.id, as_of=as_of, after=after, limit=limit)
 
     def pages(self, size: int = 200, *, as_of: int | datetime | None = None) -> Iterator[View]:

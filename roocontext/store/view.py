@@ -5,7 +5,7 @@ of the present are in a table; those of the past are computed from the control r
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
 from typing import Any
@@ -15,7 +15,7 @@ from sqlalchemy import and_, bindparam, select, text
 
 from roocontext.errors import HistoryCorrupt, MessageNotFound
 from roocontext.log.draft import check_uncoverings, control_of
-from roocontext.log.encoding import MAX_INTEGER, decode_all
+from roocontext.log.encoding import decode_all
 from roocontext.log.entries import MESSAGE_KINDS, Control, Message, Range, View
 from roocontext.log.moments import milliseconds
 from roocontext.log.readings import is_known, reader
@@ -42,12 +42,12 @@ VISIBLE_SPANS = (
     .where(spans.c.session_id == bindparam("session_id"), text(VISIBLE))
     .order_by(spans.c.position)
 )
-_SHOWN = (
+SHOWN = (
     select(
         entries.c.seq,
         entries.c.kind,
         entries.c.role,
-        # In the order of a `Message`, not of the table: `_to_messages` unpacks by position.
+        # In the order of a `Message`, not of the table: `to_messages` unpacks by position.
         entries.c.content,
         entries.c.format,
         entries.c.ts,
@@ -62,36 +62,7 @@ _SHOWN = (
     .where(_in_session, _between, IS_MESSAGE)
     .order_by(entries.c.seq)
 )
-_SHOWN_PAGE = _SHOWN.limit(bindparam("page"))
-_SHOWN_LAST = _SHOWN.order_by(None).order_by(entries.c.seq.desc()).limit(bindparam("page"))
-_SPANS_BACK = (
-    select(spans.c.lo, spans.c.hi, spans.c.position)
-    .where(
-        spans.c.session_id == bindparam("session_id"),
-        text(VISIBLE),
-        spans.c.position < bindparam("position"),
-    )
-    .order_by(spans.c.position.desc())
-    .limit(bindparam("page"))
-)
-_SPAN_OF = (
-    select(
-        spans.c.position,
-        spans.c.lo,
-        spans.c.condense_parent,
-        spans.c.truncation_parent,
-        spans.c.rewound_by,
-        spans.c.uncovered_by,
-    )
-    .where(spans.c.session_id == bindparam("session_id"), spans.c.lo <= bindparam("seq"))
-    .order_by(spans.c.lo.desc())
-    .limit(1)
-)
-# Of a page only what is in its ranges; of the whole view all at once, by a join.
-_CLEARED_IN = select(clearings.c.seq, clearings.c.block, clearings.c.placeholder).where(
-    clearings.c.session_id == bindparam("session_id"),
-    clearings.c.seq.between(bindparam("lo"), bindparam("hi")),
-)
+_SHOWN_PAGE = SHOWN.limit(bindparam("page"))
 _CLEARED = (
     select(clearings.c.seq, clearings.c.block, clearings.c.placeholder)
     .select_from(
@@ -116,7 +87,6 @@ _HEAD_AT = (
     .order_by(entries.c.seq.desc())
     .limit(1)
 )
-SPANS_PAGE = 32
 _KINDS = {kind.value: kind for kind in MESSAGE_KINDS}
 _SPEAKER = itemgetter(4, 2)
 """The format and the role of a row of what is shown."""
@@ -148,71 +118,6 @@ def read_view(
     return View(session_id, seq, head_seq, tuple(messages), whole)
 
 
-def read_newest(
-    tx: Transaction,
-    session_id: str,
-    *,
-    as_of: int | datetime | None = None,
-    before: int | None = None,
-    last: int,
-) -> View:
-    """The `last` messages of the view, or of what precedes the message `before`."""
-    cleared: Cleared | None = None
-    if as_of is None:
-        head = read_head(tx, session_id)
-        seq, head_seq = head.last_seq, head.head_seq
-        ranges = _backwards(tx, session_id, seq, before)
-    else:
-        seq = moment(tx, session_id, as_of)
-        head_seq = head_at(tx, session_id, seq)
-        controls = read_controls(tx, session_id, seq)
-        whole = visible_ranges(spans_of(controls, seq), seq)
-        ranges = iter(reversed(whole if before is None else _preceding(whole, before)))
-        cleared = cleared_at(controls, seq)
-    rows: list[Row] = []
-    used: list[Range] = []
-    while len(rows) < last and (stretch := next(ranges, None)):
-        lo, hi = stretch
-        # One range after the other, because how many are needed shows only on the way.
-        found = tx.rows(_SHOWN_LAST, session_id=session_id, lo=lo, hi=hi, page=last - len(rows))
-        rows += found
-        # The newest row comes first.
-        used += [(found[-1][0], found[0][0])] if found else []
-    if cleared is None:
-        cleared = _by_row(tx.each(_CLEARED_IN, bounds(session_id, used)))
-    messages = [_with_cleared(message, cleared) for message in _to_messages(rows[::-1])]
-    return View(session_id, seq, head_seq, tuple(messages), whole=False)
-
-
-def _backwards(tx: Transaction, session_id: str, last: int, before: int | None) -> Iterator[Range]:
-    """The ranges of the present view from its end, read as far as they are asked for."""
-    position = MAX_INTEGER
-    if before is not None:
-        span = tx.row(_SPAN_OF, session_id=session_id, seq=before)
-        if span is None or before > last or any(span[2:]):
-            raise _not_in_view(before)
-        position, lo = span[:2]
-        if lo < before:
-            yield lo, before - 1
-    # By pages of spans: a session that was condensed often may show thousands.
-    while rows := tx.rows(_SPANS_BACK, session_id=session_id, position=position, page=SPANS_PAGE):
-        # A damaged span may reach out of the log: nothing outside is read.
-        yield from ((max(lo, 1), min(hi, last)) for lo, hi, _ in rows if lo <= last)
-        position = rows[-1][2]
-
-
-def read_backwards(
-    tx: Transaction, session_id: str, ranges: Iterable[Range], page: int
-) -> Iterator[Message]:
-    """The messages in these ranges, which descend, from the last one on: a page at a time."""
-    for lo, hi in ranges:
-        while rows := tx.rows(_SHOWN_LAST, session_id=session_id, lo=lo, hi=hi, page=page):
-            yield from _to_messages(rows)
-            if len(rows) < page:
-                break
-            hi = rows[-1][0] - 1  # noqa: PLW2901
-
-
 def read_now(tx: Transaction, session_id: str) -> tuple[SessionHead, Shown]:
     """The head of a session, and what its present view shows."""
     session = {"session_id": session_id}
@@ -232,11 +137,12 @@ def visible_now(tx: Transaction, session_id: str, last: int) -> Shown:
 
 def _shown(spans_: Sequence[Row], blocks: Sequence[Row], last: int) -> Shown:
     # Bounded, as every read of a log is (0020).
-    cleared = _by_row(row for row in blocks if 1 <= row[0] <= last)
+    cleared = placeholders(row for row in blocks if 1 <= row[0] <= last)
     return [(max(lo, 1), min(hi, last)) for lo, hi, _ in spans_ if lo <= last], cleared
 
 
-def _by_row(rows: Iterable[Row]) -> Cleared:
+def placeholders(rows: Iterable[Row]) -> Cleared:
+    """The placeholder of each row of clearings: a seq, a block and the text."""
     cleared: dict[int, dict[int, str]] = defaultdict(dict)
     for seq, block, placeholder in rows:
         cleared[seq][block] = placeholder
@@ -254,7 +160,7 @@ def read_messages(
     """The messages in these ranges, in the ranges' order."""
     # Sent together on PostgreSQL. With a limit, the ranges behind a full page are not asked for.
     if limit is None:
-        rows = tx.each(_SHOWN, bounds(session_id, ranges))
+        rows = tx.each(SHOWN, bounds(session_id, ranges))
     else:
         rows = []
         for lo, hi in ranges:
@@ -262,11 +168,11 @@ def read_messages(
             if page <= 0:
                 break
             rows += tx.rows(_SHOWN_PAGE, session_id=session_id, lo=lo, hi=hi, page=page)
-    messages = _to_messages(rows)
-    return [_with_cleared(message, cleared) for message in messages] if cleared else messages
+    messages = to_messages(rows)
+    return [with_cleared(message, cleared) for message in messages] if cleared else messages
 
 
-def _to_messages(rows: Sequence[Row]) -> list[Message]:
+def to_messages(rows: Sequence[Row]) -> list[Message]:
     """The messages that these rows are, or HistoryCorrupt naming the first that is none."""
     try:
         # In one call: decoding is a fifth of the cost of a view.
@@ -292,7 +198,7 @@ def _to_messages(rows: Sequence[Row]) -> list[Message]:
             " not JSON.",
             seq=seq,
         )
-    return [message for row in rows for message in _to_messages([row])]
+    return [message for row in rows for message in to_messages([row])]
 
 
 def read_message(tx: Transaction, session_id: str, seq: int) -> Message:
@@ -353,29 +259,26 @@ def bounds(session_id: str, ranges: Iterable[Range]) -> list[dict[str, Any]]:
 
 
 def _following(ranges: Sequence[Range], after: int) -> list[Range]:
-    index, (_, hi) = _holding(ranges, after)
+    index, (_, hi) = holding(ranges, after)
     rest = [(after + 1, hi)] if after < hi else []
     return [*rest, *ranges[index + 1 :]]
 
 
-def _preceding(ranges: Sequence[Range], before: int) -> list[Range]:
-    index, (lo, _) = _holding(ranges, before)
-    rest = [(lo, before - 1)] if lo < before else []
-    return [*ranges[:index], *rest]
-
-
-def _holding(ranges: Sequence[Range], seq: int) -> tuple[int, Range]:
+def holding(ranges: Sequence[Range], seq: int) -> tuple[int, Range]:
+    """The index of the range that holds an entry, and the range."""
     for index, (lo, hi) in enumerate(ranges):
         if lo <= seq <= hi:
             return index, (lo, hi)
-    raise _not_in_view(seq)
+    raise not_in_view(seq)
 
 
-def _not_in_view(seq: int) -> MessageNotFound:
+def not_in_view(seq: int) -> MessageNotFound:
+    """The error for a page that begins or ends at an entry outside of the view."""
     return MessageNotFound(f"Entry {seq} is not in this view.", candidates=())
 
 
-def _with_cleared(message: Message, cleared: Cleared) -> Message:
+def with_cleared(message: Message, cleared: Cleared) -> Message:
+    """The message with its cleared blocks replaced by their placeholders."""
     blocks = cleared.get(message.seq)
     if not blocks:
         return message
