@@ -18,8 +18,8 @@ from roocontext.log.frame import GivenFrame
 from roocontext.policies.situation import Aim, Reported, Row, Situation, Totals
 from roocontext.store.aio import AsyncSession
 from roocontext.store.calls import Call
-from roocontext.store.count import Counted
 from roocontext.store.items import NewNote
+from roocontext.store.kept_counts import Counted
 from roocontext.store.notes import Note
 from roocontext.store.session import Session
 from roocontext.store.snapshot import CountedMessage, Rows, Snapshot, Wanted

@@ -27,8 +27,8 @@ from roocontext.store.append import Receipt, refuse_taken
 from roocontext.store.caches import write_controls
 from roocontext.store.check_pairs import bound_by_pins, check_no_split
 from roocontext.store.commit_state import CommitState
-from roocontext.store.count import Counted, keep
 from roocontext.store.head import SessionHead, lock, read_head
+from roocontext.store.kept_counts import Counted, keep_counts
 from roocontext.store.notes import Drafted, to_redacted, write_note
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
 from roocontext.store.totals import totals_of
@@ -89,7 +89,7 @@ def commit(
     if not dry_run:
         for note in new_notes:
             write_note(tx, session_id, note)
-        keep(tx, session_id, counted.at(done.rows))
+        keep_counts(tx, session_id, counted.at(done.rows))
     return done
 
 

@@ -15,9 +15,9 @@ from roocontext.store import (
     append,
     batch,
     commit,
-    count,
     erase,
     fork,
+    kept_counts,
     notes,
     rebuild,
     rewind,
@@ -33,9 +33,9 @@ from roocontext.store.check_arguments import (
     to_messages,
     to_plan,
 )
-from roocontext.store.count import Counted
 from roocontext.store.erase import Redacted
 from roocontext.store.items import AnyNote, Describe, Item, NewNote, Pin, Rename, Unpin
+from roocontext.store.kept_counts import Counted
 from roocontext.store.notes import drafted
 from roocontext.store.rewind import Rewound
 from roocontext.store.session_loop import SessionLoop
@@ -258,7 +258,7 @@ class Session(SessionLoop):
 
         The counts are a cache: if nothing can be written, the call does nothing.
         """
-        return count.keep_if_possible(self._database, self.id, counted)
+        return kept_counts.keep_if_possible(self._database, self.id, counted)
 
     def keep_estimate(self, seq: int, counter: Counter, estimate: int) -> bool:
         """Keep what the request that message `seq` answers was estimated at; whether it is new.

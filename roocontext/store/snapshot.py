@@ -11,17 +11,16 @@ from roocontext.log.frame import GivenFrame
 from roocontext.log.spans import standing_ranges
 from roocontext.store.calls import Call, calls
 from roocontext.store.count import (
-    Counted,
     CountedPart,
     Counting,
     behind,
-    lasts,
     shown_before,
     uncounted,
 )
 from roocontext.store.database import Database
 from roocontext.store.frame import changed
 from roocontext.store.head import read_head
+from roocontext.store.kept_counts import Counted, lasts
 from roocontext.store.live import LiveMessage, live_messages
 from roocontext.store.notes import Note, newest_note, pinned
 from roocontext.store.totals import visible_total
