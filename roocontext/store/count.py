@@ -17,6 +17,7 @@ from roocontext.log.counting import Counter, count_message
 from roocontext.log.encoding import check_id, encode
 from roocontext.log.entries import Control, Message, Range, ranges_of
 from roocontext.log.spans import spans_of, visible_ranges, within
+from roocontext.store.as_of import seq_at
 from roocontext.store.calls import newest_control
 from roocontext.store.check_arguments import check_whole
 from roocontext.store.database import Database
@@ -32,7 +33,6 @@ from roocontext.store.view import (
     Cleared,
     bounds,
     cleared_at,
-    moment,
     read_controls,
     read_messages,
     visible_now,
@@ -245,7 +245,7 @@ def shown_at(
     """What the view shows at a point in time, and what is cleared in it."""
     if as_of is None:
         return visible_now(tx, session_id, read_head(tx, session_id).last_seq)
-    seq = moment(tx, session_id, as_of)
+    seq = seq_at(tx, session_id, as_of)
     # The spans of the present are cached, those of the past computed.
     if seq >= newest_control(tx, session_id):  # the view has only grown since
         return visible_now(tx, session_id, seq)

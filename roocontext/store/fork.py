@@ -9,6 +9,7 @@ from sqlalchemy import bindparam, insert, select
 from roocontext.log.chain import GENESIS
 from roocontext.log.draft import Salts, note_draft
 from roocontext.store.append import write
+from roocontext.store.as_of import head_at, no_entry
 from roocontext.store.caches import NONE, caches_of, renew
 from roocontext.store.head import SessionHead, lock
 from roocontext.store.notes import ORIGIN, REDACTION, read_notes, refresh_title
@@ -17,7 +18,7 @@ from roocontext.store.sessions import add
 from roocontext.store.times import read_times
 from roocontext.store.totals import keep_rewound
 from roocontext.store.transaction import Transaction
-from roocontext.store.view import head_at, no_entry, read_controls
+from roocontext.store.view import read_controls
 
 _COLUMNS = [column for column in entries.columns if column.name != "session_id"]
 _COPY = insert(entries).from_select(

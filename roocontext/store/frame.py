@@ -14,11 +14,11 @@ from roocontext.log.draft import Salts, note_draft
 from roocontext.log.encoding import encode
 from roocontext.log.frame import Frame, GivenFrame
 from roocontext.store.append import write
+from roocontext.store.as_of import seq_at
 from roocontext.store.head import lock, read_head
 from roocontext.store.notes import FRAME, newest_note
 from roocontext.store.schema import UP_TO_SEQ, entries
 from roocontext.store.transaction import Transaction
-from roocontext.store.view import moment
 
 _NEWEST = (
     select(entries.c.seq, entries.c.salt, entries.c.content_digest)
@@ -57,7 +57,7 @@ def read_frame(
     tx: Transaction, session_id: str, as_of: int | datetime | None = None
 ) -> Frame | None:
     """The frame that counts at a point in time, by default now; None if none was recorded."""
-    note = newest_note(tx, session_id, FRAME, None, moment(tx, session_id, as_of))
+    note = newest_note(tx, session_id, FRAME, None, seq_at(tx, session_id, as_of))
     return None if note is None else Frame.of(note.content)
 
 

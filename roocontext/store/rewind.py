@@ -18,11 +18,12 @@ from roocontext.log.moments import milliseconds, utc
 from roocontext.log.spans import Path, standing_ranges, within
 from roocontext.store import times
 from roocontext.store.append import Receipt
+from roocontext.store.as_of import IS_FOLDED, no_entry
 from roocontext.store.caches import Tail, moved, read_rewound_tail, write_controls
 from roocontext.store.head import SessionHead, check_version, lock
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, UP_TO_SEQ, entries
 from roocontext.store.transaction import Query, Row, Transaction
-from roocontext.store.view import CONTROLS, IS_FOLDED, IS_MESSAGE, bounds, no_entry, to_controls
+from roocontext.store.view import CONTROLS, IS_MESSAGE, bounds, to_controls
 
 
 @dataclass(frozen=True, slots=True)

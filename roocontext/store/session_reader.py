@@ -30,6 +30,7 @@ from roocontext.store import (
     view,
     view_end,
 )
+from roocontext.store.as_of import seq_at
 from roocontext.store.audit import AuditEntry, Diff
 from roocontext.store.calls import Call
 from roocontext.store.check_arguments import (
@@ -178,7 +179,7 @@ class SessionReader:
         check_moment("old", old)
         check_moment("new", new)
         with self._database.read() as tx:
-            points = (view.moment(tx, self.id, point) for point in (old, new))
+            points = (seq_at(tx, self.id, point) for point in (old, new))
             return audit.diff(tx, self.id, *points)
 
     def message(self, seq: int) -> Message:
@@ -289,4 +290,4 @@ class SessionReader:
         """Run a read whose last argument is the seq that a moment names."""
         check_moment("as_of", as_of)
         with self._database.read() as tx:
-            return operation(tx, self.id, *args, view.moment(tx, self.id, as_of))
+            return operation(tx, self.id, *args, seq_at(tx, self.id, as_of))

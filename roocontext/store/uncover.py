@@ -13,11 +13,11 @@ from roocontext.log.draft import UNCOVERED, control_draft, details_of
 from roocontext.log.encoding import decode
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import Span, first_decided, standing_ranges, within
+from roocontext.store.as_of import no_entry
 from roocontext.store.caches import Tail, moved, read_tail, write_controls
 from roocontext.store.head import SessionHead, check_version, lock
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
 from roocontext.store.transaction import Transaction
-from roocontext.store.view import no_entry
 
 
 @dataclass(frozen=True, slots=True)

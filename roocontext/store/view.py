@@ -17,12 +17,11 @@ from roocontext.errors import HistoryCorrupt, MessageNotFound
 from roocontext.log.draft import check_uncoverings, control_of
 from roocontext.log.encoding import decode_all
 from roocontext.log.entries import MESSAGE_KINDS, Control, Message, Range, View
-from roocontext.log.moments import milliseconds
 from roocontext.log.readings import is_known, reader
 from roocontext.log.spans import clearings_of, spans_of, visible_ranges
+from roocontext.store.as_of import head_at, seq_at
 from roocontext.store.head import SessionHead, head_query, read_head, to_head
 from roocontext.store.schema import UP_TO_SEQ, VISIBLE, clearings, entries, spans
-from roocontext.store.times import last_recorded
 from roocontext.store.transaction import Row, Transaction
 
 Cleared = Mapping[int, Mapping[int, str]]
@@ -34,7 +33,6 @@ Shown = tuple[list[Range], Cleared]
 
 _in_session = entries.c.session_id == bindparam("session_id")
 IS_MESSAGE = text("role IS NOT NULL")
-IS_FOLDED = text("kind <> 'note'")
 _between = entries.c.seq.between(bindparam("lo"), bindparam("hi"))
 
 VISIBLE_SPANS = (
@@ -47,7 +45,7 @@ SHOWN = (
         entries.c.seq,
         entries.c.kind,
         entries.c.role,
-        # In the order of a `Message`, not of the table: `to_messages` unpacks by position.
+        # In the order of a `Message`, not of the table: `rows_to_messages` unpacks by position.
         entries.c.content,
         entries.c.format,
         entries.c.ts,
@@ -81,12 +79,6 @@ CONTROLS = (
     .where(_in_session, entries.c.details.is_not(None), UP_TO_SEQ)
     .order_by(entries.c.seq)
 )
-_HEAD_AT = (
-    select(entries.c.seq)
-    .where(_in_session, UP_TO_SEQ, IS_FOLDED)
-    .order_by(entries.c.seq.desc())
-    .limit(1)
-)
 _KINDS = {kind.value: kind for kind in MESSAGE_KINDS}
 _SPEAKER = itemgetter(4, 2)
 """The format and the role of a row of what is shown."""
@@ -106,7 +98,7 @@ def read_view(
         seq, head_seq = head.last_seq, head.head_seq
         ranges, cleared = shown
     else:
-        seq = moment(tx, session_id, as_of)
+        seq = seq_at(tx, session_id, as_of)
         head_seq = head_at(tx, session_id, seq)
         controls = read_controls(tx, session_id, seq)
         ranges = visible_ranges(spans_of(controls, seq), seq)
@@ -168,11 +160,11 @@ def read_messages(
             if page <= 0:
                 break
             rows += tx.rows(_SHOWN_PAGE, session_id=session_id, lo=lo, hi=hi, page=page)
-    messages = to_messages(rows)
+    messages = rows_to_messages(rows)
     return [with_cleared(message, cleared) for message in messages] if cleared else messages
 
 
-def to_messages(rows: Sequence[Row]) -> list[Message]:
+def rows_to_messages(rows: Sequence[Row]) -> list[Message]:
     """The messages that these rows are, or HistoryCorrupt naming the first that is none."""
     try:
         # In one call: decoding is a fifth of the cost of a view.
@@ -198,7 +190,7 @@ def to_messages(rows: Sequence[Row]) -> list[Message]:
             " not JSON.",
             seq=seq,
         )
-    return [message for row in rows for message in to_messages([row])]
+    return [message for row in rows for message in rows_to_messages([row])]
 
 
 def read_message(tx: Transaction, session_id: str, seq: int) -> Message:
@@ -219,30 +211,6 @@ def to_controls(rows: Sequence[Row], since: int = 1) -> list[Control]:
     controls = [control_of(*row) for row in rows]
     check_uncoverings(controls, since)
     return controls
-
-
-def moment(tx: Transaction, session_id: str, as_of: int | datetime | None) -> int:
-    """The seq that a point in time names; None is now."""
-    head = read_head(tx, session_id)
-    if as_of is None:
-        return head.last_seq
-    if isinstance(as_of, datetime):
-        return last_recorded(tx, session_id, head, milliseconds(as_of))
-    if not 0 <= as_of <= head.last_seq:
-        raise no_entry(as_of, head.last_seq)
-    return as_of
-
-
-def no_entry(seq: int, last: int) -> MessageNotFound:
-    """The error for an entry that a log of so many does not have."""
-    held = f"the log holds 1 to {last}" if last else "the log has no entry yet"
-    return MessageNotFound(f"Entry {seq} does not exist: {held}.", candidates=(0, last))
-
-
-def head_at(tx: Transaction, session_id: str, seq: int) -> int:
-    """The last fold entry up to a seq."""
-    row = tx.row(_HEAD_AT, session_id=session_id, seq=seq)
-    return row[0] if row else 0
 
 
 def cleared_at(controls: Sequence[Control], seq: int) -> Cleared:

@@ -8,6 +8,7 @@ from sqlalchemy import bindparam, select, text
 from roocontext.log.encoding import MAX_INTEGER
 from roocontext.log.entries import Message, Range, View
 from roocontext.log.spans import spans_of, visible_ranges
+from roocontext.store.as_of import head_at, seq_at
 from roocontext.store.head import read_head
 from roocontext.store.schema import VISIBLE, clearings, entries, spans
 from roocontext.store.transaction import Row, Transaction
@@ -16,13 +17,11 @@ from roocontext.store.view import (
     Cleared,
     bounds,
     cleared_at,
-    head_at,
     holding,
-    moment,
     not_in_view,
     placeholders,
     read_controls,
-    to_messages,
+    rows_to_messages,
     with_cleared,
 )
 
@@ -74,7 +73,7 @@ def read_newest(
         seq, head_seq = head.last_seq, head.head_seq
         ranges = _backwards(tx, session_id, seq, before)
     else:
-        seq = moment(tx, session_id, as_of)
+        seq = seq_at(tx, session_id, as_of)
         head_seq = head_at(tx, session_id, seq)
         controls = read_controls(tx, session_id, seq)
         whole = visible_ranges(spans_of(controls, seq), seq)
@@ -91,7 +90,7 @@ def read_newest(
         used += [(found[-1][0], found[0][0])] if found else []
     if cleared is None:
         cleared = placeholders(tx.each(_CLEARED_IN, bounds(session_id, used)))
-    messages = [with_cleared(message, cleared) for message in to_messages(rows[::-1])]
+    messages = [with_cleared(message, cleared) for message in rows_to_messages(rows[::-1])]
     return View(session_id, seq, head_seq, tuple(messages), whole=False)
 
 
@@ -118,7 +117,7 @@ def read_backwards(
     """The messages in these ranges, which descend, from the last one on: a page at a time."""
     for lo, hi in ranges:
         while rows := tx.rows(_SHOWN_LAST, session_id=session_id, lo=lo, hi=hi, page=page):
-            yield from to_messages(rows)
+            yield from rows_to_messages(rows)
             if len(rows) < page:
                 break
             hi = rows[-1][0] - 1  # noqa: PLW2901
