@@ -19,7 +19,7 @@ from roocontext.reports.words import quantity, size
 from roocontext.store import health as facts
 
 if TYPE_CHECKING:
-    from roocontext.store.files import Place
+    from roocontext.store.files import PathStatus
     from roocontext.store.health import FileFacts, Health, Hindrances
 
 FindingStatus: TypeAlias = Literal["ok", "note", "warn", "bad"]
@@ -87,7 +87,7 @@ def hindered(error: RooContextError, found: "Hindrances") -> list[Finding]:
     return findings
 
 
-def _place(place: "Place") -> Finding:
+def _place(place: "PathStatus") -> Finding:
     check, name = ("folder" if place.kind == "folder" else "file"), str(place.path)
     if place.kind in ("hidden", "nothing"):
         return _finding(check, "bad", f"{name} cannot be reached")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
-Kind: TypeAlias = Literal["file", "folder", "neither", "nothing", "hidden"]
+PathKind: TypeAlias = Literal["file", "folder", "neither", "nothing", "hidden"]
 
 SETTLED_NS = 50_000_000
 """Longer than a tick of a file system's clock: two changes within one tick look like one."""
@@ -32,14 +32,14 @@ _INDEX = "-shm"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PathStatus:
     """What a path names, who owns it, and what this user may do with it.
 
     `hidden` is anything inside a folder that this user may not enter.
     """
 
     path: Path
-    kind: Kind
+    kind: PathKind
     owner: str = ""
     mode: int = 0
     size: int = 0
@@ -76,20 +76,20 @@ class State(NamedTuple):
     changed: int
 
 
-def place_of(path: Path) -> Place:
+def status_of(path: Path) -> PathStatus:
     """What a path names."""
     try:
         found = path.stat()
     except PermissionError:
-        return Place(path, "hidden")
+        return PathStatus(path, "hidden")
     except OSError:
-        return Place(path, "nothing")
-    kind: Kind = "neither"
+        return PathStatus(path, "nothing")
+    kind: PathKind = "neither"
     if stat.S_ISREG(found.st_mode):
         kind = "file"
     elif stat.S_ISDIR(found.st_mode):
         kind = "folder"
-    return Place(
+    return PathStatus(
         path=path,
         kind=kind,
         owner=_user(found.st_uid),
@@ -105,10 +105,10 @@ def beside(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
 
-def surroundings(path: Path) -> list[Place]:
+def surroundings(path: Path) -> list[PathStatus]:
     """The folder, the file, and the files that SQLite keeps beside it, if there are any."""
-    sides = [place_of(beside(path, suffix)) for suffix in (*_LOGS, _INDEX)]
-    return [place_of(path.parent), place_of(path), *(one for one in sides if one.kind == "file")]
+    sides = [status_of(beside(path, suffix)) for suffix in (*_LOGS, _INDEX)]
+    return [status_of(path.parent), status_of(path), *(one for one in sides if one.kind == "file")]
 
 
 def is_writable(path: Path) -> bool:
@@ -207,7 +207,9 @@ def obstacle(path: Path, *, read_only: bool) -> Obstacle | None:
     return None if read_only else _obstacle_to_writing(folder, file, sides)
 
 
-def _obstacle_to_writing(folder: Place, file: Place, sides: list[Place]) -> Obstacle | None:
+def _obstacle_to_writing(
+    folder: PathStatus, file: PathStatus, sides: list[PathStatus]
+) -> Obstacle | None:
     if not file.writable:
         fact = f"You may read {_name(file.path)}, but not write it: {file.rights}."
         return Obstacle(fact, "Ask its owner for the right to write it.")

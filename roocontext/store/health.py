@@ -41,7 +41,7 @@ class FileFacts:
     is_own: bool
     size: int
     log_size: int
-    locked: tuple[files.Place, ...]
+    locked: tuple[files.PathStatus, ...]
     filesystem: str | None
     holders: int | None
 
@@ -54,7 +54,7 @@ class Hindrances:
     role on the server may not read.
     """
 
-    places: tuple[files.Place, ...] = ()
+    places: tuple[files.PathStatus, ...] = ()
     problems: tuple[str, ...] = ()
     role: str = ""
     unreadable: tuple[str, ...] = ()

@@ -146,7 +146,7 @@ def create_private(path: Path) -> None:
 def check_is_file(path: Path) -> None:
     """Raise the error that says why a path names no file."""
     name = repr(str(path))
-    match files.place_of(path).kind:
+    match files.status_of(path).kind:
         case "file":
             return
         case "folder":
@@ -158,7 +158,7 @@ def check_is_file(path: Path) -> None:
                 f"{name} is behind a folder that you may not enter.",
                 advice="Ask its owner for the right to enter it.",
             )
-    if files.place_of(path.parent).kind == "folder":
+    if files.status_of(path.parent).kind == "folder":
         raise StoreNotFound(f"There is no file {name}.")
     raise StoreNotFound(
         f"There is no file {name}, and no folder that it could be in.",
