@@ -19,7 +19,7 @@ from roocontext.log.encoding import decode, encode
 from roocontext.log.entries import BlockRef
 from roocontext.log.readings import Block, calls, results
 
-Reading: TypeAlias = tuple[str, list[Block]]
+RoleAndBlocks: TypeAlias = tuple[str, list[Block]]
 """A message's role, user or assistant, and its blocks."""
 
 Place: TypeAlias = tuple[int, int]
@@ -71,7 +71,7 @@ class Tools(NamedTuple):
         return encode([CALL if self.are_calls else RESULT, *(tool_id for _, tool_id in self.ids)])
 
 
-def tools_of(message: Reading) -> Tools | None:
+def tools_of(message: RoleAndBlocks) -> Tools | None:
     """The tool calls or results of a message; None if it has none."""
     role, blocks = message
     are_calls = role == "assistant"
@@ -112,7 +112,7 @@ def links_of(rows: Iterable[tuple[int, BlockRef | None]]) -> Links:
     return links
 
 
-def pairs(messages: Sequence[Reading], links: Links = _NO_LINKS) -> list[Pair]:
+def pairs(messages: Sequence[RoleAndBlocks], links: Links = _NO_LINKS) -> list[Pair]:
     """Find the answered calls, in the order of their results."""
     return matched([tools_of(message) for message in messages], links)
 
@@ -166,7 +166,7 @@ def reach(
     return range(first, end)
 
 
-def partners(messages: Sequence[Reading], links: Links = _NO_LINKS) -> dict[int, set[int]]:
+def partners(messages: Sequence[RoleAndBlocks], links: Links = _NO_LINKS) -> dict[int, set[int]]:
     """Map each message that has tool partners to all others that must stay together with it.
 
     Two results of one call's message are partners too: hiding one of them would split the other.
@@ -185,7 +185,7 @@ def bound(found: Sequence[Pair]) -> dict[int, set[int]]:
 
 
 def split(
-    messages: Sequence[Reading], hidden: Container[int], links: Links = _NO_LINKS
+    messages: Sequence[RoleAndBlocks], hidden: Container[int], links: Links = _NO_LINKS
 ) -> list[Pair]:
     """Find the pairs that hiding would separate: one side hidden, the other not."""
     return [
@@ -195,8 +195,8 @@ def split(
     ]
 
 
-def turns(messages: Sequence[Reading]) -> list[range]:
-    """Divide into whole turns; rows before the first user message belong to none.
+def turn_ranges(messages: Sequence[RoleAndBlocks]) -> list[range]:
+    """Divide into whole turn_ranges; rows before the first user message belong to none.
 
     A turn starts at a user message that contains anything besides tool results.
     """

@@ -13,7 +13,7 @@ from typing import Final
 
 from roocontext.log.budget import FREE, Size
 from roocontext.log.entries import Kind
-from roocontext.log.pairs import Pair, Reading, links_of, pairs
+from roocontext.log.pairs import Pair, RoleAndBlocks, links_of, pairs
 from roocontext.log.readings import Block, calls, reader, results
 from roocontext.policies.situation import Row, Situation
 
@@ -107,7 +107,7 @@ class Layout:
         return whole_groups(self.groups, cores)
 
     @cached_property
-    def _readings(self) -> list[Reading]:
+    def _readings(self) -> list[RoleAndBlocks]:
         messages = (row.message for row in self.situation.visible)
         return [reader(m.format).blocks(m.role, m.content) for m in messages]
 
@@ -187,7 +187,7 @@ def _has_thinking(blocks: Sequence[Block]) -> bool:
     return any(block.get("type") in _THINKING for block in blocks)
 
 
-def _last_callers(readings: Sequence[Reading]) -> range:
+def _last_callers(readings: Sequence[RoleAndBlocks]) -> range:
     """The last run of assistant rows, if only tool results follow it."""
     end = len(readings)
     while end and readings[end - 1][0] == "user" and _only_results(readings[end - 1][1]):

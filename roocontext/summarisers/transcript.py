@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from roocontext.log.pairs import Reading, pairs
+from roocontext.log.pairs import RoleAndBlocks, pairs
 from roocontext.log.readings import Block, Holds, Piece, pieces, reader
 from roocontext.log.summary import Outgoing
 from roocontext.summarisers.shorten import clean, shorten
@@ -28,13 +28,13 @@ def transcript(messages: Sequence[Outgoing]) -> list[str]:
     return [text for text in texts if text]
 
 
-def readings(messages: Sequence[Outgoing]) -> list[Reading]:
+def readings(messages: Sequence[Outgoing]) -> list[RoleAndBlocks]:
     """The role and blocks of each message."""
     show = reader("anthropic").blocks
     return [show(str(message.get("role")), message.get("content")) for message in messages]
 
 
-def called(read: Sequence[Reading]) -> dict[tuple[int, int], str]:
+def called(read: Sequence[RoleAndBlocks]) -> dict[tuple[int, int], str]:
     """The name of the tool behind each result, by the result's (message, block)."""
     return {
         pair.result: str(read[pair.call[0]][1][pair.call[1]].get("name")) for pair in pairs(read)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from roocontext.log.entries import BlockRef, Kind
-from roocontext.log.pairs import Reading, pairs
+from roocontext.log.pairs import RoleAndBlocks, pairs
 from roocontext.log.readings import Block, reader, results, text_of
 from roocontext.policies.situation import Row
 
@@ -108,7 +108,7 @@ def _reached(steps: Sequence[PastMessage[Ref]]) -> Iterator[PastOutput[Ref]]:
             yield from reversed(step.outputs)
 
 
-def _tools(readings: Sequence[Reading]) -> list[dict[int, str]]:
+def _tools(readings: Sequence[RoleAndBlocks]) -> list[dict[int, str]]:
     """For each message, the tool behind each result, by the index of its block."""
     named: list[dict[int, str]] = [{} for _ in readings]
     for pair in pairs(readings):
@@ -129,7 +129,7 @@ def _outputs(
             yield PastOutput((row.seq, place), tools[index], text_of([block]), cleared=cleared)
 
 
-def _is_turn(row: Row, reading: Reading) -> bool:
+def _is_turn(row: Row, reading: RoleAndBlocks) -> bool:
     role, blocks = reading
     spoken = row.message.kind in (Kind.MESSAGE, Kind.COMPANION)
     return spoken and role == "user" and len(results(blocks)) < len(blocks)

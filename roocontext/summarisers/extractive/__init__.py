@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from roocontext.errors import SummaryFailed
-from roocontext.log.pairs import Reading
+from roocontext.log.pairs import RoleAndBlocks
 from roocontext.log.readings import words_of
 from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.summarisers.extractive import sentences, todos
@@ -69,7 +69,9 @@ def _room(request: SummaryRequest) -> int:
     return min(longest * TOKEN, request.characters * 7 // 10)
 
 
-def _before(read: Sequence[Reading], previous: str | None) -> tuple[Outline, list[Reading]]:
+def _before(
+    read: Sequence[RoleAndBlocks], previous: str | None
+) -> tuple[Outline, list[RoleAndBlocks]]:
     """The merged outline of earlier summaries, and the messages that are not summaries."""
     outline, other = parse(clean(previous or ""))
     if other:
@@ -87,7 +89,7 @@ def _before(read: Sequence[Reading], previous: str | None) -> tuple[Outline, lis
     return merged(rules, outline), fresh
 
 
-def _opening(read: Sequence[Reading]) -> list[str]:
+def _opening(read: Sequence[RoleAndBlocks]) -> list[str]:
     """The user's first request. If a summary comes before it, that summary holds the goal."""
     for role, blocks in read:
         text = words_of(blocks)
@@ -98,7 +100,7 @@ def _opening(read: Sequence[Reading]) -> list[str]:
     return []
 
 
-def _outline(read: Sequence[Reading], goal: Sequence[str]) -> Outline:
+def _outline(read: Sequence[RoleAndBlocks], goal: Sequence[str]) -> Outline:
     """All sections except the goal, from messages that are not summaries."""
     users = _texts_of(read, "user")
     agents = _texts_of(read, "assistant")
@@ -130,7 +132,7 @@ def _errors(done: Sequence[ToolAction]) -> list[str]:
     return errors[::-1]
 
 
-def _plan(read: Sequence[Reading]) -> list[str]:
+def _plan(read: Sequence[RoleAndBlocks]) -> list[str]:
     """The newest plan. A numbered list counts only when there is no checklist."""
     plan: list[str] = []
     listed: list[str] = []
@@ -145,7 +147,7 @@ def _plan(read: Sequence[Reading]) -> list[str]:
     return plan or listed
 
 
-def _texts_of(read: Sequence[Reading], speaker: str) -> list[str]:
+def _texts_of(read: Sequence[RoleAndBlocks], speaker: str) -> list[str]:
     """The texts of one side, one for each message that has any."""
     texts = (clean(sentences.words(words_of(blocks))) for role, blocks in read if role == speaker)
     return [text for text in texts if text.strip()]

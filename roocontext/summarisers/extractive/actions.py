@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from roocontext.log.pairs import Reading, pairs
+from roocontext.log.pairs import RoleAndBlocks, pairs
 from roocontext.log.readings import Block
 from roocontext.summarisers.extractive.files_touched import Touch, command_of, touched
 from roocontext.summarisers.extractive.todos import plan_of_call
@@ -42,7 +42,7 @@ class ToolAction:
     touches: tuple[Touch, ...] = ()
 
 
-def actions(read: Sequence[Reading]) -> list[ToolAction]:
+def actions(read: Sequence[RoleAndBlocks]) -> list[ToolAction]:
     """Every tool call in order, except those that only set the plan."""
     answers = {pair.call: pair.result for pair in pairs(read)}
     found = []
