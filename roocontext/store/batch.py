@@ -47,7 +47,7 @@ class Written(Receipt, frozen=True):
     seqs: tuple[int, ...] = ()
 
 
-Prepared: TypeAlias = Drafted | Plan | Rewind
+ReadyItem: TypeAlias = Drafted | Plan | Rewind
 """An item that passed all checks that need no session."""
 
 _BETWEEN = (
@@ -61,14 +61,14 @@ _BETWEEN = (
 )
 
 
-def prepared(
+def ready_items(
     items: Iterable[Item], expected_seq: int | None, *, now: int, salts: Salts
-) -> list[Prepared]:
+) -> list[ReadyItem]:
     """Draft the items, or raise the error that says why one cannot be written."""
     if not isinstance(items, Iterable):
         raise InvalidOption("A batch is a list of items.", name="items")
     check_maybe("expected_seq", expected_seq)
-    ready = [_prepared(item, now=now, salts=salts) for item in items]
+    ready = [_ready_item(item, now=now, salts=salts) for item in items]
     # They name seqs, which are only meaningful relative to a known version.
     if expected_seq is None and any(isinstance(item, Plan | Rewind) for item in ready):
         raise InvalidOption(
@@ -77,7 +77,7 @@ def prepared(
     return ready
 
 
-def _prepared(item: object, *, now: int, salts: Salts) -> Prepared:
+def _ready_item(item: object, *, now: int, salts: Salts) -> ReadyItem:
     if isinstance(item, NewMessage):
         return Drafted(message_draft(item, now=now, salts=salts))
     if isinstance(item, AnyNote):
@@ -98,7 +98,7 @@ def _prepared(item: object, *, now: int, salts: Salts) -> Prepared:
 def write_batch(
     tx: Transaction,
     session_id: str,
-    items: Sequence[Prepared],
+    items: Sequence[ReadyItem],
     expected_seq: int | None,
     *,
     now: int,
@@ -139,7 +139,7 @@ class _Batch:
     shown: dict[str, Any] = field(default_factory=dict)
     written: list[Written] = field(default_factory=list)
 
-    def add(self, item: Prepared) -> None:
+    def add(self, item: ReadyItem) -> None:
         """Write an item, or hold it back until the run is complete."""
         if isinstance(item, Drafted):
             self._check_target(item)
@@ -223,11 +223,11 @@ class _Batch:
             )
 
 
-def _client_id(item: Prepared) -> str | None:
+def _client_id(item: ReadyItem) -> str | None:
     return item.draft.sealed.client_id if isinstance(item, Drafted) else item.client_id
 
 
-def _ids_of_companions(items: Sequence[Prepared]) -> list[str | None]:
+def _ids_of_companions(items: Sequence[ReadyItem]) -> list[str | None]:
     return [
         row.client_id
         for item in items
@@ -237,7 +237,7 @@ def _ids_of_companions(items: Sequence[Prepared]) -> list[str | None]:
     ]
 
 
-def _first(tx: Transaction, session_id: str, item: Prepared) -> Written | None:
+def _first(tx: Transaction, session_id: str, item: ReadyItem) -> Written | None:
     """The receipt of the item that was stored with this client id, if any was."""
     if isinstance(item, Drafted):
         first = (first_note if item.draft.is_note else first_receipt)(tx, session_id, item.draft)

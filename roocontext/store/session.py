@@ -121,7 +121,7 @@ class Session(SessionLoop):
         returned; if some were, nothing is written.
         """
         run, now, salts = self._database.write, self._clock(), self._ids.salt
-        ready = batch.prepared(items, expected_seq, now=now, salts=salts)
+        ready = batch.ready_items(items, expected_seq, now=now, salts=salts)
         sources = {"now": now, "salts": salts, "new_id": self._ids.new_id}
         return run(batch.write_batch, self.id, ready, expected_seq, **sources)
 
