@@ -13,7 +13,7 @@ from roocontext.log.entries import BlockRef, Kind, Message
 from roocontext.log.pairs import links_of, pairs
 from roocontext.log.readings import Block, calls, reader, results
 
-Turn: TypeAlias = Literal["user", "tools", "model"]
+WaitsFor: TypeAlias = Literal["user", "tools", "model"]
 """Whom a session waits for."""
 
 _SILENT: Final = ("system", "developer")
@@ -74,7 +74,7 @@ class LastTurn:
     unfinished: bool = False
 
     @property
-    def waits_for(self) -> Turn:
+    def waits_for(self) -> WaitsFor:
         """Whom the session waits for, unless the reply's stop reason is PAUSED."""
         if self.pending:
             return "tools"

@@ -17,7 +17,7 @@ from roocontext.log.entries import BlockRef, Kind, Message, NewMessage, Range
 from roocontext.log.pairs import links_of, matched, tools_from
 from roocontext.log.readings import reader
 from roocontext.log.spans import within
-from roocontext.log.turns import PAUSED, LastTurn, PendingCall, Turn, calls_in, last_turn
+from roocontext.log.turns import PAUSED, LastTurn, PendingCall, WaitsFor, calls_in, last_turn
 from roocontext.store.append import Receipt, write
 from roocontext.store.check_arguments import check_whole
 from roocontext.store.head import lock, read_head
@@ -72,7 +72,7 @@ _TOOLS = (
 )
 
 
-def waits_for(tx: Transaction, session_id: str) -> Turn:
+def waits_for(tx: Transaction, session_id: str) -> WaitsFor:
     """Whose turn it is."""
     end = _end(tx, session_id)
     turn = end.waits_for

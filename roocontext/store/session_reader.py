@@ -11,7 +11,7 @@ from roocontext.log.entries import Message, View
 from roocontext.log.forms import Repair, forms
 from roocontext.log.frame import Frame
 from roocontext.log.reported import ReportedUsage
-from roocontext.log.turns import PendingCall, Turn
+from roocontext.log.turns import PendingCall, WaitsFor
 from roocontext.store import (
     audit,
     calls,
@@ -79,7 +79,7 @@ class SessionReader:
         """The last fold entry: what `expected_seq` and plans are compared with."""
         return self._database.snapshot(head.read_head, self.id).head_seq
 
-    def waits_for(self) -> Turn:
+    def waits_for(self) -> WaitsFor:
         """Whose turn it is, by what is recorded: "user", "tools" or "model".
 
         An agent's loop that asks this goes on after a crash where it was.
