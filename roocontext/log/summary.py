@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-Outgoing: TypeAlias = Mapping[str, Any]
+OutgoingMessage: TypeAlias = Mapping[str, Any]
 """A message as it is sent: its role, and its content as text or Anthropic's blocks."""
 
 
@@ -18,7 +18,7 @@ class SummaryRequest:
     that is. `instruction` replaces the last user text of the style, and `prompt` its system prompt.
     """
 
-    messages: Sequence[Outgoing]
+    messages: Sequence[OutgoingMessage]
     style: str = "default"
     previous: str | None = None
     longest: int | None = None

@@ -7,7 +7,7 @@ from roocontext.log.budget import Size
 from roocontext.log.entries import BlockRef, Kind, NewMessage, ranges_of
 from roocontext.log.plan import Action, Counts, Plan
 from roocontext.log.readings import reader, text_of
-from roocontext.log.summary import Outgoing
+from roocontext.log.summary import OutgoingMessage
 from roocontext.policies.situation import Row, Situation
 
 HEADING: Final = "[Summary of the conversation up to here]"
@@ -32,7 +32,7 @@ def summarised_before(rows: Iterable[Row]) -> str | None:
     return "\n\n".join(texts) or None
 
 
-def outgoing(rows: Iterable[Row]) -> tuple[Outgoing, ...]:
+def outgoing(rows: Iterable[Row]) -> tuple[OutgoingMessage, ...]:
     """Rows as a summariser gets them: Anthropic's roles and blocks, whatever their format."""
     readings = (
         reader(row.message.format).blocks(row.message.role, row.message.content) for row in rows

@@ -4,7 +4,7 @@ Importing this package loads no SDK, creates no client and opens no connection. 
 needs one does so when it is first asked for a summary.
 """
 
-from roocontext.log.summary import Outgoing, Summary, SummaryRequest
+from roocontext.log.summary import OutgoingMessage, Summary, SummaryRequest
 from roocontext.summarisers.anthropic import Anthropic, AsyncAnthropic, Prices
 from roocontext.summarisers.builtin import summariser_for, summarisers
 from roocontext.summarisers.extractive import Extractive
@@ -28,7 +28,7 @@ __all__ = [
     "AsyncSummariser",
     "Extractive",
     "Fallback",
-    "Outgoing",
+    "OutgoingMessage",
     "Prices",
     "Prompt",
     "Summariser",

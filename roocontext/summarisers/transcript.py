@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from roocontext.log.pairs import RoleAndBlocks, pairs
 from roocontext.log.readings import Block, Holds, Piece, pieces, reader
-from roocontext.log.summary import Outgoing
+from roocontext.log.summary import OutgoingMessage
 from roocontext.summarisers.shorten import clean, shorten
 
 ARGUMENT: Final = 1_000
@@ -20,7 +20,7 @@ OUTPUT: Final = 2_000
 """The most that is shown of a tool's output."""
 
 
-def transcript(messages: Sequence[Outgoing]) -> list[str]:
+def transcript(messages: Sequence[OutgoingMessage]) -> list[str]:
     """One text for each message that has anything to show."""
     read = readings(messages)
     names = called(read)
@@ -28,7 +28,7 @@ def transcript(messages: Sequence[Outgoing]) -> list[str]:
     return [text for text in texts if text]
 
 
-def readings(messages: Sequence[Outgoing]) -> list[RoleAndBlocks]:
+def readings(messages: Sequence[OutgoingMessage]) -> list[RoleAndBlocks]:
     """The role and blocks of each message."""
     show = reader("anthropic").blocks
     return [show(str(message.get("role")), message.get("content")) for message in messages]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from roocontext.log.readings import Block
-from roocontext.log.summary import Outgoing, SummaryRequest
+from roocontext.log.summary import OutgoingMessage, SummaryRequest
 from roocontext.programs.roo.history import CONDENSED, Edit, Message, blocks_of, since_summary_2025
 
 KEPT: Final = 3
@@ -153,7 +153,7 @@ def untagged(messages: Sequence[Message], indices: range, around: Surroundings) 
     )
 
 
-def role_and_content(messages: Sequence[Message], *, images: bool) -> list[Outgoing]:
+def role_and_content(messages: Sequence[Message], *, images: bool) -> list[OutgoingMessage]:
     """The role and content of messages, without images if the model reads none."""
     return [
         {"role": one["role"], "content": one["content"] if images else _without_images(one)}
