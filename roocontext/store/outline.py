@@ -27,7 +27,7 @@ class ControlEntry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class OutlinePart:
     """Entries that have the same tags and no rewind among them, and how many are messages."""
 
     span: Span
@@ -43,7 +43,7 @@ class Outline:
 
     info: SessionInfo
     controls: tuple[ControlEntry, ...]
-    parts: tuple[Stretch, ...]
+    parts: tuple[OutlinePart, ...]
 
 
 def outline(tx: Transaction, session_id: str) -> Outline:
@@ -55,7 +55,9 @@ def outline(tx: Transaction, session_id: str) -> Outline:
     return Outline(
         info,
         tuple(ControlEntry(seq, Kind(kind), decode(details)) for seq, kind, details in rows),
-        tuple(Stretch(span, messages) for span, (messages, _) in zip(spans, sizes, strict=True)),
+        tuple(
+            OutlinePart(span, messages) for span, (messages, _) in zip(spans, sizes, strict=True)
+        ),
     )
 
 
