@@ -196,7 +196,7 @@ def split(
 
 
 def turn_ranges(messages: Sequence[RoleAndBlocks]) -> list[range]:
-    """Divide into whole turn_ranges; rows before the first user message belong to none.
+    """Divide into whole turns; rows before the first user message belong to none.
 
     A turn starts at a user message that contains anything besides tool results.
     """

@@ -19,7 +19,7 @@ from roocontext.log.pairs import (
     split,
     tools_from,
     tools_of,
-    turns,
+    turn_ranges,
 )
 from support.examples import examples
 
@@ -108,13 +108,13 @@ def test_split_names_the_pairs_that_would_be_torn():
 def test_turns_begin_where_the_user_says_something():
     both = ("user", [result("b"), TEXT])
     messages = [says(), asks("a"), answers("a"), asks("b"), both, says("assistant"), says()]
-    assert turns(messages) == [range(4), range(4, 6), range(6, 7)]
+    assert turn_ranges(messages) == [range(4), range(4, 6), range(6, 7)]
 
 
 def test_what_stands_before_the_first_turn_belongs_to_none():
-    assert turns([says("assistant"), answers("a"), says()]) == [range(2, 3)]
-    assert turns([says("assistant"), ("user", [])]) == []
-    assert turns([]) == []
+    assert turn_ranges([says("assistant"), answers("a"), says()]) == [range(2, 3)]
+    assert turn_ranges([says("assistant"), ("user", [])]) == []
+    assert turn_ranges([]) == []
 
 
 histories = st.lists(
@@ -174,7 +174,7 @@ def test_hiding_with_all_partners_splits_nothing(messages, chosen):
 
 @given(histories)
 def test_turns_cover_everything_after_the_first(messages):
-    found = turns(messages)
+    found = turn_ranges(messages)
     if found:
         covered = [index for turn in found for index in turn]
         assert covered == list(range(found[0].start, len(messages)))
