@@ -5,7 +5,7 @@ needs one does so when it is first asked for a summary.
 """
 
 from roocontext.log.summary import OutgoingMessage, Summary, SummaryRequest
-from roocontext.summarisers.anthropic import Anthropic, AsyncAnthropic, Prices
+from roocontext.summarisers.anthropic import Anthropic, AsyncAnthropic, ModelPrices
 from roocontext.summarisers.builtin import summariser_for, summarisers
 from roocontext.summarisers.extractive import Extractive
 from roocontext.summarisers.fallback import AsyncFallback, Fallback, with_fallback
@@ -28,8 +28,8 @@ __all__ = [
     "AsyncSummariser",
     "Extractive",
     "Fallback",
+    "ModelPrices",
     "OutgoingMessage",
-    "Prices",
     "Prompt",
     "Summariser",
     "Summary",

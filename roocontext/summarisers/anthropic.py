@@ -35,7 +35,7 @@ _TOO_LONG: Final = re.compile(
 _NUMBERS: Final = re.compile(r"(\d+)(?: tokens)?(?: \+ (\d+))? > (\d+)")
 
 
-class Prices(NamedTuple):
+class ModelPrices(NamedTuple):
     """The price of a million tokens, in any currency."""
 
     input: float
@@ -55,7 +55,7 @@ class ModelSettings:
     model: str | None = None
     max_tokens: int = 8_000
     prompt: str | None = None
-    prices: Prices | None = None
+    prices: ModelPrices | None = None
     fits: int | None = None
     most_calls: int = 24
 

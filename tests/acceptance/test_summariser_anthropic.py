@@ -14,7 +14,7 @@ from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.summarisers import (
     Anthropic,
     AsyncAnthropic,
-    Prices,
+    ModelPrices,
     summarised,
     summariser_for,
     with_fallback,
@@ -117,7 +117,7 @@ def failure(summarise: Summarise, server: ModelServer, **options: Any) -> Summar
 
 def test_a_summary_with_what_it_cost(serve, summarise):
     server = serve(Answer("Line 6 was mended.", input_tokens=2_000, output_tokens=500))
-    summary = summarise(server, request_of(), model="claude-x", prices=Prices(1.0, 4.0))
+    summary = summarise(server, request_of(), model="claude-x", prices=ModelPrices(1.0, 4.0))
     assert summary == Summary(
         text="Line 6 was mended.",
         summariser="anthropic",
@@ -213,7 +213,7 @@ def test_every_failure_is_typed_and_has_its_numbers(serve, summarise, reply, kin
 
 def test_a_failed_call_has_a_price(serve, summarise):
     server = serve(Answer("x", stop_reason="refusal", input_tokens=1_000, output_tokens=10))
-    failed = failure(summarise, server, prices=Prices(3.0, 15.0))
+    failed = failure(summarise, server, prices=ModelPrices(3.0, 15.0))
     assert failed.cost == pytest.approx(0.00315)
 
 
@@ -320,7 +320,7 @@ def test_what_the_pieces_cost_is_not_lost_when_a_later_one_fails(serve, summaris
         Broken(),
     )
     with pytest.raises(SummaryFailed) as failed:
-        summarise(server, request_of(messages), fits=4_000, prices=Prices(1.0, 1.0))
+        summarise(server, request_of(messages), fits=4_000, prices=ModelPrices(1.0, 1.0))
     assert failed.value.calls == 3
     assert failed.value.output_tokens == 21
     assert failed.value.cost > 0.0002
