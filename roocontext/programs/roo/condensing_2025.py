@@ -12,7 +12,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from roocontext.log.readings import Block
 from roocontext.log.summary import OutgoingMessage, SummaryRequest
-from roocontext.programs.roo.history import CONDENSED, Edit, Message, blocks_of, since_summary_2025
+from roocontext.programs.roo.history import (
+    CONDENSED,
+    Edit,
+    RooMessage,
+    message_blocks,
+    since_summary_2025,
+)
 
 KEPT: Final = 3
 """How many messages stay after the summary."""
@@ -99,13 +105,13 @@ class Surroundings:
 class Kept(NamedTuple):
     """The messages that stay, and the blocks before them that the summary must hold."""
 
-    messages: list[Message]
+    messages: list[RooMessage]
     calls: list[Block]
     reasoning: list[Block]
 
 
 def condensation(
-    messages: Sequence[Message], around: Surroundings, *, native_tools: bool
+    messages: Sequence[RooMessage], around: Surroundings, *, native_tools: bool
 ) -> Condensation | Skipped:
     """Plan a condensation of these messages, or say why there is none."""
     start = max(len(messages) - KEPT, 0)
@@ -131,7 +137,7 @@ def condensation(
     return Condensation(request, tagged, compose)
 
 
-def kept_with_calls(messages: Sequence[Message], count: int) -> Kept:
+def kept_with_calls(messages: Sequence[RooMessage], count: int) -> Kept:
     """The last messages and, if they begin with tool results, the calls before them."""
     start = len(messages) - count
     if start <= 0:
@@ -144,7 +150,9 @@ def kept_with_calls(messages: Sequence[Message], count: int) -> Kept:
     return Kept(kept, calls, _of_type(before, "reasoning") if calls else [])
 
 
-def untagged(messages: Sequence[Message], indices: range, around: Surroundings) -> tuple[int, ...]:
+def untagged(
+    messages: Sequence[RooMessage], indices: range, around: Surroundings
+) -> tuple[int, ...]:
     """The messages that get a tag: those that no summary hides yet."""
     return tuple(
         index
@@ -153,7 +161,7 @@ def untagged(messages: Sequence[Message], indices: range, around: Surroundings) 
     )
 
 
-def role_and_content(messages: Sequence[Message], *, images: bool) -> list[OutgoingMessage]:
+def role_and_content(messages: Sequence[RooMessage], *, images: bool) -> list[OutgoingMessage]:
     """The role and content of messages, without images if the model reads none."""
     return [
         {"role": one["role"], "content": one["content"] if images else _without_images(one)}
@@ -179,10 +187,10 @@ def _summary(kept: Kept, text: str, around: Surroundings) -> Mapping[str, Any]:
     }
 
 
-def _cost(kept: Kept, summary: Message, tokens: int, around: Surroundings) -> int:
+def _cost(kept: Kept, summary: RooMessage, tokens: int, around: Surroundings) -> int:
     """The remaining context by the program's count, which leaves out the first message."""
     remaining = [*kept.messages] if tokens else [summary, *kept.messages]
-    blocks = [block for message in remaining for block in blocks_of(message)]
+    blocks = [block for message in remaining for block in message_blocks(message)]
     return tokens + around.count([*around.system, *blocks])
 
 
@@ -192,11 +200,11 @@ def _accepted(edit: Edit, text: str, tokens: int, around: Surroundings) -> Conde
     return Skipped(GREW) if tokens >= around.previous else Condensed(edit, text, tokens)
 
 
-def _of_type(message: Message, kind: str) -> list[Block]:
-    return [block for block in blocks_of(message) if block.get("type") == kind]
+def _of_type(message: RooMessage, kind: str) -> list[Block]:
+    return [block for block in message_blocks(message) if block.get("type") == kind]
 
 
-def _without_images(message: Message) -> Any:
+def _without_images(message: RooMessage) -> Any:
     if isinstance(message["content"], str):
         return message["content"]
     shown = {"type": "text", "text": IMAGE}

@@ -24,7 +24,13 @@ from roocontext.programs.roo.condensing_2025 import (
     trimmed,
     untagged,
 )
-from roocontext.programs.roo.history import CONDENSED, Edit, Message, blocks_of, since_summary_2026
+from roocontext.programs.roo.history import (
+    CONDENSED,
+    Edit,
+    RooMessage,
+    message_blocks,
+    since_summary_2026,
+)
 from roocontext.tokens.javascript import stringify
 
 DEFERRED: Final = "Context condensation triggered. Tool execution deferred."
@@ -42,7 +48,7 @@ _PARTS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\{\}|\[\]|[{}\[\],:]|[^"{}\[\],:]
 
 
 def condensation(
-    messages: Sequence[Message], around: Surroundings, *, environment: str = ""
+    messages: Sequence[RooMessage], around: Surroundings, *, environment: str = ""
 ) -> Condensation | Skipped:
     """Plan a condensation of these messages, or say why there is none.
 
@@ -75,7 +81,7 @@ def condensation(
     return Condensation(request, tagged, compose)
 
 
-def with_deferred_results(messages: Sequence[Message], *, now: int) -> list[Message]:
+def with_deferred_results(messages: Sequence[RooMessage], *, now: int) -> list[RooMessage]:
     """The messages, and one more with a result for each call that has none."""
     asked = dict.fromkeys(_values(messages, "assistant", "tool_use", "id"))
     answered = set(_values(messages, "user", "tool_result", "tool_use_id"))
@@ -156,14 +162,16 @@ def _part(part: Block) -> str:
     return f"[{_printed(part.get('type', 'undefined'))}]"
 
 
-def _values(messages: Sequence[Message], role: str, kind: str, key: str) -> Iterator[str]:
+def _values(messages: Sequence[RooMessage], role: str, kind: str, key: str) -> Iterator[str]:
     for message in messages:
         if message["role"] == role:
-            yield from (b[key] for b in blocks_of(message) if b.get("type") == kind and key in b)
+            yield from (
+                b[key] for b in message_blocks(message) if b.get("type") == kind and key in b
+            )
 
 
 def _summary(
-    messages: Sequence[Message], text: str, around: Surroundings, environment: str
+    messages: Sequence[RooMessage], text: str, around: Surroundings, environment: str
 ) -> Mapping[str, Any]:
     parts = [HEADING + text]
     commands = _commands(messages[0])
@@ -181,7 +189,9 @@ def _summary(
     }
 
 
-def _commands(first: Message) -> str:
+def _commands(first: RooMessage) -> str:
     """The commands in the first message, which every summary repeats."""
-    texts = (str(block.get("text")) for block in blocks_of(first) if block.get("type") == "text")
+    texts = (
+        str(block.get("text")) for block in message_blocks(first) if block.get("type") == "text"
+    )
     return "\n".join(_COMMAND.findall("\n".join(texts)))

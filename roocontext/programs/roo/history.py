@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from roocontext.log.readings import Block
 
-Message: TypeAlias = Mapping[str, Any]
+RooMessage: TypeAlias = Mapping[str, Any]
 """Roo's message: role, content, `ts` and the fields that mark or name a summary or marker."""
 
 CONTINUE: Final = "Please continue from the following summary:"
@@ -46,10 +46,10 @@ class Edit:
 
     tag: Tag
     tagged: tuple[int, ...]
-    row: Message
+    row: RooMessage
     at: int
 
-    def applied(self, messages: Sequence[Message]) -> list[Message]:
+    def applied(self, messages: Sequence[RooMessage]) -> list[RooMessage]:
         """The list with the tags and the new row."""
         tagged = set(self.tagged)
         edited = [
@@ -59,13 +59,13 @@ class Edit:
         return [*edited[: self.at], self.row, *edited[self.at :]]
 
 
-def blocks_of(message: Message) -> list[Block]:
+def message_blocks(message: RooMessage) -> list[Block]:
     """A message's blocks; a text is one block."""
     content = message["content"]
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def since_summary_2025(messages: Sequence[Message], *, now: int) -> list[Message]:
+def since_summary_2025(messages: Sequence[RooMessage], *, now: int) -> list[RooMessage]:
     """The last summary and everything after it, preceded by a user message."""
     start = _last_summary(messages)
     if start is None or messages[start]["role"] == "user":
@@ -77,15 +77,15 @@ def since_summary_2025(messages: Sequence[Message], *, now: int) -> list[Message
     return [first, *messages[start:]]
 
 
-def since_summary_2026(messages: Sequence[Message]) -> list[Message]:
+def since_summary_2026(messages: Sequence[RooMessage]) -> list[RooMessage]:
     """The last summary and everything after it; the whole list if there is no summary."""
     return list(messages[_last_summary(messages) or 0 :])
 
 
-def last_index(messages: Sequence[Message], wanted: Callable[[Message], bool]) -> int | None:
+def last_index(messages: Sequence[RooMessage], wanted: Callable[[RooMessage], bool]) -> int | None:
     """The index of the last message that matches."""
     return next((i for i in reversed(range(len(messages))) if wanted(messages[i])), None)
 
 
-def _last_summary(messages: Sequence[Message]) -> int | None:
+def _last_summary(messages: Sequence[RooMessage]) -> int | None:
     return last_index(messages, lambda one: bool(one.get("isSummary")))

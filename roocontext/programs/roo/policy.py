@@ -22,7 +22,7 @@ from roocontext.policies.make_plan import hide_plan
 from roocontext.policies.situation import Aim, Row, Situation, Totals
 from roocontext.programs.roo import condensing_2025, condensing_2026
 from roocontext.programs.roo.condensing_2025 import Condensation, Skipped, Surroundings
-from roocontext.programs.roo.history import CONDENSED, TRUNCATED, Edit, Message
+from roocontext.programs.roo.history import CONDENSED, TRUNCATED, Edit, RooMessage
 from roocontext.programs.roo.truncation import FRACTION, truncation, visible_to_roo
 
 BUFFER: Final = 0.1
@@ -56,7 +56,7 @@ class _Task:
     situation: Situation
 
     @cached_property
-    def messages(self) -> list[Message]:
+    def messages(self) -> list[RooMessage]:
         """The live rows."""
         return [roo_message(row) for row in self.situation.rows]
 
@@ -258,7 +258,7 @@ class Roo2026(_Program):
         )
 
 
-def roo_message(row: Row) -> Message:
+def roo_message(row: Row) -> RooMessage:
     """A live row as the program would keep it."""
     message = row.message
     role, blocks = reader(message.format).blocks(message.role, message.content)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from math import floor
 from typing import Any, Final
 
-from roocontext.programs.roo.history import TRUNCATED, Edit, Message
+from roocontext.programs.roo.history import TRUNCATED, Edit, RooMessage
 
 FRACTION: Final = 0.5
 
@@ -17,7 +17,7 @@ MARKER: Final = "[Sliding window truncation: {} messages hidden to reduce contex
 
 
 def truncation(
-    messages: Sequence[Message],
+    messages: Sequence[RooMessage],
     fraction: float,
     *,
     truncation_id: str,
@@ -41,7 +41,7 @@ def truncation(
     return Edit(TRUNCATED, tagged, marker, at)
 
 
-def visible_to_roo(messages: Sequence[Message]) -> list[int]:
+def visible_to_roo(messages: Sequence[RooMessage]) -> list[int]:
     """The indices of the messages that Roo treats as visible."""
     return [
         index
