@@ -17,8 +17,8 @@ from roocontext.summarisers.extractive import sentences, todos
 from roocontext.summarisers.extractive.actions import ToolAction, actions
 from roocontext.summarisers.extractive.fit import fit
 from roocontext.summarisers.extractive.outline import (
-    Outline,
     Section,
+    SummaryOutline,
     bounded,
     file,
     is_extract,
@@ -71,7 +71,7 @@ def _room(request: SummaryRequest) -> int:
 
 def _before(
     read: Sequence[RoleAndBlocks], previous: str | None
-) -> tuple[Outline, list[RoleAndBlocks]]:
+) -> tuple[SummaryOutline, list[RoleAndBlocks]]:
     """The merged outline of earlier summaries, and the messages that are not summaries."""
     outline, other = parse(clean(previous or ""))
     if other:
@@ -100,7 +100,7 @@ def _opening(read: Sequence[RoleAndBlocks]) -> list[str]:
     return []
 
 
-def _outline(read: Sequence[RoleAndBlocks], goal: Sequence[str]) -> Outline:
+def _outline(read: Sequence[RoleAndBlocks], goal: Sequence[str]) -> SummaryOutline:
     """All sections except the goal, from messages that are not summaries."""
     users = _texts_of(read, "user")
     agents = _texts_of(read, "assistant")

@@ -8,7 +8,13 @@ less than m times the second. So no section crowds out the others.
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
-from roocontext.summarisers.extractive.outline import TITLE, Outline, Section, render, written
+from roocontext.summarisers.extractive.outline import (
+    TITLE,
+    Section,
+    SummaryOutline,
+    render,
+    written,
+)
 from roocontext.summarisers.shorten import first, shorten, weight
 
 STEPS: Final[Mapping[Section, int]] = {
@@ -47,7 +53,7 @@ class _Entry(NamedTuple):
     place: int
 
 
-def fit(outline: Outline, room: int) -> str:
+def fit(outline: SummaryOutline, room: int) -> str:
     """Write the entries that fit. If none does, write the beginning of the most important text."""
     chosen: _Chosen = {}
     left = room - weight(TITLE)
@@ -65,7 +71,7 @@ def fit(outline: Outline, room: int) -> str:
     return render({section: _in_order(texts) for section, texts in chosen.items()})
 
 
-def _spread(outline: Outline, chosen: _Chosen, left: int) -> None:
+def _spread(outline: SummaryOutline, chosen: _Chosen, left: int) -> None:
     """Give the room that nothing else took to the quotes that were cut."""
     for section in SHARES:
         if section in chosen:
@@ -74,7 +80,7 @@ def _spread(outline: Outline, chosen: _Chosen, left: int) -> None:
             left -= _cost(section, chosen[section][0], begun=False) - had
 
 
-def _entries(outline: Outline) -> Iterator[_Entry]:
+def _entries(outline: SummaryOutline) -> Iterator[_Entry]:
     quotes = [*outline.get(Section.GOAL, []), *outline.get(Section.LAST, [])]
     for section in STEPS:
         ranked = _ranked(section, outline.get(section, []), "\n".join(quotes))
@@ -120,7 +126,7 @@ def _in_order(texts: Mapping[int, str]) -> list[str]:
     return [texts[index] for index in sorted(texts)]
 
 
-def _something(outline: Outline, room: int) -> str:
+def _something(outline: SummaryOutline, room: int) -> str:
     """The beginning of the most important text, without any form."""
     texts = (text for section in STEPS for text in outline.get(section, []))
     return first(next(texts, ""), room).strip()

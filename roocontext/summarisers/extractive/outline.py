@@ -33,7 +33,7 @@ class Section(StrEnum):
     LAST = "Last words of the user"
 
 
-Outline: TypeAlias = dict[Section, list[str]]
+SummaryOutline: TypeAlias = dict[Section, list[str]]
 """The entries of each section; a quoted section has at most one."""
 
 
@@ -78,10 +78,10 @@ def is_extract(text: str) -> bool:
     return _TITLES.search(text) is not None
 
 
-def parse(text: str) -> tuple[Outline, str]:
+def parse(text: str) -> tuple[SummaryOutline, str]:
     """Read the extracted summaries in a text; also return the rest of the text."""
     before, *written = _TITLES.split(text)
-    outline: Outline = {}
+    outline: SummaryOutline = {}
     others = [before]
     for part in written:
         found, other = _parse(part)
@@ -90,7 +90,7 @@ def parse(text: str) -> tuple[Outline, str]:
     return outline, "\n".join(filter(None, (other.strip() for other in others)))
 
 
-def render(outline: Outline) -> str:
+def render(outline: SummaryOutline) -> str:
     """Write an outline as Markdown."""
     filled = (section for section in Section if outline.get(section))
     return "\n\n".join([TITLE, *(written(section, outline[section]) for section in filled)])
@@ -105,9 +105,11 @@ def written(section: Section, entries: Sequence[str]) -> str:
     return "\n".join([f"## {section}", *lines])
 
 
-def merged(old: Outline, new: Outline) -> Outline:
+def merged(old: SummaryOutline, new: SummaryOutline) -> SummaryOutline:
     """Merge two outlines: the first goal, the newest plan and last words, the rest in order."""
-    both: Outline = {section: [*old.get(section, []), *new.get(section, [])] for section in Section}
+    both: SummaryOutline = {
+        section: [*old.get(section, []), *new.get(section, [])] for section in Section
+    }
     for section in (Section.PLAN, Section.STATE, Section.LAST):
         both[section] = new.get(section) or old.get(section, [])
     goal, *more = both[Section.GOAL] or [""]
@@ -124,9 +126,9 @@ def merged(old: Outline, new: Outline) -> Outline:
     return bounded(both)
 
 
-def bounded(outline: Outline) -> Outline:
+def bounded(outline: SummaryOutline) -> SummaryOutline:
     """Keep every section within its bounds and remove repetitions."""
-    kept: Outline = {}
+    kept: SummaryOutline = {}
     for section, entries in outline.items():
         texts = [text for text in (entry(section, text) for text in entries) if text]
         kept[section] = texts if section is Section.ACTIONS else list(dict.fromkeys(texts))
@@ -165,8 +167,8 @@ def _newest(section: Section, texts: list[str]) -> list[str]:
     return [*texts[:half], *texts[half - most :]]
 
 
-def _parse(text: str) -> tuple[Outline, str]:
-    outline: Outline = {}
+def _parse(text: str) -> tuple[SummaryOutline, str]:
+    outline: SummaryOutline = {}
     others: list[str] = []
     for section, content in _lines(text):
         if section is None:
