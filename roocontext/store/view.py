@@ -27,7 +27,7 @@ from roocontext.store.transaction import Row, Transaction
 Cleared = Mapping[int, Mapping[int, str]]
 """By seq and block: the placeholder that stands there."""
 
-Shown = tuple[list[Range], Cleared]
+ShownRanges = tuple[list[Range], Cleared]
 """The ranges of a view in view order, and what is cleared in them."""
 
 
@@ -110,7 +110,7 @@ def read_view(
     return View(session_id, seq, head_seq, tuple(messages), whole)
 
 
-def read_now(tx: Transaction, session_id: str) -> tuple[SessionHead, Shown]:
+def read_now(tx: Transaction, session_id: str) -> tuple[SessionHead, ShownRanges]:
     """The head of a session, and what its present view shows."""
     session = {"session_id": session_id}
     row, spans_, blocks = tx.all(
@@ -120,14 +120,14 @@ def read_now(tx: Transaction, session_id: str) -> tuple[SessionHead, Shown]:
     return head, _shown(spans_, blocks, head.last_seq)
 
 
-def visible_now(tx: Transaction, session_id: str, last: int) -> Shown:
+def visible_now(tx: Transaction, session_id: str, last: int) -> ShownRanges:
     """The ranges of the present view in view order, and what is cleared in them."""
     session = {"session_id": session_id}
     spans_, blocks = tx.all([(VISIBLE_SPANS, session), (_CLEARED, session)])
     return _shown(spans_, blocks, last)
 
 
-def _shown(spans_: Sequence[Row], blocks: Sequence[Row], last: int) -> Shown:
+def _shown(spans_: Sequence[Row], blocks: Sequence[Row], last: int) -> ShownRanges:
     # Bounded, as every read of a log is (0020).
     cleared = placeholders(row for row in blocks if 1 <= row[0] <= last)
     return [(max(lo, 1), min(hi, last)) for lo, hi, _ in spans_ if lo <= last], cleared
