@@ -21,8 +21,8 @@ from roocontext.context.run import Run
 from roocontext.context.session_port import AnySession, DryRun, LiveSession, any_session
 from roocontext.context.settings import (
     AIMS,
-    Frame,
     Settings,
+    SizedFrame,
     check_options,
     counter_of,
     frame_of,
@@ -138,7 +138,7 @@ class _Manager:
 
     def _parts(
         self, chat: AnySession, system: Any, tools: Sequence[Mapping[str, Any]]
-    ) -> tuple[AnySession, Settings, Frame, Limit]:
+    ) -> tuple[AnySession, Settings, SizedFrame, Limit]:
         settings = self.settings
         frame = frame_of(settings, system, tools)
         return any_session(chat), settings, frame, self._window()

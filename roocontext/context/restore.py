@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from roocontext.context.requests import Steps, ask
 from roocontext.context.session_port import AnySession
-from roocontext.context.settings import Frame, Settings
+from roocontext.context.settings import Settings, SizedFrame
 from roocontext.errors import UncoverRefused, VersionConflict
 from roocontext.log.budget import Size
 from roocontext.log.counting import BYTES
@@ -91,7 +91,7 @@ class Restored:
 
 
 def restored(
-    chat: AnySession, settings: Settings, frame: Frame, window: Limit, *, dry_run: bool
+    chat: AnySession, settings: Settings, frame: SizedFrame, window: Limit, *, dry_run: bool
 ) -> Steps[Restored]:
     """Uncover the newest that fits, and again, until one does not fit or nothing is left."""
     counter, overhead = settings.counter, frame.overhead

@@ -9,7 +9,7 @@ from roocontext.context import after_plan
 from roocontext.context.backoff import NOTE, CompactionState
 from roocontext.context.choice import Prepared
 from roocontext.context.requests import Steps, ask
-from roocontext.context.settings import Frame, Settings
+from roocontext.context.settings import Settings, SizedFrame
 from roocontext.errors import InvalidOption
 from roocontext.log.budget import Size
 from roocontext.log.committed import Committed
@@ -62,7 +62,9 @@ class LiveSession:
 
     is_dry_run = False
 
-    def __init__(self, chat: AnySession, settings: Settings, frame: Frame, window: Limit) -> None:
+    def __init__(
+        self, chat: AnySession, settings: Settings, frame: SizedFrame, window: Limit
+    ) -> None:
         self.chat = chat
         self.settings = settings
         self.frame = frame
@@ -220,7 +222,9 @@ class DryRun(LiveSession):
 
     is_dry_run = True
 
-    def __init__(self, chat: AnySession, settings: Settings, frame: Frame, window: Limit) -> None:
+    def __init__(
+        self, chat: AnySession, settings: Settings, frame: SizedFrame, window: Limit
+    ) -> None:
         super().__init__(chat, settings, frame, window)
         self.situated: Situation | None = None
         self._last_seq = 0

@@ -136,7 +136,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class SizedFrame:
     """What is sent around the messages: the system prompt and the tools, and what they cost."""
 
     system: Any = None
@@ -145,7 +145,7 @@ class Frame:
     overhead: Size = FREE
 
 
-def frame_of(settings: Settings, system: Any, tools: Any) -> Frame:
+def frame_of(settings: Settings, system: Any, tools: Any) -> SizedFrame:
     """Count the system prompt and the tools; they are never messages of the log."""
     if not isinstance(system, str | list | tuple | None):
         raise InvalidOption("A system prompt is a text or a list of blocks.", name="system")
@@ -154,7 +154,7 @@ def frame_of(settings: Settings, system: Any, tools: Any) -> Frame:
     prompt = list(system) if isinstance(system, tuple) else system
     size = settings.measure("user", prompt, "anthropic") if prompt else FREE
     offered = settings.measure("user", _text(tools), "anthropic") if tools else FREE
-    return Frame(prompt, tuple(tools or ()), size, size.plus(offered))
+    return SizedFrame(prompt, tuple(tools or ()), size, size.plus(offered))
 
 
 def _text(tools: Sequence[Any]) -> str:
