@@ -13,7 +13,7 @@ from functools import partial
 from inspect import iscoroutinefunction
 from typing import Any, TypeAlias
 
-from roocontext.context.requests import Steps, ask
+from roocontext.context.steps import Steps, ask
 from roocontext.errors import InvalidOption
 from roocontext.log.events import BeforeCompact, Event
 

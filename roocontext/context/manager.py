@@ -15,7 +15,6 @@ from roocontext.context.hooks import Hooks
 from roocontext.context.outcome import Outcome
 from roocontext.context.prompt_too_long import too_long
 from roocontext.context.recovery import RECOVERIES, recoveries
-from roocontext.context.requests import Steps, ask, drive, drive_async
 from roocontext.context.restore import Restored, restored
 from roocontext.context.run import Run
 from roocontext.context.session_port import AnySession, DryRun, LiveSession, any_session
@@ -31,6 +30,7 @@ from roocontext.context.settings import (
     refuse_async,
     summariser_of,
 )
+from roocontext.context.steps import Steps, ask, drive, drive_async
 from roocontext.errors import InvalidOption, RecoveryExhausted
 from roocontext.log.budget import UNLIMITED, Budget
 from roocontext.log.counting import Counter

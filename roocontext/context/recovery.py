@@ -7,8 +7,8 @@ there. Notes of other replies do not count: after a rewind the request is anothe
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from roocontext.context.requests import Steps
 from roocontext.context.session_port import LiveSession
+from roocontext.context.steps import Steps
 from roocontext.log.entries import Kind, Message
 from roocontext.log.readings import reader
 from roocontext.store.items import NewNote

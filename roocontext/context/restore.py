@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from roocontext.context.requests import Steps, ask
 from roocontext.context.session_port import AnySession
 from roocontext.context.settings import Settings, SizedFrame
+from roocontext.context.steps import Steps, ask
 from roocontext.errors import UncoverRefused, VersionConflict
 from roocontext.log.budget import Size
 from roocontext.log.counting import BYTES

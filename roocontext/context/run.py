@@ -16,9 +16,9 @@ from roocontext.context.choice import UNUSABLE, Choice, Prepared, prepared
 from roocontext.context.hooks import Heard
 from roocontext.context.log_notes import facts_of, reason_of, record_of, refusal_of
 from roocontext.context.outcome import Ended, Outcome
-from roocontext.context.requests import Steps, ask
 from roocontext.context.session_port import Check, LiveSession
 from roocontext.context.settings import Settings
+from roocontext.context.steps import Steps, ask
 from roocontext.errors import (
     BudgetExceeded,
     RooContextError,

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple, TypeAlias
 from roocontext.context import after_plan
 from roocontext.context.backoff import NOTE, CompactionState
 from roocontext.context.choice import Prepared
-from roocontext.context.requests import Steps, ask
 from roocontext.context.settings import Settings, SizedFrame
+from roocontext.context.steps import Steps, ask
 from roocontext.errors import InvalidOption
 from roocontext.log.budget import Size
 from roocontext.log.committed import Committed
