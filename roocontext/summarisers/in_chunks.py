@@ -48,12 +48,12 @@ class Unanswerable(Exception):
         self.kind = kind
 
 
-Asked: TypeAlias = Generator[Question, str | TooLong, str]
+Questions: TypeAlias = Generator[Question, str | TooLong, str]
 
 
 def asked(
     request: SummaryRequest, *, fits: int | None = None, most: int = 24, prompt: str | None = None
-) -> Asked:
+) -> Questions:
     """Ask for a summary with at most `most` questions of at most `fits` tokens each."""
     return _Asking(request, fits, most, prompt).run()
 
@@ -83,7 +83,7 @@ class _Asking:
         self._room = None if fits is None else fits * TOKEN
         """The most a whole question may weigh; None until a limit is known."""
 
-    def run(self) -> Asked:
+    def run(self) -> Questions:
         texts = transcript(self._request.messages)
         if not texts and not self._request.previous:
             raise Unanswerable("nothing", "no message holds anything to summarise")
