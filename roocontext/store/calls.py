@@ -55,7 +55,7 @@ class Call:
     current: bool
 
 
-def calls(tx: Transaction, session_id: str, *, last: int | None = None) -> list[Call]:
+def model_calls(tx: Transaction, session_id: str, *, last: int | None = None) -> list[Call]:
     """The calls whose usage is in the log, oldest first; only among the `last` entries."""
     newest = read_head(tx, session_id).last_seq
     after = 0 if last is None else max(0, newest - last)

@@ -254,7 +254,7 @@ class SessionReader:
     def calls(self, *, last: int | None = None) -> list[Call]:
         """The calls of models whose usage was given, oldest first, among the `last` entries."""
         check_maybe("last", last)
-        return self._database.snapshot(calls.calls, self.id, last=last)
+        return self._database.snapshot(calls.model_calls, self.id, last=last)
 
     def usage(self, *, family: bool = False) -> list[ReportedUsage]:
         """What was reported for each reply and each summary; `tokens.spending` sums it up.

@@ -9,7 +9,7 @@ from roocontext.log.counting import Counter
 from roocontext.log.entries import Message
 from roocontext.log.frame import GivenFrame
 from roocontext.log.spans import standing_ranges
-from roocontext.store.calls import Call, calls
+from roocontext.store.calls import Call, model_calls
 from roocontext.store.count import (
     CountedPart,
     Counting,
@@ -126,7 +126,7 @@ class _Reading:
         self._others = [(other, other.part(*self._view)) for other in tallies]
         # The order matters from here on: what is estimated depends on the calls, and the tail on
         # both.
-        self._calls = calls(tx, session_id, last=wanted.calls) if wanted.calls else []
+        self._calls = model_calls(tx, session_id, last=wanted.calls) if wanted.calls else []
         self._new = self._to_estimate()
         self._past = self._requests_before_a_change()
         self._tail = self._behind_calls()
