@@ -30,7 +30,7 @@ class _Shape(NamedTuple):
     rows: Any
 
 
-def checked(statement: ClauseElement, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+def checked_rows(statement: ClauseElement, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """The rows of a query, if they are what the columns of its tables may hold."""
     shape = _shape(statement) if rows else None
     if shape is not None:

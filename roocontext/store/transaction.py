@@ -12,7 +12,7 @@ from sqlalchemy.sql import ClauseElement, Insert, Update
 
 from roocontext.store import processes
 from roocontext.store.driver_errors import driver_errors, raise_ours, translated
-from roocontext.store.shapes import checked, checked_row
+from roocontext.store.shapes import checked_row, checked_rows
 from roocontext.store.statements import Compiled
 
 Row: TypeAlias = tuple[Any, ...]
@@ -60,7 +60,7 @@ class Transaction:
         except driver_errors() as error:  # found only on the way: a damaged page
             raise_ours(error)
         # Even a row of our own table may hold any type: SQLite stores what it is given (0020).
-        return checked(statement, rows)
+        return checked_rows(statement, rows)
 
     def row(self, statement: ClauseElement, **params: Any) -> Row | None:
         """The first row of a query."""
@@ -121,7 +121,7 @@ class Transaction:
             cursors = [self._execute(statement, params) for statement, params in queries]
         # Inside, the first one fetched would be a round trip, and the end of the block another.
         return [
-            checked(query[0], cursor.fetchall())
+            checked_rows(query[0], cursor.fetchall())
             for query, cursor in zip(queries, cursors, strict=True)
         ]
 
