@@ -91,7 +91,7 @@ def examine(url: str | Path | URL) -> Health:
         return look(connection)
 
 
-def schema_version(url: str | Path | URL) -> migrate.SchemaVersion:
+def schema_version_of(url: str | Path | URL) -> migrate.SchemaVersion:
     """The version of a database's schema."""
     with _inspected(url) as connection:
         return migrate.schema_version(connection)

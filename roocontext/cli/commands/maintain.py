@@ -167,7 +167,7 @@ def _schema(context: CommandContext) -> "SchemaVersion":
     from roocontext.store import health  # noqa: PLC0415 - heavy
 
     with looked_for(context.url):
-        return health.schema_version(context.url)
+        return health.schema_version_of(context.url)
 
 
 def _saved(path: Path) -> "Head":
