@@ -16,7 +16,7 @@ from roocontext.log.check_plan import check_form, check_rows
 from roocontext.log.plan import Counts
 from roocontext.policies.builtin import FALLBACK
 from roocontext.policies.decision import Ask, Decision, Nothing, Policy, Ready, TooLarge
-from roocontext.policies.layout import size_of, turns
+from roocontext.policies.layout import total_size, turns
 from roocontext.policies.situation import Aim, Row, Situation
 
 UNUSABLE: Final = (InvalidPlan, InvalidMessage)
@@ -135,7 +135,7 @@ def _may_fit(situation: Situation, decision: Decision | None) -> bool:
 
 
 def _refusal(situation: Situation, rows: Iterable[Row]) -> TooLarge | None:
-    size = situation.overhead.plus(size_of(rows))
+    size = situation.overhead.plus(total_size(rows))
     return TooLarge.if_over("turn", size, situation.totals.most)
 
 

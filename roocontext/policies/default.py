@@ -18,7 +18,7 @@ from roocontext.log.entries import Kind, NewMessage
 from roocontext.log.plan import CLEARED, TRUNCATED, Action, Plan
 from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused, TooLarge
-from roocontext.policies.layout import Group, Layout, size_of
+from roocontext.policies.layout import Group, Layout, total_size
 from roocontext.policies.make_plan import (
     clear_plan,
     hide_plan,
@@ -214,7 +214,7 @@ class _Work:
         old = self._old()
         news = [row for row in old if row.message.kind is Kind.MESSAGE]
         alone = () if news or not self._goal(1.0).exceeded_by(situation.size) else old
-        size = size_of(old)
+        size = total_size(old)
         share = self._goal(policy.summary).tokens or 0
         longest = min(share, policy.longest, size.tokens // 2)
         if tired or not (news or alone) or longest < 1:
@@ -317,7 +317,7 @@ class _Work:
         least = self.situation.overhead.plus(bare)
         if not summaries:
             return least
-        gone = size_of(row for row in self.situation.visible if row.seq not in stays)
+        gone = total_size(row for row in self.situation.visible if row.seq not in stays)
         return least.plus(min(self._marker_size, gone))
 
 

@@ -26,7 +26,7 @@ from roocontext.policies.keep_newest import (
     whole_turns,
     without,
 )
-from roocontext.policies.layout import Layout, size_of, whole_groups
+from roocontext.policies.layout import Layout, total_size, whole_groups
 from roocontext.policies.make_plan import (
     hide_plan,
     measured,
@@ -180,7 +180,7 @@ class _Work:
         """The last summary and what leaves; a summary that leaves alone is itself summarised."""
         rows = [row for row in self.situation.visible if row.seq in hides]
         written = [row for row in rows if row.message.kind is Kind.MESSAGE]
-        gone, longest = size_of(rows), self._longest(size_of(rows))
+        gone, longest = total_size(rows), self._longest(total_size(rows))
         return SummaryRequest(
             messages=outgoing(written or rows),
             style=self.policy.style,
@@ -199,7 +199,7 @@ class _Work:
         return summary_row(self.situation, summary)
 
     def _gone(self, hides: Collection[int]) -> Size:
-        return size_of(row for row in self.situation.visible if row.seq in hides)
+        return total_size(row for row in self.situation.visible if row.seq in hides)
 
     def _useful(self, after: Size) -> bool:
         smaller = after.tokens < self.situation.size.tokens

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from roocontext.log.budget import Budget, Size
 from roocontext.log.entries import NewMessage
 from roocontext.log.plan import TRUNCATED
-from roocontext.policies.layout import Layout, joined, size_of
+from roocontext.policies.layout import Layout, joined, total_size
 from roocontext.policies.make_plan import say
 from roocontext.policies.situation import Row, Situation, Totals
 
@@ -47,7 +47,7 @@ def narrowest(situation: Situation, parts: Sequence[Part], held: Collection[int]
     """What the request costs when only the last part and what is held stay."""
     last = {row.seq for part in parts[-1:] for row in part}
     stays = (row for row in situation.visible if row.seq in held or row.seq in last)
-    return situation.overhead.plus(size_of(stays))
+    return situation.overhead.plus(total_size(stays))
 
 
 def leaving(
@@ -59,7 +59,7 @@ def leaving(
     """
     older = without(parts[:-1], held)
     while older:
-        more = spent.plus(size_of(older[-1]))
+        more = spent.plus(total_size(older[-1]))
         if budget.exceeded_by(more):
             break
         spent = more

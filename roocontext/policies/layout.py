@@ -35,7 +35,7 @@ class _Rows:
     @property
     def size(self) -> Size:
         """Their size together."""
-        return size_of(self.rows)
+        return total_size(self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ def whole_groups(parts: Iterable[Group], cores: Collection[int]) -> frozenset[in
     return frozenset().union(*chosen)
 
 
-def size_of(rows: Iterable[Row]) -> Size:
+def total_size(rows: Iterable[Row]) -> Size:
     """The size of rows together."""
     sizes = [row.size for row in rows]
     return Size(*map(sum, zip(*sizes, strict=True))) if sizes else FREE

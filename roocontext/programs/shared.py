@@ -12,7 +12,7 @@ from roocontext.log.entries import Kind, NewMessage
 from roocontext.log.summary import SummaryRequest
 from roocontext.policies.decision import Decision, Nothing
 from roocontext.policies.default import Default
-from roocontext.policies.layout import size_of
+from roocontext.policies.layout import total_size
 from roocontext.policies.make_plan import measured, outgoing, summarised_before
 from roocontext.policies.situation import Aim, Row, Situation, Totals
 
@@ -33,7 +33,7 @@ def summary_request(
     old rows is passed on as the previous one.
     """
     news = [row for row in old if row.message.kind is Kind.MESSAGE]
-    size = size_of(old)
+    size = total_size(old)
     companions = measured(situation, beside).tokens
     longest = size.tokens - companions - 1
     room = situation.window - (situation.size.tokens - size.tokens) - companions

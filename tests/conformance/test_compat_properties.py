@@ -17,7 +17,7 @@ from roocontext.context.settings import frame_of
 from roocontext.errors import BudgetExceeded, SummaryFailed, TurnTooLarge
 from roocontext.log.summary import Summary
 from roocontext.policies.decision import Ask, Ready
-from roocontext.policies.layout import size_of, turns
+from roocontext.policies.layout import total_size, turns
 from roocontext.policies.situation import Reported
 from roocontext.programs.gemini_cli.policy import GeminiUpstream
 from roocontext.programs.multi_llm_chat.policy import SlidingWindowUpstream
@@ -113,7 +113,7 @@ def judged_true(chat: Any, policy: Any, refused: TurnTooLarge, frame: Any) -> No
         overhead=frame.overhead,
         reported=reported(chat),
     )
-    newest = size_of(turns(situation)[-1].rows).plus(frame.overhead)
+    newest = total_size(turns(situation)[-1].rows).plus(frame.overhead)
     assert newest.tokens == refused.needed
     decision = policy.decide(situation)
     if isinstance(decision, Ask):
