@@ -82,10 +82,10 @@ def question(
         # Two tokens to a word: models misjudge how long they write, and counters round up.
         words = between["longest"].format(words=max(1, request.longest // 2))
         last = f"{last}\n\n{words}"
-    texts_sent = [marked("conversation", "\n\n".join(texts))]
+    texts_sent = [enclosed("conversation", "\n\n".join(texts))]
     if previous:
         texts_sent.insert(
-            0, f"{between['previous']}\n\n{marked('earlier_summary', clean(previous))}"
+            0, f"{between['previous']}\n\n{enclosed('earlier_summary', clean(previous))}"
         )
     if part is not None:
         texts_sent.append(between["piece"].format(number=part))
@@ -94,7 +94,7 @@ def question(
     return Question(request.prompt or prompt or style.system, (*texts_sent, last))
 
 
-def marked(name: str, text: str) -> str:
+def enclosed(name: str, text: str) -> str:
     """Enclose a text in tags that do not occur in it."""
     mark = f"{name}_{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
     return f"<{mark}>\n{text}\n</{mark}>"
