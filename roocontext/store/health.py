@@ -227,7 +227,7 @@ def _astray(connection: Connection, schema: migrate.SchemaVersion) -> int:
 
 def _differences(connection: Connection, schema: migrate.SchemaVersion) -> int:
     """In how much the tables are not those that this version is built on."""
-    return len(migrate.check(connection)) if schema.current == schema.wanted else 0
+    return len(migrate.differences(connection)) if schema.current == schema.wanted else 0
 
 
 def _foreign(connection: Connection, schema: migrate.SchemaVersion) -> str | None:

@@ -82,7 +82,7 @@ def history() -> list[Revision]:
         return [Revision(one.revision, one.doc) for one in scripts][::-1]
 
 
-def check(connection: Connection) -> list[Any]:
+def differences(connection: Connection) -> list[Any]:
     """How the schema differs from the tables that this version is built on; empty when equal."""
     from alembic.autogenerate import compare_metadata  # noqa: PLC0415 - heavy, rarely needed
     from alembic.migration import MigrationContext  # noqa: PLC0415

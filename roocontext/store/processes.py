@@ -76,7 +76,7 @@ def notice() -> None:
         _after_in_child()
 
 
-def check(path: Path) -> None:
+def refuse_inherited(path: Path) -> None:
     """Refuse a file that was in use when this process, or one above it, was forked."""
     if _refused and files.identity(path) in _refused:
         raise StoreForked(f"{str(path)!r} was in use when this process was forked.")

@@ -43,7 +43,7 @@ class File:
 
     def connect(self) -> Connection:
         """A new connection; refused if the file was in use when this process was forked."""
-        processes.check(self.path)
+        processes.refuse_inherited(self.path)
         # One who writes creates its own log beside the file; only a reader can find it gone.
         writes = not self.read_only and files.is_writable(self.path)
         tries = 1 if writes else _TRIES
