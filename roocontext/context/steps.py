@@ -1,6 +1,6 @@
 """What a run asks for, and the two ways to give it.
 
-A run is written once, as a generator (0015). It yields a request for everything that may have to be
+A run is written once, as a generator (0015). It yields a step for everything that may have to be
 awaited: a call of the session, of the summariser or of a hook. `drive` makes the call and gives its
 result back; `drive_async` awaits it first.
 """

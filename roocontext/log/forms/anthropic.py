@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from roocontext.log.entries import Message
 from roocontext.log.forms.alternate import alternating
-from roocontext.log.forms.anthropic_blocks import attached_to_error, fix_own, shows_image
+from roocontext.log.forms.anthropic_blocks import attached_to_error, fix_own, is_anthropic_image
 from roocontext.log.forms.arrange import arranged
 from roocontext.log.forms.block_rules import THINKING
 from roocontext.log.forms.caching import marked
@@ -96,7 +96,7 @@ class _Anthropic:
         return OwnRow(pieces, whole)
 
     def shows(self, image: Block) -> bool:
-        return shows_image(image)
+        return is_anthropic_image(image)
 
     def joins(self, *_: Sequence[OutgoingPart]) -> bool:
         return True

@@ -41,7 +41,7 @@ def fix_own(role: str, block: Block) -> tuple[Block | None, list[Rule]]:
     return placed, rules
 
 
-def shows_image(image: Block) -> bool:
+def is_anthropic_image(image: Block) -> bool:
     """Whether Anthropic accepts this image."""
     source = as_dict(image.get("source"))
     if source.get("type") == "base64":
@@ -67,7 +67,7 @@ def _placed(block: Block) -> Block:
     if block["type"] == "image":
         return (
             block
-            if shows_image(block)
+            if is_anthropic_image(block)
             else attached(as_dict(block.get("source")).get("media_type"))
         )
     if block["type"] == "tool_result" and isinstance(block.get("content"), list):

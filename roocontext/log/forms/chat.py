@@ -46,7 +46,7 @@ def image_url(image: Block) -> str:
     return string(source, "url")
 
 
-def shows_image(image: Block) -> bool:
+def is_openai_image(image: Block) -> bool:
     """Whether OpenAI accepts this image."""
     source = as_dict(image.get("source"))
     if source.get("type") == "base64":
@@ -115,7 +115,7 @@ class _Chat:
         return OwnRow(pieces, whole)
 
     def shows(self, image: Block) -> bool:
-        return shows_image(image)
+        return is_openai_image(image)
 
     def joins(self, turn: Sequence[OutgoingPart], row: Sequence[OutgoingPart], /) -> bool:
         calls = all(part.kind is PartKind.CALL for part in row)

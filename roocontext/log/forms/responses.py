@@ -14,7 +14,7 @@ from typing import Any, Final
 from roocontext.log.entries import Message
 from roocontext.log.forms.arrange import OutgoingTurn, arranged
 from roocontext.log.forms.block_rules import is_utf8
-from roocontext.log.forms.chat import arguments_of, image_url, shows_image
+from roocontext.log.forms.chat import arguments_of, image_url, is_openai_image
 from roocontext.log.forms.closing import close
 from roocontext.log.forms.frames import OPENING, outputs_of
 from roocontext.log.forms.models import model_of
@@ -101,7 +101,7 @@ class _Order:
         return OwnRow(pieces)
 
     def shows(self, image: Block) -> bool:
-        return shows_image(image)
+        return is_openai_image(image)
 
     def joins(self, *_: Sequence[OutgoingPart]) -> bool:
         return True
