@@ -36,16 +36,16 @@ def outputs_of(result: Block) -> list[Block]:
     content = result.get("content")
     if isinstance(content, str):
         return [text(content)] if content else []
-    return [part if part["type"] == "image" else plain(part) for part in dicts(content)]
+    return [part if part["type"] == "image" else shown_as_text(part) for part in dicts(content)]
 
 
-def plain(block: Block) -> Block:
+def shown_as_text(block: Block) -> Block:
     """Show a document, a search result or anything else as text."""
-    shown = words(block)
+    shown = document_text(block)
     return text(shown) if shown.strip() else attached(block.get("type"))
 
 
-def words(block: Block) -> str:
+def document_text(block: Block) -> str:
     """The text of a document or search result, if it is text."""
     if block.get("type") == "text":
         return string(block, "text")

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from roocontext.log.entries import Message
 from roocontext.log.forms.block_rules import THINKING, fix
-from roocontext.log.forms.frames import plain
+from roocontext.log.forms.frames import shown_as_text
 from roocontext.log.forms.repairs import CONVERSIONS, Repair, Rule
 from roocontext.log.readings import Block, reader
 from roocontext.log.readings.blocks import attached
@@ -200,6 +200,6 @@ class OutgoingRows:
             mime = source.get("media_type") if isinstance(source, dict) else None
             return attached(mime if isinstance(mime, str) else kind), [Rule.MEDIA]
         if kind in ("document", "search_result") and role != "assistant" and len(block) > 1:
-            shown = plain(block)
+            shown = shown_as_text(block)
             return shown, [Rule.MEDIA] if shown["text"].endswith(" attached]") else []
         return block, []
