@@ -95,7 +95,7 @@ def _opening(read: Sequence[RoleAndBlocks]) -> list[str]:
         text = words_of(blocks)
         if is_extract(text):
             return []
-        if role == "user" and (request := clean(sentences.words(text))).strip():
+        if role == "user" and (request := clean(sentences.own_words(text))).strip():
             return [request]
     return []
 
@@ -149,5 +149,7 @@ def _plan(read: Sequence[RoleAndBlocks]) -> list[str]:
 
 def _texts_of(read: Sequence[RoleAndBlocks], speaker: str) -> list[str]:
     """The texts of one side, one for each message that has any."""
-    texts = (clean(sentences.words(words_of(blocks))) for role, blocks in read if role == speaker)
+    texts = (
+        clean(sentences.own_words(words_of(blocks))) for role, blocks in read if role == speaker
+    )
     return [text for text in texts if text.strip()]

@@ -52,7 +52,7 @@ _GOALS: Final = (
 """Where a goal begins and ends in a model's summary."""
 
 
-def words(text: str) -> str:
+def own_words(text: str) -> str:
     """The user's own words, without the text that a program added."""
     for name in _WRAPPED:
         text = _without(text, f"<{name}>", f"</{name}>")
