@@ -26,10 +26,10 @@ from roocontext.log.readings.blocks import as_dict, dicts, string
 from roocontext.log.readings.openai_responses import (
     CALLS,
     OUTPUTS,
-    blocks_of,
     is_hosted,
+    item_blocks,
     items_of,
-    parts_of,
+    part_blocks,
     shell_output,
     type_of,
 )
@@ -123,15 +123,17 @@ class _Order:
         native = self._sent(role, item, kind, keep_id=keep_id)
         hosted = is_hosted(item, items)
         if kind in CALLS and not hosted:
-            (block,) = blocks_of(item, items)
+            (block,) = item_blocks(item, items)
             yield OwnPiece(PartKind.CALL, block, native, self._rules(item, native))
         elif kind in OUTPUTS and not hosted:
-            (block,) = blocks_of(item, items)
+            (block,) = item_blocks(item, items)
             yield OwnPiece(PartKind.RESULT, block, native, self._rules(item, native))
         elif native is not None:
             yield OwnPiece(PartKind.OTHER, None, native, self._rules(item, native))
         elif kind == "message":
-            yield from (OwnPiece(PartKind.OTHER, it, None) for it in parts_of(item.get("content")))
+            yield from (
+                OwnPiece(PartKind.OTHER, it, None) for it in part_blocks(item.get("content"))
+            )
         else:
             yield OwnPiece(PartKind.OTHER, None, None, [Rule.UNKNOWN])
 

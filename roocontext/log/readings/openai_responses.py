@@ -92,7 +92,7 @@ class _Responses:
 
     def blocks(self, role: str, content: object) -> tuple[str, list[Block]]:
         items = items_of(content)
-        read = [block for item in items for block in blocks_of(item, items)]
+        read = [block for item in items for block in item_blocks(item, items)]
         return "assistant" if role == "assistant" else "user", read
 
     def outputs(self, content: object) -> tuple[int, ...]:
@@ -157,11 +157,11 @@ class _Responses:
         return bare
 
 
-def blocks_of(item: Block, items: Collection[Block]) -> list[Block]:
+def item_blocks(item: Block, items: Collection[Block]) -> list[Block]:
     """Show one of a message's items as blocks."""
     kind = type_of(item)
     if kind == "message":
-        return parts_of(item.get("content"))
+        return part_blocks(item.get("content"))
     if kind in CALLS and not is_hosted(item, items):
         return [tool_use(call_id(item), *CALLS[kind](item))]
     if kind in OUTPUTS and not is_hosted(item, items):
@@ -175,7 +175,7 @@ def blocks_of(item: Block, items: Collection[Block]) -> list[Block]:
     return [item]
 
 
-def parts_of(value: object) -> list[Block]:
+def part_blocks(value: object) -> list[Block]:
     """Show the parts of a message or of an output as blocks."""
     if isinstance(value, str):
         return [text(value)] if value else []
@@ -200,7 +200,7 @@ def _output(item: Block) -> object:
     if type_of(item) == "computer_call_output":
         return [_part(as_dict(output))]
     if type_of(item) in ("function_call_output", "custom_tool_call_output"):
-        return parts_of(output)
+        return part_blocks(output)
     return "" if output is None else json.dumps(output, ensure_ascii=False)
 
 

@@ -37,7 +37,7 @@ def text_content(role: str, text: str) -> Content:
     return {"role": role, "parts": [{"text": text}]}
 
 
-def parts_of(content: Content) -> list[Any]:
+def content_parts(content: Content) -> list[Any]:
     """The parts, if any."""
     return content.get("parts") or []
 
@@ -85,7 +85,7 @@ def _is_model(content: Content) -> bool:
 
 
 def _is_valid(content: Content) -> bool:
-    parts = parts_of(content)
+    parts = content_parts(content)
     return bool(parts) and not any(_is_blank(part) for part in parts)
 
 
@@ -94,7 +94,7 @@ def _is_blank(part: Any) -> bool:
 
 
 def _has(content: Content, key: str) -> bool:
-    return any(truthy(part.get(key)) for part in parts_of(content))
+    return any(truthy(part.get(key)) for part in content_parts(content))
 
 
 def _part(block: Block) -> Block:
