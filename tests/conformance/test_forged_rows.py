@@ -7,8 +7,9 @@ import pytest
 from roocontext import Plan
 from roocontext.errors import RooContextError
 from roocontext.log.counting import BYTES
+from roocontext.store.schema import entries
 from support.damage import READING, build
-from support.dialogue import state
+from support.dialogue import fill, state
 
 CALL = '[{"type":"tool_use","id":"f","name":"run","input":{}}]'
 HIDES = '{"hides":[[1,3]],"position":1}'
@@ -117,3 +118,31 @@ def test_no_operation_takes_a_row_outside_the_log_by_its_seq(opened, engine):
                     operation(chat, seq)
         assert not chat.keep_estimate(9999, BYTES, 7)
         assert state(chat) == before
+
+
+COPIES = {
+    "of no session": lambda lab, chat: "ghost",
+    "of a purged session": lambda lab, chat: lab.store.purge(chat.fork().id).session_id,
+    "behind the log": lambda lab, chat: chat.fork(2).id,
+}
+
+
+@pytest.mark.parametrize("engine", ["file", "postgres"])
+@pytest.mark.parametrize("name", COPIES)
+def test_a_redaction_passes_by_a_copy_outside_a_log(opened, engine, name):
+    """It looked for the session of such a row, without an end if that was purged."""
+    with opened(engine, "sync") as lab:
+        lab.drop_guards()
+        chat = lab.store.create()
+        fill(chat, 4)
+        session_id = COPIES[name](lab, chat)
+        columns = ", ".join(
+            column.name for column in entries.columns if column.name != "session_id"
+        )
+        lab.sql(
+            f"INSERT INTO entries (session_id, {columns}) SELECT '{session_id}', {columns}"
+            f" FROM entries AS of_chat WHERE session_id = '{chat.id}' AND NOT EXISTS (SELECT 1 FROM"
+            f" entries WHERE session_id = '{session_id}' AND seq = of_chat.seq)"
+        )
+        assert chat.redact(4).copies == ((chat.id, 4),)
+        assert chat.verify().ok
