@@ -5,7 +5,7 @@ import re
 import pytest
 
 from roocontext import Plan
-from roocontext.errors import RooContextError
+from roocontext.errors import HistoryCorrupt, RooContextError
 from roocontext.log.counting import BYTES
 from roocontext.store.schema import entries
 from support.damage import READING, build
@@ -146,3 +146,19 @@ def test_a_redaction_passes_by_a_copy_outside_a_log(opened, engine, name):
         )
         assert chat.redact(4).copies == ((chat.id, 4),)
         assert chat.verify().ok
+
+
+@pytest.mark.parametrize("engine", ["file", "postgres"])
+def test_a_family_that_descends_from_itself_is_damage(opened, engine):
+    """The sums of such a family were looked for without an end."""
+    with opened(engine, "sync") as lab:
+        lab.drop_guards()
+        root = lab.store.create()
+        child = lab.store.create(parent=root.id)
+        grandchild = lab.store.create(parent=child.id)
+        lab.sql(f"UPDATE sessions SET parent = '{grandchild.id}' WHERE session_id = '{root.id}'")
+        for chat in (root, child, grandchild):
+            with pytest.raises(HistoryCorrupt):
+                chat.usage(family=True)
+            assert chat.usage() == []
+            assert chat.verify().ok
