@@ -79,6 +79,12 @@ _same_beginning = and_(
     .scalar_subquery(),
     text("first.seq = 1"),  # the literal that the partial index is made with
 )
+# Somebody may have put a copy where there is no session, or outside its log.
+_last_of_copy = (
+    select(sessions.c.last_seq)
+    .where(sessions.c.session_id == _copy.c.session_id, sessions.c.purged_at.is_(None))
+    .scalar_subquery()
+)
 _COPIES = (
     select(_copy.c.session_id)
     .select_from(_first.join(_copy, _copy.c.session_id == _first.c.session_id))
@@ -86,6 +92,7 @@ _COPIES = (
         _same_beginning,
         _copy.c.seq == bindparam("seq"),
         _copy.c.hash == bindparam("hash"),
+        _copy.c.seq <= _last_of_copy,
     )
 )
 _FAMILY = (

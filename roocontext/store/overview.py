@@ -79,17 +79,19 @@ def _visible(page: Subquery, total: Column[int]) -> ScalarSelect[Any]:
 def _total_at(page: Subquery, total: Column[int], seq: ColumnElement[int]) -> ColumnElement[int]:
     """A running total at an entry, or at the last one if the log ends before it."""
     last = case((seq > page.c.last_seq, page.c.last_seq), else_=seq)
-    at = and_(entries.c.session_id == page.c.session_id, entries.c.seq == last)
+    at = and_(entries.c.session_id == page.c.session_id, entries.c.seq == last, last > 0)
     return func.coalesce(select(total).where(at).correlate(page, spans).scalar_subquery(), 0)
 
 
 def _newest_model(page: Subquery) -> ScalarSelect[Any]:
+    # One lower bound: with two SQLite would start at the first entry.
+    before = page.c.last_seq - bindparam("recent")
+    first = case((before > 0, before + 1), else_=1)
     return (
         select(entries.c.model)
         .where(
             entries.c.session_id == page.c.session_id,
-            entries.c.seq > page.c.last_seq - bindparam("recent"),
-            entries.c.seq <= page.c.last_seq,
+            entries.c.seq.between(first, page.c.last_seq),
             entries.c.usage.is_not(None),
             entries.c.model.is_not(None),
         )

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from sqlalchemy import bindparam, case, func, literal_column, or_, select, text
 
+from roocontext.errors import HistoryCorrupt
 from roocontext.log.encoding import decode
 from roocontext.log.entries import Kind
 from roocontext.log.reported import ReportedUsage
@@ -73,11 +74,13 @@ def reported(tx: Transaction, session_id: str, *, family: bool) -> list[Reported
 
 
 def _descended(tx: Transaction, session_id: str) -> list[str]:
-    """A session and its descendants, those of purged sessions too. A parent is always older."""
+    """A session and its descendants, those of purged sessions too."""
     members = level = [session_id]
     while level:
         found = tx.each(_CHILDREN, [{"parent": parent} for parent in level])
         level = [row[0] for row in found]
+        if session_id in level:  # each has one parent, so no other session can come again
+            raise HistoryCorrupt(f"Session {session_id!r} is a descendant of itself.")
         members = members + level
     return members
 

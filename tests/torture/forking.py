@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import random
+import signal
 import sqlite3
 import sys
 import threading
@@ -156,8 +157,15 @@ class ForkingIds(RandomIds):
         return super().salt()
 
 
+def die_waiting() -> None:
+    """End this process if a fork waits for what the forking thread itself holds."""
+    processes.PATIENCE_S = 1_000
+    signal.alarm(60)
+
+
 def fork_in_a_transaction(child: Any, url: str, session: str) -> None:
     """The child can use neither the transaction nor the file, by any name; the parent can."""
+    die_waiting()
     child.start()
     ids, path = ForkingIds(), Path(url)
     link = path.with_name("link.db")
@@ -182,6 +190,25 @@ def fork_in_a_transaction(child: Any, url: str, session: str) -> None:
         receipt = chat.append("user", "goes on")
         child.tell(seq=receipt.seq, text="goes on")
         assert [info.session_id for info in other.sessions()] == ["in the child"]
+
+
+def fork_amid_an_audit(child: Any, url: str, session: str) -> None:
+    """Both sides go on with an audit that was open, and nobody waits for its end."""
+    die_waiting()
+    child.start()
+    with Store.open(url) as store:
+        chat = store.session(session)
+        chat.append_many([{"role": "user", "content": f"{n}"} for n in range(9)])
+        pages = chat.audit_pages(2)
+        read = [next(pages)]
+
+        def read_on() -> None:
+            chat.append("user", "meanwhile")
+            read.extend(pages)
+            assert [entry.seq for page in read for entry in page] == [*range(1, 10)]
+
+        ended(forked(read_on))
+        read_on()
 
 
 def fork_beside_a_long_transaction(child: Any, url: str, session: str) -> None:

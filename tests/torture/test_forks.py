@@ -83,6 +83,11 @@ def test_a_fork_waits_for_a_store_that_closes(nursery: Nursery, tmp_path: Path) 
     _check(url, "family", nursery.run(job))
 
 
+def test_an_open_audit_goes_on_on_both_sides(nursery: Nursery, url: str) -> None:
+    _create(url, "family")
+    _check(url, "family", nursery.run(("fork_amid_an_audit", {"url": url, "session": "family"})))
+
+
 def test_a_store_in_memory_stays_with_its_process(nursery: Nursery) -> None:
     assert nursery.run(("fork_with_a_store_in_memory", {})).ends == [0]
 
