@@ -5,8 +5,9 @@ from datetime import datetime
 from roocontext.errors import InvalidOption, NotTheModelsTurn
 from roocontext.log.draft import Salts
 from roocontext.log.entries import View
-from roocontext.log.forms.bound import binds_thinking, unbound
+from roocontext.log.forms.bound import unbound
 from roocontext.log.frame import Frame, GivenFrame
+from roocontext.log.models import binds_thinking
 from roocontext.log.request import Asked, as_recorded
 from roocontext.store import frame, loop
 from roocontext.store.head import lock
