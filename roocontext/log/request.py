@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from roocontext.log.entries import Message, View
-from roocontext.log.forms import Repair, forms, model_of
+from roocontext.log.entries import Message
+from roocontext.log.forms import Outgoing, Repair, Rule, forms, model_of
 from roocontext.log.frame import Frame
 
 _DATED: Final = re.compile(r"-(?:latest|\d{8}|\d{4}-\d{2}-\d{2})$")
@@ -27,6 +27,15 @@ class Request(Mapping[str, Any]):
     model: str | None
     repairs: tuple[Repair, ...]
 
+    @property
+    def thinking_off(self) -> bool:
+        """Whether a model with thinking enabled would refuse this, so that it must be off now.
+
+        The tool loop that is running lost its thinking: another model wrote it, or it is bound to
+        messages that have changed.
+        """
+        return any(repair.rule is Rule.UNTHINKING for repair in self.repairs)
+
     def __getitem__(self, key: str) -> Any:
         return self.body[key]
 
@@ -37,33 +46,40 @@ class Request(Mapping[str, Any]):
         return len(self.body)
 
 
+class Sendable(NamedTuple):
+    """The messages of a view, the model that gets them, and the rows whose thinking it refuses."""
+
+    messages: Sequence[Message]
+    model: str | None
+    unbound: frozenset[int] = frozenset()
+
+    def compose(self, form: str, *, complete: bool = False) -> Outgoing:
+        """Make the messages that the provider accepts."""
+        return forms[form].compose(
+            self.messages, model=self.model, drop_thinking=self.unbound, complete=complete
+        )
+
+
 class Asked(NamedTuple):
     """What a request is made of.
 
     It `is_complete` if the model is to answer the user or its tools, and not to go on with its own
-    words. `is_new` says that the frame is not recorded yet. `unbound` are the rows whose thinking
-    the model would refuse now.
+    words. `is_new` says that the frame is not recorded yet.
     """
 
-    view: View
+    sendable: Sendable
+    seq: int
     frame: Frame
-    model: str | None
     is_complete: bool
     is_new: bool
-    unbound: frozenset[int]
 
 
 def compose_request(asked: Asked, form: str, *, cache: bool) -> Request:
     """Make a request of what was read."""
-    frame, outgoing = asked.frame, forms[form]
-    made = outgoing.compose(
-        asked.view.messages,
-        model=asked.model,
-        drop_thinking=asked.unbound,
-        complete=asked.is_complete,
-    )
-    body = outgoing.body(made.messages, system=frame.system, tools=frame.tools, cache=cache)
-    return Request(body, asked.view.seq, form, asked.model, made.repairs)
+    frame = asked.frame
+    made = asked.sendable.compose(form, complete=asked.is_complete)
+    body = forms[form].body(made.messages, system=frame.system, tools=frame.tools, cache=cache)
+    return Request(body, asked.seq, form, asked.sendable.model, made.repairs)
 
 
 def as_recorded(model: str | None, messages: Sequence[Message]) -> str | None:

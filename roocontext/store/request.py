@@ -5,9 +5,10 @@ from datetime import datetime
 from roocontext.errors import InvalidOption, NotTheModelsTurn
 from roocontext.log.draft import Salts
 from roocontext.log.entries import View
-from roocontext.log.forms.bound import binds_thinking, unbound
+from roocontext.log.forms.bound import unbound
 from roocontext.log.frame import Frame, GivenFrame
-from roocontext.log.request import Asked, as_recorded
+from roocontext.log.models import binds_thinking
+from roocontext.log.request import Asked, Sendable, as_recorded
 from roocontext.store import frame, loop
 from roocontext.store.head import lock
 from roocontext.store.notes import FRAME, read_notes
@@ -35,15 +36,20 @@ def read_request(
     if as_of is None:
         _refuse_redacted(tx, session_id, given, view.seq)
     sent = given.over(frame.read_frame(tx, session_id, view.seq))
-    chosen = as_recorded(model, view.messages)
     return Asked(
-        view,
+        _sendable(tx, session_id, view, model, sent),
+        view.seq,
         sent,
-        chosen,
         is_complete=not prefill if as_of is not None else turn != "user",
         is_new=as_of is None and frame.changed(tx, session_id, given) is not None,
-        unbound=_unbound(tx, session_id, view, sent) if binds_thinking(chosen) else frozenset(),
     )
+
+
+def read_sendable(
+    tx: Transaction, session_id: str, *, model: str | None, as_of: int | datetime | None
+) -> Sendable:
+    """Read what `messages` sends behind the recorded frame, whosever turn it is."""
+    return _sendable(tx, session_id, read_view(tx, session_id, as_of=as_of), model)
 
 
 def keep_and_read(
@@ -71,9 +77,16 @@ def keep_and_read(
     )
 
 
-def _unbound(tx: Transaction, session_id: str, view: View, sent: Frame) -> frozenset[int]:
-    """The rows whose thinking was made behind another prefix or another frame."""
+def _sendable(
+    tx: Transaction, session_id: str, view: View, model: str | None, sent: Frame | None = None
+) -> Sendable:
+    """The view for a model; what is not known of the frame that is sent is as it is recorded."""
+    chosen = as_recorded(model, view.messages)
+    if not binds_thinking(chosen):
+        return Sendable(view.messages, chosen)
     notes = read_notes(tx, session_id, FRAME, view.seq)
+    if sent is None:
+        sent = Frame.of(notes[-1].content) if notes else Frame()
 
     def is_same_frame(seq: int) -> bool:
         """Whether it was sent then; if none was ever recorded, it is taken to be the same."""
@@ -81,7 +94,8 @@ def _unbound(tx: Transaction, session_id: str, view: View, sent: Frame) -> froze
         return Frame.of(then[-1].content) == sent if then else not notes
 
     controls = read_controls(tx, session_id, view.seq)
-    return unbound(view.messages, controls, view.seq, is_same_frame)
+    bad = unbound(view.messages, controls, view.seq, is_same_frame)
+    return Sendable(view.messages, chosen, bad)
 
 
 def _tools_first(tx: Transaction, session_id: str) -> NotTheModelsTurn:

@@ -83,7 +83,8 @@ class SessionLoop(SessionReader):
         Content, model and usage come from it, and so does the message id. Its id, its stop reason
         and the id of the HTTP request are kept in the message's `extra`. With the `request` that it
         answers, the entry that was read up to is stored. A reply that is recorded again gives the
-        first receipt. Of a stream give the final object, or the list of Gemini's chunks.
+        first receipt. The same id with other content, for the same request, is DuplicateMessage.
+        Of a stream give the final object, or the list of Gemini's chunks.
         """
         if request is not None and not isinstance(request, Request):
             raise InvalidOption("The request is one that `request` made.", name="request")

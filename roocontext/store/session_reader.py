@@ -8,7 +8,7 @@ from roocontext.errors import InvalidOption
 from roocontext.log.counting import Counter, counter_named
 from roocontext.log.encoding import MAX_INTEGER, check_id
 from roocontext.log.entries import Message, View
-from roocontext.log.forms import Repair, forms
+from roocontext.log.forms import Outgoing, Repair
 from roocontext.log.frame import Frame
 from roocontext.log.reported import ReportedUsage
 from roocontext.log.turns import PendingCall, WaitsFor
@@ -22,6 +22,7 @@ from roocontext.store import (
     loop,
     notes,
     outline,
+    request,
     restorable,
     sessions,
     uncover,
@@ -142,7 +143,7 @@ class SessionReader:
         Forms are `anthropic`, `openai` (Chat Completions), `openai-responses` and `gemini`.
         Thinking only goes to the model that wrote it: `model`, by default that of the newest reply.
         """
-        return forms[form].compose(self.view(as_of=as_of).messages, model=model).messages
+        return self._composed(form, model, as_of).messages
 
     def validate(
         self,
@@ -152,7 +153,12 @@ class SessionReader:
         as_of: int | datetime | None = None,
     ) -> tuple[Repair, ...]:
         """What `messages` has to repair for the provider. The log itself is never changed."""
-        return forms[form].compose(self.view(as_of=as_of).messages, model=model).repairs
+        return self._composed(form, model, as_of).repairs
+
+    def _composed(self, form: str, model: str | None, as_of: int | datetime | None) -> Outgoing:
+        check_moment("as_of", as_of)
+        read = request.read_sendable
+        return self._database.snapshot(read, self.id, model=model, as_of=as_of).compose(form)
 
     def audit(self, *, after: int = 0) -> Iterator[AuditEntry]:
         """Every entry ever written, in order, with why each is or is not visible now."""

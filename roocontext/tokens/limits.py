@@ -1,4 +1,4 @@
-"""The context limit of a model, and the source of that number.
+"""The context limit of a model, the source of that number, and which models bind thinking.
 
 The caller's number takes precedence, then the environment, then limits.toml, then its default. An
 invalid value logs a warning and the next source is used: a mistyped variable must not stop an
@@ -15,6 +15,7 @@ from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 from roocontext.errors import UnknownPlugin
+from roocontext.log.models import model_facts
 from roocontext.tokens.models import bare, families
 
 _log = logging.getLogger(__name__)
@@ -63,6 +64,11 @@ def limit_for(
     if line is not None:
         return Limit(known["context"], output, f"table:{line}")
     return Limit(rules["context"], output, DEFAULT)
+
+
+def binds_thinking(model: str) -> bool:
+    """Whether a model refuses its thinking behind another prefix than the one it was made for."""
+    return re.match(_profile("default")["binds_thinking"], bare(model)) is not None
 
 
 def models() -> dict[str, int]:
@@ -147,3 +153,6 @@ def _parse(name: str, value: str | None, *, positive: bool) -> int | None:
         _log.warning("%s is not positive and is ignored.", name)
         return None
     return context
+
+
+model_facts.register("binds_thinking", binds_thinking)

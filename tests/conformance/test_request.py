@@ -4,6 +4,7 @@ import pytest
 
 from roocontext import NewMessage, Plan, RooContextError
 from roocontext.errors import (
+    DuplicateMessage,
     InvalidIdentifier,
     InvalidMessage,
     InvalidOption,
@@ -186,6 +187,34 @@ def test_another_reply_with_the_same_id_is_not_lost(chat):
     assert chat.record(reply(text("So."), number=2)).seq == named.seq + 1
 
 
+def test_a_reply_whose_request_had_read_its_like_is_another(chat):
+    """Some servers give every reply the same id, and models say the same again."""
+    chat.append("user", "Look.")
+    first = chat.record(reply(text("So.")), chat.request())
+    chat.append("user", "Look again.")
+    asked = chat.request()
+    other = chat.record(reply(text("So.")), asked)
+    assert (other.new, other.seq) == (True, first.seq + 2)
+    assert chat.record(reply(text("So.")), asked).seq == other.seq
+    assert chat.record(reply(text("So."))).seq == other.seq
+    assert chat.waits_for() == "user"
+
+
+def test_a_reply_that_was_recorded_before_its_stream_ended_is_refused_as_whole(chat):
+    chat.append("user", "Look.")
+    asked = chat.request()
+    partial = chat.record(reply(text("So"), stop_reason=None), asked)
+    head = chat.head()
+    with pytest.raises(DuplicateMessage, match="entry 2") as caught:
+        chat.record(reply(text("So it is.")), asked)
+    assert (caught.value.seq, chat.head()) == (partial.seq, head)
+    chat.rewind(caught.value.seq - 1)
+    whole = chat.record(reply(text("So it is.")), asked)
+    assert (whole.new, len(chat.view().messages)) == (True, 2)
+    assert not chat.record(reply(text("So it is.")), asked).new
+    assert chat.record(reply(text("So"), stop_reason=None)).new
+
+
 def test_a_reply_without_an_id_is_new_each_time(chat):
     chat.append("user", "Look.")
     one, two = (chat.record(reply(text("So."), id=None)) for _ in range(2))
@@ -311,6 +340,48 @@ def test_a_message_that_came_while_the_model_ran_unbinds_its_thinking(chat):
     chat.record(reply(THOUGHT, call("t1"), model=BOUND), asked)
     chat.append("user", [result("t1")])
     assert thinking(chat) == [False]
+
+
+def test_messages_and_their_report_leave_out_the_same_thinking(chat):
+    _, second, _ = prepared(chat)
+    chat.commit(Plan.clear(chat.view(), [(second + 1, 0)], "[cleared]"))
+    made = chat.request()
+    assert chat.messages() == made["messages"]
+    assert chat.validate() == made.repairs
+    assert THOUGHT not in chat.messages()[-2]["content"]
+    assert chat.messages(model="claude-fable-5-1") == chat.messages()
+    chat.keep_frame(system="Be long.")
+    assert not any(THOUGHT in message["content"] for message in chat.messages()[1::2])
+    chat.uncover(second + 4)
+    assert all(THOUGHT in message["content"] for message in chat.messages(as_of=8)[1::2])
+
+
+def test_a_request_says_that_thinking_must_be_off(chat):
+    """Binding takes precedence over the rule that the running tool loop begins with thinking."""
+    _, second, third = prepared(chat)
+    made = chat.request()
+    assert not made.thinking_off
+    assert provider_rules.thoughtless(made["messages"]) == []
+    chat.commit(Plan.clear(chat.view(), [(second + 1, 0)], "[cleared]"))
+    made = chat.request()
+    assert made.thinking_off
+    assert [repair.seq for repair in made.repairs if repair.rule == "unthinking"] == [third]
+    assert len(provider_rules.thoughtless(made["messages"])) == 1
+    chat.append("user", "Go on.")
+    chat.record(reply(text("So."), number=8, model=BOUND), chat.request())
+    chat.append("user", "And now?")
+    assert not chat.request().thinking_off
+
+
+def test_another_provider_in_mid_tool_call_needs_thinking_off(chat):
+    chat.append("user", "Look.")
+    asked = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": "{}"}}
+    said = {"role": "assistant", "content": None, "tool_calls": [asked]}
+    chat.append("assistant", said, format="openai", model="gpt-5")
+    chat.answer((2, 0), "done")
+    assert chat.request("anthropic", model="claude-opus-4-5").thinking_off
+    for form in ("openai", "openai-responses", "gemini"):
+        assert not chat.request(form).thinking_off
 
 
 @pytest.mark.parametrize("model", ["claude-opus-4-8", "claude-fable-5", "claude-opus-5-20260205"])

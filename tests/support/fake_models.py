@@ -172,6 +172,8 @@ class ModelsServer:
             return 404, {"error": {"type": "not_found_error", "message": path}}
         self.asked.append(Asked(path, body))
         faults = found.violations(body[found.items], complete=True)
+        if body.get("thinking", {}).get("type") == "enabled":
+            faults += provider_rules.thoughtless(body["messages"])
         if faults:
             return 400, {"error": {"type": "invalid_request_error", "message": "; ".join(faults)}}
         reply = found.reply(body, len(self.asked))

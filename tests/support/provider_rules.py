@@ -19,6 +19,8 @@ A-RESULT-ERROR: with is_error only text (vellum-ai/vellum-assistant#18387).
 A-IMAGE-TYPE: jpeg, png, gif and webp (T). A-TYPE: only known types (T). A-FIELD: no unknown fields
     (#4378). A-THINK-SIGNATURE, A-THINK-DATA: both are required (T).
 A-THINK-LAST: thinking never ends an assistant's message (tailcallhq/forgecode#2107).
+A-THINK-FIRST: with thinking enabled, the replies of the running tool loop begin with thinking
+    (pydantic/pydantic-ai#2075); not in adaptive mode (?).
 A-PREFILL: newer models refuse a request that ends with the assistant
     (agenticloops-ai/agentic-ai-engineering#43).
 A-UTF8: the request is UTF-8 (any JSON API).
@@ -72,6 +74,20 @@ def violations(
         json.dumps(messages, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError:
         found.append("A-UTF8")
+    return found
+
+
+def thoughtless(messages: list[Any]) -> list[str]:
+    """Find what is refused if thinking is enabled: A-THINK-FIRST."""
+    found = []
+    for index in range(len(messages) - 2, 0, -2):
+        said, told = messages[index]["content"], messages[index + 1]["content"]
+        kinds = [isinstance(told, list) and it["type"] == "tool_result" for it in told]
+        is_last = index == len(messages) - 2
+        if not (kinds[0] if is_last else all(kinds)):
+            break
+        if said[0]["type"] not in THINKING:
+            found.append(f"messages[{index}] A-THINK-FIRST")
     return found
 
 

@@ -84,6 +84,35 @@ def test_texts_and_calls_go_out_in_the_order_of_their_rows(history, form, model)
     assert [seq for _, seq in sorted(found)] == [seq for _, seq in found]
 
 
+thinking_loops = st.lists(
+    st.tuples(st.booleans(), st.sampled_from(["claude-x", "claude-y"]), st.booleans()), max_size=5
+)
+"""Steps of a loop: whether the user speaks first, who replies, and if the prefix has changed."""
+
+
+@given(thinking_loops, st.booleans())
+def test_a_running_tool_loop_that_lost_its_thinking_is_reported(loop, complete):
+    history, replies, changed = [("anthropic", ("say", "user"))], {}, set()
+    for number, (speaks, model, is_changed) in enumerate(loop):
+        if speaks:
+            history.append(("anthropic", ("say", "user")))
+        history.append(("anthropic", ("call", f"c{number}", "run", True, True)))
+        replies[len(history)] = model
+        changed |= {len(history)} if is_changed else set()
+        history.append(("anthropic", ("answer", f"c{number}", "text")))
+    messages = [
+        structs.replace(row, model=replies[row.seq]) if row.seq in replies else row
+        for row in rows(history)
+    ]
+    out = forms["anthropic"].compose(
+        messages, model="claude-x", drop_thinking=changed, complete=complete
+    )
+    reported = [repair.seq for repair in out.repairs if repair.rule is Rule.UNTHINKING]
+    assert len(provider_rules.thoughtless(out.messages)) == len(reported)
+    foreign = {seq for seq, model in replies.items() if model != "claude-x"}
+    assert changed | foreign >= set(reported)
+
+
 @given(histories, formats)
 def test_what_a_form_made_goes_out_again_as_it_is(history, form):
     once = forms[form].compose(rows(history), model=MODELS[form])

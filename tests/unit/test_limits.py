@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roocontext.errors import UnknownPlugin
+from roocontext.log import models
 from roocontext.tokens import Limit, Switches, limit_for, switches
-from roocontext.tokens.limits import profiles
+from roocontext.tokens.limits import binds_thinking, profiles
 
 PRECEDENCE = {
     "gemini-2.5-pro": [
@@ -168,3 +169,28 @@ def test_every_model_has_a_limit_and_a_source(model, profile):
 )
 def test_the_switches_of_opencode(environ, expected):
     assert switches(environ) == expected
+
+
+@pytest.mark.parametrize(
+    ("model", "binds"),
+    [
+        ("claude-fable-5-1", True),
+        ("claude-fable-5.1", True),
+        ("anthropic/claude-fable-5-1-20260901", True),
+        ("us.anthropic.claude-opus-6-v1:0", True),
+        ("CLAUDE-HAIKU-10-2", True),
+        ("claude-fable-5", False),
+        ("claude-opus-5-20260205", False),
+        ("claude-opus-4-8", False),
+        ("claude-3-7-sonnet-20250219", False),
+        ("gpt-6", False),
+        ("not-claude-opus-6", False),
+    ],
+)
+def test_the_table_says_which_models_bind_their_thinking(model, binds):
+    assert binds_thinking(model) is binds
+    assert models.binds_thinking(model) is binds
+
+
+def test_a_model_without_a_name_binds_nothing():
+    assert models.binds_thinking(None) is False

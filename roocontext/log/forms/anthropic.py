@@ -6,13 +6,13 @@ puts anything before thinking: the provider compares it with what was sent befor
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
 from roocontext.log.entries import Message
 from roocontext.log.forms.alternate import alternating
 from roocontext.log.forms.anthropic_blocks import attached_to_error, fix_own, is_anthropic_image
-from roocontext.log.forms.arrange import arranged
+from roocontext.log.forms.arrange import OutgoingTurn, arranged
 from roocontext.log.forms.block_rules import THINKING
 from roocontext.log.forms.caching import marked
 from roocontext.log.forms.frames import OPENING
@@ -80,6 +80,7 @@ class _Anthropic:
         turns, repairs = arranged(
             self, messages, model=model, drop_thinking=drop_thinking, complete=complete
         )
+        _report_lost_thinking(turns, repairs)
         lined = alternating(turns, messages, repairs, complete=complete)
         out = [self._message(role, parts, repairs) for role, parts in lined]
         return Outgoing(out, repairs.listed())
@@ -125,6 +126,33 @@ class _Anthropic:
             "role": role,
             "content": [*blocks[:results], *moved, *blocks[results:]] if own is None else own,
         }
+
+
+def _report_lost_thinking(turns: Sequence[OutgoingTurn], repairs: Repairs) -> None:
+    """Report replies of the running tool loop that should begin with thinking and no longer do.
+
+    Older models with thinking on refuse such a loop: "Expected thinking, but found tool_use".
+    """
+    for turn in _running(turns):
+        first = turn.parts[0]
+        lost = repairs.left_out(first.row, Rule.THINKING)
+        if not first.row.is_own or any(index < first.index for index in lost):
+            repairs.add(first.row, Rule.UNTHINKING)
+
+
+def _running(turns: Sequence[OutgoingTurn]) -> Iterator[OutgoingTurn]:
+    """The replies of the tool loop whose last results are to be answered now."""
+    if not turns or turns[-1].role == "assistant" or not _are_results(turns[-1].parts[:1]):
+        return
+    for turn in reversed(turns[:-1]):
+        if turn.role == "assistant":
+            yield turn
+        elif not _are_results(turn.parts):
+            return
+
+
+def _are_results(parts: Sequence[OutgoingPart]) -> bool:
+    return all(part.kind is PartKind.RESULT for part in parts)
 
 
 def _is_open(settled: Sequence[dict[str, Any]]) -> bool:

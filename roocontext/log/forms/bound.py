@@ -1,27 +1,16 @@
 """Thinking that is bound to what was sent before it.
 
-From Claude Fable 5.1 on, Anthropic refuses a thinking block behind another prefix than the one it
-was made for: other messages, another system prompt or other tools.
+Anthropic's newer models refuse a thinking block behind another prefix than the one it was made for:
+other messages, another system prompt or other tools. `binds_thinking` says which models do.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Final
 
 from roocontext.log.entries import BlockRef, Control, Message, Range
 from roocontext.log.forms.block_rules import THINKING
 from roocontext.log.readings.blocks import dicts
 from roocontext.log.spans import clearings_of, spans_of, visible_ranges
-
-_CLAUDE: Final = re.compile(r"claude-[a-z]+-(\d+)(?:[-.](\d{1,2}))?(?!\d)")
-_FIRST: Final = (5, 1)
-
-
-def binds_thinking(model: str | None) -> bool:
-    """Whether a model refuses its thinking behind another prefix."""
-    found = _CLAUDE.search(model.lower()) if model else None
-    return found is not None and (int(found[1]), int(found[2] or 0)) >= _FIRST
 
 
 def unbound(

@@ -119,6 +119,11 @@ class Repairs:
         if row.is_own or rule not in CONVERSIONS:
             self._found.append(Repair(row.message.seq, rule, block))
 
+    def left_out(self, row: OutgoingRow, rule: Rule) -> list[int]:
+        """The blocks of a row that were left out by a rule."""
+        found = (it for it in self._found if it.seq == row.message.seq and it.rule is rule)
+        return [it.block for it in found if it.block is not None]
+
     def listed(self) -> tuple[Repair, ...]:
         """All of them in the order of the rows and their blocks."""
         key = lambda it: (it.seq, -1 if it.block is None else it.block)  # noqa: E731

@@ -19,6 +19,7 @@ class Rule(StrEnum):
     UNKNOWN = "unknown"  # a block of a type that this provider does not know was left out
     FIELD = "field"  # fields that this provider refuses were left out
     THINKING = "thinking"  # thinking of another model, or not byte-exact, was left out
+    UNTHINKING = "unthinking"  # the running tool loop lost its thinking: ask with thinking off
     TRAILING = "trailing"  # thinking at the end of its message was left out
     SURROGATE = "surrogate"  # a lone surrogate, which is not Unicode, was replaced
     INPUT = "input"  # a call's input was not an object and was sent as an empty one
