@@ -44,7 +44,7 @@ def alternate(steps: Sequence[Step], *, rounds: int, batch: int = 1) -> dict[str
     the same count twice.
     """
     times: dict[str, list[float]] = {step.name: [] for step in steps if step.name is not None}
-    # What was built for the measurements is not the garbage of what is measured.
+    # What was built for the measurements is not the garbage of what is measured, nor of any later.
     gc.collect()
     gc.freeze()
     for turn in range(rounds + 1):
@@ -52,7 +52,6 @@ def alternate(steps: Sequence[Step], *, rounds: int, batch: int = 1) -> dict[str
             taken = [_time(step.call, turn * batch + number) for number in range(batch)]
             if step.name is not None and turn:
                 times[step.name] += taken
-    gc.unfreeze()
     return {name: Samples(values) for name, values in times.items()}
 
 

@@ -236,8 +236,9 @@ def importing(sizes: Sizes) -> Line:
 
     codes: list[int] = []
     with tempfile.TemporaryDirectory(prefix="roocontext-bench-") as kept:
-        # Where the environment forbids bytecode every import would compile its modules.
-        env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": kept}
+        env = dict(os.environ)
+        if sys.dont_write_bytecode:  # else every import would compile its modules
+            env |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": kept}
         times = alternate(
             [Step("bare", run(bare, env)), Step("ours", run(ours, env))], rounds=sizes.imports
         )

@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, settings
 from roocontext import Store
 from support import postgres_server
 from support.async_driver import Driven
+from support.empty_files import empty_file
 from support.examples import TORTURE, examples
 from support.steady_sources import CountedIds, SetClock
 
@@ -178,7 +179,7 @@ def _new_url(engine: str, request: pytest.FixtureRequest, folder: Path, stack: E
     if engine == "memory":
         return ":memory:"
     if engine == "file":
-        return str(folder / "store.db")
+        return empty_file(folder / "store.db")
     server = request.getfixturevalue("postgres")
     url = server.fresh()
     stack.callback(server.drop, url)

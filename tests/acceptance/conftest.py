@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from support.cli_process import CommandLine, preloaded
+from support.empty_files import empty_file
 from support.fake_models import ModelsServer
 
 
@@ -36,11 +37,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """The URL of a database that holds an empty store, on each engine that a process can share."""
     if request.param == "postgres":
         return request.getfixturevalue("postgres_url")
-    from roocontext import Store  # noqa: PLC0415
-
-    path = tmp_path / "store.db"
-    Store.open(path).close()
-    return str(path)
+    return empty_file(tmp_path / "store.db")
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,23 @@ class Raw:
 @pytest.fixture(params=["file", "postgres"])
 def raw(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Raw]:
     """A database without any table."""
+    with _raw(request, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(scope="module", params=["file", "postgres"])
+def shared_raw(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Raw]:
+    """A database for the tests of a module that leave it as it was."""
+    with _raw(request, tmp_path_factory.mktemp("shared")) as made:
+        yield made
+
+
+@contextmanager
+def _raw(request: pytest.FixtureRequest, folder: Path) -> Iterator[Raw]:
     if request.param == "file":
-        path = tmp_path / "raw.db"
+        path = folder / "raw.db"
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             yield Raw("file", str(path), lambda sql: connection.execute(sql).fetchall())
         return

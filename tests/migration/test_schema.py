@@ -9,9 +9,9 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, inspect, make_url
 
-from roocontext import Store
 from roocontext.store.migrate import check
 from roocontext.store.schema import REVISION, VERSION_TABLE, metadata
+from support.empty_files import empty_file
 
 MIGRATIONS = Path(__file__).parents[2] / "migrations"
 VIEWS = ["effective_history", "messages"]
@@ -83,9 +83,7 @@ def test_each_key_begins_with_the_session(connection: Connection) -> None:
 def _store(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> str:
     if kind == "postgres":
         return str(request.getfixturevalue("postgres_url"))
-    path = tmp_path / "schema.db"
-    Store.open(path).close()
-    return f"sqlite:///{path}"
+    return f"sqlite:///{empty_file(tmp_path / 'schema.db')}"
 
 
 def _for_sqlalchemy(url: str) -> Any:

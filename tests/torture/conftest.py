@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from roocontext import Store
+from support.empty_files import empty_file
 from torture.processes import Nursery, nursery
 
 
@@ -21,9 +21,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A store that several processes can open."""
     if request.param == "postgres":
         return str(request.getfixturevalue("postgres_url"))
-    path = tmp_path / "store.db"
-    Store.open(path).close()
-    return str(path)
+    return empty_file(tmp_path / "store.db")
 
 
 @pytest.fixture(params=["file", "postgres"])
