@@ -9,10 +9,10 @@ import typer
 
 import roocontext
 from roocontext import reports
-from roocontext.cli import completion, parse_time
+from roocontext.cli import completion, known_model, parse_time
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import Expected, ModelName, SessionName
+from roocontext.cli.options import Expected, ModelOrLimit, SessionName
 from roocontext.cli.screens import results
 from roocontext.errors import MessageNotFound
 
@@ -41,7 +41,7 @@ LimitOption = Annotated[
         "--limit",
         metavar="TOKENS",
         min=1,
-        help="The size of the context window. Default: the model's, or 4,096 if no model is known.",
+        help="The size of the context window. Default: the model's.",
     ),
 ]
 SummariserName = Annotated[
@@ -67,7 +67,7 @@ def condense(
     context: CommandContext,
     session: SessionName,
     *,
-    model: ModelName = None,
+    model: ModelOrLimit = None,
     policy: PolicyName = "default",
     limit: LimitOption = None,
     summariser: SummariserName = "extractive",
@@ -88,7 +88,7 @@ def truncate(
     context: CommandContext,
     session: SessionName,
     *,
-    model: ModelName = None,
+    model: ModelOrLimit = None,
     policy: PolicyName = "default",
     limit: LimitOption = None,
 ) -> bool:
@@ -103,7 +103,7 @@ def clear(
     context: CommandContext,
     session: SessionName,
     *,
-    model: ModelName = None,
+    model: ModelOrLimit = None,
     policy: PolicyName = "default",
     limit: LimitOption = None,
     protect: Protected = None,
@@ -127,7 +127,7 @@ def preview(
         ),
     ] = "manage",
     *,
-    model: ModelName = None,
+    model: ModelOrLimit = None,
     policy: PolicyName = "default",
     limit: LimitOption = None,
     summariser: SummariserName = "extractive",
@@ -336,8 +336,8 @@ def _manager(
     summariser: str = "extractive",
     protect: Sequence[str] = (),
 ) -> "ContextManager":
-    """Make the manager for the named model, or for the model of the last call."""
-    return roocontext.ContextManager(
+    """Make the manager for the named model, or for the one that the newest message names."""
+    manager = roocontext.ContextManager(
         reports.gauge.model_in_use(chat, model) or "",
         policy=policy,
         limit=limit,
@@ -345,6 +345,8 @@ def _manager(
         protected_tools=protect,
         clock=context.clock_and_ids.clock,
     )
+    known_model.check_window(manager)
+    return manager
 
 
 def _show(context: CommandContext, chat: "Session", outcome: "Outcome") -> bool:
