@@ -140,7 +140,7 @@ class _Manager:
         self, chat: AnySession, system: Any, tools: Sequence[Mapping[str, Any]]
     ) -> tuple[AnySession, Settings, Frame, Limit]:
         settings = self.settings
-        frame = frame_of(settings, system, tools)
+        frame = frame_of(settings.measure, system, tools)
         return any_session(chat), settings, frame, self._window()
 
     def _run(

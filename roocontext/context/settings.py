@@ -145,15 +145,15 @@ class Frame:
     overhead: Size = FREE
 
 
-def frame_of(settings: Settings, system: Any, tools: Any) -> Frame:
+def frame_of(measure: Measure, system: Any, tools: Any) -> Frame:
     """Count the system prompt and the tools; they are never messages of the log."""
     if not isinstance(system, str | list | tuple | None):
         raise InvalidOption("A system prompt is a text or a list of blocks.", name="system")
     if not isinstance(tools, list | tuple | None):
         raise InvalidOption("Tools are a list of definitions.", name="tools")
     prompt = list(system) if isinstance(system, tuple) else system
-    size = settings.measure("user", prompt, "anthropic") if prompt else FREE
-    offered = settings.measure("user", _text(tools), "anthropic") if tools else FREE
+    size = measure("user", prompt, "anthropic") if prompt else FREE
+    offered = measure("user", _text(tools), "anthropic") if tools else FREE
     return Frame(prompt, tuple(tools or ()), size, size.plus(offered))
 
 

@@ -114,12 +114,13 @@ def effective_history(
 ) -> Shown:
     """The effective history at some time."""
     view = chat.view(as_of=as_of)
+    then = None if as_of is None else view.seq
     return Shown(
         session_id=chat.id,
         title=chat.info().title,
         seq=view.seq,
         head_seq=view.head_seq,
-        context=gauge.counted_gauge(chat, model, as_of=as_of, progress=progress),
+        context=gauge.counted_gauge(chat, model, as_of=then, progress=progress),
         messages=[message_row(message) for message in view.messages],
     )
 

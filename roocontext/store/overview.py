@@ -27,12 +27,12 @@ from roocontext.store.totals import Total
 from roocontext.store.transaction import Row, Transaction
 
 RECENT = 200
-"""Among how many of the newest entries the last call of a model is looked for."""
+"""Among how many of the newest entries a model is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionOverview:
-    """A session of the list: its sizes, and the model whose call is the newest recorded one."""
+    """A session of the list: its sizes, and the model that its newest entries name."""
 
     info: SessionInfo
     stats: Stats
@@ -90,7 +90,6 @@ def _newest_model(page: Subquery) -> ScalarSelect[Any]:
             entries.c.session_id == page.c.session_id,
             entries.c.seq > page.c.last_seq - bindparam("recent"),
             entries.c.seq <= page.c.last_seq,
-            entries.c.usage.is_not(None),
             entries.c.model.is_not(None),
         )
         .order_by(entries.c.seq.desc())

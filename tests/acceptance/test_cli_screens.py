@@ -464,6 +464,7 @@ def test_a_second_purge_tells_of_the_first(tmp_path: Path, command_line: Command
 @pytest.mark.parametrize("columns", [20, 40, 80, 120])
 def test_long_names_leave_the_numbers_on_the_screen(columns: int) -> None:
     found = {"tokens": 7, "exact": True, "counter": "c" * 300, "model": "m" * 300}
+    found |= {"reported": None, "reported_at": None, "has_frame": False}
     name = "mcp__a_server_with_a_name__and_a_tool" * 9
     model = {"model": name, "calls": 1, "input": 1_234_567, "output": 2, "cached": 0, "cost": 0.5}
     model |= {"written": 0, "thinking": None, "unpriced": 1}

@@ -75,7 +75,7 @@ def test_a_refusal_is_true_and_comes_before_anything_is_hidden(store: Any, name:
         )
         before = state(chat)
         ended = end(lambda: getattr(context, aim)(chat, system=system))
-        frame = frame_of(context.settings, system, ())
+        frame = frame_of(context.settings.measure, system, ())
         if isinstance(ended, BudgetExceeded):
             assert ended.needed > ended.limit == window
             assert (chat.head_seq(), chat.view().messages) == (before[1], before[2].messages)

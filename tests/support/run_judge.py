@@ -175,7 +175,7 @@ def _keeps_the_budget(
         return
     settings = trial.context.settings
     sizes = [chat.tokens(counter) for counter in (settings.counter, BYTES, IMAGES)]
-    around = frame_of(settings, frame.get("system"), frame.get("tools")).overhead
+    around = frame_of(settings.measure, frame.get("system"), frame.get("tools")).overhead
     size = Size(*sizes).plus(around)
     assert ended.tokens_after == size.tokens
     if aim == "manage":

@@ -171,8 +171,8 @@ class _Story:
         self._chapter("How full its window is now")
         self._filled(context)
         self._say(
-            f"~{messages:,} of them are the messages, which is what `show` counts. The rest is the"
-            " system prompt, which is sent with each call but is no message."
+            f"~{messages:,} of them are the messages. The rest is the system prompt, which is sent"
+            " with each call but is no message."
         )
         self._chapter("The audit: every entry, and why the model sees it or not")
         log = timeline.Log(chat.id, chat.info().title, chat.info().last_seq, 0)
@@ -199,6 +199,9 @@ class _Story:
             tokens=self._context.preview(self._chat, system=story().system).tokens_before,
             exact=counter.exact,
             counter=counter.name,
+            reported=None,
+            reported_at=None,
+            has_frame=True,
             model="a script",
             limit=WINDOW,
             limit_source="override",

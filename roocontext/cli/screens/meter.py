@@ -28,6 +28,20 @@ def in_words(gauge: "Gauge") -> str:
     return f"{count} of {limit:,} tokens{default}, {100 * gauge.tokens / limit:.0f} %"
 
 
+def source(gauge: "Gauge") -> str:
+    """Which of the tokens the provider reported, and what counted or estimated the others."""
+    counter = one_line(gauge.counter, longest=_NAME)
+    if gauge.reported is None:
+        verb = "counted" if gauge.exact else "estimated"
+        what = "" if gauge.has_frame else ", messages only"
+        return f"{verb} by {counter}{what}"
+    since = gauge.tokens - gauge.reported
+    if not since:
+        return f"reported with entry {gauge.reported_at}"
+    sign = "" if gauge.exact else "~"
+    return f"{gauge.reported:,} reported with entry {gauge.reported_at}, {sign}{since:,} since"
+
+
 def bar(screen: Screen, gauge: "Gauge") -> tuple[str, str]:
     """The window as a bar, coloured by how full it is."""
     limit = gauge.limit

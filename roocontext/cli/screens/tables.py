@@ -79,7 +79,7 @@ def draw_context(screen: Screen, found: "Gauge") -> None:
     named_ = _short(screen, model) if model else "no model is known: name one with --model"
     dot = screen.signs.dot
     full = meter.in_words(found)
-    about = f"{named_} {dot} counted by {_short(screen, found.counter)}"
+    about = f"{named_} {dot} {meter.source(found)}"
     start = f"{bar} " if bar else ""
     if cell_len(f"{start}{full} {dot} {about}") <= screen.width:
         screen.line((start, style), full, (f" {dot} {about}", "note"))
