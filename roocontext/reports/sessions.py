@@ -31,6 +31,7 @@ class SessionRow(Document):
     last_seq: int
     messages: int
     bytes: int
+    first_prompt: str | None
     parent: str | None
     visible_messages: int
     visible_bytes: int

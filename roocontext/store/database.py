@@ -113,7 +113,7 @@ class Database:
             if self.dialect == "postgresql":
                 # Never VACUUM FULL: it would lock everybody out. So a copy of the server's files
                 # may still hold the content, and that is what False means.
-                self._briefly("VACUUM (SKIP_LOCKED) entries")
+                self._briefly("VACUUM (SKIP_LOCKED) entries, sessions")
                 return False
             # A reader's snapshot may be in the way.
             row = self._briefly("PRAGMA wal_checkpoint(TRUNCATE)")

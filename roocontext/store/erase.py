@@ -14,6 +14,7 @@ from roocontext.log.entries import Kind
 from roocontext.log.readings import reader
 from roocontext.log.spans import standing_ranges, within
 from roocontext.store.append import write
+from roocontext.store.first_prompt import refresh_prompt
 from roocontext.store.head import SessionHead, lock, read_head
 from roocontext.store.notes import FRAME, METADATA, REDACTION, refresh_title
 from roocontext.store.schema import ERASURES, IN_LOG, entries, sessions
@@ -112,10 +113,12 @@ _FORGET = [
     for erasure in ERASURES
     if erasure.redaction and erasure.table is not entries
 ]
+_QUOTES = ("title", "metadata", "first_prompt")
+"""The columns of the session's row that quote its log."""
 _TOMBSTONE = (
     update(sessions)
     .where(sessions.c.session_id == bindparam("of"))
-    .values(purged_at=bindparam("at"), receipt=bindparam("kept"), title=null(), metadata=null())
+    .values(purged_at=bindparam("at"), receipt=bindparam("kept"), **dict.fromkeys(_QUOTES, null()))
 )
 _DELETE = [
     delete(erasure.table).where(erasure.table.c.session_id == bindparam("of"))
@@ -134,13 +137,13 @@ def redact(
             f"Entry {seq} is not a message of the log, which ends at {head.last_seq}.",
             candidates=(1, head.last_seq),
         )
-    hash_, _, note_kind, format_, content, _ = row
+    hash_, role, note_kind, format_, content, _ = row
     copies = {"session_id": session_id, "seq": seq, "hash": hash_}
     heads = _locked_copies(tx, copies, dry_run=dry_run)
     again = tx.row(_ENTRY, session_id=session_id, seq=seq)
     changed = again is not None and again[-1] is not None  # unless another redaction was faster
     if changed and not dry_run:
-        left = _SKELETONS[note_kind] if note_kind else reader(format_).skeleton(decode(content))
+        left = _SKELETONS[note_kind] if role is None else reader(format_).skeleton(decode(content))
         skeleton = encode(left)
         note = {"digest": skeleton_digest(seq, skeleton)}
         for copy, head in heads.items():
@@ -149,13 +152,15 @@ def redact(
             tx.run(_REPLACE, of=copy, at=seq, skeleton=skeleton)
             for forget in _FORGET:
                 tx.run(forget, of=copy, at=seq)
-            if note_kind:
+            if role is None:
                 refresh_title(tx, copy, head.last_seq)
+            elif head.has_prompt:
+                refresh_prompt(tx, copy, head.last_seq)
     return Redacted(
         session_id,
         seq,
         copies=tuple((copy, seq) for copy in heads),
-        summaries=() if note_kind else tuple(_summaries(tx, heads, seq)),
+        summaries=() if role is None else tuple(_summaries(tx, heads, seq)),
         changed=changed,
         dry_run=dry_run,
     )
