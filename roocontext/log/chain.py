@@ -29,6 +29,7 @@ _encode = msgspec.json.Encoder().encode
 class Sealed(NamedTuple):
     """The immutable fields of an entry as stored, in the order of the canonical form."""
 
+    # The order is part of the hash: a new field goes to the end, with another name of the form.
     kind: str
     format: str | None
     role: str | None
@@ -56,6 +57,7 @@ def content_digest(salt: bytes, content: str, extra: str | None = None) -> bytes
 
 def entry_digest(sealed: Sequence[object], digest: bytes | None) -> bytes:
     """The digest of an entry, given its sealed fields and the digest of its content, if any."""
+    # msgspec escapes strings as RFC 8785 does, and writes no spaces; a test compares the two.
     return sha256(_encode((FORM, *sealed, digest and digest.hex()))).digest()
 
 

@@ -124,6 +124,7 @@ def matched(messages: Sequence[Tools | None], links: Links = _NO_LINKS) -> list[
     for index, tools in enumerate(messages):
         if tools is None:
             continue
+        # A row with several results cannot say which of them the link is for: ids decide there.
         if index in links and not tools.are_calls and len(tools.ids) == 1:
             if call := _linked(messages, waiting, *links[index]):
                 found.append(Pair(call, (index, tools.ids[0][0]), tools.ids[0][1]))
@@ -160,8 +161,10 @@ def reach(
         if all((index, block) in met for block, _ in tools.ids):
             continue
         if tools.are_calls:
+            # Its result may be anywhere behind it.
             first, end = min(first, before[index]), stretches
         else:
+            # A result without a call takes the latest one before it, however far back.
             first, end = 0, max(end, before[index])
     return range(first, end)
 
@@ -210,6 +213,7 @@ def turn_ranges(messages: Sequence[RoleAndBlocks]) -> list[range]:
 
 def _take(places: list[Place]) -> Place:
     """Take the first of those in the last message."""
+    # Agents reuse ids, so the latest message counts; within one message the first call does.
     return places.pop(bisect_left(places, (places[-1][0], 0)))
 
 

@@ -141,11 +141,14 @@ class Auditor:
         is_message = entry.kind in MESSAGE_KINDS
         if is_message and span.visible and salt is not None and entry.seq not in self._cleared:
             return _plain(entry)
+        # Notes and rewinds take effect whatever happens to the rows around them.
         taggable = is_message or entry.kind in (Kind.CLEARING, Kind.UNCOVERING)
         rewound_by = span.rewound_by if taggable else None
         uncovered_by = span.uncovered_by if taggable else None
         condensed = span.condense_parent if is_message else None
         truncated = span.truncation_parent if is_message else None
+        # A rewound row has no other tag. A condensed row may be truncated too: a compat policy's
+        # plan does that.
         hidden_by = rewound_by or uncovered_by or condensed or truncated
         cleared = self._cleared.get(entry.seq, ())
         acting = dict.fromkeys(

@@ -162,6 +162,7 @@ def write_note(tx: Transaction, session_id: str, new: Drafted) -> Receipt:
     note that already counts or, if there is none, that of the last entry.
     """
     head = lock(tx, session_id)
+    # A repeated request gets its receipt even if the same state was written again since.
     if first := first_note(tx, session_id, new.draft):
         return first
     check_target_exists(tx, session_id, new.draft, head.last_seq)
@@ -215,6 +216,8 @@ def title_is_fresh(tx: Transaction, session_id: str, seq: int) -> bool:
     """Whether the cached title and metadata, and the index of the latter, match the notes."""
     newest = _newest_values(tx, session_id, seq)
     metadata = None if newest[METADATA] is None else encode(newest[METADATA], METADATA)
+    # As texts: the cached metadata is the encoding of the note's, and equal values have equal
+    # texts.
     is_shown = tx.row(_SHOWN, session_id=session_id) == (newest[TITLE], metadata)
     return is_shown and are_fresh(tx, session_id, newest[METADATA])
 
@@ -235,6 +238,7 @@ def notes_on(tx: Transaction, session_id: str, note: str, target: int, seq: int)
 
 
 def _notes(rows: Sequence[SqlRow]) -> list[Note]:
+    # By seq: the statement has the order of the index, which is by target first.
     return [_note(*row) for row in sorted(rows)]
 
 
@@ -291,6 +295,7 @@ def to_redacted(rows: Sequence[SqlRow], *, after: int) -> set[int]:
 
 def to_pins(rows: Sequence[SqlRow]) -> set[int]:
     """The pinned messages, from the rows of that query."""
+    # Oldest first, so that the newest note of each target stays.
     newest_of = {note.target: note for note in _notes(rows)}
     return {seq for seq, note in newest_of.items() if seq is not None and note.content["pinned"]}
 

@@ -75,6 +75,8 @@ class SessionLoop(SessionReader):
             read = self._database.write(
                 request.keep_and_read, self.id, given, now=now, salts=salts, **asked
             )
+        # Read again behind the note of the frame: `seq` must be the entry that the request was read
+        # up to.
         return compose_request(read, form, cache=cache)
 
     def record(self, reply: Any, request: Request | None = None, *, extra: Any = None) -> Receipt:

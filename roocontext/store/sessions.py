@@ -100,6 +100,7 @@ def create(
         lock(tx, parent)  # so that nobody purges it meanwhile
     head = SessionHead(0, GENESIS, 0, 0, 0, now)
     add(tx, session_id, head, now=now, parent=parent)
+    # A new session has one open-ended span, so that an append never has to add one.
     renew(tx, session_id, NONE, caches_of([], 0))
     write(tx, session_id, head, [draft for draft, _ in notes])
     for draft, shown in notes:
@@ -169,6 +170,8 @@ def newest_first(
 
 def beginning_with(tx: Transaction, beginning: str, limit: int) -> list[SessionInfo]:
     """The sessions whose ids begin like this, in the order of their ids."""
+    # From there on, and compared here: a LIKE pattern would have to escape ids and ignores case on
+    # SQLite.
     rows = tx.rows(_FROM, beginning=beginning, page=limit)
     return [_info(row) for row in rows if row[0].startswith(beginning)]
 
