@@ -57,6 +57,7 @@ class Hooks:
         """Call the hooks of an event one after the other, and say what came of it."""
         results: list[dict[str, str]] = []
         stopped = False
+        # A copy: a hook may register another one.
         for hook, may_veto in tuple(self._hooks[type(event)]):
             answer: Any = None
             result = "done"

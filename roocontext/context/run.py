@@ -99,6 +99,7 @@ class Run:
         totals = check.totals
         self.drifted = tuple(drift.far_off(check, self.port.id, self.settings))
         self.warned = drift.news(check, self.settings)
+        # First, because no plan can make the system prompt smaller.
         too_large = TooLarge.if_over("system", self.port.frame.overhead, totals.most)
         if too_large is not None:
             raise (yield from self._refused(too_large))

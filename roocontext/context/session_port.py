@@ -88,6 +88,7 @@ class LiveSession:
                     *([IMAGES] if limits.images is not None else []),
                 ],
                 calls=LOOK_BACK,
+                # A dry run keeps nothing, and so would make the same estimates each time.
                 estimates=None if self.is_dry_run else self._has_no_estimate,
                 notes=[NOTE],
                 known=self._counted,
@@ -162,6 +163,7 @@ class LiveSession:
         return snapshot
 
     def _has_no_estimate(self, call: Call) -> bool:
+        # Estimates are by counter: with another one, all are new.
         is_new = self.settings.counter.name not in call.estimates
         return is_new and usage_tokens(call.usage) is not None
 

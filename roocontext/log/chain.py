@@ -57,7 +57,8 @@ def content_digest(salt: bytes, content: str, extra: str | None = None) -> bytes
 
 def entry_digest(sealed: Sequence[object], digest: bytes | None) -> bytes:
     """The digest of an entry, given its sealed fields and the digest of its content, if any."""
-    # msgspec escapes strings as RFC 8785 does, and writes no spaces; a test compares the two.
+    # msgspec escapes strings as RFC 8785 does and writes no spaces: any program can compute the
+    # same.
     return sha256(_encode((FORM, *sealed, digest and digest.hex()))).digest()
 
 
