@@ -82,6 +82,7 @@ class LastTurn:
             return "model"
         if self.reply is None:
             return "user"
+        # A message that came while the model was answering: it was not read yet.
         unread = self.reply.asked_at is not None and self.asked_by > self.reply.asked_at
         return "model" if unread or self.unfinished else "user"
 
