@@ -1,7 +1,7 @@
 """Keeps the context of sessions within what a model holds: for Session, and for AsyncSession.
 
 Both managers drive the same runs. A manager holds no session, no lock and no state of a session, so
-one serves any number of sessions, and another process goes on where this one ended.
+one serves any number of sessions, and another process continues where this one ended.
 """
 
 from collections.abc import Mapping, Sequence

@@ -243,7 +243,7 @@ class DryRun(LiveSession):
         return replace(self.situated, aim=aim, cap=cap, reported=now, failures=failures)
 
     def commit(self, prepared: Prepared, notes: Sequence[NewNote]) -> Steps[Committed]:
-        """What carrying it out would do; the first plan is held against the store's checks."""
+        """What carrying it out would do; the store checks the first plan as it would a real one."""
         assert self.situated is not None
         plan = prepared.ready.plan
         if self._untouched:

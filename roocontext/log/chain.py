@@ -68,5 +68,5 @@ def link(previous: bytes, digest: bytes) -> bytes:
 
 
 def skeleton_digest(seq: int, skeleton: str) -> str:
-    """What a redaction's note says of the skeleton it left, so that nobody can swap it."""
+    """The digest in a redaction's note: it proves that the skeleton was not exchanged."""
     return sha256(f"{seq}:{skeleton}".encode()).hexdigest()

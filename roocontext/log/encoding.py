@@ -112,7 +112,7 @@ def _loaded(text: str) -> Any:
 
 
 def whole(text: str, *, lone: str = "replace") -> str:
-    """Join surrogates that stand side by side; what is left alone is replaced, or passed on.
+    """Join adjacent surrogates to characters; a lone one is replaced, or passed on.
 
     A text without any comes back as the very same object.
     """

@@ -3,7 +3,7 @@
 A span is a stretch of seq whose rows have the same tags; a session is covered by a handful of
 them, the last one open-ended. Only control rows decide, so an append changes no span.
 
-A control row speaks of earlier rows only. So the spans from any row on follow from the control rows
+A control row refers to earlier rows only. So the spans from any row on follow from the control rows
 from there on, and after a new control row `first_changed` names the row up to which all spans stay
 as they are. The rest is computed anew, by the function that time travel, fork, rebuild and verify
 call (0028).

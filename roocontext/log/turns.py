@@ -1,6 +1,6 @@
 """Whose turn it is: the user's, the tools' or the model's, by the last messages of the log.
 
-Only messages count that somebody wrote: what a plan inserted says nothing about whose turn it is.
+Rows that a plan inserted do not count: they say nothing about whose turn it is.
 They are read from the end, and no further than the last run of replies.
 """
 
@@ -61,7 +61,7 @@ class _Spoken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LastTurn:
-    """The end of a session: the last run of replies, if only results stand behind it.
+    """The end of a session: the last run of replies, if only results follow it.
 
     `asked_by` is the last message of the user or of a tool before that run.
     """

@@ -73,7 +73,7 @@ class Default:
         return bool(self.level(totals, self.threshold).exceeded_by(totals.size))
 
     def decide(self, situation: Situation) -> Decision:
-        """What is to be done to reach the situation's aim."""
+        """Decide how to reach the situation's aim."""
         return _Work(self, Layout(situation)).decision()
 
     def irreducible(self, situation: Situation) -> TooLarge | None:
@@ -123,7 +123,7 @@ class _Work:
         return self.layout.situation
 
     def decision(self) -> Decision:
-        """Whatever reaches the situation's aim, or why nothing does."""
+        """The plan or question that reaches the situation's aim, or why none does."""
         refusal = self.refusal()
         if refusal is not None:
             return refusal
@@ -146,7 +146,7 @@ class _Work:
         return TooLarge.if_over("turn", self._least(summaries=True), self._limits)
 
     def _relieve(self) -> Decision:
-        """The gentlest thing that helps."""
+        """Clear if that is enough, else condense, else truncate."""
         share = 1.0 if self.situation.aim is Aim.RECOVER else self.policy.threshold
         if not self._goal(share).exceeded_by(self.situation.size):
             return Nothing("The context is within its limits.")

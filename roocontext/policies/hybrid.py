@@ -1,8 +1,8 @@
 """A summary and a window: what is old is summarised, what is recent stays as it is.
 
-There is one summary in the view at a time. When rows leave the window, the next one is made of the
-last one and of them, and stands in the place of both. The newest turn is cut only where it does not
-fit, and then between its tool calls: the question that it began with and the end of it stay.
+The view has at most one summary. When rows leave the window, the next summary is made from the last
+one and from these rows, and replaces both. The newest turn is cut only if it does not fit, and then
+between its tool calls: its question and its end stay.
 """
 
 from collections.abc import Collection

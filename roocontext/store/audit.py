@@ -35,9 +35,9 @@ class AuditEntry(NamedTuple):
     """An entry of the log, and what became of it.
 
     `visible` says whether the model sees it now. If not, `hidden_by` is the seq of the summary,
-    marker, rewind or uncovering that hides it, and `hider` tells about that one. A row may be
+    marker, rewind or uncovering that hides it, and `hider` describes that one. A row may be
     hidden by a summary and a marker at once: both are in the parents. `cleared` names cleared
-    blocks, with the clearing of each; `hiders` tells about all of these.
+    blocks, with the clearing of each; `hiders` describes all of these.
     """
 
     seq: int
@@ -61,7 +61,7 @@ class AuditEntry(NamedTuple):
 class Diff:
     """How the view after entry `new` differs from that after entry `old`.
 
-    `cleared` and `restored` are blocks (seq, block) that stand in both views.
+    `cleared` and `restored` are blocks (seq, block) that are in both views.
     """
 
     old: int

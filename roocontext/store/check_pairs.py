@@ -93,7 +93,7 @@ def _unsettled(
 ) -> Iterator[_Message]:
     """The messages in these parts of the view that may have partners outside, in order.
 
-    `others` are the positions of what stands between the parts, ascending.
+    `others` are the positions of what lies between the parts, ascending.
     """
     # In the view an inserted row precedes older ones, so places and seqs are sorted apart.
     by_row = sorted(parts, key=attrgetter("lo"))

@@ -202,7 +202,7 @@ class Database:
         return bool(self._idle or self._uses)
 
     def begin_anew(self) -> None:
-        """Forget all connections without closing them, and refuse what would go on with them."""
+        """Forget all connections without closing them, and refuse further use of them."""
         left = [*self._idle, *(hold.tx for hold in self._uses if hold.tx is not None)]
         for hold in self._uses:
             hold.tx = None

@@ -42,7 +42,7 @@ class Recorded(NamedTuple):
     digest: bytes
 
     def holds(self, frame: Frame) -> bool:
-        """Whether it is a note of this frame; a redacted one cannot tell."""
+        """Whether it is a note of this frame; of a redacted one that is unknown."""
         text = encode(frame.content(), "frame")
         return self.salt is not None and content_digest(self.salt, text, None) == self.digest
 

@@ -1,6 +1,6 @@
 """An agent's loop over a session: whose turn it is, which tool calls wait, and their answers.
 
-What is recorded decides, so that the loop goes on after a crash where it was. `log.turns` is the
+What is recorded decides, so that the loop continues after a crash. `log.turns` is the
 definition; this reads the few last messages for it, from the end.
 """
 

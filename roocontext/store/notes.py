@@ -1,7 +1,7 @@
 """Notes: pins, title, metadata and other facts that are logged beside the conversation.
 
 A note is chained like any entry, but no model sees it, no rewind takes it back, and writing one
-conflicts with nobody. Among notes of the same kind and target, the newest counts.
+conflicts with no other writer. Among notes of the same kind and target, the newest counts.
 """
 
 from collections.abc import Mapping, Sequence

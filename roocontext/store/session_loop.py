@@ -107,7 +107,7 @@ class SessionLoop(SessionReader):
     def begin(self, call: PendingCall | BlockRef) -> Receipt:
         """Note that a tool is about to run; `pending` then shows its call as begun.
 
-        After a crash that tells a call that never ran from one that may have.
+        After a crash this distinguishes a call that never ran from one that may have run.
         """
         now, salts = self._clock(), self._ids.salt
         return self._database.write(loop.begin, self.id, call, now=now, salts=salts)

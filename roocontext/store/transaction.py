@@ -72,7 +72,7 @@ class Transaction:
         return row and checked_row(statement, row)
 
     def run(self, statement: ClauseElement, **params: Any) -> int:
-        """How many rows a change changed."""
+        """Run a change, and return how many rows it changed."""
         count: int = self._execute(statement, params).rowcount
         return count
 

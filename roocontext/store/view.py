@@ -25,7 +25,7 @@ from roocontext.store.schema import UP_TO_SEQ, VISIBLE, clearings, entries, span
 from roocontext.store.transaction import SqlRow, Transaction
 
 Cleared = Mapping[int, Mapping[int, str]]
-"""By seq and block: the placeholder that stands there."""
+"""By seq and block: the placeholder that is shown there."""
 
 ShownRanges = tuple[list[Range], Cleared]
 """The ranges of a view in view order, and what is cleared in them."""

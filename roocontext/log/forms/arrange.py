@@ -45,7 +45,7 @@ class Order(PartReader, Protocol):
     """The properties of a form that the order depends on."""
 
     tool_id: re.Pattern[str] | None
-    """The ids that the provider accepts; None if it tells calls apart by their order."""
+    """The ids that the provider accepts; None if it distinguishes calls by their order."""
     tool_name: re.Pattern[str]
     merges: bool
     """Whether consecutive rows of one role become one message."""
