@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
-from sqlalchemy import bindparam, literal_column, select, update
+from sqlalchemy import ColumnElement, bindparam, literal_column, select, update
+from sqlalchemy.sql import Select
 
 from roocontext.errors import HistoryCorrupt, InvalidOption, MessageNotFound
 from roocontext.log.draft import Draft, Salts, note_draft
@@ -113,27 +114,35 @@ _NOTES = (
     .order_by(entries.c.target, entries.c.seq)
 )
 _NOTES_ON = _NOTES.where(entries.c.target == bindparam("target"))
-_of_note = (
-    select(
-        entries.c.seq,
-        entries.c.note,
-        entries.c.target,
-        entries.c.content,
-        entries.c.recorded_at,
-        entries.c.hash,
+
+
+def newest_of(*columns: ColumnElement[Any]) -> Select[Any]:
+    """The statement that reads columns of the newest note of a kind; its target is still open."""
+    return (
+        select(*columns)
+        .where(
+            entries.c.session_id == bindparam("session_id"),
+            entries.c.note.is_not(None),
+            entries.c.note == bindparam("note"),
+            UP_TO_SEQ,
+        )
+        # By the target too, although it is one: PostgreSQL does not take IS NULL for a constant,
+        # and would sort all notes of the kind.
+        .order_by(entries.c.target.desc(), entries.c.seq.desc())
+        .limit(1)
     )
-    .where(
-        entries.c.session_id == bindparam("session_id"),
-        entries.c.note.is_not(None),
-        entries.c.note == bindparam("note"),
-        UP_TO_SEQ,
-    )
-    # By the target too, although it is one: PostgreSQL does not take IS NULL for a constant, and
-    # would sort all notes of the kind.
-    .order_by(entries.c.target.desc(), entries.c.seq.desc())
-    .limit(1)
+
+
+HAS_NO_TARGET = entries.c.target.is_(None)
+_of_note = newest_of(
+    entries.c.seq,
+    entries.c.note,
+    entries.c.target,
+    entries.c.content,
+    entries.c.recorded_at,
+    entries.c.hash,
 )
-_NEWEST = _of_note.where(entries.c.target.is_(None))
+_NEWEST = _of_note.where(HAS_NO_TARGET)
 _NEWEST_OF_TARGET = _of_note.where(entries.c.target == bindparam("target"))
 _MESSAGE = select(entries.c.kind).where(
     entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("target"), IN_LOG
