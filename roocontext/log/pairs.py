@@ -1,4 +1,4 @@
-"""Turns, and which tool call a tool result answers.
+"""Which tool call a tool result answers.
 
 Only this module decides what belongs together. A result answers the latest earlier call with its id
 that is not yet answered, because agents reuse ids. If calls in one message share an id, the first
@@ -9,7 +9,6 @@ id. Messages are given as their reader shows them: Anthropic's role and blocks.
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -196,19 +195,6 @@ def split(
         for pair in pairs(messages, links)
         if (pair.call[0] in hidden) != (pair.result[0] in hidden)
     ]
-
-
-def turn_ranges(messages: Sequence[RoleAndBlocks]) -> list[range]:
-    """Divide into whole turns; rows before the first user message belong to none.
-
-    A turn starts at a user message that contains anything besides tool results.
-    """
-    starts = [
-        index
-        for index, (role, blocks) in enumerate(messages)
-        if role == "user" and len(results(blocks)) < len(blocks)
-    ]
-    return [range(start, end) for start, end in pairwise([*starts, len(messages)])]
 
 
 def _take(places: list[Place]) -> Place:
