@@ -68,7 +68,7 @@ class NotTheModelsTurn(RooContextError):
 
     advice = (
         "Answer pending() calls first, or append what the user says. unanswered=True asks all the"
-        " same while calls wait, prefill=True lets the model go on with its own last words."
+        " same while calls wait, prefill=True lets the model continue its own last words."
     )
     waits_for: str = ""
     pending: tuple[tuple[int, int], ...] = ()
@@ -139,7 +139,7 @@ class UndoRefused(RooContextError):
 class UncoverRefused(RooContextError):
     """What this entry hides or clears cannot be uncovered now."""
 
-    advice = "Nothing was changed; audit() tells what each entry is and what hides it."
+    advice = "Nothing was changed; audit() shows what each entry is and what hides it."
     seq: int = 0
     hidden_by: int | None = None
 

@@ -11,9 +11,19 @@ import sys
 from base64 import b64decode
 from pathlib import Path
 
-from roocontext.tokens.ranks import SHA256, pack
+SHA256 = {
+    "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+    "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+}
+"""The digests of the text files that OpenAI publishes."""
 
 TARGET = Path(__file__).parents[1] / "roocontext" / "tokens"
+
+
+def pack(tokens: list[bytes]) -> bytes:
+    """Write tokens in the order of their ranks; the result is then compressed."""
+    lengths = bytes(map(len, tokens))
+    return len(tokens).to_bytes(4, "big") + lengths + b"".join(tokens)
 
 
 def original(folder: Path, name: str) -> bytes:

@@ -1,8 +1,8 @@
 """What a run does next: the policy's answer, or the fallback's where that answer is not enough.
 
-A run of `manage` with a law-keeping policy ends within the limits or in a refusal, whatever the
-policy answers, unless the answer is final. A compat policy does what its program does, and may end
-over the limits.
+A run of `manage` with a law-keeping policy ends within the limits or in a refusal, no matter what
+the policy answers, unless the answer is final. A compat policy does what its program does, and may
+end over the limits.
 """
 
 from collections.abc import Iterable

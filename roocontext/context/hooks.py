@@ -1,8 +1,8 @@
 """Functions of the agent's program that are called while its context is managed.
 
 A hook is a function of one event. It can never break the agent: what it raises is logged by its
-type and recorded, and the run goes on. Only a hook that was registered with `veto=True` can stop a
-compaction, by returning False.
+type and recorded, and the run continues. Only a hook that was registered with `veto=True` can stop
+a compaction, by returning False.
 """
 
 import logging
@@ -54,9 +54,10 @@ class Hooks:
                 _refuse_async(hook)
 
     def fire(self, event: Event) -> Steps["Heard"]:
-        """Call the hooks of an event one after the other, and say what came of it."""
+        """Call the hooks of an event one after the other, and return what they did."""
         results: list[dict[str, str]] = []
         stopped = False
+        # A copy: a hook may register another one.
         for hook, may_veto in tuple(self._hooks[type(event)]):
             answer: Any = None
             result = "done"

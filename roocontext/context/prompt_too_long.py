@@ -9,12 +9,17 @@ CUT: Final = 0.75
 MARGIN: Final = 0.95
 """How near to the limit that the provider named a recovery may come."""
 
+# Texts of the providers; a wording that is missing here is still recognised by its phrase, and then
+# cut to three quarters without their numbers.
 _NUMBERS: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
+        # Anthropic
         r"too long: (?P<sent>\d+) tokens > (?P<limit>\d+)",
+        # OpenAI, and servers that imitate it
         r"maximum context length is (?P<limit>\d+) tokens\D+(?P<sent>\d+) tokens",
         r"maximum prompt length is (?P<limit>\d+)\D+(?P<sent>\d+) tokens",
+        # Gemini
         r"input token count \(?(?P<sent>\d+)\)?\D+number of tokens allowed \(?(?P<limit>\d+)",
         r"prompt token count of (?P<sent>\d+) exceeds the limit of (?P<limit>\d+)",
         r"exceed context limit: (?P<sent>\d+) \+ \d+ > (?P<limit>\d+)",
@@ -52,12 +57,14 @@ class PromptTooLong(NamedTuple):
 def too_long(error: BaseException) -> PromptTooLong | None:
     """Read a provider's refusal, or one that an error was raised from; else None."""
     found = _read(error)
+    # Agents wrap the SDK's error in their own, and task groups in a group.
     inside = getattr(error, "exceptions", (error.__cause__,) if error.__cause__ else ())
     return found or next(filter(None, map(too_long, inside)), None)
 
 
 def _read(error: BaseException) -> PromptTooLong | None:
     text = f"{error} {getattr(error, 'body', '')} {getattr(error, 'code', '')}".replace(",", "")
+    # Before the numbers: a limit per minute also names how many tokens were sent.
     if _RATE.search(text):
         return None
     for pattern in _NUMBERS:

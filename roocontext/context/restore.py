@@ -118,6 +118,7 @@ def restored(
         uncovering = None
         if not dry_run:
             try:
+                # Each with the version that its cost was computed for.
                 uncovering = yield from _uncovered(chat, newest)
             except (VersionConflict, UncoverRefused):
                 return replace(stopped, reason="The session was changed meanwhile.")

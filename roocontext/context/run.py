@@ -1,4 +1,4 @@
-"""One run over one session: check, decide, ask for a summary, commit, and say what came of it.
+"""One run over one session: check, decide, ask for a summary, commit, and report the outcome.
 
 Nothing is held while a model is asked: the plan names the version it was made on, and the store
 refuses it if more than appends came in between.
@@ -99,6 +99,7 @@ class Run:
         totals = check.totals
         self.drifted = tuple(drift.far_off(check, self.port.id, self.settings))
         self.warned = drift.news(check, self.settings)
+        # First, because no plan can make the system prompt smaller.
         too_large = TooLarge.if_over("system", self.port.frame.overhead, totals.most)
         if too_large is not None:
             raise (yield from self._refused(too_large))
@@ -230,7 +231,7 @@ class Run:
             self._count(*spent)
             return (yield from self._fail(reason_of(error), latch=True, spent=spent))
         except BaseException as error:
-            with suppress(RooContextError):  # nothing may stand in the way of a cancellation
+            with suppress(RooContextError):  # nothing may prevent a cancellation
                 yield from self._fail(type(error).__name__, latch=False)
             raise
         if isinstance(composed, Ready):
@@ -297,7 +298,7 @@ class Run:
         return NewNote(NOTE, {"event": event, **facts, **state.facts()})
 
     def _keep(self) -> Steps[None]:
-        """Keep what was counted, and tell of estimates that were far off, once they are kept."""
+        """Store what was counted, and then report the estimates that were far off."""
         if (yield from self.port.keep()):
             yield from self._fire_drifted()
         self.drifted = ()
@@ -325,7 +326,7 @@ class Run:
         return (yield from self.settings.hooks.fire(event))
 
     def _fire_drifted(self) -> Steps[None]:
-        """Only once the estimates are kept: otherwise every check would tell of them again."""
+        """Only once the estimates are stored: otherwise every check would report them again."""
         drifted, self.drifted = self.drifted, ()
         for event in drifted:
             if event.seq in self.warned:
@@ -335,7 +336,7 @@ class Run:
     def _announce(
         self, situation: Situation, plan: Plan | None, hides: tuple[int, ...] = ()
     ) -> Steps[Heard]:
-        """Announce a plan, or a summary that is to be asked for."""
+        """Announce a plan, or a request for a summary."""
         if plan is not None:
             hides = tuple(row.seq for row in situation.visible if within(plan.hides, row.seq))
         event = BeforeCompact(

@@ -88,6 +88,7 @@ class LiveSession:
                     *([IMAGES] if limits.images is not None else []),
                 ],
                 calls=LOOK_BACK,
+                # A dry run keeps nothing, and so would make the same estimates each time.
                 estimates=None if self.is_dry_run else self._has_no_estimate,
                 notes=[NOTE],
                 known=self._counted,
@@ -162,6 +163,7 @@ class LiveSession:
         return snapshot
 
     def _has_no_estimate(self, call: Call) -> bool:
+        # Estimates are by counter: with another one, all are new.
         is_new = self.settings.counter.name not in call.estimates
         return is_new and usage_tokens(call.usage) is not None
 
@@ -241,7 +243,7 @@ class DryRun(LiveSession):
         return replace(self.situated, aim=aim, cap=cap, reported=now, failures=failures)
 
     def commit(self, prepared: Prepared, notes: Sequence[NewNote]) -> Steps[Committed]:
-        """What carrying it out would do; the first plan is held against the store's checks."""
+        """What carrying it out would do; the store checks the first plan as it would a real one."""
         assert self.situated is not None
         plan = prepared.ready.plan
         if self._untouched:

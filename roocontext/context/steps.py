@@ -16,24 +16,24 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Step(Generic[T]):
+class RunStep(Generic[T]):
     """One call, whose result may have to be awaited."""
 
     call: Callable[[], T | Awaitable[T]]
 
 
-Steps: TypeAlias = Generator[Step[Any], object, T]
+Steps: TypeAlias = Generator[RunStep[Any], object, T]
 """A part of a run that ends with a T."""
 
 
 def ask(call: Callable[[], T | Awaitable[T]]) -> Steps[T]:
-    """Step a call; its result. Only here is a result given its type."""
-    return cast("T", (yield Step(call)))
+    """RunStep a call; its result. Only here is a result given its type."""
+    return cast("T", (yield RunStep(call)))
 
 
 def drive(steps: Steps[T]) -> T:
     """Run it where nothing can be awaited."""
-    go: Callable[[Any], Step[Any]] = steps.send
+    go: Callable[[Any], RunStep[Any]] = steps.send
     given: object = None
     while True:
         try:
@@ -48,7 +48,7 @@ def drive(steps: Steps[T]) -> T:
 
 async def drive_async(steps: Steps[T]) -> T:
     """Run it, and await what must be, in the task of the caller."""
-    go: Callable[[Any], Step[Any]] = steps.send
+    go: Callable[[Any], RunStep[Any]] = steps.send
     given: object = None
     while True:
         try:

@@ -29,6 +29,7 @@ _encode = msgspec.json.Encoder().encode
 class Sealed(NamedTuple):
     """The immutable fields of an entry as stored, in the order of the canonical form."""
 
+    # The order is part of the hash: a new field goes to the end, with another name of the form.
     kind: str
     format: str | None
     role: str | None
@@ -56,6 +57,8 @@ def content_digest(salt: bytes, content: str, extra: str | None = None) -> bytes
 
 def entry_digest(sealed: Sequence[object], digest: bytes | None) -> bytes:
     """The digest of an entry, given its sealed fields and the digest of its content, if any."""
+    # msgspec escapes strings as RFC 8785 does and writes no spaces: any program can compute the
+    # same.
     return sha256(_encode((FORM, *sealed, digest and digest.hex()))).digest()
 
 
@@ -65,5 +68,5 @@ def link(previous: bytes, digest: bytes) -> bytes:
 
 
 def skeleton_digest(seq: int, skeleton: str) -> str:
-    """What a redaction's note says of the skeleton it left, so that nobody can swap it."""
+    """The digest in a redaction's note: it proves that the skeleton was not exchanged."""
     return sha256(f"{seq}:{skeleton}".encode()).hexdigest()

@@ -95,6 +95,7 @@ def check_hides(
     """
     own_tag = f"{plan.action.replace('truncate', 'truncation')}_parent"
     for lo, hi in plan.hides:
+        # A range that ended at a note or a rewind would say nothing about what it hides.
         if not {lo, hi} <= set(messages):
             raise InvalidPlan(f"The range {lo}-{hi} does not begin and end at a message.")
         for span in spans:
@@ -102,6 +103,8 @@ def check_hides(
                 continue
             if not span.stands:
                 _check_not_an_end(span, lo, hi)
+            # A row has one tag of each kind: the second summary would take the place of the first
+            # in the audit.
             elif getattr(span, own_tag) is not None:
                 raise InvalidPlan(f"Rows of {lo}-{hi} have a {own_tag} already.")
             elif not (plan.compat or span.visible):

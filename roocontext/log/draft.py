@@ -65,6 +65,7 @@ def message_draft(
 
     `kept` is the store's own part of the extra data.
     """
+    # Everything that can fail comes before the lock: encoding, the format's check and the digests.
     content, text = encode_plain(message.content)
     _check(message, content)
     extra = None if message.extra is None and kept is None else _extra(message.extra, kept)
@@ -91,6 +92,7 @@ def message_draft(
         ),
         text,
         salts,
+        # A search in the text first: most messages have no tools, and need not be read for them.
         tools=tools_text(message.format, message.role, content) if may_hold_tools(text) else None,
         extra=extra,
         # 0 is allowed: a request may have read an empty log.
@@ -138,6 +140,7 @@ def details_of(control: Control, record: Mapping[str, Any]) -> str:
         "to": control.to,
         "uncovers": list(control.uncovers),
     }
+    # A field that is not set is left out, so that a kind that comes later changes no old details.
     kept = {name: value for name, value in decided.items() if value not in (None, [], "")}
     return encode({**kept, "record": dict(record)}, "record")
 
@@ -291,6 +294,7 @@ def _check(message: NewMessage, content: Any) -> None:
 
 
 def _check_number(name: str, value: object, least: int = 0) -> None:
+    # Not `isinstance`: True is an int, and would come back as 1.
     if type(value) is not int or not least <= value <= MAX_INTEGER:
         raise InvalidMessage(f"{name} must be a whole number from {least} up.", path=name)
 
@@ -305,6 +309,7 @@ def _check_answers(answers: object) -> None:
 def _extra(given: Any, kept: Any) -> str:
     """Encode a message's extra data."""
     extra, text = encode_plain(given, "extra")
+    # The agent's fields and the store's share one object: neither may overwrite the other.
     if isinstance(extra, dict) and RESERVED in extra:
         raise InvalidMessage(
             f"The name {RESERVED!r} in extra is reserved for the store.", path="extra"

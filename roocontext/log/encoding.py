@@ -30,7 +30,10 @@ def encode(value: Any, path: str = "content") -> str:
     """The text of a value, or InvalidMessage naming the place that cannot be stored."""
     why = "would not come back equal"
     try:
+        # The standard library's encoder, because msgspec's writes UTF-8, which has no lone
+        # surrogates, and limits integers to 64 bits.
         text = _encode(value)
+        # The comparison finds what JSON changes: tuples, keys that are numbers, subclasses.
         if _shallow(value) and _loaded(text) == value:
             return text
     except (TypeError, ValueError, OverflowError):
@@ -44,6 +47,7 @@ def encode(value: Any, path: str = "content") -> str:
 def encode_plain(value: Any, path: str = "content") -> tuple[Any, str]:
     """A value without the models of an SDK, and its text."""
     try:
+        # Most values have no models: these are only copied if the first attempt fails.
         return value, encode(value, path)
     except InvalidMessage:
         bare = plain(value)
@@ -63,6 +67,8 @@ def decode(text: str) -> Any:
 def decode_all(texts: Sequence[str]) -> list[Any]:
     """The values of many texts; one at a time only where one of them needs it."""
     try:
+        # msgspec decodes several times as fast as the standard library, and refuses lone
+        # surrogates.
         return list(map(_decode, texts))
     except (msgspec.DecodeError, UnicodeError, RecursionError, TypeError):
         return [decode(text) for text in texts]
@@ -106,7 +112,7 @@ def _loaded(text: str) -> Any:
 
 
 def whole(text: str, *, lone: str = "replace") -> str:
-    """Join surrogates that stand side by side; what is left alone is replaced, or passed on.
+    """Join adjacent surrogates to characters; a lone one is replaced, or passed on.
 
     A text without any comes back as the very same object.
     """

@@ -18,6 +18,8 @@ Range: TypeAlias = tuple[int, int]
 BlockRef: TypeAlias = tuple[int, int]
 """A seq and the index of a block in that entry's content."""
 
+# Room between two messages for 32 insertions at the same spot (0025), and for 2^31 messages in 63
+# bits.
 POSITION_BITS = 32
 
 

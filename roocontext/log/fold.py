@@ -8,8 +8,8 @@
 
 What hides, clears or is seen is standing.
 
-Nothing in the product calls this on its way to an answer; the tests hold everything else against
-it. It is written to be read in one sitting, not to be fast.
+No answer of the product is computed by this. The tests compare everything else with it. It is
+written to be read in one sitting, not to be fast.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class FoldRow:
 
     @property
     def position(self) -> int:
-        """Where it stands in the view."""
+        """Its place in the view."""
         placed = self.control.position if self.control else None
         return natural_position(self.seq) if placed is None else placed
 

@@ -25,8 +25,8 @@ class Frame:
 
     def content(self) -> dict[str, Any]:
         """Make the content of a note."""
-        said = {} if self.system is None else {"system": self.system}
-        return {**said, "tools": list(self.tools)}
+        system = {} if self.system is None else {"system": self.system}
+        return {**system, "tools": list(self.tools)}
 
 
 @dataclass(frozen=True, slots=True)

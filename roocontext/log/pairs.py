@@ -1,4 +1,4 @@
-"""Turns, and which tool call a tool result answers.
+"""Which tool call a tool result answers.
 
 Only this module decides what belongs together. A result answers the latest earlier call with its id
 that is not yet answered, because agents reuse ids. If calls in one message share an id, the first
@@ -9,7 +9,6 @@ id. Messages are given as their reader shows them: Anthropic's role and blocks.
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -124,6 +123,7 @@ def matched(messages: Sequence[Tools | None], links: Links = _NO_LINKS) -> list[
     for index, tools in enumerate(messages):
         if tools is None:
             continue
+        # A row with several results cannot say which of them the link is for: ids decide there.
         if index in links and not tools.are_calls and len(tools.ids) == 1:
             if call := _linked(messages, waiting, *links[index]):
                 found.append(Pair(call, (index, tools.ids[0][0]), tools.ids[0][1]))
@@ -160,8 +160,10 @@ def reach(
         if all((index, block) in met for block, _ in tools.ids):
             continue
         if tools.are_calls:
+            # Its result may be anywhere behind it.
             first, end = min(first, before[index]), stretches
         else:
+            # A result without a call takes the latest one before it, however far back.
             first, end = 0, max(end, before[index])
     return range(first, end)
 
@@ -195,21 +197,9 @@ def split(
     ]
 
 
-def turn_ranges(messages: Sequence[RoleAndBlocks]) -> list[range]:
-    """Divide into whole turns; rows before the first user message belong to none.
-
-    A turn starts at a user message that contains anything besides tool results.
-    """
-    starts = [
-        index
-        for index, (role, blocks) in enumerate(messages)
-        if role == "user" and len(results(blocks)) < len(blocks)
-    ]
-    return [range(start, end) for start, end in pairwise([*starts, len(messages)])]
-
-
 def _take(places: list[Place]) -> Place:
     """Take the first of those in the last message."""
+    # Agents reuse ids, so the latest message counts; within one message the first call does.
     return places.pop(bisect_left(places, (places[-1][0], 0)))
 
 

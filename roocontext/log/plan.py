@@ -218,6 +218,7 @@ def place(plan: Plan, spans: Sequence[Span], behind: int, *, first_seq: int) -> 
     count = len(plan.rows)
     if plan.at_end:
         known = [span for span in spans if span.lo <= plan.head_seq]
+        # The end that the planner saw: what was appended since then comes behind the new rows.
         behind = max([behind, *(span.at(min(span.hi, plan.head_seq)) for span in known)])
     nexts = [after for span in spans if (after := span.after(behind)) is not None]
     if not nexts:
@@ -229,6 +230,7 @@ def place(plan: Plan, spans: Sequence[Span], behind: int, *, first_seq: int) -> 
             " earlier plans put there, or put these at the end.",
             position=behind,
         )
+    # Evenly, so that as many later insertions fit before as behind (0025).
     return tuple(behind + gap * index // (count + 1) for index in range(1, count + 1))
 
 

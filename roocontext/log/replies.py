@@ -32,12 +32,12 @@ class Reply:
 
     def kept(self) -> dict[str, Any]:
         """What the log keeps beside the message."""
-        told = {
+        fields = {
             "id": self.id,
             "stop_reason": self.stop_reason,
             "request_id": self.request_id,
         }
-        return {name: value for name, value in told.items() if value is not None}
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 def read_reply(reply: Any) -> Reply:
@@ -64,7 +64,7 @@ def _anthropic(given: Block, request_id: str | None) -> Reply:
         "anthropic",
         "assistant",
         [_without(block, _OF_THE_SDK) for block in dicts(given.get("content"))],
-        *_told(given, "model", "usage", "id", "stop_reason"),
+        *_reported(given, "model", "usage", "id", "stop_reason"),
         request_id,
     )
 
@@ -84,7 +84,7 @@ def _chat(given: Block, request_id: str | None) -> Reply:
     }
     if "tool_calls" in message:
         message["tool_calls"] = [_unparsed(call) for call in dicts(message["tool_calls"])]
-    model, usage, own_id, _ = _told(given, "model", "usage", "id", "")
+    model, usage, own_id, _ = _reported(given, "model", "usage", "id", "")
     stopped = _word(choice.get("finish_reason"))
     return Reply("openai", "assistant", message, model, usage, own_id, stopped, request_id)
 
@@ -99,7 +99,7 @@ def _responses(given: Block, request_id: str | None) -> Reply:
     for item in items:
         if isinstance(item.get("content"), list):
             item["content"] = [_without(part, ("parsed",)) for part in dicts(item["content"])]
-    model, usage, own_id, _ = _told(given, "model", "usage", "id", "")
+    model, usage, own_id, _ = _reported(given, "model", "usage", "id", "")
     why = string(as_dict(given.get("incomplete_details")), "reason")
     return Reply(
         *("openai-responses", "assistant", items, model, usage, own_id),
@@ -118,11 +118,11 @@ def _gemini(given: Block, request_id: str | None) -> Reply:
         )
     candidate = _only(candidates, "candidates")
     content = as_dict(candidate.get("content"))
-    said = {"role": "model", **content, "parts": dicts(content.get("parts"))}
+    message = {"role": "model", **content, "parts": dicts(content.get("parts"))}
     return Reply(
         "gemini",
         "model",
-        said,
+        message,
         _id(_either(given, "modelVersion")),
         _either(given, "usageMetadata"),
         _id(_either(given, "responseId")),
@@ -152,7 +152,7 @@ _FAILED: Final = ("failed", "cancelled")
 """The states of a response that may have nothing in it."""
 
 
-def _told(given: Block, *names: str) -> tuple[str | None, Any, str | None, str | None]:
+def _reported(given: Block, *names: str) -> tuple[str | None, Any, str | None, str | None]:
     """The model, the usage, the id and the stop reason under these names."""
     model, usage, own_id, stopped = (given.get(name) for name in names)
     return _id(model), usage, _id(own_id), _word(stopped)

@@ -3,7 +3,7 @@
 A span is a stretch of seq whose rows have the same tags; a session is covered by a handful of
 them, the last one open-ended. Only control rows decide, so an append changes no span.
 
-A control row speaks of earlier rows only. So the spans from any row on follow from the control rows
+A control row refers to earlier rows only. So the spans from any row on follow from the control rows
 from there on, and after a new control row `first_changed` names the row up to which all spans stay
 as they are. The rest is computed anew, by the function that time travel, fork, rebuild and verify
 call (0028).
@@ -103,6 +103,7 @@ class Path:
         while old != new:
             base, to = self._base(max(old, new))
             if old > new:
+                # Both are on the same stretch: one is the beginning of the other.
                 if new >= base:
                     yield new + 1, old
                     return
@@ -139,13 +140,17 @@ def spans_of(controls: Sequence[Control], seq: int, since: int = 1) -> list[Span
     row of a span, it needs the control rows from there on only, and gives the spans from there on.
     """
     path = Path(controls)
+    # What is appended later will be live, so the last span needs no update by an append (0001).
     live = [*live_ranges(controls, seq), (seq + 1, OPEN_END)]
     rewound = [
         (lo, hi, control.seq)
         for control in controls
         if control.to is not None
+        # A row that several rewinds took back has the tag of the last one: that is painted over.
         for lo, hi in path.removed(control.seq - 1, control.to)
     ]
+    # A summary that was rewound hides nothing any more, and an uncovering that was rewound covers
+    # again.
     alive = [control for control in controls if within(live, control.seq)]
     cancelled = _cancelled(alive)
     acting = [control for control in alive if control.seq not in cancelled]
@@ -247,6 +252,8 @@ class _Stretches:
     def __init__(
         self, since: int, live: Sequence[Range], painted: Sequence[Range], placed: dict[int, int]
     ) -> None:
+        # Spans are read as a whole, in the order of their positions: one that an inserted row falls
+        # into has to be two.
         self._apart = set(map(_apart, placed.values()))
         cuts = {since, *placed, *(seq + 1 for seq in placed), *self._apart}
         for lo, hi in (*live, *painted):
@@ -257,6 +264,8 @@ class _Stretches:
 
     def paint(self, ranges: Iterable[tuple[int, int, int]]) -> _Layer:
         """A layer in which the ranges have their values; what comes later wins."""
+        # Painting whole stretches of a list costs less than asking for each stretch which rows
+        # cover it.
         layer: _Layer = [None] * len(self._cuts)
         for lo, hi, value in ranges:
             start, stop = bisect_left(self._cuts, lo), bisect_right(self._cuts, hi)
@@ -282,6 +291,8 @@ class _Stretches:
             own: _Shared
             if is_live and uncover:
                 own = (0, None, None, None, uncover)
+            # As a shift from the natural position, so that neighbours that were moved alike stay
+            # one span.
             elif is_live:
                 natural = natural_position(lo)
                 shift = self._placed.get(lo, natural) - natural

@@ -13,7 +13,7 @@ class SummaryRequest:
     """What to summarise, and how.
 
     `messages` are in order and as the model saw them. `style` names the prompt. `previous` is the
-    text of the summary that this one replaces; whatever still holds should be kept. `longest` is
+    text of the summary that this one replaces; what still applies should be kept. `longest` is
     the most tokens that a useful answer may have, and `characters` is about how many characters
     that is. `instruction` replaces the last user text of the style, and `prompt` its system prompt.
     """

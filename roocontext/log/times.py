@@ -34,6 +34,7 @@ class Times(NamedTuple):
         """The times after these entries."""
         latest_recorded, recorded_back, latest_own, own_back = self
         for kind, ts, recorded in entries:
+            # Two entries of the same millisecond are in order.
             if recorded < latest_recorded:
                 recorded_back += 1
             else:

@@ -28,6 +28,8 @@ def unsettled(messages: Iterable[ToolRow]) -> list[int]:
     )
     for index, (seq, text, *named) in enumerate(messages):
         is_other = named[0] is not None and due != (*named,)
+        # The same ids in the same order: this result answers all of the calls, and takes nothing
+        # else.
         if text == wanted and not is_other:
             del left[first:]
             wanted = ""

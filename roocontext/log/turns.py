@@ -1,6 +1,6 @@
 """Whose turn it is: the user's, the tools' or the model's, by the last messages of the log.
 
-Only messages count that somebody wrote: what a plan inserted says nothing about whose turn it is.
+Rows that a plan inserted do not count: they say nothing about whose turn it is.
 They are read from the end, and no further than the last run of replies.
 """
 
@@ -44,7 +44,7 @@ class PendingCall:
         return self.seq, self.block
 
 
-class _Said(NamedTuple):
+class _Spoken(NamedTuple):
     message: Message
     role: str
     blocks: Sequence[Block]
@@ -61,7 +61,7 @@ class _Said(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LastTurn:
-    """The end of a session: the last run of replies, if only results stand behind it.
+    """The end of a session: the last run of replies, if only results follow it.
 
     `asked_by` is the last message of the user or of a tool before that run.
     """
@@ -82,16 +82,16 @@ class LastTurn:
             return "model"
         if self.reply is None:
             return "user"
+        # A message that came while the model was answering: it was not read yet.
         unread = self.reply.asked_at is not None and self.asked_by > self.reply.asked_at
         return "model" if unread or self.unfinished else "user"
 
 
 def last_turn(newest_first: Iterable[Message]) -> LastTurn:
     """Read the end of a session, given its live messages from the last one backwards."""
-    said = _said(newest_first)
-    rows: list[_Said] = []
-    before: _Said | None = None
-    for one in said:
+    rows: list[_Spoken] = []
+    before: _Spoken | None = None
+    for one in _spoken(newest_first):
         if rows and rows[-1].is_reply and not one.is_reply:
             before = one
             break
@@ -123,21 +123,21 @@ def calls_in(message: Message) -> list[PendingCall]:
     ]
 
 
-def _said(newest_first: Iterable[Message]) -> Iterator[_Said]:
+def _spoken(newest_first: Iterable[Message]) -> Iterator[_Spoken]:
     for message in newest_first:
         if message.kind is Kind.MESSAGE and message.role not in _SILENT:
             yield _read(message)
 
 
-def _read(message: Message) -> _Said:
-    return _Said(message, *reader(message.format).blocks(message.role, message.content))
+def _read(message: Message) -> _Spoken:
+    return _Spoken(message, *reader(message.format).blocks(message.role, message.content))
 
 
-def _is_reply(said: _Said) -> bool:
-    return said.is_reply
+def _is_reply(row: _Spoken) -> bool:
+    return row.is_reply
 
 
-def _pending(rows: Sequence[_Said]) -> Iterator[PendingCall]:
+def _pending(rows: Sequence[_Spoken]) -> Iterator[PendingCall]:
     links = links_of((row.message.seq, row.message.answers) for row in rows)
     found = pairs([(row.role, list(row.blocks)) for row in rows], links)
     answered = {pair.call for pair in found}

@@ -107,7 +107,7 @@ class Policy(Protocol):
         ...
 
     def decide(self, situation: Situation) -> Decision:
-        """What is to be done to reach the situation's aim."""
+        """Decide how to reach the situation's aim."""
         ...
 
 

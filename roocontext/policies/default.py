@@ -73,7 +73,7 @@ class Default:
         return bool(self.level(totals, self.threshold).exceeded_by(totals.size))
 
     def decide(self, situation: Situation) -> Decision:
-        """What is to be done to reach the situation's aim."""
+        """Decide how to reach the situation's aim."""
         return _Work(self, Layout(situation)).decision()
 
     def irreducible(self, situation: Situation) -> TooLarge | None:
@@ -87,10 +87,13 @@ class Default:
         """
         reserve = self.reserve
         if reserve is None:
+            # Some models can answer with half of their window: that much is not kept free.
             reserve = min(totals.output or RESERVED, self.most_reserved, totals.window // 4)
         room = max(1, totals.window - reserve)
         counted, reported = totals.size.tokens, totals.reported.total if totals.reported else 0
         if totals.window >= reported > counted > 0:  # what was answered was not over the window
+            # The report is of the request with everything around it, and our count is an estimate
+            # of that.
             room = max(1, room * counted // reported)
         return room
 
@@ -120,7 +123,7 @@ class _Work:
         return self.layout.situation
 
     def decision(self) -> Decision:
-        """Whatever reaches the situation's aim, or why nothing does."""
+        """The plan or question that reaches the situation's aim, or why none does."""
         refusal = self.refusal()
         if refusal is not None:
             return refusal
@@ -143,10 +146,11 @@ class _Work:
         return TooLarge.if_over("turn", self._least(summaries=True), self._limits)
 
     def _relieve(self) -> Decision:
-        """The gentlest thing that helps."""
+        """Clear if that is enough, else condense, else truncate."""
         share = 1.0 if self.situation.aim is Aim.RECOVER else self.policy.threshold
         if not self._goal(share).exceeded_by(self.situation.size):
             return Nothing("The context is within its limits.")
+        # First: nothing is lost that the log does not have, no model is asked, and the calls stay.
         cleared = self._clear()
         if cleared and not self._goal(self.policy.relief).exceeded_by(self._after(cleared.plan)):
             return cleared
@@ -213,9 +217,12 @@ class _Work:
         tired = situation.failures >= policy.patience and situation.trigger != "manual"
         old = self._old()
         news = [row for row in old if row.message.kind is Kind.MESSAGE]
+        # Summarised again and again, a summary loses detail each time.
         alone = () if news or not self._goal(1.0).exceeded_by(situation.size) else old
         size = total_size(old)
         share = self._goal(policy.summary).tokens or 0
+        # At least half must be saved: a summary that barely helps costs a call and the provider's
+        # cache.
         longest = min(share, policy.longest, size.tokens // 2)
         if tired or not (news or alone) or longest < 1:
             return None
@@ -252,6 +259,7 @@ class _Work:
     @cached_property
     def _recent(self) -> frozenset[int]:
         """The newest groups, which stay as they are: the last one, and what fits beside it."""
+        # Of a short session asked to condense, a share of the room would be all of it.
         room = min(self._goal(1.0).tokens or 0, self.situation.size.tokens)
         left = int(room * self.policy.keep)
         tail: set[int] = set()
@@ -271,6 +279,7 @@ class _Work:
             return refusal
         cut = self._truncate()
         fits = not self._limits.exceeded_by(self.situation.size)
+        # Asked to truncate what fits, it leaves messages out but destroys no recent output.
         asked = self.situation.aim is Aim.TRUNCATE and fits
         return cut if cut or asked else self._squeeze()
 
@@ -318,6 +327,7 @@ class _Work:
         if not summaries:
             return least
         gone = total_size(row for row in self.situation.visible if row.seq not in stays)
+        # A marker is only written if it is smaller than what it replaces.
         return least.plus(min(self._marker_size, gone))
 
 

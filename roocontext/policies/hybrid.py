@@ -1,8 +1,8 @@
 """A summary and a window: what is old is summarised, what is recent stays as it is.
 
-There is one summary in the view at a time. When rows leave the window, the next one is made of the
-last one and of them, and stands in the place of both. The newest turn is cut only where it does not
-fit, and then between its tool calls: the question that it began with and the end of it stay.
+The view has at most one summary. When rows leave the window, the next summary is made from the last
+one and from these rows, and replaces both. The newest turn is cut only if it does not fit, and then
+between its tool calls: its question and its end stay.
 """
 
 from collections.abc import Collection
@@ -36,6 +36,7 @@ from roocontext.policies.make_plan import (
 )
 from roocontext.policies.situation import Aim, Row, Situation, Totals
 
+# Generous: English has about 4, and a summary that is over the bytes would be refused.
 _BYTES_PER_TOKEN: Final = 6
 
 
@@ -120,6 +121,7 @@ class _Work:
     @cached_property
     def truncation(self) -> Ready | None:
         """A plan that needs no summary: the living one stays, and if it must more leaves."""
+        # First what the summary would have replaced, so that its failure hides the same rows.
         for leaves in (self._leaves, self._window(self._fixed, frozenset(), self._marker)):
             hides = {row.seq for row in leaves or ()} - self._fixed
             after = self.situation.size.minus(self._gone(hides)).plus(self._marker)
@@ -132,6 +134,7 @@ class _Work:
     @cached_property
     def _leaves(self) -> tuple[Row, ...] | None:
         """What the next summary replaces, besides the last one; None when nothing would help."""
+        # If a whole summary does not fit, a short one may: the least is what a marker takes.
         for new in (self._summary, self._marker):
             leaves = self._window(self._held, self._replaced, new)
             if leaves is not None:
@@ -142,6 +145,7 @@ class _Work:
         self, stays: frozenset[int], replaced: frozenset[int], new: Size
     ) -> tuple[Row, ...] | None:
         """What leaves so that whole turns stay, or else a part of the newest one."""
+        # Whole turns if that is enough; a turn without its beginning is harder to follow.
         for whole in (self._turns, self._groups):
             parts = without(whole, replaced)
             spent = narrowest(self.situation, parts, stays).plus(new)

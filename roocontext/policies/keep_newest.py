@@ -1,4 +1,4 @@
-"""Which rows stay: the newest parts that fit, and what must stay whatever its age.
+"""Which rows stay: the newest parts that fit, and what must stay regardless of its age.
 
 A part is a tuple of rows that stay or leave together, held ones apart. Parts are given oldest
 first, no group is in two of them, and the last one always stays.

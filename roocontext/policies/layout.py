@@ -100,6 +100,7 @@ class Layout:
         their results, system rows and, unless a new summary replaces them, the visible summaries.
         """
         cores = {*self.situation.pins, *self.waiting}
+        # Without its question, the model would go on with work whose purpose it no longer sees.
         cores |= {turn.question.seq for turn in self.turns[-1:] if turn.question}
         cores |= {row.seq for row in self.situation.visible if row.message.role in SYSTEM}
         if summaries:

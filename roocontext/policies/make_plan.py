@@ -8,6 +8,7 @@ from roocontext.log.entries import BlockRef, Kind, NewMessage, ranges_of
 from roocontext.log.plan import Action, Counts, Plan
 from roocontext.log.readings import reader, text_of
 from roocontext.log.summary import OutgoingMessage
+from roocontext.policies.layout import total_size
 from roocontext.policies.situation import Row, Situation
 
 HEADING: Final = "[Summary of the conversation up to here]"
@@ -62,10 +63,7 @@ def hide_plan(
 ) -> Plan:
     """A plan that hides these live rows and inserts new ones in their place."""
     away = set(hide)
-    gone = Size()
-    for row in situation.visible:
-        if row.seq in away:
-            gone = gone.plus(row.size)
+    gone = total_size(row for row in situation.visible if row.seq in away)
     after = situation.size.minus(gone).plus(measured(situation, rows))
     return Plan(
         head_seq=situation.head_seq,

@@ -58,7 +58,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """What is known without reading a message: enough to decide whether anything is to be done.
+    """What is known without reading a message: enough to decide whether anything is due.
 
     `size` is the whole request: the view, the system prompt and the tools.
     """

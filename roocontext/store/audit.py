@@ -12,7 +12,7 @@ from roocontext.log.entries import MESSAGE_KINDS, Control, Entry, Kind, Message,
 from roocontext.log.spans import Span, clearings_of, spans_of, visible_ranges
 from roocontext.store.head import read_head
 from roocontext.store.schema import entries
-from roocontext.store.transaction import Row, Transaction
+from roocontext.store.transaction import SqlRow, Transaction
 from roocontext.store.view import (
     CONTROLS,
     cleared_at,
@@ -35,9 +35,9 @@ class AuditEntry(NamedTuple):
     """An entry of the log, and what became of it.
 
     `visible` says whether the model sees it now. If not, `hidden_by` is the seq of the summary,
-    marker, rewind or uncovering that hides it, and `hider` tells about that one. A row may be
+    marker, rewind or uncovering that hides it, and `hider` describes that one. A row may be
     hidden by a summary and a marker at once: both are in the parents. `cleared` names cleared
-    blocks, with the clearing of each; `hiders` tells about all of these.
+    blocks, with the clearing of each; `hiders` describes all of these.
     """
 
     seq: int
@@ -61,7 +61,7 @@ class AuditEntry(NamedTuple):
 class Diff:
     """How the view after entry `new` differs from that after entry `old`.
 
-    `cleared` and `restored` are blocks (seq, block) that stand in both views.
+    `cleared` and `restored` are blocks (seq, block) that are in both views.
     """
 
     old: int
@@ -135,17 +135,20 @@ class Auditor:
                 span = next(spans)
             yield span
 
-    def _judged(self, row: Row, span: Span) -> AuditEntry:
+    def _judged(self, row: SqlRow, span: Span) -> AuditEntry:
         *fields, salt, digest = row
         entry = to_entry(fields)
         is_message = entry.kind in MESSAGE_KINDS
         if is_message and span.visible and salt is not None and entry.seq not in self._cleared:
             return _plain(entry)
+        # Notes and rewinds take effect whatever happens to the rows around them.
         taggable = is_message or entry.kind in (Kind.CLEARING, Kind.UNCOVERING)
         rewound_by = span.rewound_by if taggable else None
         uncovered_by = span.uncovered_by if taggable else None
         condensed = span.condense_parent if is_message else None
         truncated = span.truncation_parent if is_message else None
+        # A rewound row has no other tag. A condensed row may be truncated too: a compat policy's
+        # plan does that.
         hidden_by = rewound_by or uncovered_by or condensed or truncated
         cleared = self._cleared.get(entry.seq, ())
         acting = dict.fromkeys(
@@ -232,7 +235,7 @@ def to_entry(fields: Sequence[Any]) -> Entry:
         ) from None
 
 
-def _hider(row: Row) -> Hider:
+def _hider(row: SqlRow) -> Hider:
     seq, kind, details, recorded_at = row
     match decode(details):
         case {"record": {"trigger": str(trigger)}}:

@@ -13,11 +13,11 @@ class Ids(Protocol):
     """Makes ids and salts."""
 
     def new_id(self) -> str:
-        """An id that nobody has: of a session, a condensation or a truncation."""
+        """A new unique id: of a session, a condensation or a truncation."""
         ...
 
     def salt(self) -> bytes:
-        """Bytes that nobody can guess."""
+        """Random bytes that cannot be guessed."""
         ...
 
 

@@ -169,7 +169,7 @@ def _check_id_is_new(tx: Transaction, session_id: str, compaction_id: str) -> No
 
 def _check_hiding(state: CommitState, plan: Plan) -> int:
     """Refuse what may not be hidden; how many visible messages are."""
-    # A range may also hold rows that are hidden already: only visible ones leave the view.
+    # A range may span rewound rows, and that of a compat plan hidden ones: only visible ones leave.
     hidden = common(plan.hides, state.visible_ranges)
     kept = subtract(state.visible_ranges, hidden)
     # Counted in the same statement as the sides: a range must begin and end with a message.

@@ -12,7 +12,7 @@ from roocontext.store.view import VISIBLE_SPANS
 class CommitState:
     """What the checks of a plan ask of a session: its view, its pins, and the end of its log.
 
-    The end begins before the first row that the plan speaks of: no earlier row is looked at.
+    The end begins before the first row that the plan names: no earlier row is read.
     """
 
     def __init__(self, tx: Transaction, session_id: str, head: SessionHead, plan: Plan) -> None:
@@ -43,13 +43,13 @@ class CommitState:
         self.pins = {seq for seq in to_pins(pins) if self.stands(seq)}
 
     def stands(self, seq: int) -> bool:
-        """Whether a row counts now: one that the plan may speak of, or a visible one."""
+        """Whether a row counts now: one that the plan may name, or a visible one."""
         known = self.ranges if seq >= self.tail.since else self.visible_ranges
         return within(known, seq)
 
     @property
     def standing(self) -> list[Span]:
-        """Those parts of it that stand somewhere: a rewind goes with the span before it."""
+        """The spans of the end, without what rewinds and uncoverings took back."""
         return [part for span in self.spans for part in span.cut(self.ranges)]
 
     def from_row(self, first: int) -> None:

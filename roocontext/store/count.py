@@ -48,6 +48,11 @@ _within = (
     entries.c.seq.between(bindparam("lo"), bindparam("hi")),
     IS_MESSAGE,
 )
+_counts_within = (
+    counts.c.session_id == bindparam("session_id"),
+    counts.c.counter == bindparam("counter"),
+    counts.c.seq.between(bindparam("lo"), bindparam("hi")),
+)
 # An anti-join reads every entry of its range, which took most of the time of a check when nothing
 # was due. So it is only run where sums show that counts are missing: see `_kept`.
 _MISSING = (
@@ -57,21 +62,9 @@ _MISSING = (
 )
 # A redaction removes the salt.
 _REDACTED = select(entries.c.seq).where(*_within, entries.c.salt.is_(None))
-_KEPT = select(func.coalesce(func.sum(counts.c.tokens), 0), func.count()).where(
-    counts.c.session_id == bindparam("session_id"),
-    counts.c.counter == bindparam("counter"),
-    counts.c.seq.between(bindparam("lo"), bindparam("hi")),
-)
-_LAST_KEPT = select(func.coalesce(func.max(counts.c.seq), 0)).where(
-    counts.c.session_id == bindparam("session_id"),
-    counts.c.counter == bindparam("counter"),
-    counts.c.seq.between(bindparam("lo"), bindparam("hi")),
-)
-_EACH = select(counts.c.seq, counts.c.tokens).where(
-    counts.c.session_id == bindparam("session_id"),
-    counts.c.counter == bindparam("counter"),
-    counts.c.seq.between(bindparam("lo"), bindparam("hi")),
-)
+_KEPT = select(func.coalesce(func.sum(counts.c.tokens), 0), func.count()).where(*_counts_within)
+_LAST_KEPT = select(func.coalesce(func.max(counts.c.seq), 0)).where(*_counts_within)
+_EACH = select(counts.c.seq, counts.c.tokens).where(*_counts_within)
 _AT = select(counts.c.seq, counts.c.tokens).where(
     counts.c.session_id == bindparam("session_id"),
     counts.c.counter == bindparam("counter"),

@@ -25,7 +25,7 @@ from roocontext.store.holds import Hold, Use
 from roocontext.store.inspection import inspecting
 from roocontext.store.sqlite_files import BUSY_TIMEOUT_S
 from roocontext.store.statements import compiler
-from roocontext.store.transaction import Row, Transaction
+from roocontext.store.transaction import SqlRow, Transaction
 
 Result = TypeVar("Result")
 
@@ -121,7 +121,7 @@ class Database:
             return False
         return row is None or row[0] == 0
 
-    def _briefly(self, command: str) -> Row | None:
+    def _briefly(self, command: str) -> SqlRow | None:
         """Run a command that gives up soon, so that other writers hardly wait for it."""
         processes.notice()
         with Hold(self, self._writers, None, checked=False) as tx:
@@ -202,7 +202,7 @@ class Database:
         return bool(self._idle or self._uses)
 
     def begin_anew(self) -> None:
-        """Forget all connections without closing them, and refuse what would go on with them."""
+        """Forget all connections without closing them, and refuse further use of them."""
         left = [*self._idle, *(hold.tx for hold in self._uses if hold.tx is not None)]
         for hold in self._uses:
             hold.tx = None

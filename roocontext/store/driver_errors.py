@@ -1,7 +1,7 @@
 """What a driver's error means: translated here and nowhere else.
 
-A driver's text may quote content, so none of it is passed on, not even as a cause. What a server
-says to somebody who is not yet connected quotes none, and is.
+A driver's text may quote content, so none of it is passed on, not even as a cause. The exception is
+the reason why a server refuses a connection: at that point it knows no content.
 """
 
 import sqlite3

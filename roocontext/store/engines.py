@@ -1,8 +1,8 @@
 """SQLite and PostgreSQL: how to reach them, and all that differs between them.
 
-All but the two leaves of `append`. The drivers stay in autocommit, transactions are begun and
-ended explicitly: a writer begins with `BEGIN IMMEDIATE` on SQLite, and takes the session's row
-lock on PostgreSQL.
+Only `single` knows the engines too: it has a leaf of append for each. The drivers stay in
+autocommit, and transactions are begun and ended explicitly: a writer begins with `BEGIN IMMEDIATE`
+on SQLite, and takes the session's row lock on PostgreSQL.
 """
 
 import os
@@ -69,7 +69,7 @@ class Engine:
 def engine_of(
     url: str | Path | URL, *, create: bool, durability: Durability, read_only: bool
 ) -> Engine:
-    """The engine of a URL, or of an SQLite file. No more is done than making an empty file."""
+    """The engine of a URL, or of an SQLite file. At most an empty file is created."""
     if durability not in get_args(Durability):
         raise InvalidOption(f"durability is one of {get_args(Durability)}.", name="durability")
     parsed = _parse(url)
@@ -185,7 +185,7 @@ def _postgres(url: URL, durability: Durability, *, read_only: bool) -> Engine:
             advice="Install the extra: pip install 'roocontext[postgres]'.",
             name="url",
         )
-    if "@" in (url.host or ""):  # what stands before it may be a part of the password
+    if "@" in (url.host or ""):  # what precedes it may be a part of the password
         raise InvalidOption("An @ in the password of a URL is written as %40.", name="url")
     import psycopg  # noqa: PLC0415 - an extra, loaded when it is asked for
 

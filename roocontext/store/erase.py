@@ -130,6 +130,8 @@ def redact(
     tx: Transaction, session_id: str, seq: int, *, now: int, salts: Salts, dry_run: bool
 ) -> Redacted:
     """Replace a message's or metadata's content by its skeleton, wherever a copy is held."""
+    # Not locked yet: all copies are locked in the order of their ids, so that two redactions do not
+    # wait for each other.
     head = read_head(tx, session_id)
     row = tx.row(_ENTRY, session_id=session_id, seq=seq)
     if row is None or (row[1] is None and row[2] not in _SKELETONS):
@@ -140,6 +142,7 @@ def redact(
     hash_, role, note_kind, format_, content, _ = row
     copies = {"session_id": session_id, "seq": seq, "hash": hash_}
     heads = _locked_copies(tx, copies, dry_run=dry_run)
+    # Read again under the lock.
     again = tx.row(_ENTRY, session_id=session_id, seq=seq)
     changed = again is not None and again[-1] is not None  # unless another redaction was faster
     if changed and not dry_run:
@@ -182,6 +185,7 @@ def purge(tx: Transaction, session_id: str, *, now: int, dry_run: bool) -> Purge
     if not dry_run:
         kept = {k: v for k, v in asdict(receipt).items() if k not in _OF_THE_CALL}
         tx.run(_TOMBSTONE, of=session_id, at=now, kept=encode(kept))
+        # The row of the session stays, with the receipt: its id is never given to another history.
         for statement in _DELETE:
             tx.run(statement, of=session_id)
     return receipt

@@ -7,8 +7,6 @@ No rewind takes a frame back, like any other note.
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, select
-
 from roocontext.log.chain import content_digest
 from roocontext.log.draft import Salts, note_draft
 from roocontext.log.encoding import encode
@@ -16,22 +14,11 @@ from roocontext.log.frame import Frame, GivenFrame
 from roocontext.store.append import write
 from roocontext.store.as_of import seq_at
 from roocontext.store.head import lock, read_head
-from roocontext.store.notes import FRAME, newest_note
-from roocontext.store.schema import UP_TO_SEQ, entries
+from roocontext.store.notes import FRAME, HAS_NO_TARGET, newest_note, newest_of
+from roocontext.store.schema import entries
 from roocontext.store.transaction import Transaction
 
-_NEWEST = (
-    select(entries.c.seq, entries.c.salt, entries.c.content_digest)
-    .where(
-        entries.c.session_id == bindparam("session_id"),
-        entries.c.note.is_not(None),
-        entries.c.note == bindparam("note"),
-        entries.c.target.is_(None),
-        UP_TO_SEQ,
-    )
-    .order_by(entries.c.target.desc(), entries.c.seq.desc())
-    .limit(1)
-)
+_NEWEST = newest_of(entries.c.seq, entries.c.salt, entries.c.content_digest).where(HAS_NO_TARGET)
 
 
 class Recorded(NamedTuple):
@@ -42,7 +29,7 @@ class Recorded(NamedTuple):
     digest: bytes
 
     def holds(self, frame: Frame) -> bool:
-        """Whether it is a note of this frame; a redacted one cannot tell."""
+        """Whether it is a note of this frame; of a redacted one that is unknown."""
         text = encode(frame.content(), "frame")
         return self.salt is not None and content_digest(self.salt, text, None) == self.digest
 

@@ -1,4 +1,4 @@
-"""Every live message with its tags, hidden ones too, as a program sees them that keeps one list.
+"""Every live message with its tags, hidden ones too: the view of a program that keeps one list.
 
 What an uncovering took back is not among them.
 """

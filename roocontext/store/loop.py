@@ -1,6 +1,6 @@
 """An agent's loop over a session: whose turn it is, which tool calls wait, and their answers.
 
-What is recorded decides, so that the loop goes on after a crash where it was. `log.turns` is the
+What is recorded decides, so that the loop continues after a crash. `log.turns` is the
 definition; this reads the few last messages for it, from the end.
 """
 
@@ -127,6 +127,7 @@ def answer_draft(
     role, content = reading.answer(asking.content, block, given, is_error=is_error)
     _, shown = reading.blocks(role, content)
     # Formats that have no place for it keep it beside the content.
+    # Chat Completions and the Responses API have no field for it.
     unsaid = is_error and not any(part.get("is_error") for part in shown)
     message = NewMessage(role, content, asking.format, extra=extra, answers=(asking.seq, block))
     kept = {"is_error": True} if unsaid else None
@@ -152,6 +153,7 @@ def begin(
     asking(tx, session_id, call)
     seq, block = place = place_of(call)
     _standing_from(tx, session_id, place, head.head_seq)
+    # A client id of the store's own makes a second `begin` harmless.
     once = f"roocontext:{BEGUN}:{seq}:{block}"
     draft = note_draft(BEGUN, {"block": block}, now=now, salts=salts, target=seq, client_id=once)
     return write_note(tx, session_id, Drafted(draft))
@@ -209,6 +211,7 @@ def _standing(tx: Transaction, session_id: str, last: int) -> Iterator[Range]:
     """The ranges of what is live, hidden or not, from the last one on."""
     lo = MAX_INTEGER
     while rows := tx.rows(_STANDING_BACK, session_id=session_id, lo=lo):
+        # By seq, not by position: a summary is no turn, and replies are never inserted.
         yield from ((max(lo, 1), min(hi, last)) for lo, hi in rows if lo <= last)
         lo = rows[-1][0]
 

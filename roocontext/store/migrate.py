@@ -34,7 +34,7 @@ def prepare(database: Database, *, upgrade: bool, writes: bool) -> None:
 
 
 def _is_current(database: Database) -> bool:
-    """Whether the schema is the one that is wanted. False may also mean that nobody knows yet.
+    """Whether the schema is the one that is wanted. False may also mean that it is not known yet.
 
     This is one plain statement: SQLAlchemy's inspection took half of the time to open a store.
     """

@@ -1,7 +1,7 @@
 """Notes: pins, title, metadata and other facts that are logged beside the conversation.
 
 A note is chained like any entry, but no model sees it, no rewind takes it back, and writing one
-conflicts with nobody. Among notes of the same kind and target, the newest counts.
+conflicts with no other writer. Among notes of the same kind and target, the newest counts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
-from sqlalchemy import bindparam, literal_column, select, update
+from sqlalchemy import ColumnElement, bindparam, literal_column, select, update
+from sqlalchemy.sql import Select
 
 from roocontext.errors import HistoryCorrupt, InvalidOption, MessageNotFound
 from roocontext.log.draft import Draft, Salts, note_draft
@@ -21,7 +22,7 @@ from roocontext.store.facts import are_fresh, set_facts
 from roocontext.store.head import SessionHead, lock
 from roocontext.store.items import AnyNote, Describe, NewNote, Pin, Rename, Unpin
 from roocontext.store.schema import IN_LOG, UP_TO_SEQ, entries, sessions
-from roocontext.store.transaction import Query, Row, Transaction
+from roocontext.store.transaction import Query, SqlRow, Transaction
 
 PIN = "pin"
 TITLE = "title"
@@ -113,27 +114,35 @@ _NOTES = (
     .order_by(entries.c.target, entries.c.seq)
 )
 _NOTES_ON = _NOTES.where(entries.c.target == bindparam("target"))
-_of_note = (
-    select(
-        entries.c.seq,
-        entries.c.note,
-        entries.c.target,
-        entries.c.content,
-        entries.c.recorded_at,
-        entries.c.hash,
+
+
+def newest_of(*columns: ColumnElement[Any]) -> Select[Any]:
+    """The statement that reads columns of the newest note of a kind; its target is still open."""
+    return (
+        select(*columns)
+        .where(
+            entries.c.session_id == bindparam("session_id"),
+            entries.c.note.is_not(None),
+            entries.c.note == bindparam("note"),
+            UP_TO_SEQ,
+        )
+        # By the target too, although it is one: PostgreSQL does not take IS NULL for a constant,
+        # and would sort all notes of the kind.
+        .order_by(entries.c.target.desc(), entries.c.seq.desc())
+        .limit(1)
     )
-    .where(
-        entries.c.session_id == bindparam("session_id"),
-        entries.c.note.is_not(None),
-        entries.c.note == bindparam("note"),
-        UP_TO_SEQ,
-    )
-    # By the target too, although it is one: PostgreSQL does not take IS NULL for a constant, and
-    # would sort all notes of the kind.
-    .order_by(entries.c.target.desc(), entries.c.seq.desc())
-    .limit(1)
+
+
+HAS_NO_TARGET = entries.c.target.is_(None)
+_of_note = newest_of(
+    entries.c.seq,
+    entries.c.note,
+    entries.c.target,
+    entries.c.content,
+    entries.c.recorded_at,
+    entries.c.hash,
 )
-_NEWEST = _of_note.where(entries.c.target.is_(None))
+_NEWEST = _of_note.where(HAS_NO_TARGET)
 _NEWEST_OF_TARGET = _of_note.where(entries.c.target == bindparam("target"))
 _MESSAGE = select(entries.c.kind).where(
     entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("target"), IN_LOG
@@ -162,6 +171,7 @@ def write_note(tx: Transaction, session_id: str, new: Drafted) -> Receipt:
     note that already counts or, if there is none, that of the last entry.
     """
     head = lock(tx, session_id)
+    # A repeated request gets its receipt even if the same state was written again since.
     if first := first_note(tx, session_id, new.draft):
         return first
     check_target_exists(tx, session_id, new.draft, head.last_seq)
@@ -215,6 +225,8 @@ def title_is_fresh(tx: Transaction, session_id: str, seq: int) -> bool:
     """Whether the cached title and metadata, and the index of the latter, match the notes."""
     newest = _newest_values(tx, session_id, seq)
     metadata = None if newest[METADATA] is None else encode(newest[METADATA], METADATA)
+    # As texts: the cached metadata is the encoding of the note's, and equal values have equal
+    # texts.
     is_shown = tx.row(_SHOWN, session_id=session_id) == (newest[TITLE], metadata)
     return is_shown and are_fresh(tx, session_id, newest[METADATA])
 
@@ -234,7 +246,8 @@ def notes_on(tx: Transaction, session_id: str, note: str, target: int, seq: int)
     return _notes(tx.rows(_NOTES_ON, session_id=session_id, note=note, target=target, seq=seq))
 
 
-def _notes(rows: Sequence[Row]) -> list[Note]:
+def _notes(rows: Sequence[SqlRow]) -> list[Note]:
+    # By seq: the statement has the order of the index, which is by target first.
     return [_note(*row) for row in sorted(rows)]
 
 
@@ -261,7 +274,7 @@ def newest_note(
 
 def _newest_row(
     tx: Transaction, session_id: str, note: str, target: int | None, seq: int
-) -> Row | None:
+) -> SqlRow | None:
     of = {"session_id": session_id, "note": note, "seq": seq}
     if target is None:
         return tx.row(_NEWEST, **of)
@@ -284,13 +297,14 @@ def redactions_query(session_id: str, seq: int) -> Query:
     return _NOTES, {"session_id": session_id, "note": REDACTION, "seq": seq}
 
 
-def to_redacted(rows: Sequence[Row], *, after: int) -> set[int]:
+def to_redacted(rows: Sequence[SqlRow], *, after: int) -> set[int]:
     """The messages redacted after a seq, from the rows of that query."""
     return {note.target for note in _notes(rows) if note.target is not None and note.seq > after}
 
 
-def to_pins(rows: Sequence[Row]) -> set[int]:
+def to_pins(rows: Sequence[SqlRow]) -> set[int]:
     """The pinned messages, from the rows of that query."""
+    # Oldest first, so that the newest note of each target stays.
     newest_of = {note.target: note for note in _notes(rows)}
     return {seq for seq, note in newest_of.items() if seq is not None and note.content["pinned"]}
 

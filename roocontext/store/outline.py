@@ -62,7 +62,7 @@ def outline(tx: Transaction, session_id: str) -> Outline:
 
 
 def _cut(controls: Sequence[Control], last: int) -> list[Span]:
-    """The spans up to an entry, cut where rewinds stand and where they go, without the rewinds."""
+    """The spans up to an entry, cut at rewinds and at their targets, without the rewinds."""
     spans = spans_of(controls, last)
     starts = [span.lo for span in spans]
     rewinds = {control.seq: control.to for control in controls if control.to is not None}

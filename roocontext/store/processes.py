@@ -47,7 +47,7 @@ class Forkable(Protocol):
 
 
 class Inherited:
-    """Stands in for a connection of the parent process, and refuses every use."""
+    """Replaces a connection of the parent process, and refuses every use."""
 
     def __getattr__(self, _name: str) -> Any:
         return self

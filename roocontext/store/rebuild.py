@@ -141,6 +141,8 @@ def _rebuild_counts(tx: Transaction, session_id: str, seq: int) -> int:
     """Counts of what is no message go, or all if one cannot be read; how many went."""
     messages = {row[0] for row in tx.rows(_MESSAGES, session_id=session_id, seq=seq)}
     wrong = 0
+    # If stray counts remain, the table holds what cannot be read, and all counts go: they are a
+    # cache.
     for statement in (_DROP_STRAY_COUNTS, _DROP_COUNTS):
         if _stray_count(tx, session_id, seq, messages.__contains__):
             wrong += tx.run(statement, session_id=session_id)

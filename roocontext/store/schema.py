@@ -161,8 +161,8 @@ facts = Table(
 
 _FIRST = literal_column("1", BigInteger)
 UP_TO_SEQ = entries.c.seq.between(_FIRST, bindparam("seq"))
-"""The entries of a log up to `seq`. Every read of a log has a bound at both ends: a row outside is
-none of its entries, whatever it says, and no chain proves it."""
+"""The entries of a log up to `seq`. Every read of a log has a bound at both ends: a row outside of
+them is no entry of the log, because no chain proves it."""
 _LAST = (
     select(sessions.c.last_seq)
     .where(sessions.c.session_id == bindparam("session_id"))
@@ -189,7 +189,7 @@ ERASURES = (
     Erasure(spans, "it shows what was condensed and rewound"),
     Erasure(facts, "it quotes the metadata"),
 )
-"""Every table whose rows speak of a session, except `sessions`, where a purge leaves its receipt.
+"""Every table whose rows are about a session, except `sessions`, where a purge leaves its receipt.
 
 A table with a `session_id` is either here or reaches no purge; a table that is derived from what a
 message says also names what a redaction does to it.
@@ -207,7 +207,7 @@ _PARTIAL = (
     # by each, and would end HOT updates on PostgreSQL.
     ("sessions_updated", sessions, ("updated_minute",), "purged_at IS NULL"),
     ("sessions_parent", sessions, ("parent",), "parent IS NOT NULL"),
-    # Two sessions that share an entry share all before it: the first one tells them apart.
+    # Two sessions that share an entry share all before it: the first one is enough to find them.
     ("entries_first", entries, ("hash",), "seq = 1"),
     ("spans_visible", spans, ("session_id", "position"), VISIBLE),
 )

@@ -45,7 +45,7 @@ from roocontext.store.uncover import Uncovered
 class Session(SessionLoop):
     """One session's log: append to it, read its view, rewind it, audit it.
 
-    It holds no state of its own, so any number of them may speak of the same session at once.
+    It holds no state of its own, so any number of them may refer to the same session at once.
     """
 
     def append(
@@ -66,8 +66,8 @@ class Session(SessionLoop):
     ) -> Receipt:
         """Append a message; it is durable once the receipt is returned.
 
-        With a `client_id` repeating the call is safe. With `expected_seq` it is only written if
-        the session's head is still that, else VersionConflict tells the current one.
+        With a `client_id` repeating the call is safe. With `expected_seq` the message is only
+        written if that is still the session's head; otherwise VersionConflict names the head.
         """
         check_maybe("expected_seq", expected_seq)
         named = (ts, message_id, client_id, model, usage, extra, asked_at, answers)

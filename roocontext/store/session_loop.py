@@ -75,6 +75,8 @@ class SessionLoop(SessionReader):
             read = self._database.write(
                 request.keep_and_read, self.id, given, now=now, salts=salts, **asked
             )
+        # Read again behind the note of the frame: `seq` must be the entry that the request was read
+        # up to.
         return compose_request(read, form, cache=cache)
 
     def record(self, reply: Any, request: Request | None = None, *, extra: Any = None) -> Receipt:
@@ -106,7 +108,7 @@ class SessionLoop(SessionReader):
     def begin(self, call: PendingCall | BlockRef) -> Receipt:
         """Note that a tool is about to run; `pending` then shows its call as begun.
 
-        After a crash that tells a call that never ran from one that may have.
+        After a crash this distinguishes a call that never ran from one that may have run.
         """
         now, salts = self._clock(), self._ids.salt
         return self._database.write(loop.begin, self.id, call, now=now, salts=salts)

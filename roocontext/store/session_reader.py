@@ -83,7 +83,7 @@ class SessionReader:
     def waits_for(self) -> WaitsFor:
         """Whose turn it is, by what is recorded: "user", "tools" or "model".
 
-        An agent's loop that asks this goes on after a crash where it was.
+        An agent's loop that asks this continues after a crash where it was.
         """
         return self._database.snapshot(loop.waits_for, self.id)
 
@@ -116,7 +116,7 @@ class SessionReader:
         return read(view.read_view, self.id, as_of=as_of, after=after, limit=limit)
 
     def pages(self, size: int = 200, *, as_of: int | datetime | None = None) -> Iterator[View]:
-        """The view page by page, all of one moment whatever is written meanwhile."""
+        """The view page by page, all pages of one moment, even if more is written."""
         page = self.view(as_of=as_of, limit=size)
         moment = page.seq
         while page.messages:
@@ -166,7 +166,7 @@ class SessionReader:
             yield from page
 
     def audit_pages(self, size: int, *, after: int = 0) -> Iterator[list[AuditEntry]]:
-        """The audit page by page, all of one moment whatever is written meanwhile."""
+        """The audit page by page, all pages of one moment, even if more is written."""
         check_whole("size", size, least=1)
         check_whole("after", after)
         after = min(after, MAX_INTEGER - 1)
@@ -279,13 +279,13 @@ class SessionReader:
         return read_snapshot(self._database, self.id, wanted)
 
     def head(self) -> Head:
-        """The last entry and its hash: kept elsewhere, it makes a cut tail show."""
+        """The last entry and its hash. Kept elsewhere, it reveals a log that was cut off."""
         return self._database.snapshot(verify.head_of, self.id)
 
     def verify(
         self, saved: Head | None = None, *, progress: Progress | None = None
     ) -> Verification:
-        """Check every hash, place, total and cache, and that the log goes on from a saved head."""
+        """Check every hash, place, total and cache, and that the log continues a saved head."""
         if saved is not None and not (isinstance(saved, Head) and saved.session_id == self.id):
             raise InvalidOption("It is no saved head of this session.", name="saved")
         return verify.verify(self._database, self.id, saved, progress)

@@ -17,7 +17,7 @@ from roocontext.store.listing import ListFilter, page_of
 from roocontext.store.notes import Drafted, set_title
 from roocontext.store.schema import sessions
 from roocontext.store.totals import Total, rewound_total, visible_total
-from roocontext.store.transaction import Row, Transaction
+from roocontext.store.transaction import SqlRow, Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +105,7 @@ def create(
         lock(tx, parent)  # so that nobody purges it meanwhile
     head = SessionHead(0, GENESIS, 0, 0, 0, now)
     add(tx, session_id, head, now=now, parent=parent)
+    # A new session has one open-ended span, so that an append never has to add one.
     renew(tx, session_id, NONE, caches_of([], 0))
     write(tx, session_id, head, [draft for draft, _ in notes])
     for draft, shown in notes:
@@ -175,6 +176,8 @@ def newest_first(
 
 def beginning_with(tx: Transaction, beginning: str, limit: int) -> list[SessionInfo]:
     """The sessions whose ids begin like this, in the order of their ids."""
+    # From there on, and compared here: a LIKE pattern would have to escape ids and ignores case on
+    # SQLite.
     rows = tx.rows(_FROM, beginning=beginning, page=limit)
     return [_info(row) for row in rows if row[0].startswith(beginning)]
 
@@ -207,6 +210,6 @@ def visible_bytes(tx: Transaction, session_id: str) -> int:
     return visible_total(tx, session_id, read_head(tx, session_id).last_seq).bytes
 
 
-def _info(row: Row) -> SessionInfo:
+def _info(row: SqlRow) -> SessionInfo:
     session_id, title, metadata, *rest = row
     return SessionInfo(session_id, title, metadata and decode(metadata), *rest)

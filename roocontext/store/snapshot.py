@@ -142,7 +142,7 @@ class _Reading:
     def counted(self) -> Snapshot:
         """Count what is missing, and add up."""
         counter, tally = self._wanted.counter, self._tally
-        # The transaction has ended: a counter may be slow, and nobody waits for it.
+        # The transaction has ended: a counter may be slow, and no writer waits for it.
         counted = tally.count()
         for other, _ in self._others:
             counted = counted.plus(other.count())

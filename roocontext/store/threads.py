@@ -53,5 +53,5 @@ class Threads:
                 return result
 
     def shut_down(self) -> None:
-        """Take no more calls; those that run go on to their end."""
+        """Accept no more calls; those that run are finished."""
         self._executor.shutdown(wait=False)

@@ -128,7 +128,7 @@ def keep_rewound(tx: Transaction, session_id: str) -> None:
 
 
 def add_rewound(tx: Transaction, session_id: str, more: Total) -> None:
-    """Add what one more rewind took back. Only a rewind changes it, so that nobody else waits."""
+    """Add what one more rewind took back. Only a rewind changes it, so no other writer waits."""
     tx.run(_ADD, of=session_id, more_messages=more.messages, more_bytes=more.bytes)
 
 

@@ -75,6 +75,8 @@ class Anthropic(ModelSettings):
         """Ask for a summary, in pieces if the conversation is too long."""
         dialogue = _Dialogue(self, request)
         while dialogue.question is not None:
+            # Streamed, because the SDK refuses a call that is not if its answer may take over ten
+            # minutes.
             with _hearing() as heard, self.client.messages.stream(**dialogue.call()) as stream:
                 for event in stream:
                     heard.take(event)
@@ -146,6 +148,7 @@ class _Heard:
             case "message_start":
                 usage = event.message.usage
                 cached = (usage.cache_creation_input_tokens, usage.cache_read_input_tokens)
+                # `input_tokens` leaves out what was written to the cache or read from it.
                 self.input_tokens = usage.input_tokens + sum(count or 0 for count in cached)
                 self.output_tokens = usage.output_tokens
                 self.model = event.message.model
@@ -257,6 +260,7 @@ def _outcome(heard: _Heard) -> tuple[str, int | None]:
     """How a call ended: `done`, `too_long`, or a kind of failure; and its status."""
     if heard.fault is not None:
         return _kind_of(heard.fault)
+    # The stream ended without its last event: the text may lack its end.
     if heard.stop_reason is None:
         return "cut", None
     if heard.stop_reason == "model_context_window_exceeded":
@@ -268,6 +272,8 @@ def _outcome(heard: _Heard) -> tuple[str, int | None]:
 
 def _kind_of(fault: Any) -> tuple[str, int | None]:
     """Classify an error of the SDK or its transport by the names of its classes."""
+    # By name, because the transport's errors are those of another package, which need not be
+    # imported.
     names = {kind.__name__ for kind in type(fault).__mro__}
     if "APIStatusError" in names:
         return _refused(fault), fault.status_code
@@ -282,6 +288,7 @@ def _refused(fault: Any) -> str:
     """Classify an error that the provider reported; in a stream its status is 200."""
     named = str(fault.type or "").removesuffix("_error")
     kind = _STATUSES.get(fault.status_code) or named or "status"
+    # The provider has no code of its own for it.
     if kind == "invalid_request" and _TOO_LONG.search(str(fault.message)):
         return "too_long"
     return kind

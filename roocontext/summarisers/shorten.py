@@ -27,11 +27,6 @@ def weight(text: str) -> int:
     return _OTHER * len(text) - (_OTHER - 1) * len(text.encode("ascii", "ignore"))
 
 
-def estimated_tokens(text: str) -> int:
-    """Estimate the number of tokens in a text; the estimate is usually too high."""
-    return -(-weight(text) // TOKEN)
-
-
 def clean(text: str) -> str:
     """Remove control characters and escape lone surrogates, so that the text can be sent."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")

@@ -32,6 +32,7 @@ class CountTokens:
         """The tokens of one message, including the few of a request; 0 if it is blank."""
         texts, images = read(role, content, format)
         text_blocks = [{"type": "text", "text": whole(text)} for text in texts if text.strip()]
+        # Blank texts are refused by the endpoint.
         blocks = [*images, *text_blocks]
         return self.request([{"role": "user", "content": blocks}]) if blocks else 0
 

@@ -94,10 +94,12 @@ class Vocabulary:
         words, blanks = self._engines or self._load()
         if len(text) < min(LONG, self._longest_run):
             return len(words.encode_ordinary(text))
+        # By digest: the texts themselves would fill the memory.
         name = sha256(text.encode("utf-8", "surrogatepass")).digest()
         count = self._known.get(name)
         if count is None:
             count = self._long(words, blanks, text)
+            # All at once: texts of this length are few, and are only counted again.
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             self._known[name] = count
@@ -114,6 +116,7 @@ class Vocabulary:
         return total + _in_stretches(words, text[start:])
 
     def _load(self) -> "tuple[Encoding, Encoding]":
+        # Threads that count at the same time would each load the vocabulary.
         with self._lock:
             if self._engines is None:
                 # Not from tiktoken's registry, which would download, nor under its names in it,
@@ -160,6 +163,7 @@ def _in_stretches(engine: "Encoding", text: str) -> int:
             if stretch != last[0]:  # the same again and again is the commonest of long runs
                 last = (stretch, engine.encode_ordinary(stretch))
             tokens = last[1]
+            # The joint holds (see above); otherwise it is counted again from an earlier one.
             if first is None or tokens[0] == first:
                 break
             begins.pop()

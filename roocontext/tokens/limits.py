@@ -76,11 +76,6 @@ def models() -> dict[str, int]:
     return {line: known["context"] for line, known in _profile("default")["models"].items()}
 
 
-def profiles() -> tuple[str, ...]:
-    """The profiles of limits.toml."""
-    return tuple(_table())
-
-
 def switches(environ: Mapping[str, str] = os.environ) -> Switches:
     """Read OPENCODE_DISABLE_AUTOCOMPACT and OPENCODE_DISABLE_PRUNE: `1` or `true` switches off."""
     off = [

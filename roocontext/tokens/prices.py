@@ -33,6 +33,7 @@ class Rates(NamedTuple):
 
     def cost(self, usage: Usage) -> float:
         """What these tokens cost, in dollars."""
+        # `Usage.input` is everything that was sent, whichever provider reported it.
         plain = usage.input - usage.cached - usage.written
         dollars = (
             max(plain, 0) * self.input
@@ -69,6 +70,7 @@ class Prices:
         if not model:
             return None
         name = bare(model)
+        # The name itself first: a snapshot may have a price of its own.
         return self.models.get(name) or self.models.get(_SNAPSHOT.sub("", name))
 
 

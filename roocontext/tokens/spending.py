@@ -63,6 +63,7 @@ def _spent(rows: list[ReportedUsage], table: Prices) -> Spent:
         cached=sum(usage.cached for usage in read),
         written=sum(usage.written for usage in read),
         thinking=sum(thinking) if thinking else None,
+        # `sum` would let the order of the calls change the last digits.
         cost=fsum(known) if known else None,
         unpriced=sum(_calls(row) for row, cost in zip(rows, costs, strict=True) if cost is None),
     )

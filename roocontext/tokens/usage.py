@@ -27,6 +27,7 @@ def usage_tokens(usage: Any) -> Usage | None:
     given = plain(usage)
     if not isinstance(given, Mapping):
         return None
+    # By the fields that each API alone has: recorded usage does not say whose it is.
     if "prompt_tokens" in given:
         return _openai(given, "prompt_tokens", "completion_tokens")
     if "input_tokens_details" in given:
@@ -83,6 +84,7 @@ def _openai(given: Mapping[str, Any], sent: str, received: str) -> Usage:
 
 
 def _gemini(given: Mapping[str, Any]) -> Usage:
+    # Gemini's `totalTokenCount` counts both.
     sent = _tokens(given, "prompt_token_count") + _tokens(given, "tool_use_prompt_token_count")
     thoughts = _tokens(given, "thoughts_token_count")
     received = _tokens(given, "candidates_token_count") + thoughts

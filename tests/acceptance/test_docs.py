@@ -279,6 +279,13 @@ def test_every_file_that_a_page_names_exists(page: str) -> None:
     assert missing - {"migrations/versions/NNNN_name.py"} == set()
 
 
+def test_every_folder_is_in_the_drawing_of_the_architecture() -> None:
+    drawing = (DOCS / "architecture.md").read_text().split("```")[1]
+    folders = {path.parent.name for path in (ROOT / "roocontext").rglob("*.*")}
+    folders -= {"roocontext", "__pycache__"}
+    assert [name for name in sorted(folders) if f"{name}/" not in drawing] == []
+
+
 def test_the_grants_of_the_guide_suffice_for_an_agent(postgres_url: str) -> None:
     (grants,) = [
         block.text

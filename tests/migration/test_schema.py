@@ -9,7 +9,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, inspect, make_url
 
-from roocontext.store.migrate import check
+from roocontext.store.migrate import differences
 from roocontext.store.schema import REVISION, VERSION_TABLE, metadata
 from support.empty_files import empty_file
 
@@ -28,7 +28,7 @@ def connection(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 
 def test_the_schema_is_that_of_the_statements(connection: Connection) -> None:
-    assert check(connection) == []
+    assert differences(connection) == []
 
 
 @pytest.mark.parametrize(
@@ -42,12 +42,12 @@ def test_the_schema_is_that_of_the_statements(connection: Connection) -> None:
 )
 def test_a_changed_schema_shows(connection: Connection, change: str) -> None:
     connection.exec_driver_sql(change)
-    assert check(connection)
+    assert differences(connection)
 
 
 def test_tables_of_others_are_no_difference(connection: Connection) -> None:
     connection.exec_driver_sql("CREATE TABLE customers (id INTEGER)")
-    assert check(connection) == []
+    assert differences(connection) == []
 
 
 def test_both_engines_have_the_same_schema(request: pytest.FixtureRequest, tmp_path: Path) -> None:

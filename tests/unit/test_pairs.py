@@ -19,7 +19,6 @@ from roocontext.log.pairs import (
     split,
     tools_from,
     tools_of,
-    turn_ranges,
 )
 from support.examples import examples
 
@@ -105,18 +104,6 @@ def test_split_names_the_pairs_that_would_be_torn():
     assert [pair.id for pair in split(messages, range(2, 4))] == ["a", "b"]
 
 
-def test_turns_begin_where_the_user_says_something():
-    both = ("user", [result("b"), TEXT])
-    messages = [says(), asks("a"), answers("a"), asks("b"), both, says("assistant"), says()]
-    assert turn_ranges(messages) == [range(4), range(4, 6), range(6, 7)]
-
-
-def test_what_stands_before_the_first_turn_belongs_to_none():
-    assert turn_ranges([says("assistant"), answers("a"), says()]) == [range(2, 3)]
-    assert turn_ranges([says("assistant"), ("user", [])]) == []
-    assert turn_ranges([]) == []
-
-
 histories = st.lists(
     st.tuples(
         st.sampled_from(["user", "assistant"]),
@@ -170,14 +157,6 @@ def test_hiding_with_all_partners_splits_nothing(messages, chosen):
     assert split(messages, hidden) == []
     assert all(index not in group for index, group in together.items())
     assert all(index in together[other] for index, group in together.items() for other in group)
-
-
-@given(histories)
-def test_turns_cover_everything_after_the_first(messages):
-    found = turn_ranges(messages)
-    if found:
-        covered = [index for turn in found for index in turn]
-        assert covered == list(range(found[0].start, len(messages)))
 
 
 ids = st.lists(st.sampled_from("abc"), max_size=2)

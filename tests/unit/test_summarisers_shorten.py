@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from roocontext.summarisers.shorten import (
     TOKEN,
     clean,
-    estimated_tokens,
     first,
     last,
     line,
@@ -21,8 +20,6 @@ rooms = st.integers(0, 200)
 def test_other_scripts_weigh_more_than_ascii():
     assert weight("abc") == TOKEN
     assert weight("日本") > 2 * TOKEN
-    assert estimated_tokens("abcd") == 2
-    assert estimated_tokens("") == 0
 
 
 def test_the_middle_goes_and_is_counted():

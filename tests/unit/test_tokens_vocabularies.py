@@ -6,9 +6,11 @@ import lzma
 import re
 import subprocess
 import sys
+from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,7 +20,7 @@ from tiktoken_ext import openai_public
 
 from roocontext.tokens import bpe, counter_for
 from roocontext.tokens.bpe import CL100K, O200K, Vocabulary
-from roocontext.tokens.ranks import SHA256, pack, read_ranks, rebuilt_text, unpack
+from roocontext.tokens.ranks import read_ranks, unpack
 from support.examples import examples
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +29,21 @@ NAMES = ("o200k_base", "cl100k_base")
 SHIPPED = {"o200k_base": O200K, "cl100k_base": CL100K}
 NEVER, ALWAYS = 1 << 31, 2
 """How long a run of blanks must be to be cut out."""
+
+
+def packing() -> ModuleType:
+    """The script that makes the shipped files."""
+    spec = importlib.util.spec_from_file_location("pack_ranks", ROOT / "tools" / "pack_ranks.py")
+    assert spec
+    assert spec.loader
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    return script
+
+
+def rebuilt_text(ranks: dict[bytes, int]) -> bytes:
+    """Rebuild OpenAI's text file: a line for each token with its base64 and its rank."""
+    return b"".join(b"%b %d\n" % (b64encode(token), rank) for token, rank in ranks.items())
 
 
 def vocabulary(name: str, longest_run: int) -> Vocabulary:
@@ -41,25 +58,26 @@ def engines() -> dict[tuple[str, int], Vocabulary]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_shipped_file_is_the_published_one(name):
-    assert hashlib.sha256(rebuilt_text(read_ranks(name))).hexdigest() == SHA256[name]
+    assert hashlib.sha256(rebuilt_text(read_ranks(name))).hexdigest() == packing().SHA256[name]
 
 
 def test_the_published_digests():
-    assert SHA256 == {
+    assert packing().SHA256 == {
         "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
         "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
     }
 
 
+PACK = packing().pack
+
+
 @given(st.lists(st.binary(min_size=1, max_size=255)))
 def test_what_is_packed_comes_back(tokens):
-    assert unpack(pack(tokens)) == tokens
+    assert unpack(PACK(tokens)) == tokens
 
 
 def test_the_script_makes_the_shipped_files(tmp_path, monkeypatch):
-    spec = importlib.util.spec_from_file_location("pack_ranks", ROOT / "tools" / "pack_ranks.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    script = packing()
     for each in NAMES:
         (tmp_path / f"{each}.tiktoken").write_bytes(rebuilt_text(read_ranks(each)))
     monkeypatch.setattr(script, "TARGET", tmp_path)

@@ -35,8 +35,11 @@ from roocontext.log.readings.blocks import dicts, text
 
 class _Anthropic:
     format = "anthropic"
+    # maximhq/bifrost#5097, experientiallabs/experiential#801.
     tool_id: re.Pattern[str] | None = re.compile(r"[a-zA-Z0-9_-]{1,128}")
     tool_name = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+    # Roles alternate, thinking never ends a message (tailcallhq/forgecode#2107), and nothing that a
+    # repair adds may come before it (anthropics/claude-code#63284).
     merges = holds = apart = True
 
     def compose(
@@ -110,6 +113,8 @@ class _Anthropic:
     def _message(
         self, role: str, parts: Sequence[OutgoingPart], repairs: Repairs
     ) -> dict[str, Any]:
+        # A made message between two rows of the assistant: content must not be empty
+        # (anthropics/claude-code#6774).
         if not parts:
             return {"role": role, "content": OPENING}
         blocks: list[Block] = []
@@ -124,6 +129,7 @@ class _Anthropic:
         own = stored(parts)
         return {
             "role": role,
+            # Results come before anything else in their message (documented).
             "content": [*blocks[:results], *moved, *blocks[results:]] if own is None else own,
         }
 

@@ -10,6 +10,7 @@ from roocontext.log.readings.blocks import as_dict, attached, dicts
 
 _IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
+# An unknown field is refused (anthropics/claude-code#4378); agents keep fields of their own here.
 FIELDS: Final[dict[str, AbstractSet[str]]] = {
     "text": frozenset({"type", "text", "citations", "cache_control"}),
     "image": frozenset({"type", "source", "cache_control", "transformations"}),

@@ -45,7 +45,7 @@ class Order(PartReader, Protocol):
     """The properties of a form that the order depends on."""
 
     tool_id: re.Pattern[str] | None
-    """The ids that the provider accepts; None if it tells calls apart by their order."""
+    """The ids that the provider accepts; None if it distinguishes calls by their order."""
     tool_name: re.Pattern[str]
     merges: bool
     """Whether consecutive rows of one role become one message."""
@@ -91,6 +91,8 @@ def _link(rows: Sequence[OutgoingRow], repairs: Repairs) -> None:
         call.answer, answer.call = answer, call
     called: set[str] = set()
     for row in rows:
+        # Decided by the rows before it alone: a call that comes later does not change what was
+        # sent.
         kept: list[OutgoingPart] = []
         for part in row.parts:
             if part.kind is PartKind.CALL:
@@ -200,6 +202,8 @@ class _Turns:
 
     def _answers(self) -> list[OutgoingPart]:
         """Answer every call of the last turn: first with stored results, then with made ones."""
+        # In the order in which the tools answered: a later answer leaves the earlier ones where
+        # they were.
         given = sorted(self._due, key=lambda part: (part.row.number, part.index))
         for call in self._turns[-1].waiting if self._turns else ():
             self._repairs.add(call.row, Rule.UNANSWERED, call.index)

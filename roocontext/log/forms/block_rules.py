@@ -89,6 +89,7 @@ def _refusal(role: str, block: Block) -> Rule | None:
         return Rule.UNKNOWN
     if _lacking(kind, block):
         return Rule.THINKING if kind in THINKING else Rule.MALFORMED
+    # A blank text is refused (anthropics/claude-code#59812).
     if kind == "text" and not block["text"].strip():
         return Rule.BLANK
     return Rule.THINKING if kind in THINKING and not is_utf8(block) else None
@@ -107,6 +108,7 @@ def _shown(block: Block) -> Block:
 
 
 def _with_input(block: Block) -> Block:
+    # A model may have left a text that was no object (anthropics/claude-code#6696).
     if block["type"] != "tool_use" or isinstance(block.get("input"), dict):
         return block
     return {**block, "input": {}}

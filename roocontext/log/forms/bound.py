@@ -33,10 +33,12 @@ def unbound(
     def is_bound(index: int) -> bool:
         """Whether the rows before it are those of the view that was read for it."""
         row = messages[index]
+        # Without a recorded request, all before the reply is taken to have been read.
         asked_at = row.seq - 1 if row.asked_at is None else row.asked_at
         if not is_same_frame(asked_at):
             return False
         before = [message.seq for message in messages[:index]]
+        # A message that came while the model was answering was not before its thinking.
         if any(one > asked_at for one in before):
             return False
         if not any(control.seq > asked_at for control in controls):

@@ -7,6 +7,7 @@ from roocontext.log.forms.block_rules import THINKING
 from roocontext.log.readings.blocks import dicts, text
 
 _MARK: Final = {"type": "ephemeral"}
+# Documented; the caller's own marks count too.
 _MOST: Final = 4
 
 
@@ -30,6 +31,7 @@ def _last_marked(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]] | N
 def _marked(parts: Any) -> list[dict[str, Any]] | None:
     """Mark the last part, unless it is already marked or cannot be."""
     listed = [text(parts)] if isinstance(parts, str) else dicts(parts)
+    # Thinking is sent byte-exact, so it can carry no mark.
     if not listed or "cache_control" in listed[-1] or listed[-1].get("type") in THINKING:
         return None
     return [*listed[:-1], {**listed[-1], "cache_control": _MARK}]

@@ -61,6 +61,7 @@ def arguments_of(call: Block) -> str:
 
 class _Chat:
     format = "openai"
+    # 40 characters: agno-agi/agno#5382. Anthropic's and the Responses API's ids may be longer.
     tool_id: re.Pattern[str] | None = re.compile(r"[a-zA-Z0-9_.:-]{1,40}")
     tool_name = re.compile(r"[a-zA-Z0-9_-]{1,64}")
     merges = holds = apart = False
@@ -106,6 +107,7 @@ class _Chat:
         fields = _FIELDS.get(role, _USUAL)
         calls = content.get("tool_calls", [])
         whole = content.keys() <= fields and content.get("role") == role and is_utf8(content)
+        # An empty `tool_calls` is refused (openai/openai-node#1341).
         whole = whole and (calls != [] or "tool_calls" not in content) and calls is not None
         pieces = [self._result(message)] if role == "tool" else [*self._said(message)]
         if role == "assistant":
@@ -165,6 +167,8 @@ class _Chat:
         results = [part for part in turn.parts if part.kind is PartKind.RESULT]
         yield from map(self._tool, results)
         images = [it for part in results if part.native is None for it in outputs_of(part.block)]
+        # Only the user may send images (openai/openai-node#1030), so those of a result follow all
+        # results: nothing may come between a call and its answers (BerriAI/litellm#10083).
         if shown := [_image(it) for it in images if it["type"] == "image"]:
             yield {"role": "user", "content": shown}
         rest = [part for part in turn.parts if part.kind is not PartKind.RESULT]
@@ -182,6 +186,7 @@ class _Chat:
         shown = [part for part in parts if part.kind is not PartKind.CALL]
         message: dict[str, Any] = {
             "role": "assistant",
+            # null only beside calls (docker/docker-agent#63, vercel/ai#13744).
             "content": _content(shown) if shown else None,
         }
         if calls:

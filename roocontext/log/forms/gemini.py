@@ -36,6 +36,7 @@ _DATA: Final = frozenset(
 )
 """A part holds exactly one of these."""
 
+# From Gemini 3 on, the first call of a step needs one (chatboxai/chatbox#3308).
 _MODELS_WITHOUT_SIGNATURES: Final = re.compile(r"(?:.*/)?gemini-[12]\b.*")
 
 
@@ -43,6 +44,8 @@ class _Order:
     """Takes apart the rows of one request; the ids in use depend on the rows before."""
 
     format = "gemini"
+    # Responses are told apart by their order, or by ids on both sides (router-for-
+    # me/CLIProxyAPI#5199).
     tool_id: re.Pattern[str] | None = None
     tool_name = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.-]{0,63}")
     merges = True
@@ -101,6 +104,7 @@ class _Order:
         return OwnPiece(kind, block, native, rules)
 
     def _is_sound(self, role: str, part: Block) -> bool:
+        # router-for-me/CLIProxyAPI#1292.
         kinds = part.keys() & _DATA
         if len(kinds) != 1 or not is_utf8(part):
             return False
@@ -181,6 +185,7 @@ def _content(
         first = next((at for at, part in enumerate(parts) if part.kind is PartKind.CALL), None)
         if first is not None and not made[first].get("thoughtSignature"):
             foreign = model is None and not parts[first].row.is_own
+            # Only the first call of a step: the others have none in Gemini's own replies either.
             if signed or foreign:
                 made[first] = {**made[first], "thoughtSignature": PLACEHOLDER}
     content = stored(parts)

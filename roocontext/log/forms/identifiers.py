@@ -22,6 +22,7 @@ class CallIds:
         """Return the id itself if it is valid and free, else one made from it and its place."""
         tool_id = wanted
         if wanted in self._taken or not self._accepted.fullmatch(wanted):
+            # Not a number that counts up: it would change when a row before it leaves the view.
             tool_id = "call_" + _hash(f"{seq}.{block}.{wanted}")
         self._taken.add(tool_id)
         return tool_id

@@ -34,6 +34,8 @@ from roocontext.log.readings.openai_responses import (
     type_of,
 )
 
+# ranxianglei/billion-context#1052; an id with another prefix is refused too (nodetool-
+# ai/nodetool#4252).
 _ITEM_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 _PREFIX: Final = {"message": "msg", "function_call": "fc", "reasoning": "rs"}
@@ -41,6 +43,7 @@ _PREFIX: Final = {"message": "msg", "function_call": "fc", "reasoning": "rs"}
 _OPTIONAL_ID: Final = frozenset({"message", *CALLS, *OUTPUTS})
 """Items that need no id; a local shell's output has no other id and keeps it."""
 
+# openai/openai-python#3008.
 _REFUSED: Final = {
     "reasoning": ("status",),
     "function_call": ("parsed_arguments", "created_by"),
@@ -52,6 +55,7 @@ _PARTS: Final = {
     "user": ("input_text", "input_image", "input_file"),
 }
 
+# Encrypted for the model that made them.
 _MODEL_BOUND: Final = ("reasoning", "compaction", "compaction_summary")
 
 _SYNTHETIC: Final[dict[str, Callable[[OutgoingPart, str], dict[str, Any]]]] = {
@@ -84,6 +88,7 @@ class _Order:
     tool_id: re.Pattern[str] | None = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
     tool_name = re.compile(r"[a-zA-Z0-9_-]{1,64}")
     merges = apart = False
+    # Reasoning is followed by what it led to (vercel/ai#7099).
     holds = True
 
     def __init__(self) -> None:
@@ -119,6 +124,7 @@ class _Order:
                 PartKind.THINKING if kind == "reasoning" else PartKind.OTHER, None, native, rules
             )
             return
+        # An id that refers to reasoning which is not sent is refused (mastra-ai/mastra#8738).
         keep_id = equal and not self._loose
         native = self._sent(role, item, kind, keep_id=keep_id)
         hosted = is_hosted(item, items)
@@ -147,6 +153,7 @@ class _Order:
 
     def _sent(self, role: str, item: Block, kind: str, *, keep_id: bool) -> Block | None:
         """The item without refused fields; the stored object itself, if it has none."""
+        # It points to stored state, which is not used here (vercel/ai#7543).
         if kind == "item_reference" or not self._is_sound(role, item, kind):
             return None
         drop = {key for key in _REFUSED.get(kind, ()) if key in item}

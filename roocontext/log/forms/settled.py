@@ -27,6 +27,7 @@ def settled(
     thinkers: set[str | None] = set()
     for message in messages:
         role, content = message.role, message.content
+        # Two rows of one role, or the assistant first, need the general path.
         if role != wanted or message.format != "anthropic":
             return None
         tools = [] if (plain := _is_sendable(content)) else _tools(role, content)
@@ -85,6 +86,7 @@ def _tools(role: str, content: Any) -> list[str] | None:
             ids.append(block[key])
     if content[-1]["type"] in THINKING or len(ids) != len(set(ids)):
         return None
+    # Sorted, because results may answer their calls in any order.
     return sorted(ids)
 
 

@@ -58,7 +58,7 @@ class _Gemini:
 
     def blocks(self, role: str, content: object) -> tuple[str, list[Block]]:
         # Calls and responses without ids are numbered by name, each in its own message: as the
-        # two messages stand side by side, equal numbers meet.
+        # two messages are adjacent, equal numbers meet.
         speaker, blocks = self.blocks_by_part(role, content)
         return speaker, [block for block in blocks if block is not None]
 

@@ -117,6 +117,7 @@ class Gemini:
         before = {row.seq for row in _before(situation, kept, split)}
         parts = groups(situation)
         stays = whole_groups(parts, situation.pins | waiting(situation))
+        # A group that the cut would divide stays whole, behind the cut.
         divided = (part.seqs for part in parts if not part.seqs <= before)
         before -= stays.union(*divided)
         return [row for row in situation.visible if row.seq in before]
@@ -202,6 +203,7 @@ class GeminiUpstream:
             return _refused(situation, CompressionStatus.EMPTY_SUMMARY, "The summary is empty.")
         plan = _plan(situation, hides, text, policy=self.name, compat=True)
         assert plan.counts is not None
+        # Two different measures: the program compares them all the same.
         before = _last_prompt(situation.totals)
         after = plan.counts.after.tokens if self.count is None else self.count(history)
         status = verdict(before, after)

@@ -189,6 +189,7 @@ def _summary(kept: Kept, text: str, around: Surroundings) -> Mapping[str, Any]:
 
 def _cost(kept: Kept, summary: RooMessage, tokens: int, around: Surroundings) -> int:
     """The remaining context by the program's count, which leaves out the first message."""
+    # If the provider reported the summary's tokens, the program does not count the summary again.
     remaining = [*kept.messages] if tokens else [summary, *kept.messages]
     blocks = [block for message in remaining for block in message_blocks(message)]
     return tokens + around.count([*around.system, *blocks])

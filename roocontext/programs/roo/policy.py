@@ -178,7 +178,7 @@ class _Program(ABC):
         otherwise = fallback if isinstance(fallback, Ready) else None
         begun = self._condensation(task)
         if isinstance(begun, Condensation) and not begun.tagged:
-            begun = Skipped("The summary would stand for nothing.")
+            begun = Skipped("The summary would replace nothing.")
         if isinstance(begun, Skipped):
             return _instead(begun, otherwise)
         compose = partial(self._condensed, task, begun)

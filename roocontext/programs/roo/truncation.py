@@ -30,6 +30,7 @@ def truncation(
     they are pinned, and the program has no pins.
     """
     visible = visible_to_roo(messages)
+    # The first message is the task, and is never hidden.
     most = floor((len(visible) - 1) * fraction)
     end = 1 + most - most % 2
     tagged = tuple(index for index in visible[1:end] if index not in held)
@@ -37,6 +38,7 @@ def truncation(
         return None
     at = visible[end] if end < len(visible) else len(messages)
     ts = messages[at].get("ts") if at < len(messages) else None
+    # A millisecond before the first message that stays, so that it sorts before that.
     marker = _marker(len(tagged), (now if ts is None else ts) - 1, truncation_id)
     return Edit(TRUNCATED, tagged, marker, at)
 

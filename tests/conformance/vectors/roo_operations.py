@@ -38,7 +38,7 @@ from roocontext.log.summary import Summary
 from roocontext.policies.decision import Ask, Decision, Nothing, Ready
 from roocontext.policies.situation import Aim, Reported, Row, Situation
 from roocontext.programs.roo.condensing_2025 import Condensation
-from roocontext.programs.roo.history import TRUNCATED, blocks_of
+from roocontext.programs.roo.history import TRUNCATED, message_blocks
 from roocontext.programs.roo.policy import FAILED, roo_message
 from roocontext.programs.roo.truncation import truncation
 from support.situations import situated
@@ -56,7 +56,7 @@ class Recorded:
     name, exact = "recorded", False
 
     def count(self, role: str, content: Any, form: str) -> int:
-        return count(blocks_of({"content": content}))
+        return count(message_blocks({"content": content}))
 
 
 def operates(name: str) -> Callable[[Operation], Operation]:
@@ -117,7 +117,7 @@ def summarise(shelf: Shelf, given: Any, version: str) -> Any:
 @operates("manageContext")
 def manage(shelf: Shelf, given: Any, version: str) -> Any:
     chat = shelf.told(given["messages"])
-    last = count(blocks_of(given["messages"][-1]))
+    last = count(message_blocks(given["messages"][-1]))
     policy, totals = policy_of(given, version), load_of(given, last)
     if policy.auto and policy.due(totals):
         refuse_empty_summary(given, version, given["totalTokens"] + last)
@@ -278,7 +278,7 @@ def refuse_place_for_tags(messages: Sequence[Any]) -> None:
     left = [one for one in sent if one.get(TRUNCATED.key) not in markers]
     if left != [one for one in messages if not is_hidden(one)]:
         raise Unheld("a last summary whose place and tags disagree")
-    blocks = [(one["role"], block) for one in sent for block in blocks_of(one)]
+    blocks = [(one["role"], block) for one in sent for block in message_blocks(one)]
     asked = {block.get("id") for role, block in blocks if (role, block["type"]) == CALL}
     told = {block.get("tool_use_id") for role, block in blocks if (role, block["type"]) == RESULT}
     if told - asked or any(one["role"] == "user" and not one["content"] for one in sent):

@@ -12,7 +12,7 @@ from roocontext.log.summary import SummaryRequest
 from roocontext.policies.situation import Reported, Totals
 from roocontext.programs.roo import condensing_2025, condensing_2026, history
 from roocontext.programs.roo.condensing_2025 import Condensation, Skipped, Surroundings
-from roocontext.programs.roo.history import blocks_of
+from roocontext.programs.roo.history import message_blocks
 from roocontext.programs.roo.policy import Roo, Roo2026
 from roocontext.programs.roo.truncation import truncation, visible_to_roo
 from roocontext.tokens.javascript import stringify
@@ -179,7 +179,7 @@ def summarizeConversation(given: Any, version: str) -> Any:  # noqa: N802
 @replays
 def manageContext(given: Any, version: str) -> Any:  # noqa: N802
     messages = given["messages"]
-    last = count(blocks_of(messages[-1]))
+    last = count(message_blocks(messages[-1]))
     previous = given["totalTokens"] + last
     policy = policy_of(given, version)
     totals = load_of(given, last)
@@ -290,7 +290,7 @@ def _truncated(given: Any) -> dict[str, Any]:
     done = truncateConversation({"fracToRemove": 0.5, **given}, DECEMBER)
     left = [done["messages"][index] for index in visible_to_roo(done["messages"])]
     tokens = count([{"type": "text", "text": given["systemPrompt"]}])
-    tokens += sum(count(blocks_of(message)) for message in left)
+    tokens += sum(count(message_blocks(message)) for message in left)
     return {**done, "newContextTokensAfterTruncation": tokens}
 
 

@@ -16,7 +16,7 @@ from roocontext.log.budget import FREE
 from roocontext.log.entries import ranges_of
 from roocontext.log.plan import Action
 from roocontext.policies.situation import Row
-from roocontext.programs.roo.history import CONDENSED, TAGS, TRUNCATED, blocks_of
+from roocontext.programs.roo.history import CONDENSED, TAGS, TRUNCATED, message_blocks
 from roocontext.programs.roo.policy import roo_message
 
 ACTIONS = {CONDENSED: Action.CONDENSE, TRUNCATED: Action.TRUNCATE}
@@ -150,7 +150,7 @@ def _faults_of_hider(messages: Sequence[Any], index: int, tag: Any) -> Iterator[
     hider = messages[index]
     if any(one.get(tag.key) == hider[tag.id] for one in messages[index:]):
         yield "a row behind what stands for it"
-    if not any(str(block.get("text", "")).strip() for block in blocks_of(hider)):
+    if not any(str(block.get("text", "")).strip() for block in message_blocks(hider)):
         yield "a summary or marker without a text"
 
 

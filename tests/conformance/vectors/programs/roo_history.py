@@ -9,7 +9,14 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from roocontext.log.readings import Block, calls
-from roocontext.programs.roo.history import TAGS, TRUNCATED, Message, Tag, blocks_of, last_index
+from roocontext.programs.roo.history import (
+    TAGS,
+    TRUNCATED,
+    RooMessage,
+    Tag,
+    last_index,
+    message_blocks,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,17 +24,17 @@ class Rewound:
     """What a rewind leaves: how many events the user sees, the history, whether that changed."""
 
     events_kept: int
-    messages: list[Message]
+    messages: list[RooMessage]
     changed: bool
 
 
-def effective_2025(messages: Sequence[Message]) -> list[Message]:
+def effective_2025(messages: Sequence[RooMessage]) -> list[RooMessage]:
     """What the program of 2025 sends: all that no existing summary or marker stands for."""
     ids = {tag: _ids(messages, tag) for tag in TAGS}
     return [one for one in messages if not any(one.get(tag.key) in ids[tag] for tag in TAGS)]
 
 
-def effective_2026(messages: Sequence[Message]) -> list[Message]:
+def effective_2026(messages: Sequence[RooMessage]) -> list[RooMessage]:
     """What the program of 2026 sends: the last summary and what follows, without lone results."""
     start = last_index(messages, lambda one: one.get("isSummary") is True)
     if start is None:
@@ -37,7 +44,7 @@ def effective_2026(messages: Sequence[Message]) -> list[Message]:
     return [one for one in answered if one.get(TRUNCATED.key) not in markers]
 
 
-def without_dead_tags(messages: Sequence[Message]) -> list[Message]:
+def without_dead_tags(messages: Sequence[RooMessage]) -> list[RooMessage]:
     """The list without the tags that name a summary or marker which is no longer there."""
     ids = {tag: _ids(messages, tag) for tag in TAGS}
     dead = [
@@ -46,12 +53,12 @@ def without_dead_tags(messages: Sequence[Message]) -> list[Message]:
     return [_without(one, keys) for one, keys in zip(messages, dead, strict=True)]
 
 
-def merged(messages: Sequence[Message], roles: Collection[str] = ("user",)) -> list[Message]:
+def merged(messages: Sequence[RooMessage], roles: Collection[str] = ("user",)) -> list[RooMessage]:
     """Neighbours of the same of these roles made one, as the program of 2026 sends them.
 
     A message may be merged into a summary; summaries and markers are merged into nothing.
     """
-    joined: list[Message] = []
+    joined: list[RooMessage] = []
     for message in messages:
         if joined and _merges(joined[-1], message, roles):
             joined[-1] = _together(joined[-1], message)
@@ -61,8 +68,8 @@ def merged(messages: Sequence[Message], roles: Collection[str] = ("user",)) -> l
 
 
 def rewound_to_time(
-    messages: Sequence[Message],
-    events: Sequence[Message],
+    messages: Sequence[RooMessage],
+    events: Sequence[RooMessage],
     ts: int,
     *,
     keep_target: bool = False,
@@ -79,8 +86,8 @@ def rewound_to_time(
 
 
 def rewound_to_index(
-    messages: Sequence[Message],
-    events: Sequence[Message],
+    messages: Sequence[RooMessage],
+    events: Sequence[RooMessage],
     index: int,
     *,
     now: int,
@@ -91,7 +98,7 @@ def rewound_to_index(
     return _rewound(messages, events, index, ts, clean=clean)
 
 
-def boundary(messages: Sequence[Message], ts: int) -> int:
+def boundary(messages: Sequence[RooMessage], ts: int) -> int:
     """From which time on a rewind to `ts` takes messages away.
 
     An event may be older than the answer that it belongs to, because tools run while the answer
@@ -104,7 +111,7 @@ def boundary(messages: Sequence[Message], ts: int) -> int:
 
 
 def _rewound(
-    messages: Sequence[Message], events: Sequence[Message], cut: int, ts: int, *, clean: bool
+    messages: Sequence[RooMessage], events: Sequence[RooMessage], cut: int, ts: int, *, clean: bool
 ) -> Rewound:
     limit = boundary(messages, ts)
     undone = {tag: _announced(events[cut:], tag) for tag in TAGS}
@@ -119,28 +126,28 @@ def _rewound(
     return Rewound(min(cut, len(events)), left, not same)
 
 
-def _announced(events: Sequence[Message], tag: Tag) -> set[str]:
+def _announced(events: Sequence[RooMessage], tag: Tag) -> set[str]:
     """The ids of the summaries or markers that these events told the user of."""
     told = (one.get(tag.facts) or {} for one in events if one.get("say") == tag.event)
     return {facts[tag.id] for facts in told if facts.get(tag.id)}
 
 
-def _ids(messages: Sequence[Message], tag: Tag) -> set[str]:
+def _ids(messages: Sequence[RooMessage], tag: Tag) -> set[str]:
     """The ids of the summaries or markers in a list."""
     return {one[tag.id] for one in messages if one.get(tag.flag) and one.get(tag.id)}
 
 
-def _without(message: Message, keys: Collection[str]) -> Message:
+def _without(message: RooMessage, keys: Collection[str]) -> RooMessage:
     return {k: v for k, v in message.items() if k not in keys} if keys else message
 
 
-def _without_lone_results(messages: Sequence[Message]) -> Iterator[Message]:
+def _without_lone_results(messages: Sequence[RooMessage]) -> Iterator[RooMessage]:
     """Leave out the results whose call is not here, and what is empty then."""
     asked = {
         tool_id
         for one in messages
         if one["role"] == "assistant"
-        for _, tool_id in calls(blocks_of(one))
+        for _, tool_id in calls(message_blocks(one))
     }
     for message in messages:
         if message["role"] != "user" or isinstance(message["content"], str):
@@ -156,12 +163,12 @@ def _is_lone(block: Block, asked: Collection[str]) -> bool:
     return block.get("type") == "tool_result" and block.get("tool_use_id") not in asked
 
 
-def _merges(before: Message, message: Message, roles: Collection[str]) -> bool:
+def _merges(before: RooMessage, message: RooMessage, roles: Collection[str]) -> bool:
     alone = before.get(TRUNCATED.flag) or any(message.get(tag.flag) for tag in TAGS)
     return not alone and before["role"] == message["role"] in roles
 
 
-def _together(first: Message, second: Message) -> Message:
+def _together(first: RooMessage, second: RooMessage) -> RooMessage:
     times = [one["ts"] for one in (first, second) if one.get("ts") is not None]
-    content = [*blocks_of(first), *blocks_of(second)]
+    content = [*message_blocks(first), *message_blocks(second)]
     return {**first, "content": content, **({"ts": max(times)} if times else {})}
