@@ -52,13 +52,17 @@ def interrupt_at_random(child: Any, url: str, times: int, seed: int) -> None:
 
 
 def interrupt_everywhere(child: Any, url: str, step: int) -> None:
-    """Interrupt writes and reads at one place after another, and let the next caller go on."""
+    """Interrupt writes and reads at one place after another, and let the next caller go on.
+
+    Whether an interrupted append was stored, its client id tells: repeated, it is stored once.
+    """
     faulthandler.dump_traceback_later(1200, exit=True)
     child.start()
     said = [{"role": "user", "content": "first"}, {"role": "user", "content": "second"}]
+    again = [{**message, "content": f"{n}", "client_id": f"{n}"} for n, message in enumerate(said)]
     operations: list[Callable[[Session], object]] = [
-        lambda chat: chat.append("user", "interrupted"),
-        lambda chat: chat.append_many(said),
+        lambda chat: chat.append("user", "0", client_id="0"),
+        lambda chat: chat.append_many(again),
         lambda chat: chat.rewind(1),
         lambda chat: chat.view(),
     ]
@@ -73,6 +77,7 @@ def interrupt_everywhere(child: Any, url: str, step: int) -> None:
                     child.tell(places=place)
                     break
                 acknowledged |= _get_through(partial(_append, chat, f"after {error}"))
+                _get_through(partial(_repeat, chat, operation))
                 _check(chat, acknowledged)
         _check_connections(store, 3)
 
@@ -124,6 +129,14 @@ class _Worker:
 
 def _append(chat: Session, text: str) -> dict[int, str]:
     return {chat.append("user", text).seq: text}
+
+
+def _repeat(chat: Session, operation: Callable[[Session], object]) -> dict[int, str]:
+    """Repeat what was interrupted; each message has to be there once, then."""
+    operation(chat)
+    contents = [entry.content for entry in chat.audit() if entry.kind is Kind.MESSAGE]
+    assert len(set(contents)) == len(contents), contents
+    return {}
 
 
 def _get_through(call: Callable[[], dict[int, str]]) -> dict[int, str]:
