@@ -136,6 +136,27 @@ def test_a_full_audit_says_everything_that_was_recorded(tmp_path: Path) -> None:
     assert "hides 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24 and 8 more;" in short
 
 
+def test_a_full_audit_names_what_a_reply_had_read_and_what_an_answer_answers(
+    tmp_path: Path,
+) -> None:
+    call = {"type": "tool_use", "id": "t1", "name": "run", "input": {}}
+    reply = {"type": "message", "id": "msg_1", "content": [call], "stop_reason": "tool_use"}
+    with Store.open(tmp_path / "store.db") as store:
+        chat = store.create("asked")
+        chat.append("user", "Look.")
+        request = chat.request(system="Be brief.")
+        chat.record(reply, request, extra={"commit": "abc"})
+        chat.answer(chat.pending()[0], "done")
+        full = " ".join(audited(chat, 120, full=True).split())
+        rows = [json.loads(row.model_dump_json()) for row in history.audit_rows(chat)]
+    kept = {"commit": "abc", "roocontext": {"id": "msg_1", "stop_reason": "tool_use"}}
+    assert "asked at entry 2" in full
+    assert f"extra {json.dumps(kept)}" in full
+    assert "answers call 0 of entry 3" in full
+    assert [row["asked_at"] for row in rows] == [None, None, 2, None]
+    assert (rows[2]["extra"], rows[3]["answers"]) == (kept, [3, 0])
+
+
 def test_an_audit_of_nothing_says_why(shown: Store) -> None:
     ends = {
         99: "There are no entries after 99; the last is 27.",

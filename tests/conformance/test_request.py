@@ -128,7 +128,9 @@ def test_a_request_that_is_not_the_models_turn(chat):
 def test_the_user_speaks_last_in_a_request(chat):
     fill(chat, 3)
     chat.commit(Plan.condense(chat.view(), [1, 2, 3], NewMessage("assistant", "S")))
-    assert chat.request()["messages"][-1] == {"role": "user", "content": OPENING}
+    made = chat.request()
+    assert made["messages"][-1] == {"role": "user", "content": OPENING}
+    assert [repair.rule for repair in made.repairs] == ["opening", "closing"]
 
 
 def test_thinking_goes_to_the_model_that_is_asked_for_by_its_short_name(chat):

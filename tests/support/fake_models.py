@@ -6,7 +6,7 @@
         genai.Client(api_key="none", http_options={"base_url": server.url})
 
 It asks for `run` with `{"command": "ls"}` until the request ends with a result, and then says
-ANSWER. What the provider's checker in `provider_rules*` refuses is refused with status 400.
+ANSWER. What the provider's checkers in `provider_rules*` refuse is refused with status 400.
 """
 
 import json
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Self
 from support import (
     provider_rules,
     provider_rules_chat,
+    provider_rules_frames,
     provider_rules_gemini,
     provider_rules_responses,
 )
@@ -109,20 +110,39 @@ def gemini_reply(body: dict[str, Any], number: int) -> dict[str, Any]:
 class _Provider(NamedTuple):
     items: str
     violations: Callable[..., list[str]]
+    frame_faults: Callable[[dict[str, Any]], list[str]]
     reply: Callable[[dict[str, Any], int], dict[str, Any]]
     events: Callable[[dict[str, Any]], str]
 
 
-_GEMINI = _Provider("contents", provider_rules_gemini.violations, gemini_reply, gemini_events)
+_GEMINI = _Provider(
+    "contents",
+    provider_rules_gemini.violations,
+    provider_rules_frames.gemini,
+    gemini_reply,
+    gemini_events,
+)
 _PROVIDERS = {
     "/messages": _Provider(
-        "messages", provider_rules.violations, anthropic_reply, anthropic_events
+        "messages",
+        provider_rules.violations,
+        provider_rules_frames.anthropic,
+        anthropic_reply,
+        anthropic_events,
     ),
     "/chat/completions": _Provider(
-        "messages", provider_rules_chat.violations, chat_reply, chat_events
+        "messages",
+        provider_rules_chat.violations,
+        provider_rules_frames.chat,
+        chat_reply,
+        chat_events,
     ),
     "/responses": _Provider(
-        "input", provider_rules_responses.violations, response, response_events
+        "input",
+        provider_rules_responses.violations,
+        provider_rules_frames.responses,
+        response,
+        response_events,
     ),
     ":generateContent": _GEMINI,
     ":streamGenerateContent": _GEMINI,
@@ -171,7 +191,7 @@ class ModelsServer:
         if found is None:
             return 404, {"error": {"type": "not_found_error", "message": path}}
         self.asked.append(Asked(path, body))
-        faults = found.violations(body[found.items], complete=True)
+        faults = found.violations(body[found.items], complete=True) + found.frame_faults(body)
         if body.get("thinking", {}).get("type") == "enabled":
             faults += provider_rules.thoughtless(body["messages"])
         if faults:

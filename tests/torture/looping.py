@@ -8,13 +8,16 @@ from types import FrameType
 from typing import Any
 
 import roocontext.store
-from roocontext import Session, Store
+from roocontext import ContextManager, Session, Store
 
 STORE = str(Path(roocontext.store.__file__).parent)
 
+SYSTEM = "You are a coding agent."
+TOOLS = [{"name": "run", "description": "Run it.", "input_schema": {"type": "object"}}]
+CONTEXT = ContextManager("claude-opus-5")
 ASKED = [{"type": "tool_use", "id": name, "name": "run", "input": {}} for name in "abc"]
-REPLIES: list[Any] = [ASKED[:2], ASKED[2:], "done"]
-"""What the model answers, reply by reply."""
+SAID: list[Any] = [ASKED[:2], ASKED[2:], [{"type": "text", "text": "done"}]]
+"""What the model says, reply by reply."""
 
 
 def work(child: Any, url: str, session: str, deep: bool, die_at: int | None = None) -> None:
@@ -42,10 +45,17 @@ def loop(child: Any, chat: Session) -> None:
                 child.tell(did="ran", call=call.id, begun=call.begun)
                 chat.answer(call, f"output of {call.id}")
             continue
-        view = chat.view()
-        number = sum(message.role == "assistant" for message in view.messages)
+        CONTEXT.manage(chat, system=SYSTEM, tools=TOOLS)
+        request = chat.request("anthropic")
+        number = sum(message["role"] == "assistant" for message in request["messages"])
         child.tell(did="asked", reply=number)
-        chat.append("assistant", REPLIES[number], asked_at=view.seq)
+        chat.record(_reply(number), request)
+
+
+def _reply(number: int) -> dict[str, Any]:
+    stopped = "end_turn" if number == 2 else "tool_use"
+    told = {"type": "message", "id": f"msg_{number}", "model": "claude-opus-5"}
+    return {**told, "content": SAID[number], "stop_reason": stopped}
 
 
 class _Lines:

@@ -44,6 +44,7 @@ def test_what_is_recorded_is_not_repeated(nursery: Nursery, url: str, deep: bool
             chat = store.session(name)
             assert [_said(message) for message in chat.view().messages] == EXPECTED, name
             assert (chat.waits_for(), chat.pending()) == ("user", [])
+            assert len(list(chat.notes("frame"))) == 1, name
             assert chat.verify().ok
 
 
@@ -73,6 +74,8 @@ def _said(message: Any) -> tuple[str, Any]:
         return message.role, content
     if message.role == "user":
         return message.role, content[0]["content"]
+    if content[0]["type"] == "text":
+        return message.role, content[0]["text"]
     return message.role, [block["id"] for block in content]
 
 

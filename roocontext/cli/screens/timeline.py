@@ -209,9 +209,13 @@ def _whole_entry(screen: Screen, row: "EntryRow", start: str) -> None:
 
 def _facts(row: "EntryRow") -> Iterator[tuple[str, Any]]:
     """What was recorded with an entry, and everything that hides it."""
-    for name in ("message_id", "client_id", "compaction_id", "model", "usage"):
+    for name in ("message_id", "client_id", "compaction_id", "model", "usage", "extra"):
         if (value := getattr(row, name)) is not None:
             yield name, value
+    if row.asked_at is not None:
+        yield "asked at", f"entry {row.asked_at}"
+    if row.answers is not None:
+        yield "answers", f"call {row.answers[1]} of entry {row.answers[0]}"
     if row.ts is not None:
         yield "ts", f"{row.ts} ({utc_time(row.ts)})"
     if row.format not in (None, "anthropic"):
