@@ -4,9 +4,10 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from roocontext.log.forms.block_rules import THINKING, fix
+from roocontext.log.forms.frames import attachment
 from roocontext.log.forms.repairs import Rule
 from roocontext.log.readings import Block
-from roocontext.log.readings.blocks import as_dict, attached, dicts
+from roocontext.log.readings.blocks import as_dict, dicts
 
 _IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
@@ -68,7 +69,7 @@ def _placed(block: Block) -> Block:
         return (
             block
             if shows_image(block)
-            else attached(as_dict(block.get("source")).get("media_type"))
+            else attachment(as_dict(block.get("source")).get("media_type"))
         )
     if block["type"] == "tool_result" and isinstance(block.get("content"), list):
         inner = [_placed(part) for part in block["content"]]

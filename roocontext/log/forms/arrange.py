@@ -117,12 +117,14 @@ def _rename(order: Order, rows: Sequence[OutgoingRow], repairs: Repairs) -> None
         own, named = call.block["id"], call.block["name"]
         tool_id = ids.take(own, call.row.message.seq, call.index) if ids else own
         name = name_for(named, order.tool_name)
-        if (tool_id, name) != (own, named):
-            call.compose(id=tool_id, name=name)
-            repairs.add(call.row, Rule.RENAMED, call.index)
-            if call.answer is not None and tool_id != own:
-                call.answer.compose(tool_use_id=tool_id)
-                repairs.add(call.answer.row, Rule.RENAMED, call.answer.index)
+        if name != named:
+            call.compose(name=name)
+            repairs.add(call.row, Rule.NAME, call.index)
+        if tool_id != own:
+            for part, key in ((call, "id"), (call.answer, "tool_use_id")):
+                if part is not None:
+                    part.compose(**{key: tool_id})
+                    repairs.add(part.row, Rule.RENAMED, part.index)
 
 
 class _Turns:

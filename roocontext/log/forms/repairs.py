@@ -26,7 +26,8 @@ class Rule(StrEnum):
     MEDIA = "media"  # an image or file that this provider refuses became a line that names it
     MOVED = "moved"  # an image in a result was moved after the results
     REDACTED = "redacted"  # the rest of a redacted block was replaced by a line that says so
-    RENAMED = "renamed"  # a tool's id or name was already used, or is not valid, and was replaced
+    RENAMED = "renamed"  # a call's id was already used, or is not valid, and was replaced
+    NAME = "name"  # a tool's name is not valid for this provider and was replaced
     HOISTED = "hoisted"  # a late result was moved up to its call
     UNANSWERED = "unanswered"  # a call without a result got one that says so
     ORPHAN = "orphan"  # a result without an earlier call was sent as a text that quotes it

@@ -43,9 +43,16 @@ _OPTIONAL_ID: Final = frozenset({"message", *CALLS, *OUTPUTS})
 
 _REFUSED: Final = {
     "reasoning": ("status",),
-    "function_call": ("parsed_arguments", "created_by"),
+    "function_call": ("parsed_arguments",),
+    "custom_tool_call_output": ("status",),
 }
-"""Fields that the SDKs return and the API refuses."""
+"""Fields that the SDKs return and the API refuses, besides `created_by` of any item."""
+
+_BARE: Final = frozenset({"type", "role", "id", "call_id", "name"})
+"""The fields that a redaction leaves of an item."""
+
+_STATEFUL: Final = ("item_reference", "compaction_trigger")
+"""Items that mean something in the request that they were made for, and only there."""
 
 _PARTS: Final = {
     "assistant": ("output_text", "refusal"),
@@ -114,7 +121,7 @@ class _Order:
             sound = equal and self._is_sound_reasoning(item)
             self._loose = not sound
             native = self._sent(role, item, kind, keep_id=True) if sound else None
-            rules = self._rules(item, native) if sound else [Rule.THINKING]
+            rules = self._rules(item, native) if native else [Rule.THINKING]
             yield OwnPiece(
                 PartKind.THINKING if kind == "reasoning" else PartKind.OTHER, None, native, rules
             )
@@ -145,9 +152,9 @@ class _Order:
 
     def _sent(self, role: str, item: Block, kind: str, *, keep_id: bool) -> Block | None:
         """The item without refused fields; the stored object itself, if it has none."""
-        if kind == "item_reference" or not self._is_sound(role, item, kind):
+        if kind in _STATEFUL or not self._is_sound(role, item, kind):
             return None
-        drop = {key for key in _REFUSED.get(kind, ()) if key in item}
+        drop = {key for key in ("created_by", *_REFUSED.get(kind, ())) if key in item}
         drop |= {key for key, value in item.items() if value is None}
         item_id = string(item, "id")
         if "id" in item:
@@ -171,7 +178,7 @@ class _Order:
             return _holds(item.get("output"), _PARTS["user"])
         if kind in CALLS and not string(item, "call_id"):
             return False
-        return len(item) > 2  # or only the rest of a redacted one
+        return not item.keys() <= _BARE
 
     def _rules(self, item: Block, native: Block | None) -> list[Rule]:
         if native is None or native is item:
