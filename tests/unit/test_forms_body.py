@@ -95,6 +95,14 @@ def test_cache_breakpoints_are_four_at_most_and_change_nothing_stored():
     assert body["messages"][-1]["content"][-1]["cache_control"] == mark
     assert messages == before
     assert "cache_control" not in TOOLS["anthropic"]
+    talk = [{"role": role, "content": role} for role in ("user", "assistant") * 2] + messages
+    body = forms["anthropic"].body(talk, system="s", tools=[TOOLS["anthropic"]], cache=True)
+    marked = [at for at, it in enumerate(body["messages"]) if isinstance(it["content"], list)]
+    assert marked == [2, 4]
     own = [{"type": "text", "text": "x", "cache_control": mark}] * 4
     full = forms["anthropic"].body([{"role": "user", "content": own}], system="s", cache=True)
     assert full == {"messages": [{"role": "user", "content": own}], "system": "s"}
+    tool = {**TOOLS["anthropic"], "cache_control": mark}
+    said = [{"role": "user", "content": [block]} for block in own]
+    body = forms["anthropic"].body(said, tools=[tool])
+    assert [len(it["content"][0]) for it in body["messages"]] == [2, 3, 3, 3]

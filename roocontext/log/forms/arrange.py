@@ -25,6 +25,7 @@ from roocontext.log.forms.parts import (
     Repairs,
 )
 from roocontext.log.forms.repairs import Rule
+from roocontext.log.forms.server_tools import drop_separated, waits
 from roocontext.log.pairs import links_of, pairs
 
 
@@ -71,6 +72,7 @@ def arranged(
     read = OutgoingRows(order, model, drop_thinking, repairs).read
     rows = [read(number, message) for number, message in enumerate(messages)]
     _link(rows, repairs)
+    drop_separated(rows, repairs)
     _rename(order, rows, repairs)
     turns = _Turns(order, repairs)
     for row in rows:
@@ -177,6 +179,8 @@ class _Turns:
         joins = turn is not None and not apart and self._order.joins(turn, body)
         if self._order.apart and held and turn is not None and held[0].row is not turn[-1].row:
             joins = False
+        if turn is not None and apart and waits(turn):
+            joins = True  # the provider continues its own message, behind what it said before
         if (joins or held) and self._order.merges:
             self._repairs.add(row, Rule.MERGED)
         if not joins:

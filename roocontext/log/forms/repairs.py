@@ -20,6 +20,7 @@ class Rule(StrEnum):
     FIELD = "field"  # fields that this provider refuses were left out
     THINKING = "thinking"  # thinking of another model, or not byte-exact, was left out
     TRAILING = "trailing"  # thinking at the end of its message was left out
+    STRIPPED = "stripped"  # white space at the end, where the assistant spoke last, was left out
     SURROGATE = "surrogate"  # a lone surrogate, which is not Unicode, was replaced
     INPUT = "input"  # a call's input was not an object and was sent as an empty one
     OUTPUT = "output"  # blank or invalid parts of a result's content were left out
@@ -31,6 +32,7 @@ class Rule(StrEnum):
     HOISTED = "hoisted"  # a late result was moved up to its call
     UNANSWERED = "unanswered"  # a call without a result got one that says so
     ORPHAN = "orphan"  # a result without an earlier call was sent as a text that quotes it
+    SEPARATED = "separated"  # a call or result of a provider's own tool came alone and was left out
     DUPLICATE = "duplicate"  # a second result of an answered call was left out
 
 
