@@ -28,7 +28,7 @@ from roocontext.log.forms.parts import (
 )
 from roocontext.log.forms.repairs import Outgoing, Rule
 from roocontext.log.forms.settled import settled
-from roocontext.log.forms.tools import anthropic_tool, convert
+from roocontext.log.forms.tools import anthropic_tools, convert
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import dicts, text
 
@@ -64,7 +64,7 @@ class _Anthropic:
         if system:
             body["system"] = system
         if tools:
-            body["tools"] = convert(tools, self.format, anthropic_tool, self.tool_name)
+            body["tools"] = convert(tools, self.format, anthropic_tools, self.tool_name)
         body = bounded(body)
         return marked(body) if cache else body
 

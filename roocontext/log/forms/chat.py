@@ -19,7 +19,7 @@ from roocontext.log.forms.frames import OPENING, outputs_of
 from roocontext.log.forms.models import model_of
 from roocontext.log.forms.parts import OutgoingPart, OwnPiece, OwnRow, PartKind, stored
 from roocontext.log.forms.repairs import Outgoing, Rule
-from roocontext.log.forms.tools import chat_tool, convert, system_text
+from roocontext.log.forms.tools import chat_tools, convert, system_text
 from roocontext.log.readings import Block, reader
 from roocontext.log.readings.blocks import as_dict, dicts, string
 from roocontext.log.readings.openai import beside_content, calls_of
@@ -94,7 +94,7 @@ class _Chat:
         front = [{"role": "system", "content": system_text(system)}] if system else []
         body: dict[str, Any] = {"messages": [*front, *messages]}
         if tools:
-            body["tools"] = convert(tools, self.format, chat_tool, self.tool_name)
+            body["tools"] = convert(tools, self.format, chat_tools, self.tool_name)
         return body
 
     def own(self, message: Message, *, equal: bool) -> OwnRow:  # noqa: ARG002 - this API has no thinking

@@ -20,7 +20,7 @@ from roocontext.log.forms.frames import OPENING, outputs_of
 from roocontext.log.forms.models import model_of
 from roocontext.log.forms.parts import OutgoingPart, OwnPiece, OwnRow, PartKind
 from roocontext.log.forms.repairs import Outgoing, Rule
-from roocontext.log.forms.tools import convert, responses_tool, system_text
+from roocontext.log.forms.tools import convert, responses_tools, system_text
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import as_dict, dicts, string
 from roocontext.log.readings.openai_responses import (
@@ -220,7 +220,7 @@ class _Responses:
         if system:
             body["instructions"] = system_text(system)
         if tools:
-            body["tools"] = convert(tools, self.format, responses_tool, _Order.tool_name)
+            body["tools"] = convert(tools, self.format, responses_tools, _Order.tool_name)
         return body
 
 

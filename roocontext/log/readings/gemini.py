@@ -24,7 +24,7 @@ from roocontext.log.readings.protocol import REDACTED, Block
 
 _Counters: TypeAlias = defaultdict[str, "count[int]"]
 
-_FREE: Final = ("args", "response", "partMetadata")
+_FREE: Final = ("args", "response", "partMetadata", "parameters", "parametersJsonSchema")
 """Fields with the agent's own names inside. All other names are Gemini's, in either spelling."""
 
 _DEEPEST: Final = 6
@@ -163,7 +163,7 @@ def _parts(content: object) -> list[Block]:
 def as_sent(part: Block, depth: int = 0) -> Block:
     """Show a part under the API's names, without null fields."""
     given = sorted(part, key=lambda key: "_" not in key)  # of two spellings the API's counts
-    named = {_camel(key): part[key] for key in given if part[key] is not None}
+    named = {camel(key): part[key] for key in given if part[key] is not None}
     if depth == _DEEPEST:
         return named
     return {
@@ -178,7 +178,8 @@ def _within(value: object, depth: int) -> object:
     return as_sent(value, depth + 1) if isinstance(value, dict) else value
 
 
-def _camel(name: str) -> str:
+def camel(name: str) -> str:
+    """A name of the Python SDK's as the API has it."""
     return re.sub(r"_([a-z0-9])", lambda found: found[1].upper(), name) if "_" in name else name
 
 
