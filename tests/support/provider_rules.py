@@ -22,7 +22,14 @@ A-THINK-LAST: thinking never ends an assistant's message (tailcallhq/forgecode#2
 A-THINK-FIRST: with thinking enabled, the replies of the running tool loop begin with thinking
     (pydantic/pydantic-ai#2075); not in adaptive mode (?).
 A-PREFILL: newer models refuse a request that ends with the assistant
-    (agenticloops-ai/agentic-ai-engineering#43).
+    (agenticloops-ai/agentic-ai-engineering#43), unless a tool of the provider's own is running (D
+    server-tools).
+A-TRAILING-SPACE: older ones refuse white space at that end (langchain-ai/langchain#35071).
+A-SERVER-UNANSWERED: a call of the provider's own tools has its result, in its message or later in
+    the turn (anthropics/anthropic-sdk-python#961); only the last turn may wait (D server-tools).
+A-SERVER-ORPHAN: such a result has its call before it (#65726).
+A-CACHE-COUNT: at most four `cache_control` (tghamm/Anthropic.SDK#50). A-CACHE-PLACE: none on
+    thinking (UKGovernmentBEIS/inspect_ai#3967) or on empty text (#62379).
 A-UTF8: the request is UTF-8 (any JSON API).
 """
 
@@ -39,6 +46,7 @@ KNOWN = re.compile(
     r"|server_tool_use|mcp_tool_use|\w+_tool_result|container_upload|tool_reference|fallback"
     r"|tool_addition|tool_removal|mcp_tool_listing"
 )
+SERVER_CALLS = {"server_tool_use", "mcp_tool_use"}
 FIELDS = {
     "text": {"type", "text", "citations", "cache_control"},
     "image": {"type", "source", "cache_control", "transformations"},
@@ -49,8 +57,11 @@ FIELDS = {
         *("type", "tool_use_id", "content", "is_error", "cache_control", "toolset_name"),
     },
 }
-USERS = {"image", "document", "search_result", "container_upload", "tool_result"}
-ASSISTANTS = {"thinking", "redacted_thinking", "tool_use"}
+USERS = {"image", "document", "search_result", "tool_result"}
+ASSISTANTS = re.compile(
+    r"(redacted_)?thinking|(server_|mcp_)?tool_use|\w+_tool_result|compaction|fallback"
+    r"|mcp_tool_listing"
+)
 
 
 def violations(
@@ -68,8 +79,16 @@ def violations(
             found.append(f"{where} A-ALTERNATE")
         found += [f"{where}: {fault}" for fault in _faults(message["role"], message["content"])]
     found += _tool_faults(messages)
-    if complete and (not messages or messages[-1]["role"] != "user"):
+    waiting, faults = _server_tools(messages)
+    found += faults
+    if complete and (not messages or messages[-1]["role"] != "user") and not waiting:
         found.append("A-PREFILL")
+    if messages and messages[-1]["role"] == "assistant":
+        last = messages[-1]["content"]
+        last = last if isinstance(last, str) else last[-1].get("text", "")
+        found += ["A-TRAILING-SPACE"] if last != last.rstrip() else []
+    marks = json.dumps([it["content"] for it in messages]).count('"cache_control":')
+    found += ["A-CACHE-COUNT"] if marks > 4 else []
     try:
         json.dumps(messages, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError:
@@ -105,12 +124,21 @@ def displaced(stored: list[Any], messages: list[Any]) -> list[str]:
         for place, block in enumerate(content):
             if block["type"] in THINKING:
                 # Two rows may hold the very same object, so that one of its places has to do.
-                allowed = [
-                    at for row in rows for at, own in enumerate(row) if own is block and at >= place
-                ]
-                if not allowed:
+                places = [at for row in rows for at, own in enumerate(row) if _is_same(own, block)]
+                begun = any(_waiting(content[: place - at]) for at in places if at < place)
+                if not begun and all(at < place for at in places):
                     found.append(f"messages[{index}][{place}] is thinking behind something else")
     return found
+
+
+def _is_same(own: Any, block: Any) -> bool:
+    """Whether it is this block, a client's mark aside."""
+    return own is block or {k: v for k, v in own.items() if k != "cache_control"} == block
+
+
+def _waiting(content: list[Any]) -> set[Any]:
+    """The calls of the provider's own tools that wait, after which the same message goes on."""
+    return _server_tools([{"role": "assistant", "content": content}])[0]
 
 
 def _faults(role: str, content: Any) -> list[str]:
@@ -141,7 +169,9 @@ def _faults(role: str, content: Any) -> list[str]:
 def _block_faults(role: str, block: dict[str, Any]) -> list[str]:
     found = []
     kind = block["type"]
-    if (kind in ASSISTANTS and role != "assistant") or (kind in USERS and role == "assistant"):
+    if (ASSISTANTS.fullmatch(kind) and role != "assistant") or (
+        kind in USERS and role == "assistant"
+    ):
         found.append(f"A-BLOCK-ROLE {kind} of the {role}")
     if kind == "text" and not (isinstance(block.get("text"), str) and block["text"].strip()):
         found.append("blank or ill-typed text")
@@ -170,6 +200,26 @@ def _block_faults(role: str, block: dict[str, Any]) -> list[str]:
             if any(isinstance(it, dict) and it.get("type") == "tool_result" for it in inner):
                 found.append("a result inside a result")
     return found
+
+
+def _server_tools(messages: list[Any]) -> tuple[set[Any], list[str]]:
+    """The calls of the provider's own tools that still wait at the end, and what is refused."""
+    found = []
+    waiting: set[Any] = set()
+    for index, message in enumerate(messages):
+        blocks = message["content"] if isinstance(message["content"], list) else [{}]
+        if message["role"] == "user":
+            if waiting and any(block.get("type") != "tool_result" for block in blocks):
+                found.append(f"messages[{index}] A-SERVER-UNANSWERED")
+                waiting.clear()
+            continue
+        for block in blocks:
+            if block.get("type") in SERVER_CALLS:
+                waiting.add(block.get("id"))
+            elif str(block.get("type")).endswith("_tool_result"):
+                found += [] if block.get("tool_use_id") in waiting else ["A-SERVER-ORPHAN"]
+                waiting.discard(block.get("tool_use_id"))
+    return waiting, found
 
 
 def _ids(message: Any, kind: str, key: str) -> list[Any]:

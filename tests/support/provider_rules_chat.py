@@ -2,14 +2,16 @@
 
 T = the SDK's types, ? = a careful reading without a source, else a public issue.
 
-O-ROLE: system, developer, user, assistant and tool, in any order; `function` is deprecated (T).
+O-ROLE: system, developer, user, assistant and tool, in any order; `function` and `function_call`
+    are deprecated (T).
 O-CALL-UNANSWERED: calls are followed by one tool message each, with nothing between
     (BerriAI/litellm#10083). O-RESULT-ORPHAN: a tool message answers such a call
     (prism-php/prism#175). O-RESULT-DUPLICATE: one result for a call (?).
 O-CALL-ID: 1 to 40 characters (agno-agi/agno#5382). Unique in a message (?).
 O-NAME: letters, digits, _ and - (mcp-use/mcp-use#94), at most 64 (documented).
 O-ARGUMENTS: a string (T).
-O-CONTENT-NULL: null only beside calls (docker/docker-agent#63, vercel/ai#13744).
+O-CONTENT-NULL: null only beside calls (docker/docker-agent#63, vercel/ai#13744) or audio (T).
+O-AUDIO: a reply's audio is taken back by its id alone (T).
 O-CONTENT-EMPTY: no empty list of parts (langchain-ai/langchainjs#11416); "" is accepted.
 O-CALLS-EMPTY: no empty `tool_calls` (openai/openai-node#1341). O-NULL: nor null (?).
 O-IMAGE-ROLE: images only from the user (openai/openai-node#1030, OpenHands/OpenHands#7700);
@@ -29,8 +31,7 @@ FIELDS = {
     "user": {"role", "content", "name"},
     "tool": {"role", "content", "tool_call_id"},
     "assistant": {
-        *("role", "content", "name", "refusal", "audio", "tool_calls", "function_call"),
-        "annotations",
+        *("role", "content", "name", "refusal", "audio", "tool_calls", "annotations"),
     },
 }
 PARTS = {"user": {"text", "image_url", "input_audio", "file"}, "assistant": {"text", "refusal"}}
@@ -57,6 +58,8 @@ def violations(
                 waiting.remove(message["tool_call_id"])
         elif waiting:
             found.append(f"{where} O-CALL-UNANSWERED")
+        if role == "assistant" and (message.get("audio") or {"id": 0}).keys() != {"id"}:
+            found.append(f"{where} O-AUDIO")
         found += [f"{where} {fault}" for fault in _content(role, message)]
         if role == "assistant" and "tool_calls" in message:
             calls = message["tool_calls"]
@@ -79,8 +82,8 @@ def violations(
 def _content(role: str, message: dict[str, Any]) -> list[str]:
     content = message.get("content")
     if content is None:
-        calls = role == "assistant" and message.get("tool_calls")
-        return [] if calls else ["O-CONTENT-NULL"]
+        other = role == "assistant" and (message.get("tool_calls") or message.get("audio"))
+        return [] if other else ["O-CONTENT-NULL"]
     if isinstance(content, str):
         return []
     if not isinstance(content, list) or not content:

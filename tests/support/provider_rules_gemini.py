@@ -63,7 +63,7 @@ def violations(
 
 def _part(role: str, part: dict[str, Any]) -> list[str]:
     found = []
-    if any("_" in key for key in part):
+    if _snake(part):
         found.append("G-CASE")
     if len(part.keys() & DATA) != 1:
         found.append("G-PART-DATA")
@@ -78,6 +78,15 @@ def _part(role: str, part: dict[str, Any]) -> list[str]:
         found += [] if isinstance(given["response"], dict) else ["G-RESPONSE"]
     mime = part.get("inlineData", {}).get("mimeType", "")
     return found + (["G-IMAGE-TYPE"] if mime.startswith("image/") and mime not in IMAGES else [])
+
+
+def _snake(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(map(_snake, value))
+    if not isinstance(value, dict):
+        return False
+    inner = (it for key, it in value.items() if key not in ("args", "response", "partMetadata"))
+    return any("_" in key for key in value) or any(map(_snake, inner))
 
 
 def _answers(before: list[Any], parts: list[Any]) -> list[str]:

@@ -3,6 +3,7 @@
 import copy
 
 import pytest
+from google.genai import types as genai
 
 from roocontext.errors import InvalidOption
 from roocontext.log.forms import forms
@@ -95,6 +96,99 @@ def test_cache_breakpoints_are_four_at_most_and_change_nothing_stored():
     assert body["messages"][-1]["content"][-1]["cache_control"] == mark
     assert messages == before
     assert "cache_control" not in TOOLS["anthropic"]
+    talk = [{"role": role, "content": role} for role in ("user", "assistant") * 2] + messages
+    body = forms["anthropic"].body(talk, system="s", tools=[TOOLS["anthropic"]], cache=True)
+    marked = [at for at, it in enumerate(body["messages"]) if isinstance(it["content"], list)]
+    assert marked == [2, 4]
     own = [{"type": "text", "text": "x", "cache_control": mark}] * 4
     full = forms["anthropic"].body([{"role": "user", "content": own}], system="s", cache=True)
     assert full == {"messages": [{"role": "user", "content": own}], "system": "s"}
+    tool = {**TOOLS["anthropic"], "cache_control": mark}
+    said = [{"role": "user", "content": [block]} for block in own]
+    body = forms["anthropic"].body(said, tools=[tool])
+    assert [len(it["content"][0]) for it in body["messages"]] == [2, 3, 3, 3]
+
+
+STRICT = {**SCHEMA, "required": ["path"], "additionalProperties": False}
+
+
+@pytest.mark.parametrize("given", ["anthropic", "openai", "openai-responses"])
+def test_a_strict_function_stays_strict(given):
+    tool = {
+        "anthropic": {"name": "read", "input_schema": STRICT, "strict": True},
+        "openai": {
+            "type": "function",
+            "function": {"name": "read", "parameters": STRICT, "strict": True},
+        },
+        "openai-responses": {
+            "type": "function",
+            "name": "read",
+            "parameters": STRICT,
+            "strict": True,
+        },
+    }
+    for form, wanted in tool.items():
+        assert tools_in(forms[form].body([], tools=[tool[given]])) == [wanted]
+    assert "strict" not in str(forms["gemini"].body([], tools=[tool[given]]))
+
+
+def test_a_function_with_optional_fields_is_not_strict_for_openai():
+    tool = {"name": "read", "input_schema": {**STRICT, "required": []}, "strict": True}
+    (chat,) = tools_in(forms["openai"].body([], tools=[tool]))
+    (item,) = tools_in(forms["openai-responses"].body([], tools=[tool]))
+    assert "strict" not in chat["function"]
+    assert item["strict"] is False
+    nested = {**STRICT, "properties": {"path": {"anyOf": [{"type": "object"}]}}}
+    (item,) = tools_in(forms["openai-responses"].body([], tools=[{**tool, "input_schema": nested}]))
+    assert item["strict"] is False
+
+
+def test_geminis_functions_are_declared_in_one_tool():
+    tools = [TOOLS["openai"], {**TOOLS["anthropic"], "name": "write"}]
+    (made,) = tools_in(forms["gemini"].body([], tools=tools))
+    assert [it["name"] for it in made["functionDeclarations"]] == ["read", "write"]
+    back = tools_in(forms["anthropic"].body([], tools=[made]))
+    assert [(it["name"], it["input_schema"]) for it in back] == [
+        ("read", SCHEMA),
+        ("write", SCHEMA),
+    ]
+
+
+@pytest.mark.parametrize("as_given", [lambda it: it, lambda it: it.model_dump(exclude_none=True)])
+def test_geminis_schema_becomes_json_schema(as_given):
+    items = genai.Schema(type="STRING", max_length=9)
+    found = genai.Schema(type="ARRAY", items=items, nullable=True, min_items=1)
+    named = {"any_of": found, "n": genai.Schema(any_of=[genai.Schema(type="INTEGER")])}
+    schema = genai.Schema(type="OBJECT", properties=named, property_ordering=["n"], required=["n"])
+    declared = genai.FunctionDeclaration(name="read", parameters=schema)
+    tool = as_given(genai.Tool(function_declarations=[declared]))
+    (made,) = tools_in(forms["anthropic"].body([], tools=[tool]))
+    assert made["input_schema"] == {
+        "type": "object",
+        "properties": {
+            "any_of": {
+                "type": ["array", "null"],
+                "items": {"type": "string", "maxLength": 9},
+                "minItems": 1,
+            },
+            "n": {"anyOf": [{"type": "integer"}]},
+        },
+        "required": ["n"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("form", "tool"),
+    [
+        ("gemini", {"googleSearch": {}, "functionDeclarations": [{"name": "read"}]}),
+        ("gemini", {"googleSearch": {}, "codeExecution": {}}),
+        ("anthropic", {"type": "mcp_toolset", "mcp_server_name": "m"}),
+        ("anthropic", {"type": "tool_search_tool_bm25", "name": "t"}),
+        ("openai-responses", {"type": "namespace", "name": "n", "tools": []}),
+    ],
+)
+def test_a_tool_with_something_that_no_other_provider_has_is_refused_by_name(form, tool):
+    assert tools_in(forms[form].body([], tools=[tool])) == [tool]
+    for name in set(TOOLS) - {form}:
+        with pytest.raises(InvalidOption, match=r"'(googleSearch|codeExecution|mcp_toolset|t|n)'"):
+            forms[name].body([], tools=[tool])

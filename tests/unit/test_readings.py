@@ -34,6 +34,10 @@ def text(said):
     return {"type": "text", "text": said}
 
 
+def attached(title):
+    return {"type": "file", "title": title}
+
+
 def test_an_unknown_format_is_refused_with_the_known_ones():
     with pytest.raises(InvalidMessage, match="anthropic, gemini, openai") as caught:
         reader("secret")
@@ -348,7 +352,7 @@ def test_openai_parts():
         text("see"),
         {"type": "image", "source": base64},
         {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}},
-        text("[input_audio attached]"),
+        attached("input_audio"),
         text("no"),
     ]
 
@@ -406,10 +410,11 @@ def test_gemini_media_and_code():
     source = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
     assert blocks == [
         {"type": "image", "source": source},
-        text("[application/pdf attached]"),
-        text("[video/mp4 attached]"),
-        text("[file attached]"),
+        attached("application/pdf"),
+        attached("video/mp4"),
+        attached("file"),
         text('{"code":"1+1"}'),
+        {"type": "new", "new": 1},
     ]
     assert GEMINI.blocks("user", {}) == ("user", [])
 

@@ -49,6 +49,8 @@ def unanswered(tool_id="a"):
 IMAGE = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "sig"}
 HIDDEN = {"type": "redacted_thinking", "data": "AAAA"}
+SEARCH = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+FOUND = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
 
 
 def sent(*rows):
@@ -65,7 +67,7 @@ def test_nothing_to_repair_goes_out_as_the_very_same_objects():
         ("user", "hi"),
         ("assistant", [THOUGHT, text(), call("a"), call("b")]),
         ("user", [result("b", []), result("a", [text()]), text()]),
-        ("assistant", [HIDDEN, {"type": "server_tool_use", "id": "s"}]),
+        ("assistant", [HIDDEN, SEARCH, FOUND]),
         ("user", [text(), IMAGE]),
         ("assistant", [call("c")]),
     ]
@@ -316,12 +318,15 @@ def test_the_content_of_a_result_is_freed_of_what_is_refused(before, after):
 
 
 def test_what_a_redaction_leaves_of_an_image_says_so():
-    bare = [{"type": "image"}, {"type": "document"}, {"type": "web_search_tool_result"}]
-    said, repairs = sent(("user", [*bare, {"type": "new"}]))
-    assert said == [("user", [text("[redacted]")] * 3)]
+    bare = [{"type": "image"}, {"type": "document"}]
+    said, repairs = sent(
+        ("user", [*bare, {"type": "new"}]), ("assistant", [{"type": "web_search_tool_result"}])
+    )
+    assert said == [("user", [text("[redacted]")] * 2), ("assistant", [text("[redacted]")])]
     assert repairs == [
-        *((1, Rule.REDACTED, index) for index in range(3)),
-        (1, Rule.UNKNOWN, 3),
+        *((1, Rule.REDACTED, index) for index in range(2)),
+        (1, Rule.UNKNOWN, 2),
+        (2, Rule.REDACTED, 0),
     ]
 
 
@@ -711,3 +716,73 @@ def test_the_short_path_gives_what_the_general_one_gives(rows):
             assert all(
                 ours["content"] is own for ours, own in zip(out.messages, stored, strict=True)
             )
+
+
+def test_white_space_is_stripped_where_the_assistant_speaks_last():
+    assert sent(("user", "go"), ("assistant", "so\n")) == (
+        [("user", "go"), ("assistant", [text("so")])],
+        [(2, Rule.STRIPPED, 0)],
+    )
+    assert sent(("user", "go"), ("assistant", "so\n"), ("user", "on"))[1] == []
+
+
+def test_a_tool_of_the_provider_that_waits_at_the_end_is_sent_back_as_it_is():
+    row = [text(), SEARCH]
+    out = sendable(history(("user", "go"), ("assistant", row)), complete=True)
+    assert out.messages[-1] == {"role": "assistant", "content": row}
+    assert (out.repairs, violations(out.messages, complete=True)) == ((), [])
+
+
+def test_what_follows_a_pause_is_in_the_same_message_though_it_thinks():
+    said, repairs = sent(
+        ("user", "go"),
+        ("assistant", [THOUGHT, SEARCH]),
+        ("assistant", [FOUND, THOUGHT, text()]),
+        ("user", "on"),
+    )
+    assert said[1] == ("assistant", [THOUGHT, SEARCH, FOUND, THOUGHT, text()])
+    assert repairs == [(3, Rule.MERGED, None)]
+
+
+def test_a_tool_of_the_provider_is_left_out_where_it_has_no_partner():
+    said, repairs = sent(
+        ("user", "go"),
+        ("assistant", [text(), SEARCH]),
+        ("user", "on"),
+        ("assistant", [FOUND, text()]),
+    )
+    assert [content for _, content in said] == ["go", [text()], "on", [text()]]
+    assert repairs == [(2, Rule.SEPARATED, 1), (4, Rule.SEPARATED, 0)]
+
+
+def test_a_program_of_the_provider_may_call_the_agents_tools():
+    said, repairs = sent(
+        ("user", "go"),
+        ("assistant", [SEARCH, call("a", caller={"type": "code_execution"})]),
+        ("user", [result("a")]),
+        ("assistant", [FOUND, text()]),
+    )
+    assert (len(said), repairs) == (4, [])
+
+
+def test_the_parts_of_a_result_have_only_fields_that_are_known():
+    odd = [{**text(), "note": 1}, {**IMAGE, "cache_control": None}]
+    said, repairs = sent(("user", "go"), ("assistant", [call()]), ("user", [result(content=odd)]))
+    assert said[2] == ("user", [result(content=[text(), IMAGE])])
+    assert repairs == [(3, Rule.FIELD, 0)]
+
+
+MARK = {"cache_control": {"type": "ephemeral"}}
+
+
+def test_the_newest_four_marks_of_a_client_are_sent():
+    rows = [((("user", "assistant")[at % 2]), [{**text(), **MARK}]) for at in range(7)]
+    said, repairs = sent(*rows)
+    assert [len(content[0]) for _, content in said] == [2, 2, 2, 3, 3, 3, 3]
+    assert repairs == [(seq, Rule.FIELD, 0) for seq in (1, 2, 3)]
+
+
+def test_thinking_that_a_client_marked_is_sent_without_the_mark():
+    said, repairs = sent(("user", "go"), ("assistant", [{**THOUGHT, **MARK}, text()]))
+    assert said[1] == ("assistant", [THOUGHT, text()])
+    assert repairs == [(2, Rule.FIELD, 0)]

@@ -14,7 +14,7 @@ from roocontext.log.forms.alternate import alternating
 from roocontext.log.forms.anthropic_blocks import attached_to_error, fix_own, is_anthropic_image
 from roocontext.log.forms.arrange import OutgoingTurn, arranged
 from roocontext.log.forms.block_rules import THINKING
-from roocontext.log.forms.caching import marked
+from roocontext.log.forms.caching import bounded, drop_older_marks, marked
 from roocontext.log.forms.frames import OPENING
 from roocontext.log.forms.models import model_of
 from roocontext.log.forms.parts import (
@@ -28,7 +28,7 @@ from roocontext.log.forms.parts import (
 )
 from roocontext.log.forms.repairs import Outgoing, Rule
 from roocontext.log.forms.settled import settled
-from roocontext.log.forms.tools import anthropic_tool, convert
+from roocontext.log.forms.tools import anthropic_tools, convert
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import dicts, text
 
@@ -67,7 +67,8 @@ class _Anthropic:
         if system:
             body["system"] = system
         if tools:
-            body["tools"] = convert(tools, self.format, anthropic_tool, self.tool_name)
+            body["tools"] = convert(tools, self.format, anthropic_tools, self.tool_name)
+        body = bounded(body)
         return marked(body) if cache else body
 
     def repaired(
@@ -84,7 +85,10 @@ class _Anthropic:
             self, messages, model=model, drop_thinking=drop_thinking, complete=complete
         )
         _report_lost_thinking(turns, repairs)
-        lined = alternating(turns, messages, repairs, complete=complete)
+        drop_older_marks(turns, repairs)
+        lined = list(alternating(turns, messages, repairs, complete=complete))
+        if lined and lined[-1].role == "assistant":
+            self._strip(lined[-1].parts[-1], repairs)
         out = [self._message(role, parts, repairs) for role, parts in lined]
         return Outgoing(out, repairs.listed())
 
@@ -109,6 +113,12 @@ class _Anthropic:
         if block.get("type") in THINKING and not (equal or role == "user"):
             return None, [Rule.THINKING]
         return fix_own(role, block)
+
+    def _strip(self, last: OutgoingPart, repairs: Repairs) -> None:
+        said = last.block.get("text") if last.block["type"] == "text" else None
+        if said is not None and said != said.rstrip():
+            last.compose(text=said.rstrip())
+            repairs.add(last.row, Rule.STRIPPED, last.index)
 
     def _message(
         self, role: str, parts: Sequence[OutgoingPart], repairs: Repairs

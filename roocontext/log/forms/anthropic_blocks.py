@@ -4,9 +4,10 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from roocontext.log.forms.block_rules import THINKING, fix
+from roocontext.log.forms.frames import attachment
 from roocontext.log.forms.repairs import Rule
 from roocontext.log.readings import Block
-from roocontext.log.readings.blocks import as_dict, attached, dicts
+from roocontext.log.readings.blocks import as_dict, dicts
 
 _IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
@@ -33,8 +34,8 @@ def fix_own(role: str, block: Block) -> tuple[Block | None, list[Rule]]:
         return None, rules
     slim = _trimmed(fixed)
     if slim is not fixed:
-        if slim["type"] in THINKING:  # sent byte-exact or not at all
-            return None, [Rule.THINKING]
+        if slim["type"] in THINKING and fixed.keys() - slim.keys() != {"cache_control"}:
+            return None, [Rule.THINKING]  # sent byte-exact or not at all
         rules.append(Rule.FIELD)
     placed = _placed(slim)
     if placed is not slim:
@@ -59,9 +60,13 @@ def attached_to_error(block: Block) -> list[Block]:
 
 def _trimmed(block: Block) -> Block:
     known = FIELDS.get(block["type"])
-    if known is None or (block.keys() <= known and None not in block.values()):
-        return block
-    return {key: value for key, value in block.items() if key in known and value is not None}
+    if known is not None and not (block.keys() <= known and None not in block.values()):
+        block = {key: it for key, it in block.items() if key in known and it is not None}
+    if block["type"] == "tool_result" and isinstance(block.get("content"), list):
+        inner = [_trimmed(part) for part in block["content"]]
+        if any(it is not part for it, part in zip(inner, block["content"], strict=True)):
+            return {**block, "content": inner}
+    return block
 
 
 def _placed(block: Block) -> Block:
@@ -69,7 +74,7 @@ def _placed(block: Block) -> Block:
         return (
             block
             if is_anthropic_image(block)
-            else attached(as_dict(block.get("source")).get("media_type"))
+            else attachment(as_dict(block.get("source")).get("media_type"))
         )
     if block["type"] == "tool_result" and isinstance(block.get("content"), list):
         inner = [_placed(part) for part in block["content"]]

@@ -25,6 +25,7 @@ from roocontext.log.forms.parts import (
     Repairs,
 )
 from roocontext.log.forms.repairs import Rule
+from roocontext.log.forms.server_tools import drop_separated, waits
 from roocontext.log.pairs import links_of, pairs
 
 
@@ -71,6 +72,7 @@ def arranged(
     read = OutgoingRows(order, model, drop_thinking, repairs).read
     rows = [read(number, message) for number, message in enumerate(messages)]
     _link(rows, repairs)
+    drop_separated(rows, repairs)
     _rename(order, rows, repairs)
     turns = _Turns(order, repairs)
     for row in rows:
@@ -119,12 +121,14 @@ def _rename(order: Order, rows: Sequence[OutgoingRow], repairs: Repairs) -> None
         own, named = call.block["id"], call.block["name"]
         tool_id = ids.take(own, call.row.message.seq, call.index) if ids else own
         name = name_for(named, order.tool_name)
-        if (tool_id, name) != (own, named):
-            call.compose(id=tool_id, name=name)
-            repairs.add(call.row, Rule.RENAMED, call.index)
-            if call.answer is not None and tool_id != own:
-                call.answer.compose(tool_use_id=tool_id)
-                repairs.add(call.answer.row, Rule.RENAMED, call.answer.index)
+        if name != named:
+            call.compose(name=name)
+            repairs.add(call.row, Rule.NAME, call.index)
+        if tool_id != own:
+            for part, key in ((call, "id"), (call.answer, "tool_use_id")):
+                if part is not None:
+                    part.compose(**{key: tool_id})
+                    repairs.add(part.row, Rule.RENAMED, part.index)
 
 
 class _Turns:
@@ -177,6 +181,8 @@ class _Turns:
         joins = turn is not None and not apart and self._order.joins(turn, body)
         if self._order.apart and held and turn is not None and held[0].row is not turn[-1].row:
             joins = False
+        if turn is not None and apart and waits(turn):
+            joins = True  # the provider continues its own message, behind what it said before
         if (joins or held) and self._order.merges:
             self._repairs.add(row, Rule.MERGED)
         if not joins:

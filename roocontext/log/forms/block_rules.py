@@ -21,7 +21,7 @@ _INNER: Final = frozenset({"text", "image", "document", "search_result", "tool_r
 
 _ALLOWED: Final[dict[str, AbstractSet[str]]] = {
     "assistant": frozenset({"text", "tool_use", *THINKING}),
-    "user": _INNER | {"tool_result", "container_upload"},
+    "user": _INNER | {"tool_result"},
     "tool": _INNER,
 }
 """Which of these types a role, or a result, may hold; `KNOWN` decides about others."""
@@ -30,9 +30,14 @@ _LIMITED: Final = frozenset().union(*_ALLOWED.values())
 
 KNOWN: Final = re.compile(
     r"server_tool_use|\w+_tool_result|mcp_tool_use|compaction|fallback|tool_addition|tool_removal"
-    r"|mcp_tool_listing"
+    r"|mcp_tool_listing|container_upload"
 )
 """Anthropic's types that no other provider knows."""
+
+_REPLIES: Final = re.compile(
+    r"server_tool_use|\w+_tool_result|mcp_tool_use|compaction|fallback|mcp_tool_listing"
+)
+"""Those of them that only replies have."""
 
 _NEEDED: Final = {
     "text": ("text",),
@@ -82,17 +87,23 @@ def _refusal(role: str, block: Block) -> Rule | None:
     kind = block.get("type")
     if not isinstance(kind, str) or not kind.strip():
         return Rule.MALFORMED
-    if kind in _LIMITED:
-        if kind not in _ALLOWED[role]:
-            return Rule.MISPLACED
-    elif role == "tool" or not KNOWN.fullmatch(kind):
-        return Rule.UNKNOWN
+    if refusal := _place(role, kind):
+        return refusal
     if _lacking(kind, block):
         return Rule.THINKING if kind in THINKING else Rule.MALFORMED
     # A blank text is refused (anthropics/claude-code#59812).
     if kind == "text" and not block["text"].strip():
         return Rule.BLANK
     return Rule.THINKING if kind in THINKING and not is_utf8(block) else None
+
+
+def _place(role: str, kind: str) -> Rule | None:
+    """Why a role, or a result, may not hold blocks of this type."""
+    if kind in _LIMITED:
+        return None if kind in _ALLOWED[role] else Rule.MISPLACED
+    if role == "tool" or not KNOWN.fullmatch(kind):
+        return Rule.UNKNOWN
+    return Rule.MISPLACED if role == "user" and _REPLIES.fullmatch(kind) else None
 
 
 def _lacking(kind: str, block: Block) -> bool:

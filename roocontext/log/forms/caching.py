@@ -1,9 +1,17 @@
-"""Anthropic's cache breakpoints, at most four in a request, tools and system included."""
+"""Anthropic's cache breakpoints, at most four in a request, tools and system included.
+
+An agent may set its own marks, and an agent that marks each message that it stores soon has more
+than four. Then the newest are sent. A mark is no content, so a prefix without it is the same.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Final
 
+from roocontext.log.forms.arrange import OutgoingTurn
 from roocontext.log.forms.block_rules import THINKING
+from roocontext.log.forms.parts import Repairs
+from roocontext.log.forms.repairs import Rule
+from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import dicts, text
 
 _MARK: Final = {"type": "ephemeral"}
@@ -11,24 +19,58 @@ _MARK: Final = {"type": "ephemeral"}
 _MOST: Final = 4
 
 
+def drop_older_marks(turns: Sequence[OutgoingTurn], repairs: Repairs) -> None:
+    """Leave out all marks but the newest four."""
+    left = _MOST
+    for part in (part for turn in reversed(turns) for part in reversed(turn.parts)):
+        count = count_marks(part.block)
+        left -= count
+        if count and left < 0:
+            part.block, part.native = _unmarked(part.block), None
+            repairs.add(part.row, Rule.FIELD, part.index)
+
+
+def bounded(body: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the older marks of the messages, if tools and system have marks too."""
+    left = _MOST - count_marks([body.get("tools"), body.get("system")])
+    if count_marks(body["messages"]) <= left:
+        return body
+    messages: list[dict[str, Any]] = []
+    for message in reversed(body["messages"]):
+        left -= count_marks(message)
+        messages.append(_unmarked(message) if left < 0 else message)
+    return {**body, "messages": messages[::-1]}
+
+
 def marked(body: dict[str, Any]) -> dict[str, Any]:
-    """Copy a request with marks after its tools, its system prompt and its last message."""
-    count = _count([body.get("tools"), body.get("system"), body["messages"]])
-    body = dict(body)
-    for name in ("tools", "system", "messages"):
-        if count < _MOST and body.get(name):
-            parts = _last_marked(body[name]) if name == "messages" else _marked(body[name])
-            if parts is not None:
-                body[name], count = parts, count + 1
+    """Mark the tools, the system prompt and the last two of the user's messages.
+
+    The provider looks for a prefix at most 20 blocks before a mark. So the second mark finds what
+    the request before has cached, however many results came since.
+    """
+    left = _MOST - count_marks([body.get("tools"), body.get("system"), body["messages"]])
+    body = {**body, "messages": [*body["messages"]]}
+    places: list[tuple[Any, Any, str]] = [(body, "tools", ""), (body, "system", "")]
+    said = [at for at, it in enumerate(body["messages"]) if it["role"] == "user"]
+    places += [(body["messages"], at, "content") for at in (said[-1:] + said[-2:-1])]
+    for holder, place, inner in places:
+        given = holder[place][inner] if inner else holder.get(place)
+        parts = _marked(given) if left > 0 and given else None
+        if parts is not None:
+            holder[place] = {**holder[place], inner: parts} if inner else parts
+            left -= 1
     return body
 
 
-def _last_marked(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]] | None:
-    content = _marked(messages[-1]["content"])
-    return None if content is None else [*messages[:-1], {**messages[-1], "content": content}]
+def count_marks(value: Any) -> int:
+    """Count the marks of blocks, messages or tools."""
+    if isinstance(value, dict):
+        inner = count_marks(value["content"]) if "content" in value else 0
+        return inner + bool(value.get("cache_control"))
+    return sum(map(count_marks, value)) if isinstance(value, list) else 0
 
 
-def _marked(parts: Any) -> list[dict[str, Any]] | None:
+def _marked(parts: Any) -> list[Block] | None:
     """Mark the last part, unless it is already marked or cannot be."""
     listed = [text(parts)] if isinstance(parts, str) else dicts(parts)
     # Thinking is sent byte-exact, so it can carry no mark.
@@ -37,8 +79,10 @@ def _marked(parts: Any) -> list[dict[str, Any]] | None:
     return [*listed[:-1], {**listed[-1], "cache_control": _MARK}]
 
 
-def _count(value: Any) -> int:
-    if isinstance(value, dict):
-        inner = sum(map(_count, value.values())) if "content" in value else 0
-        return inner + ("cache_control" in value)
-    return sum(map(_count, value)) if isinstance(value, list) else 0
+def _unmarked(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_unmarked(it) for it in value]
+    if not isinstance(value, dict):
+        return value
+    bare = {key: it for key, it in value.items() if key != "cache_control"}
+    return {**bare, "content": _unmarked(bare["content"])} if "content" in bare else bare

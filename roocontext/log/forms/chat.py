@@ -19,9 +19,10 @@ from roocontext.log.forms.frames import OPENING, outputs_of
 from roocontext.log.forms.models import model_of
 from roocontext.log.forms.parts import OutgoingPart, OwnPiece, OwnRow, PartKind, stored
 from roocontext.log.forms.repairs import Outgoing, Rule
-from roocontext.log.forms.tools import chat_tool, convert, system_text
+from roocontext.log.forms.tools import chat_tools, convert, system_text
 from roocontext.log.readings import Block, reader
 from roocontext.log.readings.blocks import as_dict, dicts, string
+from roocontext.log.readings.openai import beside_content, calls_of
 
 _IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
@@ -94,26 +95,22 @@ class _Chat:
         front = [{"role": "system", "content": system_text(system)}] if system else []
         body: dict[str, Any] = {"messages": [*front, *messages]}
         if tools:
-            body["tools"] = convert(tools, self.format, chat_tool, self.tool_name)
+            body["tools"] = convert(tools, self.format, chat_tools, self.tool_name)
         return body
 
     def own(self, message: Message, *, equal: bool) -> OwnRow:  # noqa: ARG002 - this API has no thinking
         content = as_dict(message.content)
         role = message.role
         if role == "function":
-            return OwnRow(
-                [OwnPiece(PartKind.OTHER, it, None) for it in self._read(message)], whole=False
-            )
-        fields = _FIELDS.get(role, _USUAL)
-        calls = content.get("tool_calls", [])
-        whole = content.keys() <= fields and content.get("role") == role and is_utf8(content)
-        # An empty `tool_calls` is refused (openai/openai-node#1341).
-        whole = whole and (calls != [] or "tool_calls" not in content) and calls is not None
+            result = self._read(message)[0]
+            return OwnRow([OwnPiece(PartKind.RESULT, result, None, [Rule.RENAMED])], whole=False)
         pieces = [self._result(message)] if role == "tool" else [*self._said(message)]
         if role == "assistant":
-            pieces += map(self._call, dicts(calls))
-        if content.keys() - fields or ("tool_calls" in content and not calls):
+            pieces += map(self._call, calls_of(content))
+        refused = _refused(role, content)
+        if refused:
             pieces[:1] = [it._replace(rules=(*it.rules, Rule.FIELD)) for it in pieces[:1]]
+        whole = not refused and content.get("role") == role and is_utf8(content)
         return OwnRow(pieces, whole)
 
     def shows(self, image: Block) -> bool:
@@ -135,7 +132,9 @@ class _Chat:
         )
         sound = all(_is_part("tool", part) for part in texts) and is_utf8(content)
         sound = sound and content.keys() == _FIELDS["tool"] and content["role"] == "tool"
-        return OwnPiece(PartKind.RESULT, block, message.content if sound else None)
+        moved = any(it["type"] == "image" for it in outputs_of(block))
+        native = message.content if sound else None
+        return OwnPiece(PartKind.RESULT, block, native, [Rule.MOVED] if moved else [])
 
     def _said(self, message: Message) -> Iterator[OwnPiece]:
         content = as_dict(message.content)
@@ -143,16 +142,19 @@ class _Chat:
         parts = [{"type": "text", "text": value}] if isinstance(value, str) else dicts(value)
         if value == "" and message.role == "assistant" and content.get("tool_calls"):
             parts = []
-        if isinstance(content.get("refusal"), str) and not parts:
-            parts = [{"type": "refusal", "refusal": content["refusal"]}]
+        if message.role == "assistant":
+            parts = [*parts, *beside_content(content)]
         for part in parts:
-            block = _block(part)
-            sound = _is_part(message.role, part)
-            yield OwnPiece(PartKind.OTHER, block, part if sound else None)
+            native = part if _is_part(message.role, part) else None
+            if as_dict(part.get("audio")).keys() == {"id"}:
+                native = {"audio": part["audio"]}
+            yield OwnPiece(PartKind.OTHER, _block(part), native)
 
     def _call(self, call: Block) -> OwnPiece:
         (block,) = reader(self.format).blocks("assistant", {"tool_calls": [call]})[1]
         kind = string(call, "type")
+        if not kind:
+            return OwnPiece(PartKind.CALL, block, None, [Rule.RENAMED])
         holder, argument = ("function", "arguments") if kind != "custom" else ("custom", "input")
         inner = as_dict(call.get(holder))
         sound = kind in ("function", "custom") and call.keys() <= {"id", "type", holder}
@@ -176,6 +178,7 @@ class _Chat:
             own = list(parts)
             content = stored(own)
             speaks = row.is_own and row.message.role in ("system", "developer")
+            speaks = speaks and all(part.block["type"] == "text" for part in own)
             role = row.message.role if speaks else "user"
             yield content or {"role": role, "content": _content(own)}
 
@@ -183,11 +186,13 @@ class _Chat:
         if content := stored(parts):
             return as_dict(content)
         calls = [part for part in parts if part.kind is PartKind.CALL]
-        shown = [part for part in parts if part.kind is not PartKind.CALL]
+        heard = [part.native for part in parts if part.native and "audio" in part.native]
+        shown = [it for it in parts if it.kind is not PartKind.CALL and it.native not in heard]
         message: dict[str, Any] = {
             "role": "assistant",
             # null only beside calls (docker/docker-agent#63, vercel/ai#13744).
             "content": _content(shown) if shown else None,
+            **(heard[0] if heard else {}),
         }
         if calls:
             message["tool_calls"] = [it.native or self._asked(it.block) for it in calls]
@@ -204,6 +209,23 @@ class _Chat:
         texts = [_part(it) for it in outputs if it["type"] == "text"]
         shape = {"role": "tool", "tool_call_id": part.block["tool_use_id"]}
         return {**shape, "content": _joined(texts)}
+
+
+def _refused(role: str, content: Block) -> set[str]:
+    """The fields of a message that the provider refuses, or refuses beside the others."""
+    refused = content.keys() - _FIELDS.get(role, _USUAL)
+    # An empty `tool_calls` is refused (openai/openai-node#1341).
+    if "tool_calls" in content and not content["tool_calls"]:
+        refused.add("tool_calls")
+    if role != "assistant":
+        return refused
+    if "function_call" in content:
+        refused.add("function_call")  # deprecated: its call is one of `tool_calls`
+    if isinstance(audio := content.get("audio"), dict) and audio.keys() != {"id"}:
+        refused.add("audio")  # a reply holds the sound, and only its id is taken back
+    if content.get("refusal") and not (content.get("content") or content.get("tool_calls")):
+        refused.add("refusal")  # content may be null beside calls only
+    return refused
 
 
 def _content(parts: Sequence[OutgoingPart]) -> Any:

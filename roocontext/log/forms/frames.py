@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from roocontext.log.readings import Block
-from roocontext.log.readings.blocks import as_dict, attached, dicts, string, text
+from roocontext.log.readings.blocks import as_dict, dicts, string, text
 
 OPENING: Final = "[The conversation continues from here.]"
 """The user message before or after an assistant message that needs one."""
@@ -42,7 +42,15 @@ def outputs_of(result: Block) -> list[Block]:
 def shown_as_text(block: Block) -> Block:
     """Show a document, a search result or anything else as text."""
     shown = document_text(block)
-    return text(shown) if shown.strip() else attached(block.get("type"))
+    if not shown.strip():
+        return attachment(string(block, "title") or block.get("type"))
+    heads = (string(block, key) for key in ("title", "source", "context"))
+    return text("\n".join([*filter(None, heads), shown]))
+
+
+def attachment(kind: object) -> Block:
+    """Name an image or file that cannot be sent."""
+    return text(f"[{kind if isinstance(kind, str) else 'file'} attached]")
 
 
 def document_text(block: Block) -> str:

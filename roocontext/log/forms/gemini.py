@@ -17,7 +17,7 @@ from roocontext.log.forms.frames import OPENING, outputs_of
 from roocontext.log.forms.models import model_of
 from roocontext.log.forms.parts import OutgoingPart, OwnPiece, OwnRow, PartKind, stored
 from roocontext.log.forms.repairs import Outgoing, Rule
-from roocontext.log.forms.tools import convert, gemini_tool, system_text
+from roocontext.log.forms.tools import convert, gemini_tools, system_text
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import as_dict, dicts, string
 from roocontext.log.readings.gemini import GEMINI as READER
@@ -168,7 +168,7 @@ class _Gemini:
         if system:
             config["system_instruction"] = system_text(system)
         if tools:
-            config["tools"] = convert(tools, _Order.format, gemini_tool, _Order.tool_name)
+            config["tools"] = convert(tools, _Order.format, gemini_tools, _Order.tool_name)
         body: dict[str, Any] = {"contents": list(messages)}
         return {**body, "config": config} if config else body
 

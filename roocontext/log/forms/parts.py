@@ -8,10 +8,9 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from roocontext.log.entries import Message
 from roocontext.log.forms.block_rules import THINKING, fix
-from roocontext.log.forms.frames import shown_as_text
+from roocontext.log.forms.frames import attachment, shown_as_text
 from roocontext.log.forms.repairs import CONVERSIONS, Repair, Rule
 from roocontext.log.readings import Block, reader
-from roocontext.log.readings.blocks import attached
 
 
 class PartKind(Enum):
@@ -167,15 +166,15 @@ class OutgoingRows:
                 self._repairs.add(row, rule, index)
             if native is not None:
                 row.parts.append(OutgoingPart(row, index, kind, block or {}, native))
-            elif block is not None:
-                self._add(row, index, block)
+            elif block is not None and not self._add(row, index, block) and not rules:
+                self._repairs.add(row, Rule.FIELD, index)  # what it is composed of is all that goes
         return row
 
-    def _add(self, row: OutgoingRow, index: int, block: Block) -> None:
-        """Add a block to be composed anew in the form's shape."""
+    def _add(self, row: OutgoingRow, index: int, block: Block) -> bool:
+        """Add a block to be composed anew in the form's shape; whether a repair was needed."""
         if block.get("type") in THINKING:
             self._repairs.add(row, Rule.THINKING, index)
-            return
+            return True
         placed, rules = self._placed(row.role, block)
         fixed, more = fix(row.role, placed)
         for rule in (*rules, *more):
@@ -184,6 +183,8 @@ class OutgoingRows:
             row.parts.append(OutgoingPart(row, index, kind_of(fixed), fixed))
         elif fixed is not None:
             self._repairs.add(row, Rule.UNKNOWN, index)
+            return True
+        return fixed is None or bool(rules or more)
 
     def _placed(self, role: str, block: Block) -> tuple[Block, list[Rule]]:
         """Replace what the provider cannot show by lines, at the top level and in a result."""
@@ -203,7 +204,9 @@ class OutgoingRows:
         ):
             source = block.get("source")
             mime = source.get("media_type") if isinstance(source, dict) else None
-            return attached(mime if isinstance(mime, str) else kind), [Rule.MEDIA]
+            return attachment(mime if isinstance(mime, str) else kind), [Rule.MEDIA]
+        if kind == "file":
+            return shown_as_text(block), [Rule.MEDIA]
         if kind in ("document", "search_result") and role != "assistant" and len(block) > 1:
             shown = shown_as_text(block)
             return shown, [Rule.MEDIA] if shown["text"].endswith(" attached]") else []

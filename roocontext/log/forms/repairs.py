@@ -21,16 +21,19 @@ class Rule(StrEnum):
     THINKING = "thinking"  # thinking of another model, or not byte-exact, was left out
     UNTHINKING = "unthinking"  # the running tool loop lost its thinking: ask with thinking off
     TRAILING = "trailing"  # thinking at the end of its message was left out
+    STRIPPED = "stripped"  # white space at the end, where the assistant spoke last, was left out
     SURROGATE = "surrogate"  # a lone surrogate, which is not Unicode, was replaced
     INPUT = "input"  # a call's input was not an object and was sent as an empty one
     OUTPUT = "output"  # blank or invalid parts of a result's content were left out
     MEDIA = "media"  # an image or file that this provider refuses became a line that names it
     MOVED = "moved"  # an image in a result was moved after the results
     REDACTED = "redacted"  # the rest of a redacted block was replaced by a line that says so
-    RENAMED = "renamed"  # a tool's id or name was already used, or is not valid, and was replaced
+    RENAMED = "renamed"  # a call's id was already used, or is not valid, and was replaced
+    NAME = "name"  # a tool's name is not valid for this provider and was replaced
     HOISTED = "hoisted"  # a late result was moved up to its call
     UNANSWERED = "unanswered"  # a call without a result got one that says so
     ORPHAN = "orphan"  # a result without an earlier call was sent as a text that quotes it
+    SEPARATED = "separated"  # a call or result of a provider's own tool came alone and was left out
     DUPLICATE = "duplicate"  # a second result of an answered call was left out
 
 

@@ -20,7 +20,7 @@ from roocontext.log.forms.frames import OPENING, outputs_of
 from roocontext.log.forms.models import model_of
 from roocontext.log.forms.parts import OutgoingPart, OwnPiece, OwnRow, PartKind
 from roocontext.log.forms.repairs import Outgoing, Rule
-from roocontext.log.forms.tools import convert, responses_tool, system_text
+from roocontext.log.forms.tools import convert, responses_tools, system_text
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import as_dict, dicts, string
 from roocontext.log.readings.openai_responses import (
@@ -46,9 +46,16 @@ _OPTIONAL_ID: Final = frozenset({"message", *CALLS, *OUTPUTS})
 # openai/openai-python#3008.
 _REFUSED: Final = {
     "reasoning": ("status",),
-    "function_call": ("parsed_arguments", "created_by"),
+    "function_call": ("parsed_arguments",),
+    "custom_tool_call_output": ("status",),
 }
-"""Fields that the SDKs return and the API refuses."""
+"""Fields that the SDKs return and the API refuses, besides `created_by` of any item."""
+
+_BARE: Final = frozenset({"type", "role", "id", "call_id", "name"})
+"""The fields that a redaction leaves of an item."""
+
+_STATEFUL: Final = ("item_reference", "compaction_trigger")
+"""Items that mean something in the request that they were made for, and only there."""
 
 _PARTS: Final = {
     "assistant": ("output_text", "refusal"),
@@ -119,7 +126,7 @@ class _Order:
             sound = equal and self._is_sound_reasoning(item)
             self._loose = not sound
             native = self._sent(role, item, kind, keep_id=True) if sound else None
-            rules = self._rules(item, native) if sound else [Rule.THINKING]
+            rules = self._rules(item, native) if native else [Rule.THINKING]
             yield OwnPiece(
                 PartKind.THINKING if kind == "reasoning" else PartKind.OTHER, None, native, rules
             )
@@ -154,9 +161,9 @@ class _Order:
     def _sent(self, role: str, item: Block, kind: str, *, keep_id: bool) -> Block | None:
         """The item without refused fields; the stored object itself, if it has none."""
         # It points to stored state, which is not used here (vercel/ai#7543).
-        if kind == "item_reference" or not self._is_sound(role, item, kind):
+        if kind in _STATEFUL or not self._is_sound(role, item, kind):
             return None
-        drop = {key for key in _REFUSED.get(kind, ()) if key in item}
+        drop = {key for key in ("created_by", *_REFUSED.get(kind, ())) if key in item}
         drop |= {key for key, value in item.items() if value is None}
         item_id = string(item, "id")
         if "id" in item:
@@ -180,7 +187,7 @@ class _Order:
             return _holds(item.get("output"), _PARTS["user"])
         if kind in CALLS and not string(item, "call_id"):
             return False
-        return len(item) > 2  # or only the rest of a redacted one
+        return not item.keys() <= _BARE
 
     def _rules(self, item: Block, native: Block | None) -> list[Rule]:
         if native is None or native is item:
@@ -222,7 +229,7 @@ class _Responses:
         if system:
             body["instructions"] = system_text(system)
         if tools:
-            body["tools"] = convert(tools, self.format, responses_tool, _Order.tool_name)
+            body["tools"] = convert(tools, self.format, responses_tools, _Order.tool_name)
         return body
 
 

@@ -14,6 +14,7 @@ from roocontext.log.entries import Message
 from roocontext.log.forms.anthropic_blocks import attached_to_error, fix_own
 from roocontext.log.forms.block_rules import THINKING, is_utf8
 from roocontext.log.forms.models import model_of
+from roocontext.log.forms.server_tools import is_server_tool
 
 
 def settled(
@@ -46,9 +47,14 @@ def settled(
             waiting = tools
             wanted = "user"
         outgoing.append({"role": role, "content": content})
-    if thinkers and (drop_thinking or thinkers != {model or model_of(messages)}):
-        return None
-    return outgoing
+    foreign = thinkers and (drop_thinking or thinkers != {model or model_of(messages)})
+    return None if foreign or (wanted == "user" and _ends_in_space(outgoing)) else outgoing
+
+
+def _ends_in_space(outgoing: Sequence[dict[str, Any]]) -> bool:
+    last: Any = outgoing[-1]["content"] if outgoing else ""
+    text = last if type(last) is str else last[-1].get("text", "")
+    return str(text) != str(text).rstrip()
 
 
 def _is_sendable(content: Any) -> bool:
@@ -95,8 +101,10 @@ def _is_untouched(role: str, block: dict[str, Any]) -> bool:
     if fixed is None or rules or attached_to_error(block):
         return False
     if block["type"] != "tool_use":
-        return True
-    return bool(_TOOL.fullmatch(block["name"]) and _TOOL.fullmatch(block["id"]))
+        return not is_server_tool(block["type"]) and "cache_control" not in block
+    return "cache_control" not in block and bool(
+        _TOOL.fullmatch(block["name"]) and _TOOL.fullmatch(block["id"])
+    )
 
 
 # The usual blocks are recognised by their shape: the general rules cost several times more.

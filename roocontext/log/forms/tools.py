@@ -11,8 +11,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from roocontext.errors import InvalidOption
 from roocontext.log.encoding import plain
 from roocontext.log.forms.identifiers import name_for
+from roocontext.log.forms.schemas import from_gemini, is_strict
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import as_dict, dicts, string
+from roocontext.log.readings.gemini import as_sent
 
 _EMPTY: Final = {"type": "object", "properties": {}}
 _CUSTOM: Final = {
@@ -24,21 +26,25 @@ _CUSTOM: Final = {
 
 
 class Function(NamedTuple):
-    """The fields of a function that every provider knows."""
+    """The fields of a function that providers know; Gemini alone has nothing for `strict`."""
 
     name: str
     description: str
     schema: Block
+    is_strict: bool = False
 
+
+_ANTHROPICS: Final = re.compile(r"\w+_20\d{6}|mcp_toolset|tool_search_tool_\w+")
 
 _HOSTED: Final[dict[str, Callable[[Block, str], bool]]] = {
-    "anthropic": lambda _, kind: bool(re.fullmatch(r"\w+_20\d{6}", kind)),
-    "gemini": lambda given, kind: not kind and not string(given, "name") and len(given) == 1,
+    "anthropic": lambda _, kind: bool(_ANTHROPICS.fullmatch(kind)),
+    "gemini": lambda given, kind: bool(given) and not kind and not string(given, "name"),
     "openai-responses": lambda _, kind: bool(kind),
 }
 """How to recognise a tool that the provider itself runs, or that no other provider has."""
 
-Made: TypeAlias = Callable[[Function], Block]
+Made: TypeAlias = Callable[[Sequence[Function]], list[Block]]
+"""Makes the definitions of functions that follow each other."""
 
 
 def convert(
@@ -46,20 +52,16 @@ def convert(
 ) -> list[Block]:
     """Convert definitions to a provider's shape; those already in it are returned unchanged."""
     made: list[Block] = []
+    functions: list[Function] = []
     for given in definitions:
         definition = as_dict(plain(given))
-        found = _shape_of(definition)
-        if found == shape:
-            made.append(given if isinstance(given, dict) else definition)
-            continue
-        if found is None or not (functions := list(_functions(definition))):
-            name = string(definition, "name") or string(definition, "type") or "without a name"
-            raise InvalidOption(
-                f"The tool {name!r} is not a function, so it cannot be sent to another provider.",
-                name="tools",
-            )
-        made += [make(it._replace(name=name_for(it.name, accepted))) for it in functions]
-    return made
+        if _shape_of(definition) == shape:
+            made += [*make(functions), given if isinstance(given, dict) else definition]
+            functions = []
+        else:
+            found = _functions(definition)
+            functions += [it._replace(name=name_for(it.name, accepted)) for it in found]
+    return [*made, *make(functions)]
 
 
 def system_text(system: Any) -> str:
@@ -69,33 +71,49 @@ def system_text(system: Any) -> str:
     return "\n\n".join(string(block, "text") for block in dicts(plain(system)))
 
 
-def anthropic_tool(function: Function) -> Block:
-    """A function as Anthropic defines it."""
-    return {**_described(function), "input_schema": function.schema}
+def anthropic_tools(functions: Sequence[Function]) -> list[Block]:
+    """Functions as Anthropic defines them."""
+    strict = {"strict": True}
+    return [_described(it, "input_schema", **strict if it.is_strict else {}) for it in functions]
 
 
-def chat_tool(function: Function) -> Block:
-    """A function as Chat Completions defines it."""
-    described = {**_described(function), "parameters": function.schema}
-    return {"type": "function", "function": described}
+def chat_tools(functions: Sequence[Function]) -> list[Block]:
+    """Functions as Chat Completions defines them."""
+    strict = {"strict": True}
+    return [
+        {
+            "type": "function",
+            "function": _described(it, "parameters", **strict if _may_be_strict(it) else {}),
+        }
+        for it in functions
+    ]
 
 
-def responses_tool(function: Function) -> Block:
-    """A function as the Responses API defines it."""
-    described = {**_described(function), "parameters": function.schema}
-    # The Responses API is strict by default, and a strict schema may have no optional fields.
-    return {"type": "function", **described, "strict": False}
+def responses_tools(functions: Sequence[Function]) -> list[Block]:
+    """Functions as the Responses API defines them. There they are strict unless it is said."""
+    return [
+        {"type": "function", **_described(it, "parameters", strict=_may_be_strict(it))}
+        for it in functions
+    ]
 
 
-def gemini_tool(function: Function) -> Block:
-    """A function as Gemini declares it."""
-    described = {**_described(function), "parametersJsonSchema": function.schema}
-    return {"functionDeclarations": [described]}
+def gemini_tools(functions: Sequence[Function]) -> list[Block]:
+    """Functions as Gemini declares them: all in one tool, as some of its models know only one.
+
+    See google-gemini/gemini-cli#65 and opencode-ai/opencode#96.
+    """
+    declared = [_described(it, "parametersJsonSchema") for it in functions]
+    return [{"functionDeclarations": declared}] if declared else []
 
 
-def _described(function: Function) -> Block:
-    described = {"name": function.name}
-    return {**described, "description": function.description} if function.description else described
+def _described(function: Function, schema: str, **more: bool) -> Block:
+    described = {"description": function.description} if function.description else {}
+    return {"name": function.name, **described, schema: function.schema, **more}
+
+
+def _may_be_strict(function: Function) -> bool:
+    """OpenAI's strict mode refuses optional fields, which Anthropic's accepts."""
+    return function.is_strict and is_strict(function.schema)
 
 
 def _shape_of(definition: Block) -> str | None:
@@ -112,19 +130,29 @@ def _shape_of(definition: Block) -> str | None:
     return next((form for form, own in _HOSTED.items() if own(definition, kind)), None)
 
 
-def _is_hosted(definition: Block) -> bool:
-    kind = string(definition, "type")
-    return kind not in ("", "function", "custom")
-
-
 def _functions(definition: Block) -> Iterator[Function]:
-    declared = definition.get("functionDeclarations", definition.get("function_declarations"))
-    without = _CUSTOM if definition.get("type") == "custom" else _EMPTY
-    for it in dicts(declared) or [
-        definition.get("function") or definition.get("custom") or definition
-    ]:
-        if not string(it, "name") or _is_hosted(it):
-            continue
-        schemas = ("input_schema", "parameters", "parametersJsonSchema", "parameters_json_schema")
-        schema = next((it[key] for key in schemas if isinstance(it.get(key), dict)), without)
-        yield Function(string(it, "name"), string(it, "description"), schema)
+    """The functions of a definition, which may hold nothing that no other provider has."""
+    if _shape_of(definition) == "gemini":
+        tool = as_sent(definition)
+        declared, others = tool.get("functionDeclarations"), tool.keys() - {"functionDeclarations"}
+        if others or not dicts(declared):
+            raise _not_a_function(min(others, default="functionDeclarations"))
+        for it in dicts(declared):
+            schema = it.get("parametersJsonSchema") or from_gemini(it.get("parameters")) or _EMPTY
+            yield Function(string(it, "name"), string(it, "description"), schema)
+        return
+    kind = string(definition, "type")
+    it = as_dict(definition.get("function") or definition.get("custom") or definition)
+    if not string(it, "name") or kind not in ("", "function", "custom"):
+        raise _not_a_function(string(it, "name") or kind or "without a name")
+    without = _CUSTOM if kind == "custom" else _EMPTY
+    schemas = (it.get(key) for key in ("input_schema", "parameters"))
+    schema = next((given for given in schemas if isinstance(given, dict)), without)
+    yield Function(string(it, "name"), string(it, "description"), schema, it.get("strict") is True)
+
+
+def _not_a_function(name: str) -> InvalidOption:
+    return InvalidOption(
+        f"The tool {name!r} is not a function, so it cannot be sent to another provider.",
+        name="tools",
+    )

@@ -28,8 +28,8 @@ def image(mime: str, data: str) -> Block:
 
 
 def attached(kind: object) -> Block:
-    """Make a text for an attachment that no block can show."""
-    return text(f"[{kind if isinstance(kind, str) else 'file'} attached]")
+    """Stand for an attachment that no block of Anthropic's can show."""
+    return {"type": "file", "title": kind if isinstance(kind, str) else "file"}
 
 
 def tool_use(tool_id: str, name: str, arguments: Block) -> Block:

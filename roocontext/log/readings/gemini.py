@@ -1,6 +1,7 @@
 """Contents of the Gemini API: an object with parts, each with a single value."""
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Collection
 from itertools import count
@@ -23,27 +24,19 @@ from roocontext.log.readings.protocol import REDACTED, Block
 
 _Counters: TypeAlias = defaultdict[str, "count[int]"]
 
-_SENT_AS: Final = {
-    "function_call": "functionCall",
-    "function_response": "functionResponse",
-    "inline_data": "inlineData",
-    "file_data": "fileData",
-    "mime_type": "mimeType",
-    "executable_code": "executableCode",
-    "code_execution_result": "codeExecutionResult",
-    "thought_signature": "thoughtSignature",
-    "file_uri": "fileUri",
-    "display_name": "displayName",
-    "tool_call": "toolCall",
-    "tool_response": "toolResponse",
-    "video_metadata": "videoMetadata",
-    "media_resolution": "mediaResolution",
-}
+_FREE: Final = ("args", "response", "partMetadata", "parameters", "parametersJsonSchema")
+"""Fields with the agent's own names inside. All other names are Gemini's, in either spelling."""
+
+_DEEPEST: Final = 6
+"""How deep Gemini's own fields lie in each other; deeper ones are left alone."""
+
+_BESIDE: Final = re.compile(r"thought\w*|\w+Metadata|mediaResolution|mediaProcessing")
+"""The fields that a part has beside its value."""
 
 
 def parts_of(content: object) -> list[Block]:
     """List the parts of a content under the API's names."""
-    return [part if _SENT_AS.keys().isdisjoint(part) else as_sent(part) for part in _parts(content)]
+    return list(map(as_sent, _parts(content)))
 
 
 class _Gemini:
@@ -76,7 +69,8 @@ class _Gemini:
         parts = _parts(content).copy()
         for index in set(indices) & set(self.outputs(content)):
             if key := self._response_key(parts[index]):
-                response = {**parts[index][key], "response": {"output": placeholder}}
+                kept = {name: it for name, it in parts[index][key].items() if name != "parts"}
+                response = {**kept, "response": {"output": placeholder}}
                 parts[index] = {**parts[index], key: response}
         return {**as_dict(content), "parts": parts} if parts else content
 
@@ -122,7 +116,9 @@ class _Gemini:
         part = as_sent(part)
         match part:
             case {"functionResponse": dict(response)}:
-                output, failed = said_in(response.get("response"))
+                said, failed = said_in(response.get("response"))
+                media = [it for part in dicts(response.get("parts")) if (it := self._said(part))]
+                output = [*([text(said)] if said else []), *media] if media else said
                 result = tool_result(self._id(response, nameless), output)
                 return {**result, "is_error": True} if failed else result
             case {"functionCall": dict(call)}:
@@ -138,7 +134,9 @@ class _Gemini:
 
     def _said(self, part: Block) -> Block | None:
         match part:
-            case {"text": str(value)} if value:
+            case {"text": str(value)}:
+                return text(value) if value else None
+            case {"audioTranscription": {"text": str(value)}} if value:
                 return text(value)
             case {"inlineData": {"mimeType": str(mime), "data": str(data)}} if mime[:6] == "image/":
                 return image(mime, _standard_base64(data))
@@ -146,7 +144,8 @@ class _Gemini:
                 return attached(as_dict(media).get("mimeType"))
             case {"executableCode": code} | {"codeExecutionResult": code}:
                 return text(_compact(code))
-        return None
+        kind = next((key for key in part if not _BESIDE.fullmatch(key)), None)
+        return None if kind is None else {"type": kind, kind: part[kind]}
 
 
 def said_in(response: object) -> tuple[str, bool]:
@@ -161,15 +160,27 @@ def _parts(content: object) -> list[Block]:
     return dicts(as_dict(content).get("parts"))
 
 
-def as_sent(part: Block) -> Block:
+def as_sent(part: Block, depth: int = 0) -> Block:
     """Show a part under the API's names, without null fields."""
-    given = {key: value for key, value in part.items() if value is not None}
-    named = {key: value for key, value in given.items() if key not in _SENT_AS}
-    named = {_SENT_AS[key]: value for key, value in given.items() if key in _SENT_AS} | named
-    for key in ("inlineData", "fileData"):
-        if isinstance(named.get(key), dict):
-            named[key] = as_sent(named[key])
-    return named
+    given = sorted(part, key=lambda key: "_" not in key)  # of two spellings the API's counts
+    named = {camel(key): part[key] for key in given if part[key] is not None}
+    if depth == _DEEPEST:
+        return named
+    return {
+        key: value if key in _FREE or isinstance(value, str) else _within(value, depth)
+        for key, value in named.items()
+    }
+
+
+def _within(value: object, depth: int) -> object:
+    if isinstance(value, list):
+        return [as_sent(it, depth + 1) if isinstance(it, dict) else it for it in value]
+    return as_sent(value, depth + 1) if isinstance(value, dict) else value
+
+
+def camel(name: str) -> str:
+    """A name of the Python SDK's as the API has it."""
+    return re.sub(r"_([a-z0-9])", lambda found: found[1].upper(), name) if "_" in name else name
 
 
 def _standard_base64(data: str) -> str:

@@ -17,9 +17,13 @@ from roocontext.log.readings.blocks import (
     text,
     tool_result,
     tool_use,
+    words,
 )
-from roocontext.log.readings.checks import check_message, expect_role
+from roocontext.log.readings.checks import check_message, expect, expect_role
 from roocontext.log.readings.protocol import REDACTED, Block, Reader
+
+_RESULTS: Final = {"tool": "tool_call_id", "function": "name"}
+"""The roles of results, and what names the call. The older API has neither ids nor `tool_calls`."""
 
 DATA_URL: Final = re.compile(r"data:([^;,]+)[^,]*;base64,(.*)", re.DOTALL)
 
@@ -32,22 +36,24 @@ class _OpenAI:
         value = as_dict(content).get("content")
         lists = ["tool_calls"] if isinstance(value, str) else ["content", "tool_calls"]
         check_message(role, content, lists, own="openai")
+        if role == "function":  # else nothing in the content says that it is a result
+            expect(as_dict(content).get("role"), "content.role", str)
 
     def blocks(self, role: str, content: object) -> tuple[str, list[Block]]:
         message = as_dict(content)
         value = message.get("content")
-        if role == "tool":
+        if role in _RESULTS:
             output = value if isinstance(value, str) else self._parts(value)
-            return "user", [tool_result(string(message, "tool_call_id"), output)]
+            return "user", [tool_result(string(message, _RESULTS[role]), output)]
         if role == "assistant":
-            calls = map(self._call, dicts(message.get("tool_calls")))
-            return role, [*self._parts(value), *self._parts(message.get("refusal")), *calls]
+            said = [*self._parts(value), *map(self._part, beside_content(message))]
+            return role, [*said, *map(self._call, calls_of(message))]
         return "user", self._parts(value)
 
     def outputs(self, content: object) -> tuple[int, ...]:
         message = as_dict(content)
         unsaid = "tool" if "tool_call_id" in message else "user"
-        return (0,) if message.get("role", unsaid) == "tool" else ()
+        return (0,) if message.get("role", unsaid) in _RESULTS else ()
 
     def clear(self, content: object, indices: Collection[int], placeholder: str) -> object:
         chosen = set(indices) & set(self.outputs(content))
@@ -60,13 +66,18 @@ class _OpenAI:
             bare["content"] = None if message["content"] is None else REDACTED
         if isinstance(message.get("tool_calls"), list):
             bare["tool_calls"] = [self._bare(call) for call in dicts(message["tool_calls"])]
+        if isinstance(message.get("function_call"), dict):
+            bare["function_call"] = self._bare({"function": message["function_call"]})["function"]
         return bare
 
     def compose(self, role: str, text: str) -> tuple[str, Any]:
         return role, {"role": role, "content": text}
 
     def answer(self, content: object, number: int, output: object, **_: bool) -> tuple[str, Any]:
-        call = dicts(as_dict(content).get("tool_calls"))[number]
+        call = calls_of(as_dict(content))[number]
+        if "type" not in call and "function_call" in as_dict(content):
+            named = {"role": "function", "name": string(call, "id")}
+            return "function", {**named, "content": words(output)}
         named = {"role": "tool", "tool_call_id": string(call, "id")}
         return "tool", {**named, "content": in_parts(output)}
 
@@ -103,6 +114,23 @@ class _OpenAI:
                     return image(inline[1], inline[2])
                 return {"type": "image", "source": {"type": "url", "url": url}}
         return attached(part.get("type"))
+
+
+def calls_of(message: Block) -> list[Block]:
+    """List a message's calls; that of the older API, which has no id, is known by its name."""
+    asked = message.get("function_call")
+    older = [{"id": string(asked, "name"), "function": asked}] if isinstance(asked, dict) else []
+    return [*dicts(message.get("tool_calls")), *older]
+
+
+def beside_content(message: Block) -> list[Block]:
+    """List what an assistant said outside of its content, as parts: a refusal, or speech."""
+    refusal, audio = string(message, "refusal"), message.get("audio")
+    parts: list[Block] = [{"type": "refusal", "refusal": refusal}] if refusal else []
+    if isinstance(audio, dict):
+        transcript = string(audio, "transcript")
+        parts.append(text(transcript) if transcript else {"type": "audio", "audio": audio})
+    return parts
 
 
 def parse_arguments(raw: object) -> Block:
