@@ -475,9 +475,10 @@ class SessionMachine(RuleBasedStateMachine):
             self.append([("user", self._text(3))])
 
     @precondition(lambda self: len(self.family) <= MOST_RELATIVES)
-    @rule(pick=picks, move=flags)
-    def fork(self, pick: int, move: bool) -> None:
-        at = pick % (self.model.last_seq + 1)
+    @rule(pick=picks, near=flags, move=flags)
+    def fork(self, pick: int, near: bool, move: bool) -> None:
+        last = self.model.last_seq
+        at = last - pick % min(last + 1, 8) if near else pick % (last + 1)
         made = (self.chat.fork(at), self.model.fork(at))
         self.family.append(made)
         self.starts.append(at)

@@ -139,6 +139,7 @@ class Model:
         made.begun = {call: note for call, note in self.begun.items() if note <= at}
         made.replies = {seq: number for seq, number in self.replies.items() if seq <= at}
         made.asked = {seq: asked for seq, asked in self.asked.items() if seq <= at}
+        made.used = {seq: told for seq, told in self.used.items() if seq <= at}
         made.extras = {seq: extra for seq, extra in self.extras.items() if seq <= at}
         made.titles = [told for told in self.titles if told[0] <= at]
         made.metadata = [told for told in self.metadata if told[0] <= at]
