@@ -240,7 +240,9 @@ class SummaryFailed(RooContextError):
     summariser: str = ""
     kind: str = "error"
     status: int | None = None
+    model: str | None = None
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float | None = None
+    attempts: tuple[Any, ...] = ()

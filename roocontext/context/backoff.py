@@ -17,9 +17,6 @@ from typing import Any, Final
 from roocontext.policies.situation import Totals
 from roocontext.store.notes import Note
 
-NOTE: Final = "compaction"
-"""The kind of the notes."""
-
 TOO_LITTLE: Final = 0.05
 
 

@@ -1,10 +1,13 @@
 """What a run writes into the log beside its plans: numbers, names and ids, never content."""
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from roocontext.context.hooks import Heard
 from roocontext.errors import BudgetExceeded, SummaryFailed, SystemPromptTooLarge, TurnTooLarge
-from roocontext.log.summary import Summary
+from roocontext.log.reported import FAILED_SUMMARIES
+from roocontext.log.summary import FailedCalls, Summary, failed_calls
 from roocontext.policies.decision import TooLarge
 
 
@@ -16,6 +19,7 @@ def record_of(summary: Summary | None, heard: Heard) -> dict[str, Any]:
 
 def facts_of(summary: Summary) -> dict[str, Any]:
     """What a summary was made by, and what it cost."""
+    failed = [asdict(one) for one in summary.failed]
     return {
         "summariser": summary.summariser,
         "model": summary.model,
@@ -24,8 +28,31 @@ def facts_of(summary: Summary) -> dict[str, Any]:
         "output_tokens": summary.output_tokens,
         "cost": summary.cost,
         "fallback": summary.fallback,
+        **({"failed": failed} if failed else {}),
         **summary.facts,
     }
+
+
+def paid_for(failed: Exception | Summary) -> tuple[FailedCalls, ...]:
+    """The calls that came to nothing: those before an error, or for a summary that was refused."""
+    if isinstance(failed, Exception):
+        return failed_calls(failed) if isinstance(failed, SummaryFailed) else ()
+    own = FailedCalls(
+        summariser=failed.summariser,
+        kind="refused",
+        model=failed.model,
+        calls=failed.calls,
+        input_tokens=failed.input_tokens,
+        output_tokens=failed.output_tokens,
+        cost=failed.cost,
+    )
+    return (*failed.failed, own)
+
+
+def facts_of_failure(paid: Sequence[FailedCalls]) -> dict[str, Any]:
+    """The calls that gave no usable summary, as a note keeps them."""
+    made = [asdict(one) for one in paid if one.calls]
+    return {FAILED_SUMMARIES: made} if made else {}
 
 
 def reason_of(error: Exception) -> str:

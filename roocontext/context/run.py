@@ -11,10 +11,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from roocontext.context import drift
-from roocontext.context.backoff import NOTE, CompactionState
+from roocontext.context.backoff import CompactionState
 from roocontext.context.choice import UNUSABLE, Choice, Prepared, prepared
 from roocontext.context.hooks import Heard
-from roocontext.context.log_notes import facts_of, reason_of, record_of, refusal_of
+from roocontext.context.log_notes import (
+    facts_of,
+    facts_of_failure,
+    paid_for,
+    reason_of,
+    record_of,
+    refusal_of,
+)
 from roocontext.context.outcome import Ended, Outcome
 from roocontext.context.session_port import Check, LiveSession
 from roocontext.context.settings import Settings
@@ -39,8 +46,9 @@ from roocontext.log.events import (
     Step,
 )
 from roocontext.log.plan import Action, Plan
+from roocontext.log.reported import COMPACTION
 from roocontext.log.spans import within
-from roocontext.log.summary import Summary, SummaryRequest
+from roocontext.log.summary import FailedCalls, Summary, SummaryRequest, total_cost
 from roocontext.policies.decision import Ask, Nothing, Ready, TooLarge
 from roocontext.policies.situation import Aim, Situation, Totals
 from roocontext.store.items import NewNote
@@ -209,9 +217,10 @@ class Run:
                 plan = prepared(situation, answer.ready)
                 if not self._choice.refusal_after(plan.after):
                     return (yield from self._commit(plan, heard, answer.summary))
-                answer = yield from self._fail("It leaves no room for what must stay.", latch=True)
+                reason = "It leaves no room for what must stay."
             except UNUSABLE as error:
-                answer = yield from self._fail(error.fact, latch=True)
+                reason = error.fact
+            answer = yield from self._fail(reason, latch=True, paid=paid_for(answer.summary))
         if wanted.otherwise is None:
             return answer
         cut = yield from self._cut(situation, wanted.otherwise)
@@ -222,25 +231,23 @@ class Run:
         try:
             summary = yield from ask(lambda: self.summarise(wanted.request))
             encode(facts_of(summary), "summary")  # what could not be recorded is no answer
-            self._count(summary.calls, summary.cost)
+            self._count((*summary.failed, summary))
             composed = wanted.compose(summary)
         except GeneratorExit:
             raise
         except Exception as error:  # noqa: BLE001 - a summariser may raise anything
-            spent = getattr(error, "calls", 0), getattr(error, "cost", None)
-            self._count(*spent)
-            return (yield from self._fail(reason_of(error), latch=True, spent=spent))
+            paid = paid_for(error)
+            self._count(paid)
+            return (yield from self._fail(reason_of(error), latch=True, paid=paid))
         except BaseException as error:
             with suppress(RooContextError):  # nothing may prevent a cancellation
                 yield from self._fail(type(error).__name__, latch=False)
             raise
         if isinstance(composed, Ready):
             return _Composed(composed, summary)
-        spent = summary.calls, summary.cost
+        paid = paid_for(summary)
         return (
-            yield from self._fail(
-                composed.reason, composed.status, latch=composed.latch, spent=spent
-            )
+            yield from self._fail(composed.reason, composed.status, latch=composed.latch, paid=paid)
         )
 
     def _commit(
@@ -272,15 +279,15 @@ class Run:
         status: str = "failed",
         *,
         latch: bool,
-        spent: tuple[int, float | None] = (0, None),
+        paid: Sequence[FailedCalls] = (),
     ) -> Steps[Ended]:
         """Write one note of a failure; nothing else changes."""
         self.failed = True
         self.state = self.state.failed(counts=latch and self.trigger == "auto")
-        policy, calls, cost = self.settings.policy.name, *spent
+        policy = self.settings.policy.name
         facts = {"policy": policy, "trigger": self.trigger, "status": status, "reason": reason}
-        paid = {"calls": calls, "cost": cost} if calls else {}
-        yield from self.port.note(self._note("failed", self.state, **facts, **paid))
+        note = self._note("failed", self.state, **facts, **facts_of_failure(paid))
+        yield from self.port.note(note)
         if not self.port.is_dry_run:
             _log.warning("A condensation of session %s failed: %s", self.port.id, reason)
         failures, now = self.state.failures, self.settings.clock()
@@ -289,13 +296,14 @@ class Run:
         )
         return Ended(Status.FAILED, status, reason)
 
-    def _count(self, calls: int, cost: float | None) -> None:
-        self.calls += calls
+    def _count(self, paid: Sequence[FailedCalls | Summary]) -> None:
+        self.calls += sum(one.calls for one in paid)
+        cost = total_cost(paid)
         if cost is not None:
             self.cost = (self.cost or 0.0) + cost
 
     def _note(self, event: str, state: CompactionState, **facts: Any) -> NewNote:
-        return NewNote(NOTE, {"event": event, **facts, **state.facts()})
+        return NewNote(COMPACTION, {"event": event, **facts, **state.facts()})
 
     def _keep(self) -> Steps[None]:
         """Store what was counted, and then report the estimates that were far off."""

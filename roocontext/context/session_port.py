@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from roocontext.context import after_plan
-from roocontext.context.backoff import NOTE, CompactionState
+from roocontext.context.backoff import CompactionState
 from roocontext.context.choice import Prepared
 from roocontext.context.settings import Settings, SizedFrame
 from roocontext.context.steps import Steps, ask
@@ -15,6 +15,7 @@ from roocontext.log.budget import Size
 from roocontext.log.committed import Committed
 from roocontext.log.counting import BYTES
 from roocontext.log.frame import GivenFrame
+from roocontext.log.reported import COMPACTION
 from roocontext.policies.situation import Aim, Reported, Row, Situation, Totals
 from roocontext.store.aio import AsyncSession
 from roocontext.store.calls import Call
@@ -90,7 +91,7 @@ class LiveSession:
                 calls=LOOK_BACK,
                 # A dry run keeps nothing, and so would make the same estimates each time.
                 estimates=None if self.is_dry_run else self._has_no_estimate,
-                notes=[NOTE],
+                notes=[COMPACTION],
                 known=self._counted,
                 frame=None if self.is_dry_run else self._given,
             )
@@ -98,7 +99,7 @@ class LiveSession:
         overhead = self.frame.overhead.tokens
         estimates = {seq: view + overhead for seq, view in snapshot.estimated.items()}
         self._counted = self._counted.with_estimates(self.settings.counter, estimates)
-        state = yield from self.state(snapshot.notes[NOTE])
+        state = yield from self.state(snapshot.notes[COMPACTION])
         totals = replace(self._totals(snapshot), failures=state.failures)
         return Check(totals, state, snapshot.calls, estimates, snapshot.is_new_frame)
 
@@ -120,7 +121,7 @@ class LiveSession:
 
     def newest_note(self) -> Steps[Note | None]:
         """The newest note of the manager's kind."""
-        return (yield from ask(lambda: self.chat.newest_note(NOTE)))
+        return (yield from ask(lambda: self.chat.newest_note(COMPACTION)))
 
     def state(self, newest: Note | None) -> Steps[CompactionState]:
         """How the last compactions went, given the newest note about them."""

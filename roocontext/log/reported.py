@@ -1,13 +1,19 @@
 """What providers reported for the calls of a session: data that the store and the sums share."""
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+COMPACTION: Final = "compaction"
+"""The kind of the notes about compactions."""
+
+FAILED_SUMMARIES: Final = "summaries"
+"""Where such a note keeps the calls that gave no usable summary."""
 
 
 class ReportedUsage(NamedTuple):
-    """The usage of one reply, or of the calls that wrote one summary.
+    """The usage of one reply, or of the calls that a summariser made for one summary.
 
     `usage` is what was recorded, in the provider's own words. Of a summary it is what the
-    summariser reported, and None if nothing was.
+    summariser reported, and None if nothing was. With `is_failed`, its calls gave no summary.
     """
 
     session_id: str
@@ -15,3 +21,4 @@ class ReportedUsage(NamedTuple):
     model: str | None
     usage: Any
     is_summary: bool = False
+    is_failed: bool = False

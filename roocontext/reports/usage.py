@@ -50,7 +50,10 @@ class ModelUsage(Document):
 
 
 class SummaryUsage(Document):
-    """What the summaries have cost, as far as the summarisers reported it."""
+    """What the summaries have cost, as far as the summarisers reported it.
+
+    `count` is how many summaries there are; the calls of those that failed are in the other sums.
+    """
 
     count: int
     calls: int
@@ -114,7 +117,8 @@ def usage_of(
         tools=_rows(tools),
         models=[_of_model(row, drifts.get(str(row.model))) for row in spent if not row.is_summary],
         summaries=_of_summaries(
-            sum(row.is_summary for row in reported), [row for row in spent if row.is_summary]
+            sum(row.is_summary and not row.is_failed for row in reported),
+            [row for row in spent if row.is_summary],
         ),
     )
 

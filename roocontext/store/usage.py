@@ -1,9 +1,10 @@
-"""The usage that was reported in a session, or in a whole family. No content is read.
+"""The usage that was reported in a session, or in a whole family. No message is read.
 
 A fork holds the entries of its origin. What these cost was paid there, so only the entries after
 the newest origin note are looked at.
 """
 
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from sqlalchemy import bindparam, case, func, literal_column, or_, select, text
@@ -11,11 +12,11 @@ from sqlalchemy import bindparam, case, func, literal_column, or_, select, text
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.encoding import decode
 from roocontext.log.entries import Kind
-from roocontext.log.reported import ReportedUsage
+from roocontext.log.reported import COMPACTION, FAILED_SUMMARIES, ReportedUsage
 from roocontext.store.head import read_head
 from roocontext.store.notes import ORIGIN
 from roocontext.store.schema import entries, sessions
-from roocontext.store.transaction import Transaction
+from roocontext.store.transaction import Row, Transaction
 
 # Level by level: the planner of PostgreSQL joins a recursive query by reading all sessions.
 _CHILDREN: Final = (
@@ -25,6 +26,7 @@ _CHILDREN: Final = (
 )
 _in_session = entries.c.session_id == bindparam("session_id")
 _is_summary = entries.c.kind == text(f"'{Kind.SUMMARY}'")
+_is_about_compaction = entries.c.note == text(f"'{COMPACTION}'")
 _LAST: Final = select(sessions.c.last_seq).where(sessions.c.session_id == bindparam("session_id"))
 _ORIGIN: Final = (
     select(entries.c.seq)
@@ -47,30 +49,25 @@ _REPORTED: Final = (
         entries.c.model,
         entries.c.usage,
         case((_is_summary, entries.c.details)),
+        case((_is_about_compaction, entries.c.content)),
     )
     .where(
         _in_session,
         entries.c.seq
         > func.coalesce(_ORIGIN.correlate(None).scalar_subquery(), literal_column("0")),
         entries.c.seq <= _LAST.scalar_subquery(),
-        or_(entries.c.usage.is_not(None), _is_summary),
+        or_(entries.c.usage.is_not(None), _is_summary, _is_about_compaction),
     )
     .order_by(entries.c.seq)
 )
 
 
 def reported(tx: Transaction, session_id: str, *, family: bool) -> list[ReportedUsage]:
-    """What was reported for each reply and each summary, in the order of the logs."""
+    """What was reported for replies, summaries, and calls that gave none, in order of the logs."""
     read_head(tx, session_id)
     members = _descended(tx, session_id) if family else [session_id]
-    return [
-        ReportedUsage(of, seq, model, decode(usage))
-        if details is None
-        else _of_summary(of, seq, decode(details))
-        for of, seq, model, usage, details in tx.each(
-            _REPORTED, [{"session_id": member} for member in members]
-        )
-    ]
+    rows = tx.each(_REPORTED, [{"session_id": member} for member in members])
+    return [usage for row in rows for usage in _of_entry(row)]
 
 
 def _descended(tx: Transaction, session_id: str) -> list[str]:
@@ -85,11 +82,33 @@ def _descended(tx: Transaction, session_id: str) -> list[str]:
     return members
 
 
-def _of_summary(session_id: str, seq: int, details: Any) -> ReportedUsage:
-    """What a summary cost, by the record of its plan: anyone may have made it, with anything."""
-    match details:
-        case {"record": {"summary": {**facts}}}:
-            model = facts.get("model")
-            named = model if isinstance(model, str) else None
-            return ReportedUsage(session_id, seq, named, facts, is_summary=True)
-    return ReportedUsage(session_id, seq, None, None, is_summary=True)
+# The notes and the records of plans are anyone's, with anything in them.
+
+
+def _of_entry(row: Row) -> Iterator[ReportedUsage]:
+    session_id, seq, model, usage, details, note = row
+    if note is not None:
+        yield from _failed(session_id, seq, decode(note), FAILED_SUMMARIES)
+    elif details is not None:
+        match decode(details):
+            case {"record": {"summary": {**facts}}}:
+                yield from _failed(session_id, seq, facts, "failed")
+                yield _of_summary(session_id, seq, facts)
+            case _:
+                yield ReportedUsage(session_id, seq, None, None, is_summary=True)
+    else:
+        yield ReportedUsage(session_id, seq, model, decode(usage))
+
+
+def _failed(session_id: str, seq: int, content: Any, name: str) -> Iterator[ReportedUsage]:
+    """What the calls of summarisers that gave no usable summary cost."""
+    failed = content.get(name) if isinstance(content, dict) else None
+    for facts in failed if isinstance(failed, list) else ():
+        if isinstance(facts, dict):
+            yield _of_summary(session_id, seq, facts)._replace(is_failed=True)
+
+
+def _of_summary(session_id: str, seq: int, facts: Mapping[Any, Any]) -> ReportedUsage:
+    model = facts.get("model")
+    named = model if isinstance(model, str) else None
+    return ReportedUsage(session_id, seq, named, facts, is_summary=True)

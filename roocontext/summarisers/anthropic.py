@@ -243,6 +243,7 @@ class _Dialogue:
             summariser=NAME,
             kind=kind,
             status=status,
+            model=self._writer,
             calls=self._calls,
             input_tokens=self._input,
             output_tokens=self._output,

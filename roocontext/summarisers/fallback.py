@@ -1,14 +1,17 @@
-"""A summariser that asks a second one when the first fails, and records the failure.
-
-The cost of the failed calls is added to the cost of the summary.
-"""
+"""A summariser that asks a second one when the first fails, and keeps what the failure cost."""
 
 import logging
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from roocontext.errors import SummaryFailed
-from roocontext.log.summary import Summary, SummaryRequest
+from roocontext.log.summary import (
+    FailedCalls,
+    Summary,
+    SummaryRequest,
+    failed_calls,
+    total_cost,
+)
 from roocontext.summarisers.protocol import (
     AnySummariser,
     Summariser,
@@ -44,11 +47,12 @@ class Fallback:
         """Return the summary of the first that succeeds."""
         try:
             return self.first.summarise(request)
-        except SummaryFailed as failed:
+        except SummaryFailed as failure:
+            first = _of(self.first, failure)
             try:
-                return _after(failed, self.second.summarise(request))
+                return _after(first, self.second.summarise(request))
             except SummaryFailed as again:
-                raise _both(failed, again) from again
+                raise _both(failure, (*first, *_of(self.second, again))) from again
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,42 +71,43 @@ class AsyncFallback:
         """Return the summary of the first that succeeds."""
         try:
             return await summarised(self.first, request)
-        except SummaryFailed as failed:
+        except SummaryFailed as failure:
+            first = _of(self.first, failure)
             try:
-                return _after(failed, await summarised(self.second, request))
+                return _after(first, await summarised(self.second, request))
             except SummaryFailed as again:
-                raise _both(failed, again) from again
+                raise _both(failure, (*first, *_of(self.second, again))) from again
 
 
-def _after(failed: SummaryFailed, summary: Summary) -> Summary:
+def _of(summariser: AnySummariser, failure: SummaryFailed) -> tuple[FailedCalls, ...]:
+    """What a failure has cost; one that names no summariser is that of the one asked."""
+    attempts = failed_calls(failure)
+    return tuple(replace(one, summariser=one.summariser or summariser.name) for one in attempts)
+
+
+def _after(failed: tuple[FailedCalls, ...], summary: Summary) -> Summary:
     _log.warning(
-        "%s gave no summary: %s. %s was used instead.",
-        failed.summariser,
-        failed.kind,
-        summary.summariser,
+        "%s gave no summary: %s. %s was used instead.", *_named(failed), summary.summariser
     )
-    kinds = filter(None, (failed.kind, summary.fallback))
-    return replace(summary, fallback=", ".join(kinds), **_spent(failed, summary))
+    _, kinds = _named((*failed, *summary.failed))
+    return replace(summary, fallback=kinds, failed=(*failed, *summary.failed))
 
 
-def _both(failed: SummaryFailed, again: SummaryFailed) -> SummaryFailed:
-    kind = f"{failed.kind}, {again.kind}"
-    name = f"{failed.summariser}, {again.summariser}"
-    spent = _spent(failed, again)
+def _both(first: SummaryFailed, attempts: tuple[FailedCalls, ...]) -> SummaryFailed:
+    names, kinds = _named(attempts)
     return SummaryFailed(
-        f"{name} gave no summary: {kind}.",
-        summariser=name,
-        kind=kind,
-        status=failed.status,
-        **spent,
+        f"{names} gave no summary: {kinds}.",
+        summariser=names,
+        kind=kinds,
+        status=first.status,
+        calls=sum(one.calls for one in attempts),
+        input_tokens=sum(one.input_tokens for one in attempts),
+        output_tokens=sum(one.output_tokens for one in attempts),
+        cost=total_cost(attempts),
+        attempts=attempts,
     )
 
 
-def _spent(one: SummaryFailed, other: Summary | SummaryFailed) -> dict[str, Any]:
-    costs = [spent.cost for spent in (one, other) if spent.cost is not None]
-    return {
-        "calls": one.calls + other.calls,
-        "input_tokens": one.input_tokens + other.input_tokens,
-        "output_tokens": one.output_tokens + other.output_tokens,
-        "cost": sum(costs) if costs else None,
-    }
+def _named(attempts: tuple[FailedCalls, ...]) -> tuple[str, str]:
+    """The names of the summarisers, and how they failed."""
+    return ", ".join(one.summariser for one in attempts), ", ".join(one.kind for one in attempts)

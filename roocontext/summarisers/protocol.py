@@ -82,7 +82,7 @@ def _asked(summariser: Summariser, request: SummaryRequest) -> Summary:
     except (
         StopIteration
     ) as fault:  # a future cannot hold StopIteration: awaiting it would never end
-        raise _failed(summariser.name, "error", calls=1) from fault
+        raise _failed(summariser.name, request, "error", calls=1) from fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,8 @@ class Called:
 
     def summarise(self, request: SummaryRequest) -> Summary:
         """Call the function."""
-        with _failing(self.name):
-            return _summary(self.name, self.function(request))
+        with _failing(self.name, request):
+            return _summary(self.name, request, self.function(request))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,35 +107,45 @@ class AsyncCalled:
 
     async def summarise(self, request: SummaryRequest) -> Summary:
         """Await the function."""
-        with _failing(self.name):
-            return _summary(self.name, await self.function(request))
+        with _failing(self.name, request):
+            return _summary(self.name, request, await self.function(request))
 
 
 @contextmanager
-def _failing(name: str) -> Iterator[None]:
+def _failing(name: str, request: SummaryRequest) -> Iterator[None]:
     try:
         yield
-    except SummaryFailed:
+    except SummaryFailed as failure:
+        failure.summariser = failure.summariser or name
+        failure.model = failure.model or request.model
         raise
     except Exception as fault:
-        raise _failed(name, "error", calls=1) from fault
+        raise _failed(name, request, "error", calls=1) from fault
 
 
-def _summary(name: str, answer: object) -> Summary:
+# A function is asked for a summary by the model that the request names. One that uses another model
+# says so in its Summary.
+
+
+def _summary(name: str, request: SummaryRequest, answer: object) -> Summary:
     # A function that is not a coroutine function returned one: it would never run, and Python would
     # warn of it at some later moment.
     if iscoroutine(answer):
         answer.close()
     if isinstance(answer, str):
-        answer = Summary(text=answer, summariser=name, calls=1)
+        answer = Summary(text=answer, summariser=name, model=request.model, calls=1)
     if not isinstance(answer, Summary):
-        raise _failed(name, "invalid", calls=1)
+        raise _failed(name, request, "invalid", calls=1)
     if not answer.text.strip():
-        raise _failed(name, "empty", calls=answer.calls)
+        raise _failed(name, request, "empty", calls=answer.calls)
     return answer
 
 
-def _failed(name: str, kind: str, *, calls: int) -> SummaryFailed:
+def _failed(name: str, request: SummaryRequest, kind: str, *, calls: int) -> SummaryFailed:
     return SummaryFailed(
-        f"{name} gave no summary: {kind}.", summariser=name, kind=kind, calls=calls
+        f"{name} gave no summary: {kind}.",
+        summariser=name,
+        kind=kind,
+        model=request.model,
+        calls=calls,
     )

@@ -356,7 +356,9 @@ def test_a_failing_model_is_backed_by_extraction(serve):
     summary = summariser.summarise(request_of())
     assert "Why is the last token lost?" in summary.text
     assert (summary.summariser, summary.fallback) == ("extractive", "refusal")
-    assert (summary.calls, summary.input_tokens, summary.output_tokens) == (1, 50, 3)
+    (failed,) = summary.failed
+    assert (failed.calls, failed.input_tokens, failed.output_tokens) == (1, 50, 3)
+    assert failed.model == "claude-haiku-4-5"
 
 
 def test_a_failing_model_is_backed_by_extraction_with_asyncio(serve):

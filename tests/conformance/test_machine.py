@@ -5,6 +5,7 @@ fold. At the end of an example every past seq is compared, and what goes to a pr
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,11 +21,13 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from roocontext import Counts, NewMessage, Pin, Plan, Rename, Rewind
+from roocontext import Counts, NewMessage, Pin, Plan, Rename, ReportedUsage, Rewind
 from roocontext.errors import (
     DuplicateMessage,
     MessageNotFound,
     NothingToUndo,
+    SessionExists,
+    SessionNotFound,
     UncoverRefused,
     UndoRefused,
 )
@@ -42,7 +45,7 @@ pytestmark = pytest.mark.every_leg
 STEPS = 50
 TORTURE = os.environ.get("ROOCONTEXT_TORTURE")
 EXAMPLES = {"sync": 30, "async": 10}
-MOST_FORKS = 2
+MOST_RELATIVES = 3
 
 picks = st.integers(0, 1_000)
 few = st.integers(0, 4)
@@ -52,7 +55,7 @@ actions = st.sampled_from([Action.CONDENSE, Action.TRUNCATE])
 
 
 class SessionMachine(RuleBasedStateMachine):
-    """One session and its forks; the store is shared by all examples."""
+    """One session with its forks and sub-agents; the store is shared by all examples."""
 
     store: Any
     family: list[tuple[Any, Model]] = []
@@ -81,12 +84,13 @@ class SessionMachine(RuleBasedStateMachine):
         if about:
             seq = 1 + size % self.model.last_seq
             facts = {"extra": {"n": size}, "asked_at": seq, "answers": (seq, size % 3)}
+            facts |= {"model": f"m{size % 2}", "usage": {"input_tokens": size}}
         receipt = self.chat.append(*role_and_text, **facts)
         assert receipt.seq == receipt.head_seq == self.model.add(Kind.MESSAGE, None, role_and_text)
         if about:
             self.model.asked[receipt.seq], self.model.answers[receipt.seq] = seq, (seq, size % 3)
-            ((entry),) = (found.entry for found in self.chat.audit(after=receipt.seq - 1))
-            assert facts == {name: getattr(entry, name) for name in facts}
+            self.model.extras[receipt.seq] = facts["extra"]
+            self.model.used[receipt.seq] = (facts["model"], facts["usage"])
 
     @rule(ids=st.lists(few, min_size=1, max_size=3), thinking=flags, text=flags)
     def call_tools(self, ids: list[int], thinking: bool, text: bool) -> None:
@@ -101,8 +105,8 @@ class SessionMachine(RuleBasedStateMachine):
         messages = [[answer] for answer in answers] if apart else [answers]
         self.append([("user", content) for content in messages])
 
-    @rule(pick=picks, waiting=st.sampled_from([True, True, False]), failed=flags)
-    def answer(self, pick: int, waiting: bool, failed: bool) -> None:
+    @rule(pick=picks, waiting=st.sampled_from([True, True, False]), failed=flags, about=flags)
+    def answer(self, pick: int, waiting: bool, failed: bool, about: bool) -> None:
         """A call that waits, or any live one; again, it is the same answer."""
         calls = self.model.waits_for()[1] if waiting else self.model.calls()
         if not calls:
@@ -114,7 +118,8 @@ class SessionMachine(RuleBasedStateMachine):
         if begun.new:
             self.model.begun[call] = self.model.add(Kind.NOTE)
             assert begun.seq == self.model.begun[call]
-        receipt = self.chat.answer(call, text, is_error=failed)
+        extra = {"commit": text} if about else None
+        receipt = self.chat.answer(call, text, is_error=failed, extra=extra)
         if before is not None:
             assert (receipt.seq, receipt.new) == (before, False)
             return
@@ -123,6 +128,8 @@ class SessionMachine(RuleBasedStateMachine):
         content = [{**result, "is_error": True} if failed else result]
         seq = self.model.add(Kind.MESSAGE, None, ("user", content))
         self.model.answers[seq] = call
+        if about:
+            self.model.extras[seq] = extra
         assert (receipt.seq, receipt.new) == (seq, True)
         assert self.chat.answer(call, "another").seq == seq
 
@@ -138,7 +145,7 @@ class SessionMachine(RuleBasedStateMachine):
             assert request.seq == self.model.last_seq
         said = [{"type": "text", "text": f"Reply {number}."}]
         reply = {"type": "message", "id": f"msg_{number}", "content": said, "stop_reason": "end"}
-        receipt = self.chat.record(reply, request)
+        receipt = self.chat.record(reply, request, extra={"n": system})
         live = self.model.live()
         known = [seq for seq, one in self.model.replies.items() if one == number and seq in live]
         if known:
@@ -146,6 +153,8 @@ class SessionMachine(RuleBasedStateMachine):
             return
         seq = self.model.add(Kind.MESSAGE, None, ("assistant", said))
         self.model.replies[seq] = number
+        kept = {"id": f"msg_{number}", "stop_reason": "end"}
+        self.model.extras[seq] = {"n": system, "roocontext": kept}
         if request is not None:
             self.model.asked[seq] = request.seq
         assert (receipt.seq, receipt.new) == (seq, True)
@@ -264,11 +273,16 @@ class SessionMachine(RuleBasedStateMachine):
 
     @rule(title=flags)
     def tell(self, title: bool) -> None:
+        text = self._text(1)
         if title:
-            self.chat.rename(self._text(1))
+            assert self.chat.rename(text).seq == self.model.rename(text)
         else:
-            self.chat.note("remark", {"text": self._text(1)})
-        self.model.add(Kind.NOTE)
+            assert self.chat.note("remark", {"text": text}).seq == self.model.add(Kind.NOTE)
+
+    @rule(owner=few)
+    def describe(self, owner: int) -> None:
+        metadata = {"machine": self.family[0][0].id, "owner": str(owner), "n": self._text(0)}
+        assert self.chat.describe(metadata).seq == self.model.describe(metadata)
 
     @rule(pick=picks, about=flags)
     def note_with_a_client_id(self, pick: int, about: bool) -> None:
@@ -314,8 +328,9 @@ class SessionMachine(RuleBasedStateMachine):
         shadow = self.model.copy()
         for _ in range(before):
             items.append(self._batched_message(shadow))
-        items.append(Rename(self._text(1), client_id=f"title-{self.said}"))
-        shadow.add(Kind.NOTE)
+        title = self._text(1)
+        items.append(Rename(title, client_id=f"title-{self.said}"))
+        shadow.rename(title)
         items += self._batched_plan(shadow, hidden)
         if pinned:
             target = sorted(shadow.said)[hidden % len(shadow.said)]
@@ -439,12 +454,31 @@ class SessionMachine(RuleBasedStateMachine):
         log = self.model.never_written()
         assert [m.seq for m in self.chat.view().messages] == fold.effective(log)
 
-    # Forks and redactions
+    # Sub-agents, forks and redactions
 
-    @precondition(lambda self: len(self.family) <= MOST_FORKS)
-    @rule(pick=picks, move=flags)
-    def fork(self, pick: int, move: bool) -> None:
-        at = pick % (self.model.last_seq + 1)
+    @precondition(lambda self: len(self.family) <= MOST_RELATIVES)
+    @rule(move=flags)
+    def start(self, move: bool) -> None:
+        """A session of a sub-agent; opened again it is the same one, and its parent stays."""
+        name, parent = f"{self.chat.id}-{self._text(0).strip()}", self.chat.id
+        with pytest.raises(SessionNotFound):
+            self.store.open_session(name, parent=name)
+        made = self.store.open_session(name, parent=parent, metadata=None)
+        self.family.append((made, Model(parent)))
+        self.starts.append(0)
+        for other in {chat.id for chat, _ in self.family} - {parent}:
+            with pytest.raises(SessionExists):
+                self.store.open_session(name, parent=other)
+        if move:
+            self.chat, self.model = self.store.open_session(name), self.family[-1][1]
+            self.kept, self.before = None, {}
+            self.append([("user", self._text(3))])
+
+    @precondition(lambda self: len(self.family) <= MOST_RELATIVES)
+    @rule(pick=picks, near=flags, move=flags)
+    def fork(self, pick: int, near: bool, move: bool) -> None:
+        last = self.model.last_seq
+        at = last - pick % min(last + 1, 8) if near else pick % (last + 1)
         made = (self.chat.fork(at), self.model.fork(at))
         self.family.append(made)
         self.starts.append(at)
@@ -509,6 +543,9 @@ class SessionMachine(RuleBasedStateMachine):
             assert entry.visible is (is_message and expected == none)
             assert (entry.hider and entry.hider.seq) == entry.hidden_by
             assert entry.redacted is (entry.seq in self.model.redacted)
+            kept = (entry.entry.extra, entry.entry.asked_at, entry.entry.answers)
+            facts = (self.model.extras, self.model.asked, self.model.answers)
+            assert kept == tuple(one.get(entry.seq) for one in facts)
             if is_message:
                 assert (entry.role, entry.content) == self.model.said[entry.seq]
             if row.control and row.control.position is not None:
@@ -523,6 +560,8 @@ class SessionMachine(RuleBasedStateMachine):
         rewound = (stats.rewound_messages, stats.rewound_bytes)
         assert (*counted, *hidden, *rewound) == self.model.stats()
         assert stats.entries == self.model.last_seq
+        info = self.chat.info()
+        assert (info.title, info.metadata, info.parent) == (*self.model.shown(), self.model.parent)
 
     def the_turn_is_the_models(self) -> None:
         pending = self.chat.pending()
@@ -539,6 +578,28 @@ class SessionMachine(RuleBasedStateMachine):
             assert chat.verify().ok
             assert chat.rebuild() == 0
             assert violations(chat.messages()) == []
+        self.the_family_is_the_models()
+
+    def the_family_is_the_models(self) -> None:
+        """Children, lists and usage, of each session."""
+        paid = {chat.id: [(chat.id, *row) for row in model.usage()] for chat, model in self.family}
+        below = {chat.id: [chat.id] for chat, _ in self.family}
+        for chat, model in reversed(self.family):  # a child is always younger
+            if model.parent is not None:
+                below[model.parent] += below[chat.id]
+        for chat, _ in self.family:
+            children = [other.id for other, model in self.family if model.parent == chat.id]
+            assert [info.session_id for info in chat.children()] == children
+            listed = self.store.sessions(parent=chat.id)
+            assert {info.session_id for info in listed} == set(children)
+            told = sorted(_paid(chat.usage(family=True)))
+            assert told == sorted(row for member in below[chat.id] for row in paid[member])
+            assert _paid(chat.usage()) == paid[chat.id]
+        for owner in range(5):
+            where = {"machine": self.family[0][0].id, "owner": str(owner)}
+            found = {info.session_id for info in self.store.sessions(where=where)}
+            owned = [chat.id for chat, model in self.family if _owner(model) == str(owner)]
+            assert found == set(owned)
 
     # How it is done
 
@@ -641,6 +702,16 @@ class SessionMachine(RuleBasedStateMachine):
             for index, block in enumerate(self.model.said[seq][1])
             if block["type"] == "tool_result" or everything
         ]
+
+
+def _paid(rows: Sequence[ReportedUsage]) -> list[tuple[Any, ...]]:
+    """What a session reports, as the model tells it."""
+    return [(row.session_id, row.seq, (row.model, row.usage), row.is_summary) for row in rows]
+
+
+def _owner(model: Model) -> str | None:
+    _, metadata = model.shown()
+    return metadata and metadata["owner"]
 
 
 def _summaries_of(model: Model, seq: int) -> list[Any]:

@@ -624,7 +624,8 @@ def test_what_failed_and_what_it_cost_is_kept_without_a_word_of_it(chat):
     outcome = manager(chat, summariser=Scripted(failed)).manage(chat)
     assert outcome.reason == "dear gave no summary: overloaded."
     content = chat.notes("compaction")[0].content
-    assert (content["calls"], content["cost"]) == (7, 1.5)
+    ((calls, cost),) = ((one["calls"], one["cost"]) for one in content["summaries"])
+    assert (calls, cost) == (outcome.calls, outcome.cost) == (7, 1.5)
     assert "secret" not in json.dumps(content)
 
 

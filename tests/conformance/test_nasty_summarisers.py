@@ -44,6 +44,7 @@ def summary(**facts: Any) -> Summary:
 BAD: dict[str, Any] = {
     "raises": ValueError("secret words"),
     "raises an error of ours": SummaryFailed(kind="overloaded", calls=3),
+    "raises an error of ours with no numbers": SummaryFailed(calls="many", cost=float("nan")),
     "runs out of time": TimeoutError(),
     "stops an iteration": StopIteration("secret words"),
     "goes too deep": RecursionError(),

@@ -82,10 +82,11 @@ def test_the_costs_of_summaries_are_summed(shown: Store) -> None:
     assert (summaries.count, summaries.calls, summaries.cost) == (1, 1, 0.002)
 
 
-def test_usage_is_one_query_and_reads_no_content(shown: Store, statements: list[str]) -> None:
+def test_usage_is_one_query_and_reads_no_message(shown: Store, statements: list[str]) -> None:
     assert shown.session("parser").usage(family=True)
     (asked,) = [text for text in statements if "entries" in text]
-    assert "content" not in asked
+    assert asked.count("content") == 1
+    assert "WHEN (entries.note = 'compaction') THEN entries.content END" in asked
 
 
 @given(HISTORIES)

@@ -3,8 +3,11 @@
 import pytest
 
 from roocontext import Plan, ReportedUsage, Store
-from roocontext.errors import SessionNotFound
+from roocontext.errors import SessionNotFound, SummaryFailed
+from roocontext.log.summary import Summary
 from roocontext.reports import usage
+from roocontext.summarisers import with_fallback
+from roocontext.tokens import spending
 from support.async_manager import Scripted, grow, manager
 from support.dialogue import fill
 
@@ -67,6 +70,70 @@ def test_summaries_report_what_their_calls_cost(chat):
     (row,) = chat.usage()
     assert (row.is_summary, row.model) == (True, "m")
     assert (row.usage["calls"], row.usage["cost"]) == (1, 0.25)
+
+
+SPENT = {"calls": 2, "input_tokens": 1_000, "output_tokens": 100}
+
+
+@pytest.mark.every_leg
+def test_the_calls_of_a_summary_that_failed_are_paid_too(chat):
+    """One note keeps what they cost, by the model that was asked."""
+    grow(chat)
+    failed = SummaryFailed(summariser="dear", kind="overloaded", model=MODEL, **SPENT)
+    context = manager(chat, limit=1_000_000, summariser=Scripted(failed))
+    outcome = context.condense(chat)
+    assert (outcome.status, outcome.calls) == ("failed", 2)
+    (row,) = chat.usage()
+    assert (row.model, row.is_summary, row.is_failed) == (MODEL, True, True)
+    assert {name: row.usage[name] for name in SPENT} == SPENT
+    (note,) = chat.notes("compaction")
+    assert row.seq == note.seq
+    (spent,) = spending(chat.usage())
+    assert (spent.calls, spent.input, spent.cost) == (2, 1_000, COST)
+    fork = chat.fork()
+    assert fork.usage() == []
+
+
+@pytest.mark.every_leg
+def test_a_summary_that_was_no_use_is_paid_too(chat):
+    grow(chat)
+    long = Summary(text="word " * 9_000, summariser="dear", model=MODEL, **SPENT)
+    context = manager(chat, limit=1_000_000, summariser=Scripted(long))
+    assert context.condense(chat).status == "failed"
+    (row,) = chat.usage()
+    assert (row.model, row.is_failed, row.usage["calls"]) == (MODEL, True, 2)
+
+
+def test_what_failed_before_a_fallback_is_paid_at_its_own_price(chat):
+    grow(chat)
+    first = Scripted(SummaryFailed(kind="overloaded", model=MODEL, **SPENT))
+    second = Scripted(Summary(text="Short.", summariser="b", model="unheard-of", calls=1))
+    outcome = manager(chat, summariser=with_fallback(first, second)).condense(chat)
+    assert (outcome.calls, outcome.summary_model) == (3, "unheard-of")
+    lost, row = chat.usage()
+    assert (lost.seq, lost.model, lost.is_failed) == (row.seq, MODEL, True)
+    assert (row.model, row.is_failed, row.usage["calls"]) == ("unheard-of", False, 1)
+    assert [(one.model, one.calls, one.cost) for one in spending([lost, row])] == [
+        (MODEL, 2, COST),
+        ("unheard-of", 1, None),
+    ]
+
+
+@pytest.mark.parametrize("content", [{}, {"summaries": 5}, {"summaries": [5, "x", {"model": 7}]}])
+def test_a_note_of_anyone_s_does_no_harm(chat, content):
+    chat.note("compaction", content)
+    assert spending(chat.usage()) == ()
+
+
+def test_the_report_counts_summaries_and_sums_what_failed(tmp_path):
+    with Store.open(tmp_path / "store.db") as store:
+        chat = store.create()
+        grow(chat)
+        failed = SummaryFailed(kind="overloaded", model=MODEL, **SPENT)
+        manager(chat, summariser=Scripted(failed)).condense(chat)
+        found = usage.usage_of(chat)
+        assert (found.summaries.count, found.summaries.calls) == (0, 2)
+        assert (found.cost, found.summaries.unpriced) == (COST, 0)
 
 
 def test_a_summary_of_the_agents_own_reports_nothing(chat):

@@ -21,7 +21,8 @@ from roocontext.log.readings import calls, reader, results
 class Model:
     """One session: its log as the fold sees it, and what was said."""
 
-    def __init__(self) -> None:
+    def __init__(self, parent: str | None = None) -> None:
+        self.parent = parent
         self.rows: list[FoldRow] = []
         self.keys: list[object] = []
         """Who each entry is: a fork's copies are the same ones."""
@@ -42,6 +43,15 @@ class Model:
         """The note that says that a call was begun."""
         self.replies: dict[int, int] = {}
         """The number of a recorded reply."""
+        self.extras: dict[int, Any] = {}
+        """What the agent and the store keep with a message."""
+        self.used: dict[int, tuple[str, Any]] = {}
+        """The model and the usage that were reported with a message."""
+        self.titles: list[tuple[int, str]] = []
+        self.metadata: list[tuple[int, Any]] = []
+        """The seq of each note of a title, and of metadata, and what it says."""
+        self.origin = 0
+        """The note of a fork's origin."""
         self._folded: tuple[int, Any] | None = None
 
     def copy(self) -> "Model":
@@ -101,10 +111,21 @@ class Model:
         uncovering = Control(len(self.rows) + 1, Kind.UNCOVERING, uncovers=rows)
         return self.add(Kind.UNCOVERING, uncovering)
 
+    def rename(self, title: str) -> int:
+        """Another title."""
+        self.titles.append((self.add(Kind.NOTE), title))
+        return self.last_seq
+
+    def describe(self, metadata: Any) -> int:
+        """Other metadata."""
+        self.metadata.append((self.add(Kind.NOTE), metadata))
+        return self.last_seq
+
     def redact(self, target: int) -> None:
         """A redaction; the first one of a message leaves only its skeleton."""
         self.redactions.append((self.add(Kind.NOTE), target))
         self.redacted.add(target)
+        self.extras.pop(target, None)
         role, content = self.said[target]
         self.said[target] = (role, reader("anthropic").skeleton(content))
 
@@ -118,11 +139,15 @@ class Model:
         made.begun = {call: note for call, note in self.begun.items() if note <= at}
         made.replies = {seq: number for seq, number in self.replies.items() if seq <= at}
         made.asked = {seq: asked for seq, asked in self.asked.items() if seq <= at}
+        made.used = {seq: told for seq, told in self.used.items() if seq <= at}
+        made.extras = {seq: extra for seq, extra in self.extras.items() if seq <= at}
+        made.titles = [told for told in self.titles if told[0] <= at]
+        made.metadata = [told for told in self.metadata if told[0] <= at]
         made.plans = [tuple(seq for seq in rows if seq <= at) for rows in self.plans]
         made.pins = [pin for pin in self.pins if pin[0] <= at]
         made.redacted = {seq for seq in self.redacted if seq <= at}
         made.redactions = [told for told in self.redactions if told[0] <= at]
-        made.add(Kind.NOTE)
+        made.origin = made.add(Kind.NOTE)
         for _, target in [told for told in self.redactions if told[0] > at >= told[1]]:
             made.redactions.append((made.add(Kind.NOTE), target))
         return made
@@ -143,6 +168,19 @@ class Model:
         return {target for target, pinned in told.items() if pinned}
 
     # What should follow
+
+    def shown(self) -> tuple[str | None, Any]:
+        """The title and the metadata: the newest note of each counts, rewound or not."""
+        title, metadata = (told[-1][1] if told else None for told in (self.titles, self.metadata))
+        return title, metadata
+
+    def usage(self) -> list[tuple[int, Any, bool]]:
+        """What was reported for replies since the fork, and the summaries since: nothing."""
+        summaries = {row.seq: (None, None) for row in self.rows if row.kind is Kind.SUMMARY}
+        paid = {**self.used, **summaries}
+        return [
+            (seq, told, seq in summaries) for seq, told in sorted(paid.items()) if seq > self.origin
+        ]
 
     def live(self, seq: int | None = None) -> frozenset[int]:
         """What is live right after an entry; notes and rewinds never are."""

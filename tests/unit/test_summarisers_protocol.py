@@ -2,11 +2,18 @@
 
 import asyncio
 import functools
+from dataclasses import replace
 
 import pytest
 
 from roocontext.errors import InvalidOption, SummaryFailed, UnknownPlugin
-from roocontext.log.summary import Summary, SummaryRequest
+from roocontext.log.summary import (
+    FailedCalls,
+    Summary,
+    SummaryRequest,
+    failed_calls,
+    total_cost,
+)
 from roocontext.summarisers import (
     AsyncFallback,
     Extractive,
@@ -44,6 +51,36 @@ def test_a_function_summarises():
     made = as_summariser(shout)
     assert made.summarise(REQUEST) == Summary(text="WHY?", summariser="shout", calls=1)
     assert not is_async(made)
+
+
+def test_a_function_is_asked_for_the_model_of_the_request_and_may_name_another():
+    request = replace(REQUEST, model="large")
+    assert as_summariser(shout).summarise(request).model == "large"
+    other = Summary(text="x", summariser="mine", model="small")
+    assert as_summariser(lambda _: other).summarise(request).model == "small"
+    for function in (fail, lambda _: 1 / 0, lambda _: ""):
+        with pytest.raises(SummaryFailed) as failed:
+            as_summariser(function).summarise(request)
+        assert failed.value.model == "large"
+
+
+def test_a_failure_without_a_name_is_that_of_who_was_asked(caplog):
+    def busy(request):
+        raise SummaryFailed(kind="overloaded")
+
+    class Busy:
+        name = "mine"
+
+        def summarise(self, request):
+            busy(request)
+
+    for thing, name in ((busy, "busy"), (Busy(), "mine")):
+        caplog.clear()
+        summary = with_fallback(thing, shout).summarise(REQUEST)
+        assert [one.summariser for one in summary.failed] == [name]
+        assert caplog.messages == [f"{name} gave no summary: overloaded. shout was used instead."]
+        with pytest.raises(SummaryFailed, match=f"^{name}, busy gave no summary"):
+            with_fallback(thing, busy).summarise(REQUEST)
 
 
 def test_a_coroutine_function_summarises():
@@ -137,11 +174,12 @@ def test_the_first_that_succeeds_is_not_backed():
     assert made.summarise(REQUEST) == Summary(text="WHY?", summariser="shout", calls=1)
 
 
-def test_the_second_says_what_failed_and_carries_its_cost():
+def test_the_second_says_what_failed_and_what_that_cost():
     summary = with_fallback(fail, shout).summarise(REQUEST)
     assert (summary.text, summary.fallback, summary.summariser) == ("WHY?", "overloaded", "shout")
-    assert (summary.calls, summary.input_tokens, summary.output_tokens) == (3, 30, 4)
-    assert summary.cost == 0.5
+    assert (summary.calls, summary.cost) == (1, None)
+    assert summary.failed == (FailedCalls(summariser="fail", kind="overloaded", **SPENT),)
+    assert total_cost((*summary.failed, summary)) == 0.5
 
 
 @pytest.mark.parametrize(
@@ -152,7 +190,7 @@ def test_either_kind_backs_either_kind(first, second):
     assert isinstance(made, AsyncFallback)
     assert is_async(made)
     summary = asyncio.run(summarised(made, REQUEST))
-    assert (summary.fallback, summary.calls) == ("overloaded", 3)
+    assert (summary.fallback, len(summary.failed)) == ("overloaded", 1)
 
 
 @pytest.mark.parametrize("first", [fail, fail_softly])
@@ -162,11 +200,12 @@ def test_when_both_fail_both_are_told_and_paid(first):
     assert failed.value.kind == "overloaded, overloaded"
     assert failed.value.status == 529
     assert (failed.value.calls, failed.value.input_tokens, failed.value.cost) == (4, 60, 1.0)
+    assert [one.calls for one in failed_calls(failed.value)] == [2, 2]
 
 
 def test_fallbacks_can_be_stacked():
     summary = with_fallback(fail, with_fallback(fail, shout)).summarise(REQUEST)
-    assert (summary.fallback, summary.calls) == ("overloaded, overloaded", 5)
+    assert (summary.fallback, len(summary.failed)) == ("overloaded, overloaded", 2)
 
 
 def test_the_names():

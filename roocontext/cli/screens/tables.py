@@ -62,7 +62,7 @@ def draw_usage(screen: Screen, answer: "UsageReport") -> None:
     _tallies(screen, "role", "messages", answer.roles, answer.context)
     _tallies(screen, "tool", "blocks", answer.tools, answer.context)
     rows = [_model(screen, row) for row in answer.models]
-    if answer.summaries.count:
+    if answer.summaries.count or answer.summaries.calls:
         rows.append(_summaries(answer.summaries))
     if rows:
         screen.blank()

@@ -4,6 +4,7 @@ from typing import Any
 
 from roocontext.log.events import AfterCompact, CompactionFailed, Event
 from roocontext.log.plan import Action
+from roocontext.log.summary import total_cost
 
 
 def roo_events(event: Event) -> list[dict[str, Any]]:
@@ -28,7 +29,7 @@ def _say(event: AfterCompact | CompactionFailed, say: str, **fields: Any) -> dic
 def _condensed(event: AfterCompact) -> dict[str, Any]:
     summary = event.step.summary
     return {
-        "cost": (summary.cost if summary else None) or 0,
+        "cost": (total_cost((*summary.failed, summary)) if summary else None) or 0,
         "summary": summary.text if summary else "",
         "condenseId": event.step.committed.compaction_id,
         **_tokens(event),
