@@ -14,6 +14,7 @@ from pathlib import Path
 from roocontext.tokens.ranks import SHA256, pack
 
 TARGET = Path(__file__).parents[1] / "roocontext" / "tokens"
+PRESET = 9 | lzma.PRESET_EXTREME
 
 
 def original(folder: Path, name: str) -> bytes:
@@ -36,7 +37,7 @@ def main(folder: Path) -> None:
         tokens = [b64decode(token) for token, _ in lines]
         if [int(rank) for _, rank in lines] != list(range(len(lines))):
             raise SystemExit(f"The ranks of {name} have a gap.")
-        packed = lzma.compress(pack(tokens), preset=9 | lzma.PRESET_EXTREME)
+        packed = lzma.compress(pack(tokens), preset=PRESET)
         (TARGET / f"{name}.xz").write_bytes(packed)
 
 
