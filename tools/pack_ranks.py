@@ -18,6 +18,7 @@ SHA256 = {
 """The digests of the text files that OpenAI publishes."""
 
 TARGET = Path(__file__).parents[1] / "roocontext" / "tokens"
+PRESET = 9 | lzma.PRESET_EXTREME
 
 
 def pack(tokens: list[bytes]) -> bytes:
@@ -46,7 +47,7 @@ def main(folder: Path) -> None:
         tokens = [b64decode(token) for token, _ in lines]
         if [int(rank) for _, rank in lines] != list(range(len(lines))):
             raise SystemExit(f"The ranks of {name} have a gap.")
-        packed = lzma.compress(pack(tokens), preset=9 | lzma.PRESET_EXTREME)
+        packed = lzma.compress(pack(tokens), preset=PRESET)
         (TARGET / f"{name}.xz").write_bytes(packed)
 
 

@@ -16,7 +16,7 @@ from roocontext.log.reported import COMPACTION, FAILED_SUMMARIES, ReportedUsage
 from roocontext.store.head import read_head
 from roocontext.store.notes import ORIGIN
 from roocontext.store.schema import entries, sessions
-from roocontext.store.transaction import Row, Transaction
+from roocontext.store.transaction import SqlRow, Transaction
 
 # Level by level: the planner of PostgreSQL joins a recursive query by reading all sessions.
 _CHILDREN: Final = (
@@ -85,7 +85,7 @@ def _descended(tx: Transaction, session_id: str) -> list[str]:
 # The notes and the records of plans are anyone's, with anything in them.
 
 
-def _of_entry(row: Row) -> Iterator[ReportedUsage]:
+def _of_entry(row: SqlRow) -> Iterator[ReportedUsage]:
     session_id, seq, model, usage, details, note = row
     if note is not None:
         yield from _failed(session_id, seq, decode(note), FAILED_SUMMARIES)

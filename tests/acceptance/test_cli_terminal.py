@@ -196,11 +196,10 @@ def test_both_ways_to_start_it_are_the_same(tmp_path: Path) -> None:
     ],
 )
 def test_files_that_are_closed_or_full(
-    redirected: str, code: int, told: str, tmp_path: Path
+    redirected: str, code: int, told: str, shown_url: str, tmp_path: Path
 ) -> None:
-    showcase.build(str(tmp_path / "store.db"))
     done = subprocess.run(
-        ["sh", "-c", f"{SCRIPT} sessions --db store.db {redirected}"],
+        ["sh", "-c", f"{SCRIPT} sessions --db {shown_url} {redirected}"],
         cwd=tmp_path,
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
         capture_output=True,

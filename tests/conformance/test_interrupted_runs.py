@@ -63,7 +63,7 @@ def cancelling(lab: Any, chat: Any, make: Callable[[asyncio.Event], Any]) -> Non
     lab.store._runner.run(scene())
 
 
-@pytest.fixture(params=["file", "postgres", "memory"])
+@pytest.fixture(scope="module", params=["file", "postgres", "memory"])
 def waiting(request: pytest.FixtureRequest, opened: Callable[..., Any]) -> Iterator[Any]:
     """An asynchronous store."""
     with opened(request.param, "async") as lab:

@@ -174,7 +174,7 @@ REMOTE: dict[str, tuple[Any, ...]] = {
     "refuses": (REFUSAL,),
     "is cut off": (FULL,),
     "is longer than what it stands for": (Answer(WORDS * 500),),
-    "fails inside": (Refused(500, "api_error"),),
+    "fails inside": (Refused(500, "api_error", headers={"retry-after-ms": "1"}),),
     "does not know the key": (Refused(401, "authentication_error"),),
     "hangs": (Hang(),),
     "hangs in the middle": (Hang(begun=True),),
@@ -201,7 +201,7 @@ def remote() -> Iterator[Callable[..., Any]]:
         def scripted(script: tuple[Any, ...]) -> Any:
             server.script, server.otherwise = deque(script[:-1]), script[-1]
             hangs = isinstance(script[-1], Hang)
-            options = {"timeout": 0.2, "max_retries": 0} if hangs else {"max_retries": 1}
+            options = {"timeout": 0.05, "max_retries": 0} if hangs else {"max_retries": 1}
             return server.client(**options)
 
         yield scripted

@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import cycle
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -43,6 +44,7 @@ def refusal(chat: Any, plan: Plan) -> tuple[int, int] | None:
     return None
 
 
+@pytest.mark.one_leg
 @settings(max_examples=examples(150), suppress_health_check=list(HealthCheck), deadline=None)
 @given(before=HISTORIES, tools=TOOLS, after=HISTORIES, sides=SIDES)
 def test_a_plan_is_refused_exactly_if_it_separates_a_pair(

@@ -15,6 +15,8 @@ from support.examples import examples
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EXAMPLES = examples(10)
+MOMENTS = 8
+"""About so many of the times in a history are tried, each with the moment before it."""
 COUNTS = ("latest_recorded", "recorded_back", "latest_own", "own_back")
 
 moments = st.integers(0, 60)
@@ -96,19 +98,24 @@ def rewound(chat: Any, **target: Any) -> tuple[int, int] | tuple[int, ...]:
     return done.to, done.target
 
 
-def scanned(chat: Any, when: int) -> tuple[int, int] | tuple[int, ...]:
-    """What a rewind to a moment should answer, by reading everything."""
-    live = [e for e in chat.audit() if e.role is not None and e.rewound_by is None]
+def moments_around(entries: list[Any]) -> list[int]:
+    """Moments at which the answer changes, and those right before them."""
+    times = sorted({time for e in entries for time in (e.entry.recorded_at, own(e))})
+    some = times[:: len(times) // MOMENTS + 1]
+    return sorted({-1, 61, *some, *(time - 1 for time in some)})
+
+
+def scanned(live: list[Any], head: int, when: int) -> tuple[int, int] | tuple[int, ...]:
+    """What a rewind of a fork to a moment should answer, by looking at all its live messages."""
     later = next((e.seq for e in live if own(e) > when), None)
     before = [e.seq for e in live if later is None or e.seq < later]
     if not before:
         return (later,) if later else ()
-    return (chat.fork().head().seq if later is None else later - 1), before[-1]
+    return (head if later is None else later - 1), before[-1]
 
 
-def scanned_ts(chat: Any, ts: int) -> tuple[int, int] | tuple[int, ...]:
+def scanned_ts(live: list[Any], ts: int) -> tuple[int, int] | tuple[int, ...]:
     """What a rewind to an exact time should answer."""
-    live = [e for e in chat.audit() if e.role is not None and e.rewound_by is None]
     timed = [(e.seq, e.entry.ts) for e in live if e.entry.ts is not None]
     found = next((seq for seq, at in timed if at == ts), None)
     near = sorted(timed, key=lambda one: (abs(one[1] - ts), one[0]))[:2]
@@ -122,11 +129,13 @@ def test_any_moment_is_found_as_a_scan_finds_it(lab: Any) -> None:
         chat = lab.store.create()
         play(chat, lab.clock, steps)
         entries = list(chat.audit())
-        for when in range(-1, 62, 3):
+        live = [e for e in entries if e.role is not None and e.rewound_by is None]
+        head = chat.fork().head().seq
+        for when in moments_around(entries):
             recorded = [e.seq for e in entries if e.entry.recorded_at <= when]
             assert chat.view(as_of=at(when)).seq == (recorded[-1] if recorded else 0)
-            assert rewound(chat, to=at(when)) == scanned(chat, when)
-            assert rewound(chat, ts=when) == scanned_ts(chat, when)
+            assert rewound(chat, to=at(when)) == scanned(live, head, when)
+            assert rewound(chat, ts=when) == scanned_ts(live, when)
         assert chat.verify().ok
         assert chat.rebuild() == 0
 

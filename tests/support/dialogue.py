@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from typing import Any
 
+from roocontext import NewMessage
+
 WORDS = "a word or two that take some room " * 4
 
 
 def fill(chat: Any, count: int) -> list[int]:
     """Append messages, user and assistant by turns; their seqs."""
     roles = ("user", "assistant")
-    return [chat.append(roles[n % 2], f"message {n} {WORDS}").seq for n in range(count)]
+    said = [NewMessage(roles[n % 2], f"message {n} {WORDS}") for n in range(count)]
+    return [receipt.seq for receipt in chat.append_many(said)]
 
 
 def seqs(source: Any) -> list[int]:

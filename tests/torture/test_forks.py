@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from roocontext import Store
+from support.examples import everyday
 from torture.processes import Brood, Nursery
 
 ROUNDS = 40 if os.environ.get("ROOCONTEXT_TORTURE") else 1
@@ -54,7 +55,15 @@ def test_threads_fork(nursery: Nursery, url: str) -> None:
     _check(url, "family", nursery.run(("fork_from_threads", options)))
 
 
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+METHODS = [("file", "fork"), ("postgres", "fork"), ("file", "spawn"), ("postgres", "forkserver")]
+"""A child of the last two has nothing of its parent, so that each day one engine each will do."""
+
+
+@pytest.mark.parametrize(
+    ("url", "method"),
+    everyday(METHODS, [*METHODS, ("postgres", "spawn"), ("file", "forkserver")]),
+    indirect=["url"],
+)
 def test_multiprocessing(nursery: Nursery, url: str, method: str) -> None:
     _create(url, "family")
     options = {"url": url, "session": "family", "times": 20, "method": method}

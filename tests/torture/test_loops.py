@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from roocontext import Store
-from support.examples import TORTURE
+from support.examples import TORTURE, everyday
 from torture.processes import Brood, Nursery
 
 SAMPLE = {False: 12, True: 10}
@@ -28,7 +28,13 @@ EXPECTED = [
 ]
 
 
-@pytest.mark.parametrize("deep", [False, True], ids=["loop", "store"])
+PLACES = [("file", False), ("file", True), ("postgres", True)]
+"""Each day the lines of the loop are tried on a file: the lines of the store are tried on both."""
+
+
+@pytest.mark.parametrize(
+    ("url", "deep"), everyday(PLACES, [*PLACES, ("postgres", False)]), indirect=["url"]
+)
 def test_what_is_recorded_is_not_repeated(nursery: Nursery, url: str, deep: bool) -> None:
     options = {"url": url, "deep": deep}
     undisturbed = nursery.run(("work", {**options, "session": "undisturbed"}))
