@@ -75,3 +75,4 @@ Expected = Annotated[
         help="Refuse if the session has changed since `show --json` printed this `head_seq`.",
     ),
 ]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
