@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from roocontext.cli import completion, find_database
+from roocontext.cli import completion, find_database, known_model
 
 PROGRAM = "roocontext"
 MODEL = "ROOCONTEXT_MODEL"
@@ -39,6 +39,10 @@ SessionOrAll = Annotated[
         autocompletion=completion.complete_sessions,
     ),
 ]
+_MODEL_HELP = (
+    "The model whose context window and token counter are used. Default:"
+    f" {MODEL}, or the model that the session's newest message names."
+)
 ModelName = Annotated[
     str | None,
     typer.Option(
@@ -46,8 +50,19 @@ ModelName = Annotated[
         metavar="MODEL",
         envvar=MODEL,
         show_envvar=False,
-        help="The model whose context window and token counter are used. Default:"
-        f" {MODEL}, or the model of the session's last call.",
+        help=_MODEL_HELP,
+        autocompletion=completion.complete_models,
+        callback=known_model.check_given,
+    ),
+]
+ModelOrLimit = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="MODEL",
+        envvar=MODEL,
+        show_envvar=False,
+        help=f"{_MODEL_HELP} One that is not known needs --limit.",
         autocompletion=completion.complete_models,
     ),
 ]
@@ -60,3 +75,4 @@ Expected = Annotated[
         help="Refuse if the session has changed since `show --json` printed this `head_seq`.",
     ),
 ]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]

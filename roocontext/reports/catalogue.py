@@ -1,16 +1,24 @@
 """Every document, by its name: the models of this package, and the library's own values."""
 
-from roocontext.reports import gauge, health, history, results, sessions, tree, usage, verification
+from roocontext.reports import (
+    gauge,
+    health,
+    history,
+    results,
+    sessions,
+    tree,
+    undo,
+    usage,
+    verification,
+)
 from roocontext.reports.document import Document
 from roocontext.store.append import Receipt
 from roocontext.store.erase import Redacted
 from roocontext.store.migrate import SchemaVersion
-from roocontext.store.rewind import Rewound
-from roocontext.store.uncover import Uncovered
 from roocontext.store.verify import Head
 
-_LIBRARY = (Receipt, Rewound, Uncovered, Redacted, Head, SchemaVersion)
-_MODULES = (gauge, sessions, history, tree, usage, results, verification, health)
+_LIBRARY = (Receipt, Redacted, Head, SchemaVersion)
+_MODULES = (gauge, sessions, history, tree, undo, usage, results, verification, health)
 
 DOCUMENTS: dict[str, type] = {
     **{

@@ -1,7 +1,6 @@
 """What commands have done: the documents that differ from the library's own receipts.
 
-The library's values `Receipt`, `Rewound`, `Uncovered`, `Redacted` and `Head` are documents as they
-are.
+The library's values `Receipt`, `Redacted` and `Head` are documents as they are.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -19,7 +19,7 @@ from roocontext.log.spans import Path, standing_ranges, within
 from roocontext.store import times
 from roocontext.store.append import Receipt
 from roocontext.store.caches import Tail, moved, read_rewound_tail, write_controls
-from roocontext.store.head import SessionHead, check_version, lock
+from roocontext.store.head import SessionHead, check_version, lock, read_head
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, UP_TO_SEQ, entries
 from roocontext.store.transaction import Query, Row, Transaction
 from roocontext.store.view import CONTROLS, IS_FOLDED, IS_MESSAGE, bounds, no_entry, to_controls
@@ -30,8 +30,9 @@ class Rewound:
     """What a rewind did: the session is as it was right after entry `to`.
 
     `left` messages left the view and `returned` came back into it. If nothing would change,
-    nothing is written: `changed` is False, and `seq` and `hash` are None. `undone` is the rewind
-    that an undo took back. If the rewind names a time or a message's id, `target` is the message
+    nothing is written: `changed` is False, and `seq` and `hash` are None. In a dry run `seq` is the
+    entry that would be written, and `hash` is None. `undone` is the rewind that an undo took back.
+    If the rewind names a time or a message's id, `target` is the message
     that was found, and `target_time` its own time: the agent's `ts`, or else when it was recorded.
     """
 
@@ -46,6 +47,7 @@ class Rewound:
     undone: int | None = None
     target: int | None = None
     target_time: int | None = None
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +106,18 @@ def rewind(
     expected_seq: int | None,
     now: int,
     trigger: str,
+    dry_run: bool = False,
 ) -> Rewound:
     """Return the session to its state right after the target, or right before it."""
-    head = lock(tx, session_id)
+    head = (read_head if dry_run else lock)(tx, session_id)
     check_version(expected_seq, head)
     place = _Targets(tx, session_id, head).find(to, ts)
     after = place.with_target if keep_target else place.without_target
     if after < 0:
         raise MessageNotFound("Nothing comes before the empty session, entry 0.", candidates=(0,))
     going = _Rewind(tx, session_id, head, now, trigger)
-    return replace(going.to(after), target=place.target, target_time=place.target_time)
+    done = going.foreseen(after) if dry_run else going.to(after)
+    return replace(done, target=place.target, target_time=place.target_time, dry_run=dry_run)
 
 
 def rewind_on(
@@ -185,8 +189,7 @@ class _Rewind:
         """Return the session to its state right after entry `to`, unless it is in that state."""
         tail = self.tail(to, undone)
         if undone is None and self._is_live_alike(tail, to):
-            head_seq = self.head.head_seq
-            return Rewound(self.session_id, to, None, None, head_seq, 0, 0, changed=False)
+            return self._unchanged(to)
         undone_seq = None if undone is None else undone.seq
         left, returned, receipt = self.write(tail, to, undone_seq)
         return Rewound(
@@ -200,6 +203,16 @@ class _Rewind:
             changed=True,
             undone=undone_seq,
         )
+
+    def foreseen(self, to: int) -> Rewound:
+        """What a rewind to entry `to` would do. Nothing is written."""
+        tail = self.tail(to)
+        if self._is_live_alike(tail, to):
+            return self._unchanged(to)
+        seq = self.head.last_seq + 1
+        present = tail.followed_by([Control(seq, Kind.REWIND, to=to)])
+        left, returned, _ = moved(self.tx, self.session_id, tail, present)
+        return Rewound(self.session_id, to, seq, None, seq, left, returned, changed=True)
 
     def tail(self, to: int, undone: Control | None = None) -> Tail:
         """The end of the session that a rewind to entry `to` may touch.
@@ -227,6 +240,10 @@ class _Rewind:
             rewound=rewound,
         )
         return left, returned, receipt
+
+    def _unchanged(self, to: int) -> Rewound:
+        head_seq = self.head.head_seq
+        return Rewound(self.session_id, to, None, None, head_seq, 0, 0, changed=False)
 
     def _is_live_alike(self, tail: Tail, to: int) -> bool:
         """Whether the same entries are live after both; notes and rewinds are never live."""

@@ -133,16 +133,19 @@ class Session(SessionLoop):
         keep_target: bool = True,
         expected_seq: int | None = None,
         trigger: str = "manual",
+        dry_run: bool = False,
     ) -> Rewound:
         """Make the session what it was right after a seq, a message id, a datetime or a `ts`.
 
         Without the target (`keep_target=False`): right before it. A seq is any entry, also one
-        that was taken back. Nothing is deleted, and `undo` takes the rewind back.
+        that was taken back. Nothing is deleted, and `undo` takes the rewind back. A dry run writes
+        nothing and returns what would be done.
         """
         check_rewind(to, ts)
         check_id("trigger", trigger)
         check_maybe("expected_seq", expected_seq)
-        return self._database.write(
+        run = self._database.snapshot if dry_run else self._database.write
+        return run(
             rewind.rewind,
             self.id,
             to=to,
@@ -151,6 +154,7 @@ class Session(SessionLoop):
             expected_seq=expected_seq,
             now=self._clock(),
             trigger=trigger,
+            dry_run=dry_run,
         )
 
     def undo(
@@ -179,23 +183,31 @@ class Session(SessionLoop):
         )
 
     def uncover(
-        self, seq: int, *, expected_seq: int | None = None, trigger: str = "manual"
+        self,
+        seq: int,
+        *,
+        expected_seq: int | None = None,
+        trigger: str = "manual",
+        dry_run: bool = False,
     ) -> Uncovered:
         """Take back one summary, marker or clearing, and keep all that came after it.
 
         What it hid is visible again, and it is not. Nothing is deleted: a rewind to before the
-        uncovering covers again. Doing it twice changes nothing.
+        uncovering covers again. Doing it twice changes nothing. A dry run writes nothing and
+        returns what would be done.
         """
         check_whole("seq", seq, least=1)
         check_maybe("expected_seq", expected_seq)
         check_id("trigger", trigger)
-        return self._database.write(
+        run = self._database.snapshot if dry_run else self._database.write
+        return run(
             uncover.uncover,
             self.id,
             seq=seq,
             expected_seq=expected_seq,
             now=self._clock(),
             trigger=trigger,
+            dry_run=dry_run,
         )
 
     def pin(self, seq: int, *, client_id: str | None = None) -> Receipt:

@@ -4,7 +4,7 @@ An uncovering is an entry like any other. The rows that it names stay in the log
 any effect: the history is what it would be without them. A rewind to before it restores the effect.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import bindparam, select, text
 
@@ -13,8 +13,8 @@ from roocontext.log.draft import UNCOVERED, control_draft, details_of
 from roocontext.log.encoding import decode
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import Span, first_decided, standing_ranges, within
-from roocontext.store.caches import Tail, moved, read_tail, write_controls
-from roocontext.store.head import SessionHead, check_version, lock
+from roocontext.store.caches import moved, read_tail, write_controls
+from roocontext.store.head import SessionHead, check_version, lock, read_head
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
 from roocontext.store.transaction import Transaction
 from roocontext.store.view import no_entry
@@ -27,19 +27,21 @@ class Uncovered:
     `rows` are the entries that it took back: the target and its companions. `left` messages left
     the view, `returned` came back into it, and `restored` blocks show their content again. If the
     target was already uncovered, nothing is written: `changed` is False, and the other fields
-    describe the earlier uncovering.
+    describe the earlier uncovering. In a dry run `seq` is the entry that would be written, and
+    `hash` is None.
     """
 
     session_id: str
     target: int
     rows: tuple[int, ...]
     seq: int
-    hash: str
+    hash: str | None
     head_seq: int
     left: int
     returned: int
     restored: int
     changed: bool = True
+    dry_run: bool = False
 
 
 _in_session = entries.c.session_id == bindparam("session_id")
@@ -79,9 +81,10 @@ def uncover(
     expected_seq: int | None,
     now: int,
     trigger: str,
+    dry_run: bool = False,
 ) -> Uncovered:
     """Take back a summary, marker or clearing that is live and that nothing hides."""
-    head = lock(tx, session_id)
+    head = (read_head if dry_run else lock)(tx, session_id)
     row = tx.row(_ENTRY, session_id=session_id, seq=seq)
     if row is None:
         raise no_entry(seq, head.last_seq)
@@ -109,38 +112,29 @@ def uncover(
     first = first_decided([uncovering], tail.controls)
     if first <= tail.since:
         tail, _ = read_tail(tx, session_id, head.last_seq, first)
-    return _write(tx, session_id, head, uncovering, tail, now=now, trigger=trigger)
-
-
-def _write(
-    tx: Transaction,
-    session_id: str,
-    head: SessionHead,
-    uncovering: Control,
-    tail: Tail,
-    *,
-    now: int,
-    trigger: str,
-) -> Uncovered:
     present = tail.followed_by([uncovering])
     left, returned, rewound = moved(tx, session_id, tail, present)
     restored = len(tail.cached.clearings - present.clearings)
+    done = Uncovered(
+        session_id,
+        seq,
+        rows,
+        uncovering.seq,
+        None,
+        uncovering.seq,
+        left,
+        returned,
+        restored,
+        dry_run=dry_run,
+    )
+    if dry_run:
+        return done
     record = {"trigger": trigger, "left": left, "returned": returned, "restored": restored}
     draft = control_draft(Kind.UNCOVERING, details_of(uncovering, record), now=now)
     (receipt,) = write_controls(
         tx, session_id, head, [draft], tail=tail, present=present, rewound=rewound
     )
-    return Uncovered(
-        session_id,
-        uncovering.uncovers[0],
-        uncovering.uncovers,
-        receipt.seq,
-        receipt.hash,
-        receipt.head_seq,
-        left,
-        returned,
-        restored,
-    )
+    return replace(done, hash=receipt.hash)
 
 
 def companions(tx: Transaction, session_id: str, compaction_id: str | None) -> list[int]:

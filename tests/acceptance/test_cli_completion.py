@@ -131,13 +131,13 @@ def test_values_are_completed(words: str, offered: list[str], many: CommandLine)
 
 @pytest.mark.parametrize("aim", AIMS)
 def test_every_aim_that_is_offered_can_be_previewed(aim: str, many: CommandLine) -> None:
-    assert many("preview", "plain-1.x", aim).code == 0
+    assert many("preview", "plain-1.x", aim, "--limit", "900").code == 0
 
 
 def test_every_name_that_is_offered_is_taken(many: CommandLine) -> None:
     assert many("append", "plain-1.x", "hello").code == 0
     for policy in completed(many, "roocontext preview last --policy "):
-        assert many("preview", "plain-1.x", "--policy", policy).code == 0
+        assert many("preview", "plain-1.x", "--limit", "900", "--policy", policy).code == 0
     for role in completed(many, "roocontext append last x --role "):
         assert many("append", "plain-1.x", "x", "--role", role).code == 0
 

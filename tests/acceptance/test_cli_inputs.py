@@ -211,7 +211,7 @@ def test_a_wrong_name_is_told_the_known_ones(run: CommandLine) -> None:
     for words, known in (
         ("condense parser --policy x", "default, gemini"),
         ("condense parser --summariser x", "anthropic, extractive"),
-        ("preview parser x", "manage, condense, truncate"),
+        ("preview parser x --limit 900", "manage, condense, truncate"),
         ("append parser x --role x", "user, assistant"),
         ("append parser x --format x", "anthropic, gemini, openai"),
     ):
@@ -255,11 +255,24 @@ def test_help_names_what_an_option_takes() -> None:
             assert parameter.help, (command.name, parameter.name)
 
 
-def test_help_says_what_window_counts_without_a_model(run: CommandLine) -> None:
-    for command in ("condense", "truncate", "clear", "preview"):
-        assert "4,096 if no model is known" in run(command, "--help", env={"COLUMNS": "200"}).out
-        assert run(command, "quiet").out.count("no model is known") <= 1
-    assert "no model is known" in run("preview", "quiet").out
+@pytest.mark.parametrize("command", ["condense", "truncate", "clear", "preview"])
+def test_a_window_that_is_not_known_has_to_be_given(command: str, run: CommandLine) -> None:
+    refused(run(command, "quiet"), Code.USAGE, "names no model", "--model", "--limit")
+    unknown = ("The model 'sonnet' is not known", "claude-sonnet-4", "--limit")
+    refused(run(command, "quiet", "--model", "sonnet"), Code.USAGE, *unknown)
+    refused(run(command, "quiet", env={"ROOCONTEXT_MODEL": "sonnet"}), Code.USAGE, *unknown)
+    refused(run(command, "quiet", "--model", "sonnet", "--policy", "gemini"), Code.USAGE, *unknown)
+    given = ("--model", "sonnet", "--limit", "9000")
+    assert run(command, "quiet", *given).code in (Code.DONE, Code.NO)
+    known = {"SONNET_MAX_CONTEXT_TOKENS": "9000"}
+    assert run(command, "quiet", "--model", "sonnet", env=known).code in (Code.DONE, Code.NO)
+
+
+@pytest.mark.parametrize("words", ["show quiet", "usage quiet", "sessions"])
+def test_a_command_that_reads_refuses_an_unknown_model(words: str, run: CommandLine) -> None:
+    done = run(*words.split(), "--model", "gpt4o")
+    refused(done, Code.USAGE, "The model 'gpt4o' is not known", "gpt-4o")
+    assert "--limit" not in done.err
 
 
 # What changes nothing

@@ -12,15 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roocontext import Plan, Rewound, Session, Store
+from roocontext import Plan, Session, Store
 from roocontext.cli.screens import results, tables, timeline
 from roocontext.cli.screens import tree as picture
 from roocontext.cli.screens.screen import Screen
+from roocontext.cli.screens.view_changes import draw_view_change
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import live_ranges
 from roocontext.reports import history, words
 from roocontext.reports.results import OutcomeReport
 from roocontext.reports.tree import Stretch, Tree, rewinds_of, stretches_of, tip, tree_of
+from roocontext.reports.undo import ViewChange
 from roocontext.reports.usage import UsageReport
 from roocontext.reports.verification import Checked, verification_of
 from support import showcase
@@ -372,16 +374,19 @@ def test_policies_that_do_as_programs_do_say_so(tmp_path: Path, command_line: Co
 def test_a_rewind_names_the_message_that_it_found() -> None:
     told: Any = {"session_id": "s", "to": 4, "seq": 9, "hash": "ab", "head_seq": 9, "left": 1}
     told |= {"returned": 2, "changed": True, "undone": None, "target": 5, "target_time": NOON}
-    screen = drawn(80, lambda screen: results.draw_rewound(screen, Rewound(**told)))
-    assert screen.splitlines() == [
+    told |= {"undone_kind": None, "uncovered": None, "restored": 0, "last": None, "dry_run": False}
+
+    def shown(**other: Any) -> list[str]:
+        change = ViewChange(**{**told, **other})
+        return drawn(80, lambda screen: draw_view_change(screen, change)).splitlines()
+
+    rewound = "Rewound s to entry 4. 1 message left the view, 2 came back."
+    assert shown()[:2] == [
         "The message is entry 5, from 2026-01-01 12:00:00 UTC.",
-        "Rewound s to entry 4. Undo: `roocontext undo s`",
-        "Entry 9: 1 message left the view, 2 came back.",
+        f"{rewound} Undo: `roocontext",
     ]
-    told |= {"target": None, "target_time": None}
-    assert drawn(80, lambda screen: results.draw_rewound(screen, Rewound(**told))).startswith(
-        "Rewound s to"
-    )
+    assert shown(target=None)[0] == f"{rewound} Undo: `roocontext"
+    assert shown(target=None, session_id="a b")[0] == rewound.replace(" s ", " a b ")
 
 
 def test_thousands_of_good_sessions_are_summed_up() -> None:

@@ -102,7 +102,7 @@ def test_a_whole_session_by_commands_alone(
     audit = plain(run("audit", "parser"))
     assert all(line.startswith("|") for line in audit.splitlines())
     assert "in summary 5" in audit
-    assert "Entry 6: " in plain(run("rewind", "parser", "--to", "3"))
+    assert "Rewound parser to entry 3." in plain(run("rewind", "parser", "--to", "3"))
     assert "Undid rewind 6" in plain(run("undo", "parser"))
     for answer in ("n", END):
         assert "Nothing was changed." in plain(run("redact", "parser", "2", answer=answer))

@@ -9,10 +9,10 @@ import typer
 
 import roocontext
 from roocontext import reports
-from roocontext.cli import completion, parse_time
+from roocontext.cli import completion, known_model, parse_time
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import Expected, ModelName, SessionName
+from roocontext.cli.options import ModelOrLimit, SessionName
 from roocontext.cli.screens import results
 from roocontext.errors import MessageNotFound
 
@@ -41,7 +41,7 @@ LimitOption = Annotated[
         "--limit",
         metavar="TOKENS",
         min=1,
-        help="The size of the context window. Default: the model's, or 4,096 if no model is known.",
+        help="The size of the context window. Default: the model's.",
     ),
 ]
 SummariserName = Annotated[
@@ -67,7 +67,7 @@ def condense(
     context: CommandContext,
     session: SessionName,
     *,
-    model: ModelName = None,
+    model: ModelOrLimit = None,
     policy: PolicyName = "default",
     limit: LimitOption = None,
     summariser: SummariserName = "extractive",
@@ -88,7 +88,7 @@ def truncate(
     context: CommandContext,
     session: SessionName,
     *,
-    model: ModelName = None,
+    model: ModelOrLimit = None,
     policy: PolicyName = "default",
     limit: LimitOption = None,
 ) -> bool:
@@ -103,7 +103,7 @@ def clear(
     context: CommandContext,
     session: SessionName,
     *,
-    model: ModelName = None,
+    model: ModelOrLimit = None,
     policy: PolicyName = "default",
     limit: LimitOption = None,
     protect: Protected = None,
@@ -127,7 +127,7 @@ def preview(
         ),
     ] = "manage",
     *,
-    model: ModelName = None,
+    model: ModelOrLimit = None,
     policy: PolicyName = "default",
     limit: LimitOption = None,
     summariser: SummariserName = "extractive",
@@ -145,96 +145,6 @@ def preview(
         with context.progress("Trying it"):
             outcome = manager.preview(chat, aim)
         context.show(reports.results.outcome_report(chat.id, outcome), results.draw_outcome)
-
-
-@_change(document="Rewound")
-def rewind(
-    context: CommandContext,
-    session: SessionName,
-    *,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            "--to",
-            metavar="WHERE",
-            help="An entry's number, a time in UTC such as `2026-01-31 09:30` or `2h ago`, or a"
-            " message's id. A time is compared with the agent's own times of the messages if it"
-            " gave any, otherwise with the times they were recorded.",
-        ),
-    ] = None,
-    message_id: Annotated[
-        str | None,
-        typer.Option(
-            "--message-id",
-            metavar="ID",
-            help="The agent's id of a message, even if it looks like a number or a time.",
-        ),
-    ] = None,
-    ts: Annotated[
-        int | None,
-        typer.Option(
-            "--ts",
-            metavar="MS",
-            help="The agent's own time of a message, exactly, in ms since 1970.",
-        ),
-    ] = None,
-    before: Annotated[
-        bool, typer.Option("--before", help="Go to right before it instead of right after it.")
-    ] = False,
-    expected_seq: Expected = None,
-) -> None:
-    """Return the session to an earlier state. Nothing is deleted, and `undo` reverses it.
-
-    For example, `roocontext rewind last --to 40` makes it what it was right after entry 40.
-    """
-    if sum(one is not None for one in (to, message_id, ts)) != 1:
-        line = "Where to? Give one of --to, --message-id and --ts: `--to 40` or `--to '2h ago'`."
-        raise Refusal(line, Code.USAGE)
-    where = message_id if to is None else parse_time.target("--to", to, context.now)
-    with context.session(session, write=True) as chat, _named_by(to):
-        done = chat.rewind(where, ts=ts, keep_target=not before, expected_seq=expected_seq)
-    context.show(done, results.draw_rewound)
-
-
-@_change(document="Rewound")
-def undo(
-    context: CommandContext,
-    session: SessionName,
-    *,
-    of: Annotated[
-        str | None,
-        typer.Option("--of", metavar="SEQ", help="Refuse unless this entry is the newest rewind."),
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Undo even if that hides newer messages.")
-    ] = False,
-    expected_seq: Expected = None,
-) -> None:
-    """Undo the newest rewind. An undo is a rewind too, so a second one is a redo."""
-    rewound = None if of is None else parse_time.entry_number("--of", of)
-    with context.session(session, write=True) as chat:
-        done = chat.undo(of=rewound, force=force, expected_seq=expected_seq)
-    context.show(done, results.draw_rewound)
-
-
-@_change(document="Uncovered")
-def uncover(
-    context: CommandContext,
-    session: SessionName,
-    seq: Annotated[
-        str, typer.Argument(metavar="SEQ", help="The summary, marker or clearing to take back.")
-    ],
-    *,
-    expected_seq: Expected = None,
-) -> None:
-    """Take back one summary, marker or clearing, and keep everything after it.
-
-    Nothing is deleted. `tree` lists what can be uncovered. A rewind to before it covers again.
-    """
-    target = parse_time.entry_number("SEQ", seq)
-    with context.session(session, write=True) as chat:
-        done = chat.uncover(target, expected_seq=expected_seq)
-    context.show(done, results.draw_uncovered)
 
 
 @_change(document="Forked")
@@ -314,18 +224,6 @@ def _half_done(before: Sequence[int]) -> Iterator[None]:
         raise MessageNotFound(line, **error.facts) from None
 
 
-@contextmanager
-def _named_by(to: str | None) -> Iterator[None]:
-    """Add to the error that the text is neither a number nor a time."""
-    try:
-        yield
-    except MessageNotFound as error:
-        if to is None or "message_id" not in error.facts:
-            raise
-        line = f"--to is neither an entry's number nor a time, such as {parse_time.EXAMPLES}."
-        raise MessageNotFound(f"{line} {error.fact}", **error.facts) from None
-
-
 def _manager(
     context: CommandContext,
     chat: "Session",
@@ -336,8 +234,8 @@ def _manager(
     summariser: str = "extractive",
     protect: Sequence[str] = (),
 ) -> "ContextManager":
-    """Make the manager for the named model, or for the model of the last call."""
-    return roocontext.ContextManager(
+    """Make the manager for the named model, or for the one that the newest message names."""
+    manager = roocontext.ContextManager(
         reports.gauge.model_of(chat, model) or "",
         policy=policy,
         limit=limit,
@@ -345,6 +243,8 @@ def _manager(
         protected_tools=protect,
         clock=context.clock_and_ids.clock,
     )
+    known_model.check_window(manager)
+    return manager
 
 
 def _show(context: CommandContext, chat: "Session", outcome: "Outcome") -> bool:

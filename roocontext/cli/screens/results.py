@@ -1,17 +1,15 @@
 """What commands have done or found, in one or two lines each."""
 
-import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from roocontext.cli.options import PROGRAM
 from roocontext.cli.screens import timeline
 from roocontext.cli.screens.safe_text import ASCII_SIGNS, named, one_line, safe
 from roocontext.cli.screens.screen import Screen
 from roocontext.reports.words import quantity, ranges, size, utc_time
 
 if TYPE_CHECKING:
-    from roocontext import Head, Purged, Receipt, Redacted, Rewound, Uncovered
+    from roocontext import Head, Purged, Receipt, Redacted
     from roocontext.reports.health import Diagnosis
     from roocontext.reports.results import (
         Forked,
@@ -65,42 +63,6 @@ def draw_outcome(screen: Screen, answer: "OutcomeReport") -> None:
         screen.line((f"That is {count:,} {one_line(name)} over the limit.", "warn"))
     for row in answer.view or []:
         timeline.draw_brief(screen, row, " ", "")
-
-
-def draw_rewound(screen: Screen, answer: "Rewound") -> None:
-    """What the session was rewound to, and how the view changed."""
-    name = named(answer.session_id, screen.signs.more)
-    if answer.target is not None and answer.target_time is not None:
-        when = utc_time(answer.target_time)
-        screen.line((f"The message is entry {answer.target}, from {when} UTC.", "note"))
-    if not answer.changed:
-        screen.line(f"{name} is already as it was after entry {answer.to}. Nothing changed.")
-        return
-    undone = answer.undone
-    done = f"Rewound {name} to" if undone is None else f"Undid rewind {undone}: {name} is back at"
-    line = f"{done} entry {answer.to}."
-    if shlex.quote(answer.session_id) == name:  # else the command could not be typed like this
-        line += f" {'Undo' if undone is None else 'Redo'}: `{PROGRAM} undo {name}`"
-    screen.line(line)
-    left = quantity(answer.left, "message")
-    screen.line(f"Entry {answer.seq}: {left} left the view, {answer.returned:,} came back.")
-
-
-def draw_uncovered(screen: Screen, answer: "Uncovered") -> None:
-    """What was uncovered, and how the view changed."""
-    name = named(answer.session_id, screen.signs.more)
-    if not answer.changed:
-        by = f"entry {answer.seq}"
-        screen.line(
-            f"Entry {answer.target} of {name} is already uncovered, by {by}. Nothing changed."
-        )
-        return
-    screen.line(f"Uncovered entry {answer.target} of {name}: it hides and clears nothing any more.")
-    left, outputs = quantity(answer.left, "message"), quantity(answer.restored, "tool output")
-    restored = f", {outputs} shown again" if answer.restored else ""
-    screen.line(
-        f"Entry {answer.seq}: {left} left the view, {answer.returned:,} came back{restored}."
-    )
 
 
 def draw_forked(screen: Screen, answer: "Forked") -> None:

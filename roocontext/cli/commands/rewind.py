@@ -1,0 +1,135 @@
+"""Commands that take back what changed the view: rewind, undo, uncover."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from roocontext import reports
+from roocontext.cli import parse_time
+from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.exit_codes import Code, Refusal
+from roocontext.cli.options import DryRun, Expected, SessionName
+from roocontext.cli.screens import view_changes
+from roocontext.errors import MessageNotFound
+
+app = typer.Typer()
+_view = partial(command, app, panel="Change")
+
+
+@_view(document="ViewChange")
+def rewind(
+    context: CommandContext,
+    session: SessionName,
+    *,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="WHERE",
+            help="An entry's number, a time in UTC such as `2026-01-31 09:30` or `2h ago`, or a"
+            " message's id. A time is compared with the agent's own times of the messages if it"
+            " gave any, otherwise with the times they were recorded.",
+        ),
+    ] = None,
+    message_id: Annotated[
+        str | None,
+        typer.Option(
+            "--message-id",
+            metavar="ID",
+            help="The agent's id of a message, even if it looks like a number or a time.",
+        ),
+    ] = None,
+    ts: Annotated[
+        int | None,
+        typer.Option(
+            "--ts",
+            metavar="MS",
+            help="The agent's own time of a message, exactly, in ms since 1970.",
+        ),
+    ] = None,
+    before: Annotated[
+        bool, typer.Option("--before", help="Go to right before it instead of right after it.")
+    ] = False,
+    expected_seq: Expected = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Return the session to an earlier state. Nothing is deleted, and `undo` reverses it.
+
+    For example, `roocontext rewind last --to 40` makes it what it was right after entry 40.
+    """
+    if sum(one is not None for one in (to, message_id, ts)) != 1:
+        line = "Where to? Give one of --to, --message-id and --ts: `--to 40` or `--to '2h ago'`."
+        raise Refusal(line, Code.USAGE)
+    where = message_id if to is None else parse_time.target("--to", to, context.now)
+    with context.session(session, write=not dry_run) as chat, _named_by(to):
+        done = chat.rewind(
+            where, ts=ts, keep_target=not before, expected_seq=expected_seq, dry_run=dry_run
+        )
+        answer = reports.undo.rewound_report(chat, done)
+    context.show(answer, view_changes.draw_view_change)
+
+
+@_view(document="ViewChange")
+def undo(
+    context: CommandContext,
+    session: SessionName,
+    *,
+    of: Annotated[
+        str | None,
+        typer.Option("--of", metavar="SEQ", help="Refuse unless this entry is the last change."),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Undo even if that hides newer messages.")
+    ] = False,
+    expected_seq: Expected = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Undo the last change of the view: a rewind, summary, marker, clearing or uncovering.
+
+    Messages that came after a summary, marker or clearing are kept. An undo is a change of the view
+    too, so a second one is a redo. `tree` lists earlier changes, and `uncover` takes back one of
+    them.
+    """
+    change = None if of is None else parse_time.entry_number("--of", of)
+    with context.session(session, write=not dry_run) as chat:
+        answer = reports.undo.undo(
+            chat, of=change, force=force, expected_seq=expected_seq, dry_run=dry_run
+        )
+    context.show(answer, view_changes.draw_view_change)
+
+
+@_view(document="ViewChange")
+def uncover(
+    context: CommandContext,
+    session: SessionName,
+    seq: Annotated[
+        str, typer.Argument(metavar="SEQ", help="The summary, marker or clearing to take back.")
+    ],
+    *,
+    expected_seq: Expected = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Take back one summary, marker or clearing, and keep everything after it.
+
+    Nothing is deleted. `tree` lists what can be uncovered. A rewind to before it covers again.
+    """
+    target = parse_time.entry_number("SEQ", seq)
+    with context.session(session, write=not dry_run) as chat:
+        done = chat.uncover(target, expected_seq=expected_seq, dry_run=dry_run)
+        answer = reports.undo.uncovered_report(chat, done)
+    context.show(answer, view_changes.draw_view_change)
+
+
+@contextmanager
+def _named_by(to: str | None) -> Iterator[None]:
+    """Add to the error that the text is neither a number nor a time."""
+    try:
+        yield
+    except MessageNotFound as error:
+        if to is None or "message_id" not in error.facts:
+            raise
+        line = f"--to is neither an entry's number nor a time, such as {parse_time.EXAMPLES}."
+        raise MessageNotFound(f"{line} {error.fact}", **error.facts) from None

@@ -1,0 +1,69 @@
+"""What a rewind, an undo or an uncovering did, and how to take it back."""
+
+import shlex
+from typing import TYPE_CHECKING
+
+from roocontext.cli.options import PROGRAM
+from roocontext.cli.screens import timeline
+from roocontext.cli.screens.safe_text import named
+from roocontext.cli.screens.screen import Screen
+from roocontext.reports.words import quantity, utc_time
+
+if TYPE_CHECKING:
+    from roocontext.reports.undo import ViewChange
+
+
+def draw_view_change(screen: Screen, answer: "ViewChange") -> None:
+    """What was done, how the view changed, its last message, and the command that reverses it."""
+    name = named(answer.session_id, screen.signs.more)
+    if answer.target is not None and answer.target_time is not None:
+        when = utc_time(answer.target_time)
+        screen.line((f"The message is entry {answer.target}, from {when} UTC.", "note"))
+    if not answer.changed:
+        screen.line(_unchanged(answer, name))
+        return
+    line = f"{_done(answer, name)} {_moved(answer)}."
+    if not answer.dry_run and shlex.quote(answer.session_id) == name:
+        # Any other name could not be typed like this.
+        reverse = "Undo" if answer.undone is None else "Redo"
+        line += f" {reverse}: `{PROGRAM} undo {name}`"
+    screen.line(line)
+    if answer.last is not None:
+        screen.line(
+            ("The view would end with:" if answer.dry_run else "The view ends with:", "note")
+        )
+        timeline.draw_brief(screen, answer.last, " ", "")
+    elif answer.uncovered is None:
+        screen.line(f"The view {'would be' if answer.dry_run else 'is'} empty.")
+    end = "Nothing was changed." if answer.dry_run else "Files of the project are untouched."
+    screen.line((end, "note"))
+
+
+def _unchanged(answer: "ViewChange", name: str) -> str:
+    if answer.uncovered is None:
+        return f"{name} is already as it was after entry {answer.to}. Nothing changed."
+    return (
+        f"Entry {answer.uncovered} of {name} is already uncovered, by entry {answer.seq}."
+        " Nothing changed."
+    )
+
+
+def _done(answer: "ViewChange", name: str) -> str:
+    dry = answer.dry_run
+    if answer.undone is not None:
+        return f"{'Would undo' if dry else 'Undid'} {answer.undone_kind} {answer.undone} of {name}."
+    if answer.uncovered is not None:
+        return f"{'Would uncover' if dry else 'Uncovered'} entry {answer.uncovered} of {name}."
+    return f"{'Would rewind' if dry else 'Rewound'} {name} to entry {answer.to}."
+
+
+def _moved(answer: "ViewChange") -> str:
+    """How many messages left the view and came back, and how many outputs are shown again."""
+    would = "would " * answer.dry_run
+    parts = [f"{quantity(answer.left, 'message')} {would}{'leave' if would else 'left'} the view"]
+    if answer.returned:
+        parts.append(f"{answer.returned:,} {would}{'come' if would else 'came'} back")
+    if answer.restored:
+        shown = "would be" if would else "is" if answer.restored == 1 else "are"
+        parts.append(f"{quantity(answer.restored, 'tool output')} {shown} shown again")
+    return ", ".join(parts)

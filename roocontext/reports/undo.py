@@ -1,0 +1,133 @@
+"""Rewinding and undoing: what the last change of the view was, how it is undone, and the outcome.
+
+Undoing writes an entry like any other change, so undoing twice is a redo.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from roocontext.errors import NothingToUndo, UndoRefused
+from roocontext.log.draft import UNCOVERED
+from roocontext.log.entries import Control, Kind
+from roocontext.log.spans import standing_ranges, within
+from roocontext.reports.document import Document, as_json
+from roocontext.reports.history import MessageRow, message_row
+
+if TYPE_CHECKING:
+    from roocontext import Rewound, Session, Uncovered
+    from roocontext.store.outline import Outline
+
+
+class ViewChange(Document):
+    """What a rewind, an undo or an uncovering did to the view, or would do in a dry run.
+
+    `seq` is the entry that was written: a rewind to entry `to`, or the uncovering of entry
+    `uncovered`. Both `seq` and `hash` are None if nothing changed. `undone` is the entry that an
+    undo reversed, and `undone_kind` its kind. If a rewind named a time or a message's id, `target`
+    is the message that was found, and `target_time` its own time. `left` messages left the view,
+    `returned` came back into it, and `restored` blocks show their content again. `last` is the
+    message that the view ends with now; a dry run of an uncovering leaves it out.
+    """
+
+    session_id: str
+    seq: int | None
+    hash: str | None
+    head_seq: int
+    to: int | None
+    uncovered: int | None
+    undone: int | None
+    undone_kind: str | None
+    target: int | None
+    target_time: int | None
+    left: int
+    returned: int
+    restored: int
+    last: MessageRow | None
+    changed: bool
+    dry_run: bool
+
+
+def last_change(controls: Sequence[Control], last: int) -> Control | None:
+    """What `undo` undoes: the newest of the rewinds and of what else changes the view now.
+
+    That is a summary, marker, clearing or uncovering that counts: no rewind and no uncovering took
+    it back. A rewind always counts, because undoing it is a rewind too.
+    """
+    standing = standing_ranges(controls, last)
+    changing = {*UNCOVERED, Kind.UNCOVERING}
+    found = [
+        one
+        for one in controls
+        if one.kind is Kind.REWIND or (one.kind in changing and within(standing, one.seq))
+    ]
+    return found[-1] if found else None
+
+
+def undo(
+    chat: "Session", *, of: int | None, force: bool, expected_seq: int | None, dry_run: bool
+) -> ViewChange:
+    """Undo the last change of the view.
+
+    A summary, marker or clearing is uncovered, so that everything after it is kept. A rewind or an
+    uncovering is undone by a rewind to just before it; entries after it would leave the view, so
+    they have to be accepted with `force`.
+    """
+    outline = chat.outline()
+    change = last_change(_controls(outline), outline.info.last_seq)
+    if change is None:
+        line = f"Nothing has changed the view of session {chat.id!r}."
+        raise NothingToUndo(line, session_id=chat.id)
+    if of is not None and of != change.seq:
+        line = f"The last change of the view is the {change.kind} {change.seq}, not entry {of}."
+        raise UndoRefused(line, seq=change.seq)
+    undone = {"undone": change.seq, "undone_kind": change.kind.value}
+    if change.kind in UNCOVERED:
+        uncovered = chat.uncover(change.seq, expected_seq=expected_seq, dry_run=dry_run)
+        return uncovered_report(chat, uncovered, **undone)
+    if outline.info.head_seq != change.seq and not force:
+        raise _refused(chat, change)
+    if change.kind is Kind.REWIND and not dry_run:
+        done = chat.undo(of=change.seq, force=force, expected_seq=expected_seq)
+    else:
+        # The head as it was read: an entry that came since is not to be hidden unseen.
+        head = outline.info.head_seq if expected_seq is None else expected_seq
+        done = chat.rewind(to=change.seq - 1, expected_seq=head, dry_run=dry_run)
+    return rewound_report(chat, done, **undone)
+
+
+def rewound_report(chat: "Session", done: "Rewound", **undone: Any) -> ViewChange:
+    """What a rewind did or would do."""
+    then = done.to if done.dry_run else None
+    newest = chat.view(as_of=then, last=1).messages
+    known = {**as_json(done), "undone_kind": None, **undone}
+    return ViewChange(
+        **known, uncovered=None, restored=0, last=message_row(newest[0]) if newest else None
+    )
+
+
+def uncovered_report(chat: "Session", done: "Uncovered", **undone: Any) -> ViewChange:
+    """What an uncovering did or would do."""
+    known = {"undone": None, "undone_kind": None, "to": None, **as_json(done), **undone}
+    del known["rows"]
+    known |= {"uncovered": done.target, "target": None, "target_time": None}
+    newest = () if done.dry_run else chat.view(last=1).messages
+    return ViewChange(**known, last=message_row(newest[0]) if newest else None)
+
+
+def _controls(outline: "Outline") -> list[Control]:
+    return [
+        Control(
+            one.seq,
+            one.kind,
+            to=one.details.get("to"),
+            uncovers=tuple(one.details.get("uncovers", ())),
+        )
+        for one in outline.controls
+    ]
+
+
+def _refused(chat: "Session", change: Control) -> UndoRefused:
+    since = sum(entry.kind is not Kind.NOTE for entry in chat.audit(after=change.seq))
+    came = "1 entry" if since == 1 else f"{since:,} entries"
+    line = f"{came} came after {change.kind} {change.seq}, and undoing it would hide them too."
+    return UndoRefused(line, seq=change.seq, since=since)

@@ -1,0 +1,162 @@
+"""`undo` undoes the last thing that changed the view, says what it did and how to reverse it."""
+
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from roocontext import Plan, Session, Store
+from roocontext.cli.exit_codes import Code
+from roocontext.log.entries import Control, Kind
+from roocontext.reports.undo import last_change
+from support.cli_process import CommandLine, Done
+
+
+@pytest.fixture
+def run(database: str, command_line: Callable[..., CommandLine]) -> CommandLine:
+    return command_line(database)
+
+
+@pytest.fixture
+def chat(database: str) -> Any:
+    with Store.open(database) as store:
+        chat = store.create("one")
+        for number in range(1, 4):
+            call = {"type": "tool_use", "id": f"t{number}", "name": "run", "input": {}}
+            output = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "x " * 50}
+            chat.append("user", f"Question {number}")
+            chat.append("assistant", [call])
+            chat.append("user", [output])
+        yield chat
+
+
+def seqs(chat: Session) -> list[int]:
+    return [message.seq for message in chat.view().messages]
+
+
+def undone(run: CommandLine, *words: str) -> tuple[str, int]:
+    document = run("undo", "one", *words, "--json").document
+    assert document["changed"]
+    return document["undone_kind"], document["undone"]
+
+
+def line(done: Done) -> str:
+    assert (done.code, done.err) == (0, "")
+    return " ".join(done.out.split())
+
+
+@pytest.mark.parametrize("kind", ["summary", "marker"])
+def test_what_a_plan_hid_comes_back_and_what_came_after_stays(
+    kind: str, chat: Session, run: CommandLine
+) -> None:
+    make = Plan.condense if kind == "summary" else Plan.truncate
+    seq = chat.commit(make(chat.view(), [4, 5, 6], "S")).seq
+    chat.append("user", "Go on.")
+    before = seqs(chat)
+    shown = line(run("undo", "one"))
+    assert shown.startswith(
+        f"Undid {kind} {seq} of one. 1 message left the view, 3 came back."
+        " Redo: `roocontext undo one`"
+    )
+    assert "The view ends with: 11 user Go on. Files of the project are untouched." in shown
+    assert seqs(chat) == [*range(1, 10), 11]
+    assert undone(run) == ("uncovering", 12)
+    assert seqs(chat) == before
+    assert undone(run) == ("rewind", 13)
+    assert seqs(chat) == [*range(1, 10), 11]
+
+
+def test_cleared_outputs_are_shown_again(chat: Session, run: CommandLine) -> None:
+    seq = chat.commit(Plan.clear(chat.view(), [(3, 0), (6, 0)])).seq
+    done = line(run("undo", "one"))
+    assert done.startswith(
+        f"Undid clearing {seq} of one. 0 messages left the view, 2 tool outputs are shown again."
+    )
+    assert not any(message.cleared for message in chat.view().messages)
+
+
+def test_the_newest_decides(chat: Session, run: CommandLine) -> None:
+    clearing = chat.commit(Plan.clear(chat.view(), [(3, 0)])).seq
+    summary = chat.commit(Plan.condense(chat.view(), [4, 5, 6], "S")).seq
+    rewind = chat.rewind(to=summary).seq
+    assert rewind is None  # nothing came after it
+    rewind = chat.rewind(to=clearing).seq
+    # The rewind took the summary back: it is not live, but the rewind itself can be undone.
+    assert undone(run) == ("rewind", rewind)
+    redone = chat.head_seq()
+    assert undone(run) == ("rewind", redone)
+    assert undone(run, "--of", str(redone + 1)) == ("rewind", redone + 1)
+
+
+def test_what_came_after_is_not_hidden_unasked(chat: Session, run: CommandLine) -> None:
+    summary = chat.commit(Plan.condense(chat.view(), [4, 5, 6], "S")).seq
+    chat.uncover(summary)
+    chat.append("user", "One.")
+    chat.pin(1)
+    chat.append("user", "Two.")
+    refused = run("undo", "one")
+    assert refused.code == Code.REFUSED
+    assert "2 entries came after uncovering 11, and undoing it would hide them" in refused.err
+    assert run("undo", "one", "--dry-run").err == refused.err
+    assert undone(run, "--force") == ("uncovering", 11)
+    assert seqs(chat) == [1, 2, 3, 10, 7, 8, 9]
+    chat.append("user", "Three.")
+    refused = run("undo", "one")
+    assert (refused.code, "1 entry came after rewind 15" in refused.err) == (Code.REFUSED, True)
+
+
+def test_another_entry_than_the_last_change_is_refused(chat: Session, run: CommandLine) -> None:
+    nothing = run("undo", "one")
+    assert nothing.code == Code.NO
+    assert "Nothing has changed the view of session 'one'." in nothing.err
+    summary = chat.commit(Plan.condense(chat.view(), [4, 5, 6], "S")).seq
+    other = run("undo", "one", "--of", "4")
+    assert other.code == Code.REFUSED
+    assert f"The last change of the view is the summary {summary}, not entry 4." in other.err
+    stale = run("undo", "one", "--expected-seq", "3")
+    assert (stale.code, "Expected head 3" in stale.err) == (Code.REFUSED, True)
+
+
+@pytest.mark.parametrize(
+    "words", ["rewind one --to 4", "undo one", "uncover one 10", "rewind one --to 2"]
+)
+def test_a_dry_run_foresees_and_writes_nothing(words: str, chat: Session, run: CommandLine) -> None:
+    chat.commit(Plan.condense(chat.view(), [4, 5, 6], "S"))
+    if words == "rewind one --to 2":
+        chat.rewind(to=8)
+    head = chat.head()
+    foreseen = run(*shlex.split(words), "--dry-run", "--json").document
+    screen = line(run(*shlex.split(words), "--dry-run"))
+    assert screen.startswith("Would ")
+    assert screen.endswith("Nothing was changed.")
+    assert chat.head() == head
+    done = run(*shlex.split(words), "--json").document
+    assert (foreseen.pop("hash"), foreseen.pop("dry_run")) == (None, True)
+    expected = {name: done[name] for name in foreseen if name != "last"}
+    last = foreseen.pop("last")
+    assert foreseen == expected
+    assert last == (None if done["uncovered"] else done["last"])
+
+
+def test_a_rewind_shows_where_it_left_the_session(chat: Session, run: CommandLine) -> None:
+    assert line(run("rewind", "one", "--to", "7")) == (
+        "Rewound one to entry 7. 2 messages left the view. Undo: `roocontext undo one`"
+        " The view ends with: 7 user Question 3 Files of the project are untouched."
+    )
+    done = run("rewind", "one", "--to", "7")
+    assert done.out == "one is already as it was after entry 7. Nothing changed.\n"
+    assert "The view is empty." in run("rewind", "one", "--to", "0").out
+    assert line(run("undo", "one")).startswith(
+        "Undid rewind 11 of one. 0 messages left the view, 7"
+    )
+
+
+def test_what_decides_is_what_counts_now() -> None:
+    hiding = Control(5, Kind.SUMMARY, hides=((2, 3),))
+    log = [hiding, Control(6, Kind.UNCOVERING, uncovers=(5,))]
+    assert last_change([], 4) is None
+    assert last_change([hiding, Control(6, Kind.COMPANION)], 7) == hiding
+    assert last_change(log, 6) == log[1]
+    back = Control(7, Kind.REWIND, to=5)
+    assert last_change([*log, back], 9) == back
