@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import msgspec
 from sqlalchemy import and_, bindparam, delete, null, select, text, update
 
-from roocontext.errors import MessageNotFound, SessionPurged
+from roocontext.errors import HistoryCorrupt, MessageNotFound, SessionPurged
 from roocontext.log.chain import skeleton_digest
 from roocontext.log.draft import Salts, note_draft
 from roocontext.log.encoding import decode, encode
@@ -58,6 +59,7 @@ class Purged:
     erased: bool = False
 
 
+_read_receipt = msgspec.json.Decoder(Purged).decode
 _OF_THE_CALL = ("copies", "dry_run", "erased")
 """The fields that the call returns but the receipt does not keep."""
 
@@ -119,6 +121,12 @@ _TOMBSTONE = (
     update(sessions)
     .where(sessions.c.session_id == bindparam("of"))
     .values(purged_at=bindparam("at"), receipt=bindparam("kept"), **dict.fromkeys(_QUOTES, null()))
+)
+_RECEIPTS = (
+    select(sessions.c.receipt)
+    .where(sessions.c.purged_at.is_not(None))
+    .order_by(sessions.c.purged_at.desc(), sessions.c.session_id)
+    .limit(bindparam("page"))
 )
 _DELETE = [
     delete(erasure.table).where(erasure.table.c.session_id == bindparam("of"))
@@ -189,6 +197,14 @@ def purge(tx: Transaction, session_id: str, *, now: int, dry_run: bool) -> Purge
         for statement in _DELETE:
             tx.run(statement, of=session_id)
     return receipt
+
+
+def receipts(tx: Transaction, limit: int) -> list[Purged]:
+    """The receipts of purged sessions, the newest first."""
+    try:
+        return [_read_receipt(row[0]) for row in tx.rows(_RECEIPTS, page=limit)]
+    except (msgspec.DecodeError, UnicodeError):
+        raise HistoryCorrupt("A session has a receipt that no purge has written.") from None
 
 
 def _locked_copies(
