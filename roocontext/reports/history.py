@@ -54,8 +54,9 @@ class HiderRow(Document):
 class EntryRow(Document):
     """An entry of the log as it was written, and whether the model sees it now.
 
-    `kind` is message, summary, marker, companion, clearing, rewind or note. `note` is what a note
-    is about: title, metadata, pin, origin, redaction, or a word of the agent's or the manager's.
+    `kind` is message, summary, marker, companion, clearing, rewind, uncovering or note. `note` is
+    what a note is about: title, metadata, pin, origin, frame, begun, redaction, or a word of the
+    agent's or the manager's.
     `details` is what an entry hides, clears or goes back to. `extra` is the agent's own data,
     `asked_at` the last entry that a reply's request had read, `answers` the call that an answer
     answers: its entry and its block. `cleared` are pairs of a block and the entry that cleared it.

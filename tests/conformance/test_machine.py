@@ -137,7 +137,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     @rule(number=few, system=few, asks=flags)
     def record(self, number: int, system: int, asks: bool) -> None:
-        """A reply that may be recorded already, and the request before it."""
+        """A reply that may be recorded already, unless a request that had read it came before."""
         request = None
         if asks and self.model.waits_for()[0] == "model":
             newest = self.chat.frame()
@@ -148,7 +148,7 @@ class SessionMachine(RuleBasedStateMachine):
         said = [{"type": "text", "text": f"Reply {number}."}]
         reply = {"type": "message", "id": f"msg_{number}", "content": said, "stop_reason": "end"}
         receipt = self.chat.record(reply, request, extra={"n": system})
-        live = self.model.live()
+        live = self.model.live() if request is None else set()
         known = [seq for seq, one in self.model.replies.items() if one == number and seq in live]
         if known:
             assert (receipt.seq, receipt.new) == (known[-1], False)
@@ -159,6 +159,9 @@ class SessionMachine(RuleBasedStateMachine):
         self.model.extras[seq] = {"n": system, "roocontext": kept}
         if request is not None:
             self.model.asked[seq] = request.seq
+            assert self.chat.record(reply, request).seq == seq
+            with pytest.raises(DuplicateMessage):
+                self.chat.record({**reply, "content": said[:0]}, request)
         assert (receipt.seq, receipt.new) == (seq, True)
 
     @rule(ids=st.lists(few, min_size=1, max_size=2), size=picks, orphan=seldom)
