@@ -694,6 +694,7 @@ def test_fewer_columns_break_nothing(columns: str, run: CommandLine) -> None:
         assert run(*words.split(), env={"COLUMNS": columns}).code == 0
 
 
+@pytest.mark.parametrize("database", ["file"], indirect=True)
 def test_ten_megabytes_in_one_message_stay_readable(
     database: str, command_line: CommandLines, tmp_path: Path
 ) -> None:

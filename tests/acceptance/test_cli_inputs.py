@@ -363,6 +363,7 @@ def nested(levels: int) -> Any:
     return value
 
 
+@pytest.mark.parametrize("database", ["file"], indirect=True)
 def test_contents_as_deep_as_the_log_allows_are_shown(database: str, run: CommandLine) -> None:
     deep = MAX_DEPTH - 2  # there are two more levels around each
     results: Any = "inner"

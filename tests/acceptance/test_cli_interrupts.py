@@ -7,6 +7,7 @@ that runs in it.
 import os
 import pty
 import re
+import shutil
 import signal
 import socket
 import sqlite3
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -76,12 +77,20 @@ class Sitting:
         return os.waitstatus_to_exitcode(status)
 
 
-@pytest.fixture
-def sit(tmp_path: Path) -> Iterator[Callable[..., Sitting]]:
-    """Sits down at a terminal, before a store with a long session."""
-    with Store.open(str(tmp_path / "store.db"), durability="normal") as store:
+@pytest.fixture(scope="module")
+def long_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with a long session, to be copied."""
+    path = tmp_path_factory.mktemp("long") / "store.db"
+    with Store.open(str(path), durability="normal") as store:
         chat = store.create("long")
         chat.append_many([{"role": "user", "content": f"Message {n}"} for n in range(5_000)])
+    return path
+
+
+@pytest.fixture
+def sit(long_store: Path, tmp_path: Path) -> Callable[..., Sitting]:
+    """Sits down at a terminal, before a store with a long session."""
+    shutil.copy(long_store, tmp_path)
     (tmp_path / "pager.py").write_text(PAGER)
 
     def begin(*words: str, **env: str) -> Sitting:

@@ -221,6 +221,7 @@ def test_nothing_and_half_an_answer_end_with_the_client_s_time_out(serve, summar
     for reply in (Hang(), Hang(begun=True)):
         server = serve(reply)
         assert failure(summarise, server, timeout=0.2).kind == "timeout"
+        server.wait_for(1)
         assert server.requests[0].left.wait(20)
 
 

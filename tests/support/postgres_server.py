@@ -34,6 +34,7 @@ class Postgres:
         self._prefix = f"roocontext_{uuid4().hex[:8]}"
         self._numbers = count(1)
         self._made: list[str] = []
+        self._strategy = "wal_log"
         self._migrated = self._create()
         Store.open(self._named(self._migrated)).close()
 
@@ -43,7 +44,7 @@ class Postgres:
 
     def fresh(self) -> str:
         """The URL of a new database that holds an empty store."""
-        return self._named(self._create(f"TEMPLATE {self._migrated} STRATEGY wal_log"))
+        return self._named(self._create(f"TEMPLATE {self._migrated} STRATEGY {self._strategy}"))
 
     def drop(self, url: str) -> None:
         """Drop a database that was made here, whoever is still connected."""
@@ -61,6 +62,7 @@ class Postgres:
         for setting in ("fsync", "full_page_writes"):
             self._admin.execute(f"ALTER SYSTEM SET {setting} = off")
         self._admin.execute("SELECT pg_reload_conf()")
+        self._strategy = "file_copy"  # takes two checkpoints, which cost little without a disk
 
     def close(self) -> None:
         """Drop what is left and disconnect."""
