@@ -39,9 +39,14 @@ def _is_earlier(time: ColumnElement[int], latest: str) -> ColumnElement[int]:
 
 @cache
 def _one_statement(is_filled: tuple[bool, ...], *, expected: bool, refers: bool) -> ClauseElement:
+    # One statement (0004): an UPDATE that draws the seq and chains the hash, as a CTE, and an
+    # INSERT of what it returns. With two statements the row lock would last a round trip longer. If
+    # the UPDATE matches no row, nothing is inserted and no row comes back; why, only another query
+    # can say.
     names = [name for name in filled_columns(is_filled) if name not in _DRAWN]
     digest = bindparam("digest", type_=LargeBinary)
     in_session = sessions.c.session_id == bindparam("session_id")
+    # Conditions of the UPDATE, not checks before it: another writer may come between.
     conditions = [in_session, sessions.c.purged_at.is_(None)]
     if expected:
         conditions.append(sessions.c.head_seq == bindparam("expected_seq", type_=BigInteger))
