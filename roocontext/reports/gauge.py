@@ -41,7 +41,7 @@ class Gauge(Document):
     limit_source: str | None
 
 
-def model_in_use(chat: "Session", given: str | None) -> str | None:
+def model_of(chat: "Session", given: str | None) -> str | None:
     """The model that is given, or that of the last recorded call."""
     if given:
         return given
@@ -57,7 +57,7 @@ def counted_gauge(
     progress: "Progress" = silent,
 ) -> Gauge:
     """The gauge with the tokens counted. `progress` is called after each message."""
-    model = model_in_use(chat, given)
+    model = model_of(chat, given)
     counter = counter_for(model or "")
     reporting = _Reporting(counter, chat.stats().visible_messages, progress)
     tokens = chat.tokens(reporting, as_of=as_of)

@@ -12,7 +12,7 @@ from roocontext.log.entries import MESSAGE_KINDS, Control, Entry, Kind, Message,
 from roocontext.log.spans import Span, clearings_of, spans_of, visible_ranges
 from roocontext.store.head import read_head
 from roocontext.store.schema import entries
-from roocontext.store.transaction import SqlRow, Transaction
+from roocontext.store.transaction import Row, Transaction
 from roocontext.store.view import (
     CONTROLS,
     cleared_at,
@@ -135,7 +135,7 @@ class Auditor:
                 span = next(spans)
             yield span
 
-    def _judged(self, row: SqlRow, span: Span) -> AuditEntry:
+    def _judged(self, row: Row, span: Span) -> AuditEntry:
         *fields, salt, digest = row
         entry = to_entry(fields)
         is_message = entry.kind in MESSAGE_KINDS
@@ -235,7 +235,7 @@ def to_entry(fields: Sequence[Any]) -> Entry:
         ) from None
 
 
-def _hider(row: SqlRow) -> Hider:
+def _hider(row: Row) -> Hider:
     seq, kind, details, recorded_at = row
     match decode(details):
         case {"record": {"trigger": str(trigger)}}:

@@ -18,7 +18,7 @@ from roocontext.store.driver_errors import UniqueViolation
 from roocontext.store.head import SessionHead
 from roocontext.store.schema import clearings, entries, spans
 from roocontext.store.totals import Total, add_rewound, totals_of
-from roocontext.store.transaction import Query, SqlRow, Transaction
+from roocontext.store.transaction import Query, Row, Transaction
 from roocontext.store.view import CONTROLS, to_controls
 
 ClearedBlock = tuple[int, int, int, str]
@@ -116,7 +116,7 @@ def read_present(tx: Transaction, session_id: str, seq: int) -> tuple[list[Contr
 
 def read_tail(
     tx: Transaction, session_id: str, last: int, first: int, others: Sequence[Query] = ()
-) -> tuple[Tail, list[list[SqlRow]]]:
+) -> tuple[Tail, list[list[Row]]]:
     """The end of a session that a change from row `first` on may touch, up to its last entry.
 
     Its spans begin with the one before that row. The rows of other queries that are asked for with
@@ -143,8 +143,6 @@ def read_rewound_tail(
     If it is `known` that the rewind changes what is behind an earlier entry, that saves a request.
     """
     first = min(to, to if known is None else known) + 1
-    # How far back a rewind reaches shows only in the control rows, and what is read then may reach
-    # further back.
     while True:
         tail, _ = read_tail(tx, session_id, last, first)
         changed = first_changed(tail.controls, last, to)
@@ -231,11 +229,11 @@ def _cleared_by(controls: Sequence[Control], seq: int) -> set[ClearedBlock]:
     }
 
 
-def _spans(rows: Sequence[SqlRow]) -> list[Span]:
+def _spans(rows: Sequence[Row]) -> list[Span]:
     return [Span(*row) for row in rows]
 
 
-def _cleared(rows: Sequence[SqlRow]) -> set[ClearedBlock]:
+def _cleared(rows: Sequence[Row]) -> set[ClearedBlock]:
     return {(row[0], row[1], row[2], row[3]) for row in rows}
 
 

@@ -15,7 +15,7 @@ from roocontext.log.spans import Span, within
 from roocontext.log.tool_pairs import unsettled
 from roocontext.store.commit_state import CommitState
 from roocontext.store.schema import entries
-from roocontext.store.transaction import SqlRow
+from roocontext.store.transaction import Row
 from roocontext.store.view import bounds
 
 _TOOLS = (
@@ -107,7 +107,7 @@ def _unsettled(
             yield _Message(part.at(seq), seq, tools_from(text), _answers(*call))
 
 
-def _read(state: CommitState, parts: Sequence[Span]) -> list[list[SqlRow]]:
+def _read(state: CommitState, parts: Sequence[Span]) -> list[list[Row]]:
     """For each part of the view: the messages in it that call tools or answer calls, in order."""
     queries = bounds(state.session_id, [(part.lo, part.hi) for part in parts])
     return state.tx.all([(_TOOLS, query) for query in queries])

@@ -80,7 +80,6 @@ def commit(
     """
     if plan.session_id not in (None, session_id):
         raise InvalidPlan(f"The plan was made for session {plan.session_id!r}.")
-    # A preview must not make a writer wait.
     head = (read_head if dry_run else lock)(tx, session_id)
     _check_still(tx, session_id, plan, head)
     done, _ = commit_on(

@@ -25,7 +25,7 @@ from roocontext.store.holds import Hold, Use
 from roocontext.store.inspection import inspecting
 from roocontext.store.sqlite_files import BUSY_TIMEOUT_S
 from roocontext.store.statements import compiler
-from roocontext.store.transaction import SqlRow, Transaction
+from roocontext.store.transaction import Row, Transaction
 
 Result = TypeVar("Result")
 
@@ -109,10 +109,10 @@ class Database:
 
         The deletion itself is already committed, so nothing that is in the way here is an error.
         """
+        # Never VACUUM FULL: it would lock everybody out. So a copy of the server's files
+        # may still hold the content, and that is what False means.
         try:
             if self.dialect == "postgresql":
-                # Never VACUUM FULL: it would lock everybody out. So a copy of the server's files
-                # may still hold the content, and that is what False means.
                 self._briefly("VACUUM (SKIP_LOCKED) entries")
                 return False
             # A reader's snapshot may be in the way.
@@ -121,7 +121,7 @@ class Database:
             return False
         return row is None or row[0] == 0
 
-    def _briefly(self, command: str) -> SqlRow | None:
+    def _briefly(self, command: str) -> Row | None:
         """Run a command that gives up soon, so that other writers hardly wait for it."""
         processes.notice()
         with Hold(self, self._writers, None, checked=False) as tx:

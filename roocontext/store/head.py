@@ -10,7 +10,7 @@ from roocontext.errors import SessionNotFound, SessionPurged, VersionConflict
 from roocontext.log.encoding import decode
 from roocontext.log.times import Times
 from roocontext.store.schema import sessions
-from roocontext.store.transaction import Query, SqlRow, Transaction
+from roocontext.store.transaction import Query, Row, Transaction
 
 
 class SessionHead(NamedTuple):
@@ -85,7 +85,7 @@ def head_query(session_id: str) -> Query:
     return _READ_HEAD, {"session_id": session_id}
 
 
-def to_head(session_id: str, rows: Sequence[SqlRow]) -> SessionHead:
+def to_head(session_id: str, rows: Sequence[Row]) -> SessionHead:
     """The head that was asked for; an error if there is none, or it was purged."""
     return _head(session_id, rows[0] if rows else None)
 

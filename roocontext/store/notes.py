@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
-from sqlalchemy import ColumnElement, bindparam, literal_column, select, update
-from sqlalchemy.sql import Select
+from sqlalchemy import ColumnElement, Select, bindparam, literal_column, select, update
 
 from roocontext.errors import HistoryCorrupt, InvalidOption, MessageNotFound
 from roocontext.log.draft import Draft, Salts, note_draft
@@ -22,7 +21,7 @@ from roocontext.store.facts import are_fresh, set_facts
 from roocontext.store.head import SessionHead, lock
 from roocontext.store.items import AnyNote, Describe, NewNote, Pin, Rename, Unpin
 from roocontext.store.schema import IN_LOG, UP_TO_SEQ, entries, sessions
-from roocontext.store.transaction import Query, SqlRow, Transaction
+from roocontext.store.transaction import Query, Row, Transaction
 
 PIN = "pin"
 TITLE = "title"
@@ -246,7 +245,7 @@ def notes_on(tx: Transaction, session_id: str, note: str, target: int, seq: int)
     return _notes(tx.rows(_NOTES_ON, session_id=session_id, note=note, target=target, seq=seq))
 
 
-def _notes(rows: Sequence[SqlRow]) -> list[Note]:
+def _notes(rows: Sequence[Row]) -> list[Note]:
     # By seq: the statement has the order of the index, which is by target first.
     return [_note(*row) for row in sorted(rows)]
 
@@ -274,7 +273,7 @@ def newest_note(
 
 def _newest_row(
     tx: Transaction, session_id: str, note: str, target: int | None, seq: int
-) -> SqlRow | None:
+) -> Row | None:
     of = {"session_id": session_id, "note": note, "seq": seq}
     if target is None:
         return tx.row(_NEWEST, **of)
@@ -297,12 +296,12 @@ def redactions_query(session_id: str, seq: int) -> Query:
     return _NOTES, {"session_id": session_id, "note": REDACTION, "seq": seq}
 
 
-def to_redacted(rows: Sequence[SqlRow], *, after: int) -> set[int]:
+def to_redacted(rows: Sequence[Row], *, after: int) -> set[int]:
     """The messages redacted after a seq, from the rows of that query."""
     return {note.target for note in _notes(rows) if note.target is not None and note.seq > after}
 
 
-def to_pins(rows: Sequence[SqlRow]) -> set[int]:
+def to_pins(rows: Sequence[Row]) -> set[int]:
     """The pinned messages, from the rows of that query."""
     # Oldest first, so that the newest note of each target stays.
     newest_of = {note.target: note for note in _notes(rows)}

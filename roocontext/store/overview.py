@@ -24,7 +24,7 @@ from roocontext.store.schema import VISIBLE, entries, sessions, spans
 from roocontext.store.sessions import SessionInfo, Stats
 from roocontext.store.shapes import whole_number
 from roocontext.store.totals import Total
-from roocontext.store.transaction import SqlRow, Transaction
+from roocontext.store.transaction import Row, Transaction
 
 RECENT = 200
 """Among how many of the newest entries the last call of a model is looked for."""
@@ -100,7 +100,7 @@ def _newest_model(page: Subquery) -> ScalarSelect[Any]:
     )
 
 
-def _overview(row: SqlRow) -> SessionOverview:
+def _overview(row: Row) -> SessionOverview:
     session_id, title, metadata, *rest, shown, shown_bytes, rewound, rewound_bytes, model = row
     info = SessionInfo(session_id, title, metadata and decode(metadata), *rest)
     seen, taken_back = (

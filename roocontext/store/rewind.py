@@ -22,7 +22,7 @@ from roocontext.store.as_of import IS_FOLDED, no_entry
 from roocontext.store.caches import Tail, moved, read_rewound_tail, write_controls
 from roocontext.store.head import SessionHead, check_version, lock
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, UP_TO_SEQ, entries
-from roocontext.store.transaction import Query, SqlRow, Transaction
+from roocontext.store.transaction import Query, Row, Transaction
 from roocontext.store.view import CONTROLS, IS_MESSAGE, bounds, to_controls
 
 
@@ -250,7 +250,7 @@ class _Targets:
         self._head = head
         self._last = head.last_seq
 
-    def _live_and(self, *queries: Query) -> tuple[tuple[Range, ...], list[list[SqlRow]]]:
+    def _live_and(self, *queries: Query) -> tuple[tuple[Range, ...], list[list[Row]]]:
         """What is live, and the rows of other queries."""
         controls, *rows = self._tx.all([(CONTROLS, {**self._session, "seq": self._last}), *queries])
         return standing_ranges(to_controls(controls), self._last), rows

@@ -17,7 +17,7 @@ from roocontext.store.listing import ListFilter, page_of
 from roocontext.store.notes import Drafted, set_title
 from roocontext.store.schema import sessions
 from roocontext.store.totals import Total, rewound_total, visible_total
-from roocontext.store.transaction import SqlRow, Transaction
+from roocontext.store.transaction import Row, Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +204,6 @@ def visible_bytes(tx: Transaction, session_id: str) -> int:
     return visible_total(tx, session_id, read_head(tx, session_id).last_seq).bytes
 
 
-def _info(row: SqlRow) -> SessionInfo:
+def _info(row: Row) -> SessionInfo:
     session_id, title, metadata, *rest = row
     return SessionInfo(session_id, title, metadata and decode(metadata), *rest)

@@ -39,10 +39,6 @@ def _is_earlier(time: ColumnElement[int], latest: str) -> ColumnElement[int]:
 
 @cache
 def _one_statement(is_filled: tuple[bool, ...], *, expected: bool, refers: bool) -> ClauseElement:
-    # One statement (0004): an UPDATE that draws the seq and chains the hash, as a CTE, and an
-    # INSERT of what it returns. With two statements the row lock would last a round trip longer. If
-    # the UPDATE matches no row, nothing is inserted and no row comes back; why, only another query
-    # can say.
     names = [name for name in filled_columns(is_filled) if name not in _DRAWN]
     digest = bindparam("digest", type_=LargeBinary)
     in_session = sessions.c.session_id == bindparam("session_id")
@@ -54,6 +50,10 @@ def _one_statement(is_filled: tuple[bool, ...], *, expected: bool, refers: bool)
         conditions.append(sessions.c.last_seq >= bindparam("refers_to", type_=BigInteger))
     recorded = bindparam("recorded_at", type_=BigInteger)
     own = bindparam("own_time", type_=BigInteger)
+    # One statement (0004): an UPDATE that draws the seq and chains the hash, as a CTE, and an
+    # INSERT of what it returns. With two statements the row lock would last a round trip longer. If
+    # the UPDATE matches no row, nothing is inserted and no row comes back; why, only another query
+    # can say.
     moved = (
         update(sessions)
         .where(and_(*conditions))

@@ -15,7 +15,7 @@ from roocontext.store.driver_errors import driver_errors, raise_ours, translated
 from roocontext.store.shapes import checked_row, checked_rows
 from roocontext.store.statements import Compiled
 
-SqlRow: TypeAlias = tuple[Any, ...]
+Row: TypeAlias = tuple[Any, ...]
 Query: TypeAlias = tuple[ClauseElement, Mapping[str, Any]]
 
 
@@ -52,21 +52,21 @@ class Transaction:
             self.command("COMMIT")
         self._beginning = None  # nothing was asked, so nothing was begun
 
-    def rows(self, statement: ClauseElement, **params: Any) -> list[SqlRow]:
+    def rows(self, statement: ClauseElement, **params: Any) -> list[Row]:
         """All rows of a query."""
         cursor = self._execute(statement, params)
         try:
-            rows: list[SqlRow] = cursor.fetchall()
+            rows: list[Row] = cursor.fetchall()
         except driver_errors() as error:  # found only on the way: a damaged page
             raise_ours(error)
         # Even a row of our own table may hold any type: SQLite stores what it is given (0020).
         return checked_rows(statement, rows)
 
-    def row(self, statement: ClauseElement, **params: Any) -> SqlRow | None:
+    def row(self, statement: ClauseElement, **params: Any) -> Row | None:
         """The first row of a query."""
         cursor = self._execute(statement, params)
         try:
-            row: SqlRow | None = cursor.fetchone()
+            row: Row | None = cursor.fetchone()
         except driver_errors() as error:
             raise_ours(error)
         return row and checked_row(statement, row)
@@ -76,7 +76,7 @@ class Transaction:
         count: int = self._execute(statement, params).rowcount
         return count
 
-    def put(self, statement: Insert | Update, values: SqlRow) -> None:
+    def put(self, statement: Insert | Update, values: Row) -> None:
         """Make one change, with its values in the order of the statement's parameters."""
         compiled = self._compiled(statement)
         try:
@@ -85,7 +85,7 @@ class Transaction:
         except driver_errors() as error:
             raise_ours(error)
 
-    def insert(self, statement: Insert, *rows: SqlRow) -> None:
+    def insert(self, statement: Insert, *rows: Row) -> None:
         """Insert rows whose values are in the order of the table's columns."""
         if len(rows) == 1:
             self.put(statement, rows[0])
@@ -103,16 +103,16 @@ class Transaction:
         except driver_errors() as error:
             raise_ours(error)
 
-    def _copy(self, command: str, rows: Sequence[SqlRow]) -> None:
+    def _copy(self, command: str, rows: Sequence[Row]) -> None:
         with self.connection.cursor() as cursor, cursor.copy(command) as copy:
             for row in rows:
                 copy.write_row(row)
 
-    def each(self, statement: ClauseElement, params: Sequence[Mapping[str, Any]]) -> list[SqlRow]:
+    def each(self, statement: ClauseElement, params: Sequence[Mapping[str, Any]]) -> list[Row]:
         """The rows of one query run with each of these parameters, one after the other."""
         return [row for rows in self.all([(statement, one) for one in params]) for row in rows]
 
-    def all(self, queries: Sequence[Query]) -> list[list[SqlRow]]:
+    def all(self, queries: Sequence[Query]) -> list[list[Row]]:
         """The rows of each query, asked for at once where that saves round trips."""
         # SQLite has no round trips to save.
         if self._pipeline is None or len(queries) < 2:
@@ -159,14 +159,14 @@ class Transaction:
                 cursor = self.connection.cursor()
                 cursor.executemany(compiled.text, [compiled.bind(row) for row in rows])
 
-    def command(self, text: str) -> SqlRow | None:
+    def command(self, text: str) -> Row | None:
         """Run a command that takes no parameters, such as BEGIN; its first row, if it has any."""
         try:
             self._begin_now()
             cursor = self._run(text)
         except driver_errors() as error:
             raise_ours(error)
-        row: SqlRow | None = cursor.fetchone() if cursor.description else None
+        row: Row | None = cursor.fetchone() if cursor.description else None
         return row
 
     def disown(self) -> None:

@@ -31,7 +31,7 @@ from roocontext.store.head import SessionHead, read_head
 from roocontext.store.notes import REDACTION, read_notes
 from roocontext.store.rebuild import problem_of
 from roocontext.store.schema import entries
-from roocontext.store.transaction import SqlRow, Transaction
+from roocontext.store.transaction import Row, Transaction
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the number of entries done and their total."""
@@ -187,7 +187,7 @@ class Verifier:
             return {}
         return {note.target: note.content["digest"] for note in notes}
 
-    def _rows(self, tx: Transaction) -> Iterable[SqlRow]:
+    def _rows(self, tx: Transaction) -> Iterable[Row]:
         session = {"session_id": self.session_id}
         start, end = self._seq, min(self._seq + PAGE, self.total)
         try:
@@ -195,7 +195,7 @@ class Verifier:
         except HistoryCorrupt:  # one by one, to name the damaged row
             return self._one_by_one(tx, range(start + 1, end + 1))
 
-    def _one_by_one(self, tx: Transaction, seqs: Iterable[int]) -> Iterator[SqlRow]:
+    def _one_by_one(self, tx: Transaction, seqs: Iterable[int]) -> Iterator[Row]:
         for seq in seqs:
             try:
                 session = {"session_id": self.session_id}
@@ -222,7 +222,7 @@ class Verifier:
         head = Head(self.session_id, self._seq, self._hash.hex())
         return Verification(self.session_id, problem is None, self._seq, head, seq, problem)
 
-    def _checked(self, rows: Iterable[SqlRow]) -> Iterator[Moment]:
+    def _checked(self, rows: Iterable[Row]) -> Iterator[Moment]:
         """Check entries in order; return the kind and the times of each.
 
         Fields that most entries lack are checked elsewhere, so that this loop stays cheap.

@@ -22,7 +22,7 @@ from roocontext.log.spans import clearings_of, spans_of, visible_ranges
 from roocontext.store.as_of import head_at, seq_at
 from roocontext.store.head import SessionHead, head_query, read_head, to_head
 from roocontext.store.schema import UP_TO_SEQ, VISIBLE, clearings, entries, spans
-from roocontext.store.transaction import SqlRow, Transaction
+from roocontext.store.transaction import Row, Transaction
 
 Cleared = Mapping[int, Mapping[int, str]]
 """By seq and block: the placeholder that is shown there."""
@@ -127,13 +127,13 @@ def visible_now(tx: Transaction, session_id: str, last: int) -> ShownRanges:
     return _shown(spans_, blocks, last)
 
 
-def _shown(spans_: Sequence[SqlRow], blocks: Sequence[SqlRow], last: int) -> ShownRanges:
+def _shown(spans_: Sequence[Row], blocks: Sequence[Row], last: int) -> ShownRanges:
     # Bounded, as every read of a log is (0020).
     cleared = placeholders(row for row in blocks if 1 <= row[0] <= last)
     return [(max(lo, 1), min(hi, last)) for lo, hi, _ in spans_ if lo <= last], cleared
 
 
-def placeholders(rows: Iterable[SqlRow]) -> Cleared:
+def placeholders(rows: Iterable[Row]) -> Cleared:
     """The placeholder of each row of clearings: a seq, a block and the text."""
     cleared: dict[int, dict[int, str]] = defaultdict(dict)
     for seq, block, placeholder in rows:
@@ -164,7 +164,7 @@ def read_messages(
     return [with_cleared(message, cleared) for message in messages] if cleared else messages
 
 
-def rows_to_messages(rows: Sequence[SqlRow]) -> list[Message]:
+def rows_to_messages(rows: Sequence[Row]) -> list[Message]:
     """The messages that these rows are, or HistoryCorrupt naming the first that is none."""
     try:
         # In one call: decoding is a fifth of the cost of a view.
@@ -206,7 +206,7 @@ def read_controls(tx: Transaction, session_id: str, seq: int) -> list[Control]:
     return to_controls(tx.rows(CONTROLS, session_id=session_id, seq=seq))
 
 
-def to_controls(rows: Sequence[SqlRow], since: int = 1) -> list[Control]:
+def to_controls(rows: Sequence[Row], since: int = 1) -> list[Control]:
     """Control rows from their columns; all from `since` on."""
     controls = [control_of(*row) for row in rows]
     check_uncoverings(controls, since)

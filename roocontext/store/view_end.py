@@ -11,7 +11,7 @@ from roocontext.log.spans import spans_of, visible_ranges
 from roocontext.store.as_of import head_at, seq_at
 from roocontext.store.head import read_head
 from roocontext.store.schema import VISIBLE, clearings, entries, spans
-from roocontext.store.transaction import SqlRow, Transaction
+from roocontext.store.transaction import Row, Transaction
 from roocontext.store.view import (
     SHOWN,
     Cleared,
@@ -79,7 +79,7 @@ def read_newest(
         whole = visible_ranges(spans_of(controls, seq), seq)
         ranges = iter(reversed(whole if before is None else _preceding(whole, before)))
         cleared = cleared_at(controls, seq)
-    rows: list[SqlRow] = []
+    rows: list[Row] = []
     used: list[Range] = []
     while len(rows) < last and (stretch := next(ranges, None)):
         lo, hi = stretch

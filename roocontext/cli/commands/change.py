@@ -338,7 +338,7 @@ def _manager(
 ) -> "ContextManager":
     """Make the manager for the named model, or for the model of the last call."""
     return roocontext.ContextManager(
-        reports.gauge.model_in_use(chat, model) or "",
+        reports.gauge.model_of(chat, model) or "",
         policy=policy,
         limit=limit,
         summariser=summariser,

@@ -34,7 +34,7 @@ app.add_typer(db, name="db", rich_help_panel="Maintain")
 _db = partial(command, db, panel="Database")
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
 
 
 @_maintain(document="Verified")
@@ -92,7 +92,7 @@ def redact(
     ],
     *,
     yes: Yes = False,
-    dry_run: DryRunOption = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Erase the content of one message for good, in this session and in its copies."""
     number = parse_time.entry_number("SEQ", seq)
@@ -111,7 +111,7 @@ def purge(
     session: SessionName,
     *,
     yes: Yes = False,
-    dry_run: DryRunOption = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Delete all content of a session for good; a receipt is kept."""
     again = False

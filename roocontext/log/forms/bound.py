@@ -1,6 +1,6 @@
 """Thinking that is bound to what was sent before it.
 
-From Claude Fable 5.1 on, Anthropic refuses a thinking block after another prefix than the one it
+From Claude Fable 5.1 on, Anthropic refuses a thinking block behind another prefix than the one it
 was made for: other messages, another system prompt or other tools.
 """
 

@@ -107,7 +107,6 @@ class _Chat:
         fields = _FIELDS.get(role, _USUAL)
         calls = content.get("tool_calls", [])
         whole = content.keys() <= fields and content.get("role") == role and is_utf8(content)
-        # An empty `tool_calls` is refused (openai/openai-node#1341).
         whole = whole and (calls != [] or "tool_calls" not in content) and calls is not None
         pieces = [self._result(message)] if role == "tool" else [*self._said(message)]
         if role == "assistant":

@@ -153,7 +153,6 @@ class _Order:
 
     def _sent(self, role: str, item: Block, kind: str, *, keep_id: bool) -> Block | None:
         """The item without refused fields; the stored object itself, if it has none."""
-        # It points to stored state, which is not used here (vercel/ai#7543).
         if kind == "item_reference" or not self._is_sound(role, item, kind):
             return None
         drop = {key for key in _REFUSED.get(kind, ()) if key in item}

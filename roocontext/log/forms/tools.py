@@ -83,7 +83,6 @@ def chat_tool(function: Function) -> Block:
 def responses_tool(function: Function) -> Block:
     """A function as the Responses API defines it."""
     described = {**_described(function), "parameters": function.schema}
-    # The Responses API is strict by default, and a strict schema may have no optional fields.
     return {"type": "function", **described, "strict": False}
 
 
