@@ -264,8 +264,6 @@ class _Stretches:
 
     def paint(self, ranges: Iterable[tuple[int, int, int]]) -> _Layer:
         """A layer in which the ranges have their values; what comes later wins."""
-        # Painting whole stretches of a list costs less than asking for each stretch which rows
-        # cover it.
         layer: _Layer = [None] * len(self._cuts)
         for lo, hi, value in ranges:
             start, stop = bisect_left(self._cuts, lo), bisect_right(self._cuts, hi)

@@ -224,8 +224,7 @@ def title_is_fresh(tx: Transaction, session_id: str, seq: int) -> bool:
     """Whether the cached title and metadata, and the index of the latter, match the notes."""
     newest = _newest_values(tx, session_id, seq)
     metadata = None if newest[METADATA] is None else encode(newest[METADATA], METADATA)
-    # As texts: the cached metadata is the encoding of the note's, and equal values have equal
-    # texts.
+    # As texts: both are encoded from the same note.
     is_shown = tx.row(_SHOWN, session_id=session_id) == (newest[TITLE], metadata)
     return is_shown and are_fresh(tx, session_id, newest[METADATA])
 
