@@ -101,7 +101,7 @@ def check_hides(
         for span in spans:
             if span.hi < lo or span.lo > hi:
                 continue
-            if not span.stands:
+            if not span.standing:
                 _check_not_an_end(span, lo, hi)
             # A row has one tag of each kind: the second summary would take the place of the first
             # in the audit.

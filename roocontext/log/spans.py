@@ -51,10 +51,10 @@ class Span(msgspec.Struct, frozen=True):
     @property
     def visible(self) -> bool:
         """Whether nothing keeps these rows out of the view."""
-        return self.stands and self.condense_parent is self.truncation_parent is None
+        return self.standing and self.condense_parent is self.truncation_parent is None
 
     @property
-    def stands(self) -> bool:
+    def standing(self) -> bool:
         """Whether neither a rewind nor an uncovering took these rows back."""
         return self.rewound_by is self.uncovered_by is None
 
@@ -116,7 +116,7 @@ class Path:
                 new = to
 
     def _base(self, seq: int) -> tuple[int, int]:
-        """The last rewind up to `seq` and where it went; entry 0 stands for the empty log."""
+        """The last rewind up to `seq` and where it went; entry 0 is the empty log."""
         index = bisect_right(self._at, seq) - 1
         return (self._at[index], self._to[index]) if index >= 0 else (0, 0)
 
@@ -136,8 +136,8 @@ def standing_ranges(controls: Sequence[Control], seq: int) -> tuple[Range, ...]:
 def spans_of(controls: Sequence[Control], seq: int, since: int = 1) -> list[Span]:
     """The spans of a session right after entry `seq`, given its control rows up to there.
 
-    They cover 1 to OPEN_END; what comes after `seq` stands in the last one. If `since` is the first
-    row of a span, it needs the control rows from there on only, and gives the spans from there on.
+    They cover 1 to OPEN_END; what comes after `seq` is in the last one. If `since` is the first row
+    of a span, only the control rows from there on are needed, and the spans from there on returned.
     """
     path = Path(controls)
     # What is appended later will be live, so the last span needs no update by an append (0001).
@@ -225,8 +225,8 @@ def within(ranges: Sequence[Range], seq: int) -> bool:
 def _apart(position: int) -> int:
     """The row that begins a span because another is placed before it.
 
-    A placed row stands before the row whose position is the next natural one: were that one in the
-    middle of a span, or a note just before it, the span would stand in front of the placed row.
+    A placed row comes before the row with the next natural position. If that row were in the middle
+    of a span, or a note just before it, the whole span would come before the placed row.
     """
     return (position >> POSITION_BITS) + 1
 
@@ -264,8 +264,6 @@ class _Stretches:
 
     def paint(self, ranges: Iterable[tuple[int, int, int]]) -> _Layer:
         """A layer in which the ranges have their values; what comes later wins."""
-        # Painting whole stretches of a list costs less than asking for each stretch which rows
-        # cover it.
         layer: _Layer = [None] * len(self._cuts)
         for lo, hi, value in ranges:
             start, stop = bisect_left(self._cuts, lo), bisect_right(self._cuts, hi)

@@ -48,7 +48,7 @@ class Refused:
 class Ask:
     """A summary is needed. `compose` makes the plan of it, or says why it cannot be used.
 
-    `hides` are the seqs that the plan would hide. `otherwise` is done when no useful summary comes:
+    `hides` are the seqs that the plan would hide. `otherwise` is done if no usable summary is made:
     a plan that needs none, or nothing.
     """
 

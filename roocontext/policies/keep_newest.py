@@ -74,6 +74,6 @@ def without(parts: Sequence[Part], seqs: Collection[int]) -> list[Part]:
 
 
 def turns_among(layout: Layout, seqs: Collection[int]) -> int:
-    """How many turns lose rows when these leave; what comes before the first one is none."""
+    """How many turns lose rows when these leave; rows before the first turn are no turn."""
     asked = (turn for turn in layout.turns if turn.question is not None)
     return sum(not turn.seqs.isdisjoint(seqs) for turn in asked)

@@ -1,8 +1,8 @@
-"""The sliding window: the newest whole turns that fit; what is older leaves behind a marker.
+"""The sliding window: the newest whole turns that fit; a marker replaces what is older.
 
 The result never costs more than the limit, the marker included. The system prompt, the tools, the
-newest turn, pins and living summaries always stay: where they alone are over the limit, nothing is
-hidden and the refusal says so in numbers.
+newest turn, pins and living summaries always stay. If they alone are over the limit, nothing is
+hidden, and the refusal has the numbers.
 """
 
 from dataclasses import dataclass, replace

@@ -143,8 +143,6 @@ def read_rewound_tail(
     If it is `known` that the rewind changes what is behind an earlier entry, that saves a request.
     """
     first = min(to, to if known is None else known) + 1
-    # How far back a rewind reaches shows only in the control rows, and what is read then may reach
-    # further back.
     while True:
         tail, _ = read_tail(tx, session_id, last, first)
         changed = first_changed(tail.controls, last, to)

@@ -80,7 +80,6 @@ def commit(
     """
     if plan.session_id not in (None, session_id):
         raise InvalidPlan(f"The plan was made for session {plan.session_id!r}.")
-    # A preview must not make a writer wait.
     head = (read_head if dry_run else lock)(tx, session_id)
     _check_still(tx, session_id, plan, head)
     done, _ = commit_on(
@@ -157,7 +156,7 @@ def _check_still(tx: Transaction, session_id: str, plan: Plan, head: SessionHead
 
 
 def _check_id_is_new(tx: Transaction, session_id: str, compaction_id: str) -> None:
-    """Refuse the id of another plan: nobody could tell which of the two hides a row."""
+    """Refuse the id of another plan: otherwise two plans would claim the same rows."""
     row = tx.row(_COMPACTION, session_id=session_id, compaction_id=compaction_id)
     if row:
         raise InvalidPlan(
@@ -234,7 +233,7 @@ def _placed(state: CommitState, plan: Plan) -> list[Control]:
     """The rows of the plan as control rows, with their positions."""
     first = state.head.last_seq + 1
     behind = _last_hidden(state, plan.hides)
-    # A row never stands behind its natural position, so what stands behind this one is not older.
+    # A row never comes after its natural position, so what comes after this one is not older.
     state.from_row(behind >> POSITION_BITS)
     controls = []
     for index, position in enumerate(place(plan, state.standing, behind, first_seq=first)):
@@ -257,7 +256,7 @@ def _last_hidden(state: CommitState, hides: Sequence[Range]) -> int:
             break
         if part.hi in ends:
             last = part.at(part.hi)
-        # A note may be the last entry of a part, and rows may stand between it and the message.
+        # A note may be the last entry of a part, and rows may lie between it and the message.
         elif row := state.tx.row(
             _LAST_MESSAGE, **bounds(state.session_id, [(part.lo, part.hi)])[0]
         ):

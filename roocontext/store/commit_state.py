@@ -12,7 +12,7 @@ from roocontext.store.view import VISIBLE_SPANS
 class CommitState:
     """What the checks of a plan ask of a session: its view, its pins, and the end of its log.
 
-    The end begins before the first row that the plan names: no earlier row is read.
+    The end begins before the first row that the plan speaks of: no earlier row is looked at.
     """
 
     def __init__(self, tx: Transaction, session_id: str, head: SessionHead, plan: Plan) -> None:
@@ -23,8 +23,6 @@ class CommitState:
             tx,
             session_id,
             head.last_seq,
-            # A tuple of either begins with a seq: the first of a range, or that of a block's
-            # message.
             min(seq for seq, _ in (*plan.hides, *plan.clears)),
             # Sent with the two statements of the tail: the lock is held for one round trip less.
             [

@@ -109,10 +109,10 @@ class Database:
 
         The deletion itself is already committed, so nothing that is in the way here is an error.
         """
+        # Never VACUUM FULL: it would lock everybody out. So a copy of the server's files
+        # may still hold the content, and that is what False means.
         try:
             if self.dialect == "postgresql":
-                # Never VACUUM FULL: it would lock everybody out. So a copy of the server's files
-                # may still hold the content, and that is what False means.
                 self._briefly("VACUUM (SKIP_LOCKED) entries, sessions")
                 return False
             # A reader's snapshot may be in the way.

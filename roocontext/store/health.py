@@ -236,6 +236,7 @@ def _foreign(connection: Connection, schema: migrate.SchemaVersion) -> str | Non
 
 def _integrity(connection: Connection) -> tuple[str, ...]:
     """What SQLite itself finds wrong with the file; it reads all of it once."""
+    # Not `integrity_check`, which also compares every index with its table.
     rows = connection.exec_driver_sql(f"PRAGMA quick_check({_PROBLEMS})")
     return tuple(str(row[0]) for row in rows if row[0] != "ok")
 
@@ -260,6 +261,8 @@ def _filesystem(path: Path) -> str | None:
     best, kind = -1, None
     with suppress(OSError):
         for line in _MOUNTS.read_text().splitlines():
+            # proc(5): the fifth field is the mount point, with spaces as \040; the type follows the
+            # dash.
             mount, _, source = line.partition(" - ")
             point = _OCTAL.sub(lambda found: chr(int(found[1], 8)), mount.split()[4])
             if path.is_relative_to(point) and len(point) >= best:

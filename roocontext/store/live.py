@@ -48,7 +48,7 @@ def live_messages(
 ) -> list[LiveMessage]:
     """The same, of a session with these control rows that ends at entry `last`."""
     alive = sorted(
-        (s for s in spans_of(controls, last) if s.stands and s.lo <= last),
+        (s for s in spans_of(controls, last) if s.standing and s.lo <= last),
         # In view order, as a program that keeps one list has them: an inserted row has a late seq.
         key=lambda span: span.position,
     )

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
-from sqlalchemy import ColumnElement, bindparam, literal_column, select, update
-from sqlalchemy.sql import Select
+from sqlalchemy import ColumnElement, Select, bindparam, literal_column, select, update
 
 from roocontext.errors import HistoryCorrupt, InvalidOption, MessageNotFound
 from roocontext.log.draft import Draft, Salts, note_draft
@@ -225,8 +224,7 @@ def title_is_fresh(tx: Transaction, session_id: str, seq: int) -> bool:
     """Whether the cached title and metadata, and the index of the latter, match the notes."""
     newest = _newest_values(tx, session_id, seq)
     metadata = None if newest[METADATA] is None else encode(newest[METADATA], METADATA)
-    # As texts: the cached metadata is the encoding of the note's, and equal values have equal
-    # texts.
+    # As texts: both are encoded from the same note.
     is_shown = tx.row(_SHOWN, session_id=session_id) == (newest[TITLE], metadata)
     return is_shown and are_fresh(tx, session_id, newest[METADATA])
 

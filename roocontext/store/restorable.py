@@ -52,6 +52,7 @@ def restorable(
         newest = found[-1]
         controls.append(_uncovering(tx, session_id, controls, head.last_seq, newest.seq))
         shown, cleared = shown_before(controls, _end(controls, head.last_seq))
+        # The uncoverings that are only assumed are in no table.
         ranges = [(lo, min(hi, head.last_seq)) for lo, hi in shown if lo <= head.last_seq]
         tallies = [Counting(tx, session_id, counter) for counter in counters]
         parts = [tally.part(ranges, cleared) for tally in tallies]
@@ -64,7 +65,7 @@ def restorable(
 def _uncovering(
     tx: Transaction, session_id: str, controls: Sequence[Control], last: int, seq: int
 ) -> Control:
-    """The entry that would uncover another one, behind all that there are."""
+    """The entry that would uncover another one, after all existing entries."""
     end = _end(controls, last)
     row = tx.row(_NAME, session_id=session_id, seq=seq)
     named = companions(tx, session_id, row[0] if row else None)

@@ -161,8 +161,8 @@ facts = Table(
 
 _FIRST = literal_column("1", BigInteger)
 UP_TO_SEQ = entries.c.seq.between(_FIRST, bindparam("seq"))
-"""The entries of a log up to `seq`. Every read of a log has a bound at both ends: a row outside of
-them is no entry of the log, because no chain proves it."""
+"""The entries of a log up to `seq`. Every read of a log has a bound at both ends: a row outside is
+none of its entries, whatever it says, and no chain proves it."""
 _LAST = (
     select(sessions.c.last_seq)
     .where(sessions.c.session_id == bindparam("session_id"))

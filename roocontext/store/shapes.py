@@ -1,7 +1,7 @@
 """Rows are what their columns say, although SQLite stores any value in any column.
 
-Every row of a query is compared with the types of the table's columns before anything else sees it,
-so that what makes values of rows need not doubt them.
+Every row of a query is compared with the types of the table's columns before anything else sees it.
+So the code that reads rows need not check them again.
 """
 
 from collections.abc import Sequence

@@ -45,6 +45,7 @@ def _one_statement(
     names = [name for name in filled_columns(is_filled) if name not in _DRAWN]
     digest = bindparam("digest", type_=LargeBinary)
     in_session = sessions.c.session_id == bindparam("session_id")
+    # Conditions of the UPDATE, not checks before it: another writer may come between.
     conditions = [in_session, sessions.c.purged_at.is_(None)]
     if expected:
         conditions.append(sessions.c.head_seq == bindparam("expected_seq", type_=BigInteger))
@@ -54,6 +55,10 @@ def _one_statement(
     own = bindparam("own_time", type_=BigInteger)
     prompt = bindparam("prompt", type_=sessions.c.first_prompt.type)
     kept = {"first_prompt": func.coalesce(sessions.c.first_prompt, prompt)} if prompts else {}
+    # One statement (0004): an UPDATE that draws the seq and chains the hash, as a CTE, and an
+    # INSERT of what it returns. Separate statements took four round trips, with the row locked for
+    # three. If the UPDATE matches no row, nothing is inserted and no row comes back: then only
+    # another query can say why.
     moved = (
         update(sessions)
         .where(and_(*conditions))

@@ -44,7 +44,7 @@ class File:
     def connect(self) -> Connection:
         """A new connection; refused if the file was in use when this process was forked."""
         processes.refuse_inherited(self.path)
-        # One who writes creates its own log beside the file; only a reader can find it gone.
+        # A writer creates the log itself; only for a reader can it be gone.
         writes = not self.read_only and files.is_writable(self.path)
         tries = 1 if writes else _TRIES
         while True:

@@ -30,11 +30,9 @@ def _halving(time_at: Callable[[ColumnElement[int]], ColumnElement[int]]) -> Cla
 
     All steps are one statement: on PostgreSQL each statement is a round trip.
     """
-    # PostgreSQL wants the same types in both halves of a recursive query.
     step = cast(bindparam("step"), BigInteger).label("step")
     found = select(step, cast(0, BigInteger).label("seq")).cte("found", recursive=True)
     probed = found.c.seq + found.c.step
-    # NULL, for a seq beyond the last, is not smaller: the step is not taken.
     nearer = case((time_at(probed) <= bindparam("time"), probed), else_=found.c.seq)
     steps = select(found.c.step.op("/")(2), nearer).where(found.c.step > 0)
     return select(func.max(found.union_all(steps).c.seq))
@@ -56,7 +54,6 @@ _LAST_RECORDED = (
 _LAST_APPENDED_BY_HALVING = _halving(
     lambda seq: (
         select(_own)
-        # At a note or an inserted row, the time is that of the next message that was appended.
         .where(_in_session, entries.c.seq.between(seq, bindparam("last")), _is_appended)
         .order_by(entries.c.seq)
         .limit(1)
@@ -202,7 +199,6 @@ def nearest(tx: Transaction, session_id: str, ts: int) -> list[tuple[int, int]]:
 
 def _halved(statement: ClauseElement, session_id: str, head: SessionHead, time: int) -> Query:
     last = head.last_seq
-    # The first power of two beyond the log: each step halves it.
     step = 1 << last.bit_length()
     return statement, {"session_id": session_id, "step": step, "time": time, "last": last}
 

@@ -104,7 +104,7 @@ def _backwards(tx: Transaction, session_id: str, last: int, before: int | None) 
         position, lo = span[:2]
         if lo < before:
             yield lo, before - 1
-    # By pages of spans: a session that was condensed often may show thousands.
+    # By pages: a view may have many spans, and usually only the last ones are needed.
     while rows := tx.rows(_SPANS_BACK, session_id=session_id, position=position, page=SPANS_PAGE):
         # A damaged span may reach out of the log: nothing outside is read.
         yield from ((max(lo, 1), min(hi, last)) for lo, hi, _ in rows if lo <= last)

@@ -128,9 +128,8 @@ def _failing(name: str, request: SummaryRequest) -> Iterator[None]:
 
 
 def _summary(name: str, request: SummaryRequest, answer: object) -> Summary:
-    # A function that is not a coroutine function returned one: it would never run, and Python would
-    # warn of it at some later moment.
     if iscoroutine(answer):
+        # It would never run, and Python would warn of it at some later moment.
         answer.close()
     if isinstance(answer, str):
         answer = Summary(text=answer, summariser=name, model=request.model, calls=1)

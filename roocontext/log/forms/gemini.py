@@ -44,8 +44,7 @@ class _Order:
     """Takes apart the rows of one request; the ids in use depend on the rows before."""
 
     format = "gemini"
-    # Responses are told apart by their order, or by ids on both sides (router-for-
-    # me/CLIProxyAPI#5199).
+    # Matched by order, or by ids that both sides have: router-for-me/CLIProxyAPI#5199.
     tool_id: re.Pattern[str] | None = None
     tool_name = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.-]{0,63}")
     merges = True

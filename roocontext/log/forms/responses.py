@@ -34,8 +34,7 @@ from roocontext.log.readings.openai_responses import (
     type_of,
 )
 
-# ranxianglei/billion-context#1052; an id with another prefix is refused too (nodetool-
-# ai/nodetool#4252).
+# ranxianglei/billion-context#1052. Another prefix is refused too: nodetool-ai/nodetool#4252.
 _ITEM_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 _PREFIX: Final = {"message": "msg", "function_call": "fc", "reasoning": "rs"}

@@ -1,7 +1,7 @@
 """A summary without a model: extracted from the messages, and deterministic.
 
 It keeps what a coding agent needs to continue: the goal, the user's rules, the files, actions and
-errors, the plan, and the last words of both sides. Whatever earlier summaries kept is carried over,
+errors, the plan, and the last words of both sides. What earlier summaries kept is carried over,
 within bounds. It needs no network, and it is the fallback when a model fails.
 """
 
