@@ -13,7 +13,7 @@ from roocontext.cli import parse_time
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.find_database import looked_for
-from roocontext.cli.options import SessionName, SessionOrAll
+from roocontext.cli.options import DryRunOption, SessionName, SessionOrAll
 from roocontext.cli.screens import results
 from roocontext.cli.screens.safe_text import ASCII_SIGNS, one_line
 from roocontext.errors import SessionPurged, StoreNotFound
