@@ -38,6 +38,7 @@ class _Anthropic:
     tool_id: re.Pattern[str] | None = re.compile(r"[a-zA-Z0-9_-]{1,128}")
     tool_name = re.compile(r"[a-zA-Z0-9_-]{1,128}")
     merges = holds = apart = True
+    lists = False
 
     def compose(
         self,

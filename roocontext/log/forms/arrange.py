@@ -50,6 +50,8 @@ class Order(PartReader, Protocol):
     tool_name: re.Pattern[str]
     merges: bool
     """Whether consecutive rows of one role become one message."""
+    lists: bool
+    """Whether a turn is a list of items, in which rows that join stay apart."""
     holds: bool
     """Whether something else of the assistant's has to follow its thinking."""
     apart: bool
@@ -116,17 +118,17 @@ def _rename(order: Order, rows: Sequence[OutgoingRow], repairs: Repairs) -> None
     """Give each call, and its answer, an id and a name that the provider accepts."""
     ids = CallIds(order.tool_id) if order.tool_id else None
     for call in (part for row in rows for part in row.parts if part.kind is PartKind.CALL):
-        own, named = call.block["id"], call.block["name"]
-        tool_id = ids.take(own, call.row.message.seq, call.index) if ids else own
-        name = name_for(named, order.tool_name)
-        if name != named:
+        name = name_for(call.block["name"], order.tool_name)
+        if name != call.block["name"]:
             call.compose(name=name)
             repairs.add(call.row, Rule.NAME, call.index)
-        if tool_id != own:
-            for part, key in ((call, "id"), (call.answer, "tool_use_id")):
-                if part is not None:
-                    part.compose(**{key: tool_id})
-                    repairs.add(part.row, Rule.RENAMED, part.index)
+        if ids is None:
+            continue
+        tool_id = ids.take(call.block["id"], call.row.message.seq, call.index)
+        for part, key in ((call, "id"), (call.answer, "tool_use_id")):
+            if part is not None and part.block[key] != tool_id:
+                part.compose(**{key: tool_id})
+                repairs.add(part.row, Rule.RENAMED, part.index)
 
 
 class _Turns:
@@ -181,7 +183,7 @@ class _Turns:
             joins = False
         if turn is not None and apart and waits(turn):
             joins = True  # the provider continues its own message, behind what it said before
-        if (joins or held) and self._order.merges:
+        if (joins or held) and not self._order.lists:
             self._repairs.add(row, Rule.MERGED)
         if not joins:
             if turn is not None and (answers := self._answers()):

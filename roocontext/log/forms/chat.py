@@ -64,7 +64,7 @@ class _Chat:
     format = "openai"
     tool_id: re.Pattern[str] | None = re.compile(r"[a-zA-Z0-9_.:-]{1,40}")
     tool_name = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-    merges = holds = apart = False
+    merges = lists = holds = apart = False
 
     def compose(
         self,

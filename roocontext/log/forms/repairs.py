@@ -29,6 +29,7 @@ class Rule(StrEnum):
     REDACTED = "redacted"  # the rest of a redacted block was replaced by a line that says so
     RENAMED = "renamed"  # a call's id was already used, or is not valid, and was replaced
     NAME = "name"  # a tool's name is not valid for this provider and was replaced
+    RETYPED = "retyped"  # a call or result was sent with the type that the other of the two has
     HOISTED = "hoisted"  # a late result was moved up to its call
     UNANSWERED = "unanswered"  # a call without a result got one that says so
     ORPHAN = "orphan"  # a result without an earlier call was sent as a text that quotes it
