@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from roocontext.log.forms import Rule, forms
+from roocontext.log.forms import OPENING, UNANSWERED, Rule, forms
 from support import (
     provider_rules,
     provider_rules_chat,
@@ -213,3 +213,47 @@ def test_a_system_message_with_an_image_is_the_users():
     messages, repairs = sent("openai", ("openai", "system", content, {}))
     assert messages == [{**content, "role": "user"}]
     assert repairs == [(1, Rule.FIELD)]
+
+
+def say(role, said, **more):
+    return "openai", role, {"role": role, "content": said}, more
+
+
+def asked_behind(form, *rows):
+    """What a request ended with, and what goes out when its reply is recorded; a prefix of it."""
+    made = [
+        structs.replace(message(at, role, content, format_, MODELS[format_]), **more)
+        for at, (format_, role, content, more) in enumerate(rows, 1)
+    ]
+    asked = forms[form].compose(made[:-1], model=MODELS[form], complete=True)
+    after = forms[form].compose(made, model=MODELS[form])
+    assert CHECKS[form](after.messages, model=MODELS[form]) == []
+    assert flat(after.messages)[: len(flat(asked.messages))] == flat(asked.messages)
+    return after
+
+
+def test_a_reply_comes_behind_the_line_that_its_request_ended_with():
+    for form in forms.known():
+        rows = [
+            say("user", "go"),
+            say("assistant", "I sum up."),
+            say("assistant", "So.", asked_at=2),
+        ]
+        after = asked_behind(form, *rows)
+        assert str(after.messages).count(OPENING) == 1
+        assert [(it.seq, it.rule) for it in after.repairs] == [(3, Rule.APART)]
+
+
+def test_a_reply_comes_behind_the_results_that_were_made_for_its_request():
+    for form in forms.known():
+        rows = [GO, chat_call("a"), say("assistant", "So.", asked_at=2)]
+        after = asked_behind(form, *rows)
+        assert str(after.messages).count(UNANSWERED) == 1
+        assert str(after.messages).index(UNANSWERED) < str(after.messages).index("So.")
+
+
+def test_a_reply_that_was_asked_for_earlier_joins_the_one_before():
+    rows = [say("user", "go"), say("assistant", "One."), say("assistant", "Two.", asked_at=1)]
+    messages, repairs = sent("anthropic", *rows)
+    assert [it["role"] for it in messages] == ["user", "assistant"]
+    assert repairs == []

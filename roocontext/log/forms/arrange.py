@@ -31,7 +31,7 @@ from roocontext.log.pairs import links_of, pairs
 
 @dataclass(frozen=True, slots=True)
 class OutgoingTurn:
-    """Consecutive parts of one side, from one row or several."""
+    """Consecutive parts of one side, from one row or several; without parts, the fixed line."""
 
     role: str
     parts: list[OutgoingPart]
@@ -176,6 +176,11 @@ class _Turns:
 
     def _place(self, row: OutgoingRow, body: Sequence[OutgoingPart], *, apart: bool) -> None:
         """Add parts to the assistant's turn, or begin one."""
+        if self._is_last("assistant") and self._was_asked_behind(row):
+            self._drop_held()
+            self._turns.append(OutgoingTurn("user", self._answers()))
+            if not self._turns[-1].parts:
+                self._repairs.add(row, Rule.APART)
         held, self._held = self._held, []
         turn = self._turns[-1].parts if self._is_last("assistant") else None
         joins = turn is not None and not apart and self._order.joins(turn, body)
@@ -192,6 +197,14 @@ class _Turns:
             self._due.clear()
         self._turns[-1].parts.extend([*held, *body])
         self._due.update(part.answer for part in body if part.answer is not None)
+
+    def _was_asked_behind(self, row: OutgoingRow) -> bool:
+        """Whether the request for this reply ended with the last turn, and so with a user line.
+
+        If a tool of the provider was running, that turn was sent back as it was, to be continued.
+        """
+        asked_at, parts = row.message.asked_at, self._turns[-1].parts
+        return asked_at is not None and parts[-1].row.message.seq <= asked_at and not waits(parts)
 
     def _add_user(self, row: OutgoingRow) -> None:
         if any(part.kind is not PartKind.RESULT or part in self._due for part in row.parts):

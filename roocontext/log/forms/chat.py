@@ -165,6 +165,8 @@ class _Chat:
         if turn.role == "assistant":
             yield self._assistant(turn.parts)
             return
+        if not turn.parts:
+            yield {"role": "user", "content": OPENING}
         results = [part for part in turn.parts if part.kind is PartKind.RESULT]
         yield from map(self._tool, results)
         images = [it for part in results if part.native is None for it in outputs_of(part.block)]

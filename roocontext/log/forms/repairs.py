@@ -10,7 +10,7 @@ class Rule(StrEnum):
 
     OPENING = "opening"  # the assistant came first: a user message was put before it
     CLOSING = "closing"  # the assistant came last in a request: a user message was put after it
-    APART = "apart"  # nothing may precede its thinking: a user message was put before the row
+    APART = "apart"  # the row does not continue the one before: a user message was put between
     MERGED = "merged"  # the row has the role of the one before: both are one message
     EMPTY = "empty"  # no block of the row could be sent
     BLANK = "blank"  # a text without a visible character was left out

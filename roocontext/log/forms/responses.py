@@ -226,6 +226,8 @@ class _Responses:
 
 
 def _items(turn: OutgoingTurn, repairs: Repairs) -> Iterator[dict[str, Any]]:
+    if not turn.parts:
+        yield {"type": "message", "role": "user", "content": OPENING}
     for part in turn.parts:
         if part.native is not None and not _keeps_type(part):
             repairs.add(part.row, Rule.RETYPED, part.index)
