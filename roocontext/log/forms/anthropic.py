@@ -12,7 +12,7 @@ from typing import Any, Final
 from roocontext.log.entries import Message
 from roocontext.log.forms.alternate import alternating
 from roocontext.log.forms.anthropic_blocks import attached_to_error, fix_own, shows_image
-from roocontext.log.forms.arrange import arranged
+from roocontext.log.forms.arrange import OutgoingTurn, arranged
 from roocontext.log.forms.block_rules import THINKING
 from roocontext.log.forms.caching import bounded, drop_older_marks, marked
 from roocontext.log.forms.frames import OPENING
@@ -29,7 +29,7 @@ from roocontext.log.forms.parts import (
 from roocontext.log.forms.repairs import Outgoing, Rule
 from roocontext.log.forms.settled import settled
 from roocontext.log.forms.tools import anthropic_tools, convert
-from roocontext.log.readings import Block
+from roocontext.log.readings import Block, reader
 from roocontext.log.readings.blocks import dicts, text
 
 
@@ -83,6 +83,8 @@ class _Anthropic:
             self, messages, model=model, drop_thinking=drop_thinking, complete=complete
         )
         drop_older_marks(turns, repairs)
+        if complete:
+            _note_lost_thinking(turns, repairs)
         lined = list(alternating(turns, messages, repairs, complete=complete))
         if lined and lined[-1].role == "assistant":
             self._strip(lined[-1].parts[-1], repairs)
@@ -136,6 +138,22 @@ class _Anthropic:
             "role": role,
             "content": [*blocks[:results], *moved, *blocks[results:]] if own is None else own,
         }
+
+
+def _note_lost_thinking(turns: Sequence[OutgoingTurn], repairs: Repairs) -> None:
+    """Note that the running tool loop does not begin with the thinking that it began with.
+
+    With thinking enabled, models before adaptive thinking refuse that (pydantic/pydantic-ai#2075).
+    """
+    spoken = [any(it.kind is not PartKind.RESULT for it in turn.parts) for turn in turns]
+    said = [at for at, turn in enumerate(turns) if turn.role == "user" and spoken[at]]
+    loop = turns[said[-1] + 1 :] if said else turns
+    if len(loop) < 2 or loop[0].parts[0].kind is PartKind.THINKING:
+        return
+    row = loop[0].parts[0].row
+    _, blocks = reader(row.message.format).blocks(row.message.role, row.message.content)
+    if any(block.get("type") in THINKING for block in blocks[: loop[0].parts[0].index]):
+        repairs.add(row, Rule.FIRST)
 
 
 def _is_open(settled: Sequence[dict[str, Any]]) -> bool:

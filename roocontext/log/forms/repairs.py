@@ -19,6 +19,7 @@ class Rule(StrEnum):
     UNKNOWN = "unknown"  # a block of a type that this provider does not know was left out
     FIELD = "field"  # fields that this provider refuses were left out
     THINKING = "thinking"  # thinking of another model, or not byte-exact, was left out
+    FIRST = "first"  # the tool loop lost its first thinking: ask an older model with thinking off
     TRAILING = "trailing"  # thinking at the end of its message was left out
     STRIPPED = "stripped"  # white space at the end, where the assistant spoke last, was left out
     SURROGATE = "surrogate"  # a lone surrogate, which is not Unicode, was replaced
