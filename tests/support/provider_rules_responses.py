@@ -11,6 +11,7 @@ R-CALL-ID: at most 64 characters (AnswerDotAI/fastllm#45), unique (earendil-work
 R-ID-PREFIX: an item's id begins with msg, fc or rs (nodetool-ai/nodetool#4252,
     mastra-ai/mastra#10815), at most 64 of letters, digits, _ and -
     (ranxianglei/billion-context#1052).
+R-ID-REQUIRED: a computer's and a local shell's call have their id (T).
 R-ID-UNIQUE: no id twice (earendil-works/pi#5151).
 R-REASONING-ALONE: reasoning is followed by what it led to (vercel/ai#7099), and an item whose id
     refers to reasoning needs it (mastra-ai/mastra#8738).
@@ -56,6 +57,8 @@ def violations(items: list[Any], *, complete: bool = False, model: str | None = 
             if item["id"] in ids:
                 found.append(f"{where} R-ID-UNIQUE")
             ids.add(item["id"])
+        if kind in ("computer_call", "local_shell_call") and not item.get("id"):
+            found.append(f"{where} R-ID-REQUIRED")
         if any(value is None for value in item.values()):
             found.append(f"{where} R-FIELD null")
         if kind in OUTPUT_OF and item.get("execution") != "server":

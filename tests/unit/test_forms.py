@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from roocontext.log.forms import Rule, forms
+from roocontext.log.forms import OPENING, UNANSWERED, Rule, forms
 from support import (
     provider_rules,
     provider_rules_chat,
@@ -169,3 +169,120 @@ def test_what_was_sent_is_the_prefix_of_what_is_sent_next(history, form, cut):
 
 def unanswered(out):
     return {it for it in out.repairs if it.rule is Rule.UNANSWERED}
+
+
+def sent(form, *rows, model=None, complete=False):
+    """What goes out of rows, each a format, a role, a content and what else a message has."""
+    made = [
+        structs.replace(message(at, role, content, format_, MODELS[format_]), **more)
+        for at, (format_, role, content, more) in enumerate(rows, 1)
+    ]
+    out = forms[form].compose(made, model=model or MODELS[form], complete=complete)
+    assert CHECKS[form](out.messages, complete=complete, model=model) == []
+    return out.messages, [(it.seq, it.rule) for it in out.repairs]
+
+
+GO = ("openai", "user", {"role": "user", "content": "go"}, {})
+
+
+def chat_call(tool_id, name="f"):
+    function = {"name": name, "arguments": "{}"}
+    asked = [{"id": tool_id, "type": "function", "function": function}]
+    return "openai", "assistant", {"role": "assistant", "content": None, "tool_calls": asked}, {}
+
+
+def test_an_answer_that_names_its_call_has_the_id_of_that_call():
+    output = [{"type": "function_call_output", "call_id": "z", "output": "ok"}]
+    answer = ("openai-responses", "user", output, {"answers": (2, 0)})
+    for form in forms.known():
+        _, repairs = sent(form, GO, chat_call("a"), answer, complete=True)
+        assert repairs == ([(3, Rule.RENAMED)] if form == "openai-responses" else [])
+
+
+def test_a_name_that_is_replaced_is_reported_in_every_form():
+    for form in ("anthropic", "openai", "openai-responses"):
+        _, repairs = sent(form, GO, chat_call("a", "no spaces"), complete=True)
+        assert (2, Rule.NAME) in repairs
+
+
+def test_messages_of_chat_that_become_one_are_reported():
+    messages, repairs = sent("openai", GO, chat_call("a"), chat_call("b"))
+    assert [len(it.get("tool_calls", [])) for it in messages] == [0, 2]
+    assert repairs == [(3, Rule.MERGED)]
+
+
+def test_an_output_is_of_the_type_of_its_call_and_says_so():
+    call = {"type": "shell_call", "call_id": "a", "action": {"commands": ["ls"]}}
+    output = {"type": "function_call_output", "call_id": "a", "output": "ok"}
+    rows = [("openai-responses", "assistant", [call], {}), ("openai-responses", "user", output, {})]
+    messages, repairs = sent("openai-responses", GO, *rows)
+    assert [it["type"] for it in messages[1:]] == ["shell_call", "shell_call_output"]
+    assert repairs == [(3, Rule.RETYPED)]
+
+
+def test_a_call_whose_item_needs_an_id_becomes_a_function_call_without_one():
+    call = {"type": "computer_call", "id": "cu_1", "call_id": "a", "action": {"type": "wait"}}
+    rows = [("openai-responses", "assistant", [call], {})]
+    assert sent("openai-responses", *rows)[0] == [call]
+    (foreign,), repairs = sent("openai-responses", *rows, model="gpt-6")
+    assert (foreign["type"], repairs) == ("function_call", [(1, Rule.FIELD)])
+
+
+def test_an_empty_id_of_gemini_is_none():
+    parts = [{"functionCall": {"name": name, "id": "", "args": {}}} for name in ("f", "g")]
+    rows = [("gemini", "model", {"role": "model", "parts": parts}, {})]
+    messages, repairs = sent("gemini", GO, *rows, complete=True)
+    assert "id" not in messages[1]["parts"][0]["functionCall"]
+    assert (2, Rule.RENAMED) in repairs
+
+
+def test_a_system_message_with_an_image_is_the_users():
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    content = {"role": "system", "content": [{"type": "text", "text": "See."}, image]}
+    messages, repairs = sent("openai", ("openai", "system", content, {}))
+    assert messages == [{**content, "role": "user"}]
+    assert repairs == [(1, Rule.FIELD)]
+
+
+def say(role, said, **more):
+    return "openai", role, {"role": role, "content": said}, more
+
+
+def asked_behind(form, *rows):
+    """What a request ended with, and what goes out when its reply is recorded; a prefix of it."""
+    made = [
+        structs.replace(message(at, role, content, format_, MODELS[format_]), **more)
+        for at, (format_, role, content, more) in enumerate(rows, 1)
+    ]
+    asked = forms[form].compose(made[:-1], model=MODELS[form], complete=True)
+    after = forms[form].compose(made, model=MODELS[form])
+    assert CHECKS[form](after.messages, model=MODELS[form]) == []
+    assert flat(after.messages)[: len(flat(asked.messages))] == flat(asked.messages)
+    return after
+
+
+def test_a_reply_comes_behind_the_line_that_its_request_ended_with():
+    for form in forms.known():
+        rows = [
+            say("user", "go"),
+            say("assistant", "I sum up."),
+            say("assistant", "So.", asked_at=2),
+        ]
+        after = asked_behind(form, *rows)
+        assert str(after.messages).count(OPENING) == 1
+        assert [(it.seq, it.rule) for it in after.repairs] == [(3, Rule.APART)]
+
+
+def test_a_reply_comes_behind_the_results_that_were_made_for_its_request():
+    for form in forms.known():
+        rows = [GO, chat_call("a"), say("assistant", "So.", asked_at=2)]
+        after = asked_behind(form, *rows)
+        assert str(after.messages).count(UNANSWERED) == 1
+        assert str(after.messages).index(UNANSWERED) < str(after.messages).index("So.")
+
+
+def test_a_reply_that_was_asked_for_earlier_joins_the_one_before():
+    rows = [say("user", "go"), say("assistant", "One."), say("assistant", "Two.", asked_at=1)]
+    messages, repairs = sent("anthropic", *rows)
+    assert [it["role"] for it in messages] == ["user", "assistant"]
+    assert repairs == []

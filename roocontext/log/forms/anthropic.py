@@ -41,6 +41,7 @@ class _Anthropic:
     # Roles alternate, thinking never ends a message (tailcallhq/forgecode#2107), and nothing that a
     # repair adds may come before it (anthropics/claude-code#63284).
     merges = holds = apart = True
+    lists = False
 
     def compose(
         self,

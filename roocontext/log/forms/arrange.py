@@ -31,7 +31,7 @@ from roocontext.log.pairs import links_of, pairs
 
 @dataclass(frozen=True, slots=True)
 class OutgoingTurn:
-    """Consecutive parts of one side, from one row or several."""
+    """Consecutive parts of one side, from one row or several; without parts, the fixed line."""
 
     role: str
     parts: list[OutgoingPart]
@@ -50,6 +50,8 @@ class Order(PartReader, Protocol):
     tool_name: re.Pattern[str]
     merges: bool
     """Whether consecutive rows of one role become one message."""
+    lists: bool
+    """Whether a turn is a list of items, in which rows that join stay apart."""
     holds: bool
     """Whether something else of the assistant's has to follow its thinking."""
     apart: bool
@@ -118,17 +120,17 @@ def _rename(order: Order, rows: Sequence[OutgoingRow], repairs: Repairs) -> None
     """Give each call, and its answer, an id and a name that the provider accepts."""
     ids = CallIds(order.tool_id) if order.tool_id else None
     for call in (part for row in rows for part in row.parts if part.kind is PartKind.CALL):
-        own, named = call.block["id"], call.block["name"]
-        tool_id = ids.take(own, call.row.message.seq, call.index) if ids else own
-        name = name_for(named, order.tool_name)
-        if name != named:
+        name = name_for(call.block["name"], order.tool_name)
+        if name != call.block["name"]:
             call.compose(name=name)
             repairs.add(call.row, Rule.NAME, call.index)
-        if tool_id != own:
-            for part, key in ((call, "id"), (call.answer, "tool_use_id")):
-                if part is not None:
-                    part.compose(**{key: tool_id})
-                    repairs.add(part.row, Rule.RENAMED, part.index)
+        if ids is None:
+            continue
+        tool_id = ids.take(call.block["id"], call.row.message.seq, call.index)
+        for part, key in ((call, "id"), (call.answer, "tool_use_id")):
+            if part is not None and part.block[key] != tool_id:
+                part.compose(**{key: tool_id})
+                repairs.add(part.row, Rule.RENAMED, part.index)
 
 
 class _Turns:
@@ -176,6 +178,11 @@ class _Turns:
 
     def _place(self, row: OutgoingRow, body: Sequence[OutgoingPart], *, apart: bool) -> None:
         """Add parts to the assistant's turn, or begin one."""
+        if self._is_last("assistant") and self._was_asked_behind(row):
+            self._drop_held()
+            self._turns.append(OutgoingTurn("user", self._answers()))
+            if not self._turns[-1].parts:
+                self._repairs.add(row, Rule.APART)
         held, self._held = self._held, []
         turn = self._turns[-1].parts if self._is_last("assistant") else None
         joins = turn is not None and not apart and self._order.joins(turn, body)
@@ -183,7 +190,7 @@ class _Turns:
             joins = False
         if turn is not None and apart and waits(turn):
             joins = True  # the provider continues its own message, behind what it said before
-        if (joins or held) and self._order.merges:
+        if (joins or held) and not self._order.lists:
             self._repairs.add(row, Rule.MERGED)
         if not joins:
             if turn is not None and (answers := self._answers()):
@@ -192,6 +199,14 @@ class _Turns:
             self._due.clear()
         self._turns[-1].parts.extend([*held, *body])
         self._due.update(part.answer for part in body if part.answer is not None)
+
+    def _was_asked_behind(self, row: OutgoingRow) -> bool:
+        """Whether the request for this reply ended with the last turn, and so with a user line.
+
+        If a tool of the provider was running, that turn was sent back as it was, to be continued.
+        """
+        asked_at, parts = row.message.asked_at, self._turns[-1].parts
+        return asked_at is not None and parts[-1].row.message.seq <= asked_at and not waits(parts)
 
     def _add_user(self, row: OutgoingRow) -> None:
         if any(part.kind is not PartKind.RESULT or part in self._due for part in row.parts):

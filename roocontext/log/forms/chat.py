@@ -65,7 +65,7 @@ class _Chat:
     # 40 characters: agno-agi/agno#5382. Anthropic's and the Responses API's ids may be longer.
     tool_id: re.Pattern[str] | None = re.compile(r"[a-zA-Z0-9_.:-]{1,40}")
     tool_name = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-    merges = holds = apart = False
+    merges = lists = holds = apart = False
 
     def compose(
         self,
@@ -166,6 +166,8 @@ class _Chat:
         if turn.role == "assistant":
             yield self._assistant(turn.parts)
             return
+        if not turn.parts:
+            yield {"role": "user", "content": OPENING}
         results = [part for part in turn.parts if part.kind is PartKind.RESULT]
         yield from map(self._tool, results)
         images = [it for part in results if part.native is None for it in outputs_of(part.block)]

@@ -48,7 +48,7 @@ class _Order:
     tool_id: re.Pattern[str] | None = None
     tool_name = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.-]{0,63}")
     merges = True
-    holds = apart = False
+    lists = holds = apart = False
 
     def __init__(self) -> None:
         self._ids: set[str] = set()
@@ -80,12 +80,13 @@ class _Order:
         if not equal and "thoughtSignature" in sent:
             native = {key: it for key, it in sent.items() if key != "thoughtSignature"}
             rules = [Rule.THINKING]
-        if tool_id := string(as_dict(native.get("functionCall")), "id"):
-            if tool_id in self._ids:
-                call = {key: it for key, it in native["functionCall"].items() if key != "id"}
-                native = {**native, "functionCall": call}
-                rules = [*rules, Rule.RENAMED]
-            self._ids.add(tool_id)
+        asked = as_dict(native.get("functionCall"))
+        tool_id = string(asked, "id")
+        if "id" in asked and (not tool_id or tool_id in self._ids):
+            call = {key: it for key, it in asked.items() if key != "id"}
+            native = {**native, "functionCall": call}
+            rules = [*rules, Rule.RENAMED]
+        self._ids.add(tool_id)
         signed = bool(native.get("thoughtSignature"))
         if sent.get("thought") is True or (sent.get("text") == "" and signed):
             sound = equal and is_utf8(native) and isinstance(sent.get("text"), str)

@@ -10,7 +10,7 @@ class Rule(StrEnum):
 
     OPENING = "opening"  # the assistant came first: a user message was put before it
     CLOSING = "closing"  # the assistant came last in a request: a user message was put after it
-    APART = "apart"  # nothing may precede its thinking: a user message was put before the row
+    APART = "apart"  # the row does not continue the one before: a user message was put between
     MERGED = "merged"  # the row has the role of the one before: both are one message
     EMPTY = "empty"  # no block of the row could be sent
     BLANK = "blank"  # a text without a visible character was left out
@@ -30,6 +30,7 @@ class Rule(StrEnum):
     REDACTED = "redacted"  # the rest of a redacted block was replaced by a line that says so
     RENAMED = "renamed"  # a call's id was already used, or is not valid, and was replaced
     NAME = "name"  # a tool's name is not valid for this provider and was replaced
+    RETYPED = "retyped"  # a call or result was sent with the type that the other of the two has
     HOISTED = "hoisted"  # a late result was moved up to its call
     UNANSWERED = "unanswered"  # a call without a result got one that says so
     ORPHAN = "orphan"  # a result without an earlier call was sent as a text that quotes it

@@ -18,7 +18,7 @@ from roocontext.log.forms.chat import arguments_of, image_url, is_openai_image
 from roocontext.log.forms.closing import close
 from roocontext.log.forms.frames import OPENING, outputs_of
 from roocontext.log.forms.models import model_of
-from roocontext.log.forms.parts import OutgoingPart, OwnPiece, OwnRow, PartKind
+from roocontext.log.forms.parts import OutgoingPart, OwnPiece, OwnRow, PartKind, Repairs
 from roocontext.log.forms.repairs import Outgoing, Rule
 from roocontext.log.forms.tools import convert, responses_tools, system_text
 from roocontext.log.readings import Block
@@ -39,8 +39,9 @@ _ITEM_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 _PREFIX: Final = {"message": "msg", "function_call": "fc", "reasoning": "rs"}
 
-_OPTIONAL_ID: Final = frozenset({"message", *CALLS, *OUTPUTS})
-"""Items that need no id; a local shell's output has no other id and keeps it."""
+_NEEDS_ID: Final = ("computer_call", "local_shell_call", "local_shell_call_output")
+_OPTIONAL_ID: Final = frozenset({"message", *CALLS, *OUTPUTS}).difference(_NEEDS_ID)
+"""Items that need no id. A local shell's output has no other id."""
 
 # openai/openai-python#3008.
 _REFUSED: Final = {
@@ -95,7 +96,7 @@ class _Order:
     tool_name = re.compile(r"[a-zA-Z0-9_-]{1,64}")
     merges = apart = False
     # Reasoning is followed by what it led to (vercel/ai#7099).
-    holds = True
+    lists = holds = True
 
     def __init__(self) -> None:
         self._ids: set[str] = set()
@@ -168,10 +169,10 @@ class _Order:
         if "id" in item:
             prefix = item_id.startswith(_PREFIX.get(kind, ""))
             valid = prefix and bool(_ITEM_ID.fullmatch(item_id)) and item_id not in self._ids
-            if kind in _OPTIONAL_ID and kind != "local_shell_call_output":
+            if kind in _OPTIONAL_ID:
                 if not (valid and keep_id):
                     drop.add("id")
-            elif not valid:
+            elif not valid or (kind in CALLS and not keep_id):
                 return None
             self._ids.add(item_id)
         return {key: it for key, it in item.items() if key not in drop} if drop else item
@@ -210,7 +211,7 @@ class _Responses:
         turns, repairs = arranged(
             _Order(), messages, model=model, drop_thinking=drop_thinking, complete=complete
         )
-        out = [item for turn in turns for item in _items(turn)]
+        out = [item for turn in turns for item in _items(turn, repairs)]
         if complete and close(turns, messages, repairs):
             out.append({"type": "message", "role": "user", "content": OPENING})
         return Outgoing(out, repairs.listed())
@@ -232,7 +233,12 @@ class _Responses:
         return body
 
 
-def _items(turn: OutgoingTurn) -> Iterator[dict[str, Any]]:
+def _items(turn: OutgoingTurn, repairs: Repairs) -> Iterator[dict[str, Any]]:
+    if not turn.parts:
+        yield {"type": "message", "role": "user", "content": OPENING}
+    for part in turn.parts:
+        if part.native is not None and not _keeps_type(part):
+            repairs.add(part.row, Rule.RETYPED, part.index)
     results = [part for part in turn.parts if part.kind is PartKind.RESULT]
     yield from map(_output, results)
     rest = [part for part in turn.parts if part.kind is not PartKind.RESULT]
@@ -270,10 +276,15 @@ def _asked(call: OutgoingPart | None) -> str:
     return kind if kind == answered else "function_call"
 
 
+def _keeps_type(part: OutgoingPart) -> bool:
+    """Whether a stored item is sent with its type, which that of its partner may not allow."""
+    if part.kind is PartKind.RESULT:
+        return OUTPUTS.get(type_of(part.native)) == _asked(part.call)
+    return part.kind is not PartKind.CALL or _asked(part) == type_of(part.native)
+
+
 def _item(part: OutgoingPart) -> dict[str, Any]:
-    if part.native is not None and (
-        part.kind is not PartKind.CALL or _asked(part) == type_of(part.native)
-    ):
+    if part.native is not None and _keeps_type(part):
         return as_dict(part.native)
     call = part.block
     asked = {"type": "function_call", "call_id": call["id"], "name": call["name"]}
@@ -289,7 +300,7 @@ def _said(role: str, block: Block) -> dict[str, Any]:
 
 def _output(part: OutgoingPart) -> dict[str, Any]:
     asked = _asked(part.call)
-    if part.native is not None and OUTPUTS.get(type_of(part.native)) == asked:
+    if part.native is not None and _keeps_type(part):
         return as_dict(part.native)
     named = {"call_id": part.block["tool_use_id"]}
     outputs = outputs_of(part.block)

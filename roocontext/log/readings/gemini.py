@@ -162,17 +162,18 @@ def _parts(content: object) -> list[Block]:
 
 def as_sent(part: Block, depth: int = 0) -> Block:
     """Show a part under the API's names, without null fields."""
-    given = sorted(part, key=lambda key: "_" not in key)  # of two spellings the API's counts
-    named = {camel(key): part[key] for key in given if part[key] is not None}
-    if depth == _DEEPEST:
-        return named
+    if "_" in "".join(part):  # of two spellings of a name the API's counts
+        part = {camel(key): part[key] for key in sorted(part, key=lambda it: "_" not in it)}
     return {
-        key: value if key in _FREE or isinstance(value, str) else _within(value, depth)
-        for key, value in named.items()
+        key: value if isinstance(value, str) or key in _FREE else _within(value, depth)
+        for key, value in part.items()
+        if value is not None
     }
 
 
 def _within(value: object, depth: int) -> object:
+    if depth == _DEEPEST:
+        return value
     if isinstance(value, list):
         return [as_sent(it, depth + 1) if isinstance(it, dict) else it for it in value]
     return as_sent(value, depth + 1) if isinstance(value, dict) else value
