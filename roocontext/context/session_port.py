@@ -9,8 +9,9 @@ from roocontext.context import after_plan
 from roocontext.context.backoff import CompactionState
 from roocontext.context.choice import Prepared
 from roocontext.context.requests import Steps, ask
-from roocontext.context.settings import Frame, Settings
+from roocontext.context.settings import Frame, Settings, frame_of
 from roocontext.errors import InvalidOption
+from roocontext.log import frame as recorded
 from roocontext.log.budget import Size
 from roocontext.log.committed import Committed
 from roocontext.log.counting import BYTES
@@ -93,8 +94,10 @@ class LiveSession:
                 frame=None if self.is_dry_run else self._given,
             )
         )
-        overhead = self.frame.overhead.tokens
-        estimates = {seq: view + overhead for seq, view in snapshot.estimated.items()}
+        estimates = {
+            seq: view + self._overhead(snapshot.frames.get(seq))
+            for seq, view in snapshot.estimated.items()
+        }
         self._counted = self._counted.with_estimates(self.settings.counter, estimates)
         state = yield from self.state(snapshot.notes[COMPACTION])
         totals = replace(self._totals(snapshot), failures=state.failures)
@@ -159,6 +162,13 @@ class LiveSession:
         snapshot = yield from ask(lambda: self.chat.snapshot(wanted))
         self._counted = self._counted.plus(snapshot.counted)
         return snapshot
+
+    def _overhead(self, sent: recorded.Frame | None) -> int:
+        """The tokens of what was sent around the messages; what is given now where that is lost."""
+        given = self._given
+        if sent is None or (sent.system, sent.tools) == (given.system, given.tools or ()):
+            return self.frame.overhead.tokens
+        return frame_of(self.settings, sent.system, sent.tools).overhead.tokens
 
     def _has_no_estimate(self, call: Call) -> bool:
         is_new = self.settings.counter.name not in call.estimates
