@@ -8,7 +8,6 @@ from roocontext.log.encoding import encode
 from roocontext.log.entries import Message
 from roocontext.registry import Registry
 
-
 _PARTS: Final = ("name", "exact", "count")
 
 
