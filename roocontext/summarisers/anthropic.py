@@ -174,7 +174,7 @@ class _Dialogue:
     """A summary in progress: the next question, and the usage so far."""
 
     def __init__(self, settings: ModelSettings, request: SummaryRequest) -> None:
-        # Clients of Bedrock and Vertex want their own names: only what is before a slash is left out.
+        # Bedrock and Vertex have names of their own: only what is before a slash is left out.
         name = (request.model or "").rpartition("/")[2]
         named = name if "claude" in name else None
         self._model = self._writer = settings.model or named or CHEAPER
