@@ -113,6 +113,7 @@ class Outcome:
             "cleared": self.cleared,
             "seqs": list(self.seqs),
             "compaction_ids": list(self.compaction_ids),
+            "summary_model": self.summary_model,
             "cost": self.cost,
             "calls": self.calls,
             "dry_run": self.dry_run,

@@ -8,9 +8,10 @@ from typing import Final, NamedTuple, TypeAlias
 from roocontext.context import after_plan
 from roocontext.context.backoff import CompactionState
 from roocontext.context.choice import Prepared
-from roocontext.context.settings import Settings, SizedFrame
+from roocontext.context.settings import Settings, SizedFrame, frame_of
 from roocontext.context.steps import Steps, ask
 from roocontext.errors import InvalidOption
+from roocontext.log import frame as recorded
 from roocontext.log.budget import Size
 from roocontext.log.committed import Committed
 from roocontext.log.counting import BYTES
@@ -96,8 +97,10 @@ class LiveSession:
                 frame=None if self.is_dry_run else self._given,
             )
         )
-        overhead = self.frame.overhead.tokens
-        estimates = {seq: view + overhead for seq, view in snapshot.estimated.items()}
+        estimates = {
+            seq: view + self._overhead(snapshot.frames.get(seq))
+            for seq, view in snapshot.estimated.items()
+        }
         self._counted = self._counted.with_estimates(self.settings.counter, estimates)
         state = yield from self.state(snapshot.notes[COMPACTION])
         totals = replace(self._totals(snapshot), failures=state.failures)
@@ -162,6 +165,13 @@ class LiveSession:
         snapshot = yield from ask(lambda: self.chat.snapshot(wanted))
         self._counted = self._counted.plus(snapshot.counted)
         return snapshot
+
+    def _overhead(self, sent: recorded.Frame | None) -> int:
+        """The tokens of what was sent around the messages; what is given now where that is lost."""
+        given = self._given
+        if sent is None or (sent.system, sent.tools) == (given.system, given.tools or ()):
+            return self.frame.overhead.tokens
+        return frame_of(self.settings.measure, sent.system, sent.tools).overhead.tokens
 
     def _has_no_estimate(self, call: Call) -> bool:
         # Estimates are by counter: with another one, all are new.

@@ -10,7 +10,7 @@ from typing import Any, Final
 from roocontext.context.hooks import Hooks
 from roocontext.errors import InvalidOption
 from roocontext.log.budget import FREE, UNLIMITED, Budget, Size
-from roocontext.log.counting import Counter
+from roocontext.log.counting import Counter, counter_named
 from roocontext.policies.builtin import policies, policy_for
 from roocontext.policies.decision import Policy
 from roocontext.policies.situation import Aim, Measure
@@ -25,7 +25,6 @@ from roocontext.summarisers import (
 from roocontext.tokens import Limit, counter_for, limit_for, size_of, switches
 
 _POLICY: Final = ("name", "compat", "due", "decide")
-_COUNTER: Final = ("name", "exact", "count")
 
 
 def check_options(
@@ -81,9 +80,7 @@ def counter_of(counter: str | Counter | None, model: str, policy: Policy) -> Cou
     """The counter itself, the one of this name, or the one of the policy's program or the model."""
     if counter is None or isinstance(counter, str):
         return counter_for(model, name=counter or getattr(policy, "counted_as", None))
-    if isinstance(counter, type) or not all(hasattr(counter, part) for part in _COUNTER):
-        raise InvalidOption(f"A counter has {', '.join(_COUNTER)}.", name="counter")
-    return counter
+    return counter_named(counter)
 
 
 def summariser_of(summariser: Any, client: Any) -> AnySummariser:

@@ -3,9 +3,12 @@
 from collections.abc import Callable
 from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
+from roocontext.errors import InvalidOption
 from roocontext.log.encoding import encode
 from roocontext.log.entries import Message
 from roocontext.registry import Registry
+
+_PARTS: Final = ("name", "exact", "count")
 
 
 class Counter(Protocol):
@@ -54,5 +57,9 @@ counters: Final[Registry[CounterFactory]] = Registry(
 
 
 def counter_named(counter: Counter | str) -> Counter:
-    """The counter itself, or the one of this name."""
-    return counters[counter]("", None) if isinstance(counter, str) else counter
+    """The counter itself, or the one of this name; anything else is refused."""
+    if isinstance(counter, str):
+        return counters[counter]("", None)
+    if isinstance(counter, type) or not all(hasattr(counter, part) for part in _PARTS):
+        raise InvalidOption(f"A counter has {', '.join(_PARTS)}.", name="counter")
+    return counter

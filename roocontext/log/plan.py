@@ -79,11 +79,13 @@ class Plan:
     """What a policy wants to do to the session whose last fold entry was `head_seq`.
 
     `hides` are ascending ranges of seq: every live message in them is hidden. One of the `rows` is
-    the summary or marker: the first, unless `lead` companions precede it. `record` is kept with the
-    entry as it is. `seen` is the last entry, notes included, that the planner had read. A `compat`
-    plan imitates a real program, its defects included, and is checked less. If the plan brings a
-    `compaction_id`, it is kept, and no other plan of the session may have it. `client_id` names the
-    request: it is stored with the summary, marker or clearing.
+    the summary or marker: the first, unless `lead` companions precede it. They are placed right
+    behind the last message that they hide, or with `at_end` behind the last one of the session as
+    it was when the plan was made. The blocks in `clears` show the `placeholder` instead of their
+    content. `record` is kept with the entry as it is. `seen` is the last entry, notes included,
+    that the planner had read. A `compat` plan imitates a real program, its defects included, and is
+    checked less. If the plan brings a `compaction_id`, it is kept, and no other plan of the session
+    may have it. `client_id` names the request: it is stored with the summary, marker or clearing.
     """
 
     head_seq: int

@@ -40,6 +40,7 @@ class OutcomeReport(Document):
     cleared: int
     seqs: list[int]
     compaction_ids: list[str]
+    summary_model: Text | None
     cost: float | None
     calls: int
     dry_run: bool

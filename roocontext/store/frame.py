@@ -48,6 +48,12 @@ def read_frame(
     return None if note is None else Frame.of(note.content)
 
 
+def frame_sent(tx: Transaction, session_id: str, seq: int) -> Frame | None:
+    """The frame of the request that an entry replied to; None if it is not known any more."""
+    note = newest(tx, session_id, seq - 1)
+    return None if note is None or note.salt is None else read_frame(tx, session_id, note.seq)
+
+
 def changed(tx: Transaction, session_id: str, given: GivenFrame) -> Frame | None:
     """The frame to record, or None if the newest note holds what is given already."""
     if given.is_empty:

@@ -247,7 +247,7 @@ def _file(path: Path) -> FileFacts:
     return FileFacts(
         path=str(path),
         mode=stat.S_IMODE(found.st_mode),
-        is_own=found.st_uid == os.geteuid(),
+        is_own=not hasattr(os, "geteuid") or found.st_uid == os.geteuid(),  # as on Windows
         size=found.st_size,
         log_size=sum(side.size for side in sides if side.path.name.endswith("-wal")),
         locked=tuple(side for side in sides if not side.writable),

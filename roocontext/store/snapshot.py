@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from roocontext.log.counting import Counter
 from roocontext.log.entries import Message
-from roocontext.log.frame import GivenFrame
+from roocontext.log.frame import Frame, GivenFrame
 from roocontext.log.spans import standing_ranges
 from roocontext.store.calls import Call, model_calls
 from roocontext.store.count import (
@@ -18,7 +18,7 @@ from roocontext.store.count import (
     uncounted,
 )
 from roocontext.store.database import Database
-from roocontext.store.frame import changed
+from roocontext.store.frame import changed, frame_sent
 from roocontext.store.head import read_head
 from roocontext.store.kept_counts import Counted, lasts
 from roocontext.store.live import LiveMessage, live_messages
@@ -82,9 +82,10 @@ class Snapshot:
 
     `sums` holds what the view costs, by the name of each counter; `bytes` is what it takes as
     stored. `since` is what follows the newest call, if the view has only grown since. `estimated`
-    holds what the views cost that calls answered, by the answer's seq. `counted` are the counts
-    that are not kept yet: they can travel in the next commit. `is_new_frame` says that the frame
-    given is not the one that was recorded last.
+    holds what the views cost that calls answered, by the answer's seq, and `frames` what was sent
+    around them where that is recorded. `counted` are the counts that are not kept yet: they can
+    travel in the next commit. `is_new_frame` says that the frame given is not the one that was
+    recorded last.
     """
 
     session_id: str
@@ -97,6 +98,7 @@ class Snapshot:
     calls: tuple[Call, ...]
     since: int | None
     estimated: Mapping[int, int]
+    frames: Mapping[int, Frame]
     notes: Mapping[str, Note | None]
     counted: Counted
     is_new_frame: bool = False
@@ -128,6 +130,8 @@ class _Reading:
         # both.
         self._calls = model_calls(tx, session_id, last=wanted.calls) if wanted.calls else []
         self._new = self._to_estimate()
+        sent = ((call.seq, frame_sent(tx, session_id, call.seq)) for call in self._new)
+        self._frames = {seq: frame for seq, frame in sent if frame is not None}
         self._past = self._requests_before_a_change()
         self._tail = self._behind_calls()
         self._rows = self._messages(last)
@@ -175,6 +179,7 @@ class _Reading:
             calls=tuple(self._calls),
             since=after(current.seq) if current else None,
             estimated=estimated,
+            frames=self._frames,
             notes=self._notes,
             counted=counted,
             is_new_frame=self._is_new_frame,

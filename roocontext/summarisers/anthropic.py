@@ -177,7 +177,9 @@ class _Dialogue:
     """A summary in progress: the next question, and the usage so far."""
 
     def __init__(self, settings: ModelSettings, request: SummaryRequest) -> None:
-        named = request.model if (request.model or "").startswith("claude") else None
+        # Bedrock and Vertex have names of their own: only what is before a slash is left out.
+        name = (request.model or "").rpartition("/")[2]
+        named = name if "claude" in name else None
         self._model = self._writer = settings.model or named or CHEAPER
         self._settings = settings
         self._calls = self._input = self._output = 0

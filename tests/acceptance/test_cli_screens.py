@@ -312,6 +312,7 @@ def outcome(**told: Any) -> OutcomeReport:
         "bytes_before": None,
         "bytes_after": None,
         "compaction_ids": [],
+        "summary_model": None,
         "cost": None,
         "calls": 0,
         "hidden": 0,

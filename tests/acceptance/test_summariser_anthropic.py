@@ -157,6 +157,8 @@ def test_the_cheaper_model_is_asked_unless_one_is_named(serve, summarise):
         ({}, request_of()),
         ({}, request_of(model="chat-compression-2.5-pro")),
         ({}, request_of(model="claude-opus-5")),
+        ({}, request_of(model="anthropic/claude-opus-5")),
+        ({}, request_of(model="us.anthropic.claude-opus-4-6-v1:0")),
         ({"model": "my-claude"}, request_of(model="claude-opus-5")),
     ]:
         summarise(server, asked, **settings)
@@ -164,6 +166,8 @@ def test_the_cheaper_model_is_asked_unless_one_is_named(serve, summarise):
         "claude-haiku-4-5",
         "claude-haiku-4-5",
         "claude-opus-5",
+        "claude-opus-5",
+        "us.anthropic.claude-opus-4-6-v1:0",
         "my-claude",
     ]
 

@@ -194,6 +194,14 @@ def test_a_counter_may_be_named(chat):
         chat.tokens("o300k_base")
 
 
+@pytest.mark.parametrize("thing", [5, None, object(), type(BYTES)])
+def test_what_is_no_counter_is_refused(chat, thing):
+    chat.append("user", "hello")
+    for call in (chat.tokens, chat.counts):
+        with pytest.raises(InvalidOption, match="A counter has name, exact, count"):
+            call(thing)
+
+
 def test_a_named_counter_is_found_before_anything_else_is_imported(tmp_path):
     code = (
         "import sys; from roocontext import Store\n"

@@ -204,6 +204,11 @@ NASTY = {
     "NUL": "a\0b",
     "a lone surrogate": "\ud800",
     "quotation marks": '"',
+    "an apostrophe": "it's",
+    "dots": "a.b.c",
+    "a path of JSON": "$.user[0]",
+    "wildcards": "%_*?\\",
+    "a number": "1",
     "empty": "",
     "long": "x" * 100_000,
     "nearly as long": "x" * 99_999,
@@ -220,6 +225,30 @@ def test_any_string_can_be_asked_for(lab):
     for name, text in NASTY.items():
         assert ids(lab.store.sessions(where={"key": text})) == [f"value {name}"]
         assert ids(lab.store.sessions(where={text: "value"})) == [f"key {name}"]
+
+
+def test_only_strings_of_the_top_level_are_found(lab):
+    deep = {"one": 1, "true": True, "none": None, "list": ["x"], "deep": {"user": "ann"}}
+    lab.store.create("s", metadata={**deep, "deep.user": "bob"})
+    for key, text in {"one": "1", "true": "true", "none": "null", "list": "x"}.items():
+        assert listed(lab, **{key: text}) == []
+    assert listed(lab, **{"deep.user": "ann"}) == listed(lab, user="ann") == []
+    assert listed(lab, **{"deep.user": "bob"}) == ["s"]
+
+
+def test_later_metadata_and_a_redaction_change_what_is_found(lab):
+    """In the session itself; a fork from before has its own, and goes with the redaction."""
+    chat = lab.store.create("s", metadata={"user": "ann"})
+    early = chat.fork(session_id="early")
+    seq = chat.describe({"user": "bob"}).seq
+    late = chat.fork(session_id="late")
+    assert listed(lab, user="ann") == ["early"]
+    assert sorted(listed(lab, user="bob")) == ["late", "s"]
+    chat.redact(seq)
+    assert listed(lab, user="bob") == []
+    lab.store.purge("s")
+    assert listed(lab, user="ann") == ["early"]
+    assert all(one.verify().ok and one.rebuild() == 0 for one in (early, late))
 
 
 @pytest.mark.parametrize(

@@ -429,6 +429,23 @@ def test_a_drift_is_warned_of_once_for_each_cause(chat, caplog):
     assert warned == [1, 3, 4]
 
 
+@pytest.mark.every_leg
+def test_a_report_is_compared_with_the_frame_that_was_sent(chat):
+    """Whatever frame is given when the estimate is made, also none; a redacted one is lost."""
+    context = manager(chat, limit=100_000)
+    for prompt in ("word " * 500, "Be brief.", "word " * 300):
+        chat.append("user", "What is it?")
+        context.manage(chat, system=prompt)
+        usage = {"input_tokens": 600, "output_tokens": 3}
+        chat.append("assistant", "A parser.", model="m", usage=usage)
+    frames = [entry.seq for entry in chat.audit() if entry.entry.note == "frame"]
+    chat.redact(frames[2])
+    context.manage(chat)
+    first, second, third = (call.estimates[COUNTER.name] for call in chat.calls())
+    assert first - second > 450
+    assert third < first - 450
+
+
 def test_an_assumed_limit_is_warned_of_once(chat, caplog):
     context = manager(chat, "a-model-of-nobody", limit=None, environ={})
     for _ in range(2):
@@ -448,6 +465,8 @@ def test_the_manager_s_own_model_writes_the_summary(chat):
     assert [request.model for request in summariser.requests] == ["claude-sonnet-4-5"]
     assert outcome.summary_model == "m"
     assert manager(chat).manage(chat).summary_model is None
+    outcome = manager(chat, "my-model", summariser=lambda request: "Short.").condense(chat)
+    assert outcome.summary_model == outcome.to_dict()["summary_model"] == "my-model"
 
 
 def test_a_client_of_another_sdk_is_refused(chat):

@@ -192,13 +192,21 @@ def test_a_store_that_nobody_refers_to_is_forgotten(tmp_path: Path) -> None:
 def test_without_forks_and_users_as_on_windows(tmp_path: Path) -> None:
     script = """
 import os, sys
-del os.fork, os.register_at_fork
-sys.modules["pwd"] = None
-from roocontext import Store
+user = os.getuid()
+del os.fork, os.register_at_fork, os.getuid, os.geteuid
+sys.modules["pwd"] = sys.modules["fcntl"] = None
+from roocontext import ContextManager, Store
+from roocontext.reports.health import examined
 from roocontext.store.files import surroundings
 with Store.open(sys.argv[1]) as store:
-    store.create("one").append("user", "hello")
-assert {place.owner for place in surroundings(store._database.path)} == {f"user {os.getuid()}"}
+    chat = store.create("one")
+    chat.append("user", "hello")
+    ContextManager("gpt-4o").manage(chat, system="Be brief.")
+    chat.redact(1)
+with Store.open(sys.argv[1], read_only=True) as store:
+    assert store.session("one").verify().ok
+assert "bad" not in {finding.status for finding in examined(sys.argv[1])}
+assert {place.owner for place in surroundings(store._database.path)} == {f"user {user}"}
 """
     subprocess.run([sys.executable, "-c", script, str(tmp_path / "store.db")], check=True)
 

@@ -6,7 +6,7 @@ import pytest
 
 from roocontext.errors import InvalidOption
 from roocontext.log.reported import ReportedUsage
-from roocontext.tokens import Usage, prices, spending
+from roocontext.tokens import Usage, limit_for, prices, spending
 
 PLAIN = Usage(1_000_000, 1_000_000, 0)
 TABLE = """
@@ -47,6 +47,12 @@ def test_every_line_is_a_plausible_price_and_found_by_its_own_name():
         for rates in filter(None, (price.rates, price.long)):
             assert 0 < rates.cache_read <= rates.input <= rates.output
             assert rates.input <= rates.cache_write <= rates.cache_write_1h
+
+
+@pytest.mark.parametrize("model", ["claude-opus-5", "claude-sonnet-5", "gpt-5.4", "gpt-5.2"])
+def test_models_of_the_table_of_limits_have_prices(model):
+    assert limit_for(model, environ={}).source == f"table:{model}"
+    assert prices().of(model) is not None
 
 
 def test_each_kind_of_token_has_its_rate():
