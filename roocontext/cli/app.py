@@ -13,7 +13,7 @@ from typer.main import get_command
 
 from roocontext.cli import find_database, options
 from roocontext.cli.command_context import ClockAndIds
-from roocontext.cli.commands import append, change, demo, maintain, read, rewind
+from roocontext.cli.commands import append, change, demo, entry, maintain, read, rewind
 from roocontext.cli.exit_codes import Code, PipeClosed, Refusal, end, print_warnings
 from roocontext.cli.options import PROGRAM, Debug, Json
 from roocontext.cli.terminal import drop_stdout, take_streams
@@ -47,7 +47,7 @@ def commands() -> Any:
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for family in (read, append, rewind, change, maintain, demo):
+    for family in (read, entry, append, rewind, change, maintain, demo):
         app.add_typer(family.app)
     app.callback()(_root)
     return get_command(app)

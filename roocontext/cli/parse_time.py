@@ -14,6 +14,7 @@ _SEQ = re.compile(r"[+-]?[0-9]+")
 _CLOCK = re.compile(r"[0-9]{1,2}:")
 _PART = re.compile(r"([0-9]+) ?(seconds?|secs?|s|minutes?|mins?|m|hours?|h|days?|d|weeks?|w) ?")
 _AGO = re.compile(rf"(?:{_PART.pattern})+(?<= )ago")
+_LENGTH = re.compile(rf"(?:{_PART.pattern})+")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DAYS = {"TODAY": timedelta(), "YESTERDAY": timedelta(days=1)}
 _LARGEST = (1 << 63) - 1
@@ -26,6 +27,17 @@ def seq_or_time(name: str, text: str, now: int) -> int | datetime:
         raise InvalidOption(
             f"{name} is {text[:64]!r}, which is neither an entry's number nor a time;"
             f" a time is written as {EXAMPLES}.",
+            name=name,
+        )
+    return found
+
+
+def moment(name: str, text: str, now: int) -> datetime:
+    """A time, or a length of time before now such as `30d`; InvalidOption for anything else."""
+    found = _read(name, f"{text} ago" if _LENGTH.fullmatch(text.strip().lower()) else text, now)
+    if not isinstance(found, datetime):
+        raise InvalidOption(
+            f"{name} is {text[:64]!r}, which is no time; one is written as {EXAMPLES}, or 30d.",
             name=name,
         )
     return found

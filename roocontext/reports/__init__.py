@@ -16,11 +16,13 @@ if TYPE_CHECKING:
         history,
         naming,
         results,
+        selection,
         sessions,
         tree,
         undo,
         usage,
         verification,
+        why,
         words,
     )
 
@@ -32,11 +34,13 @@ __all__ = [
     "history",
     "naming",
     "results",
+    "selection",
     "sessions",
     "tree",
     "undo",
     "usage",
     "verification",
+    "why",
     "words",
 ]
 

@@ -135,7 +135,21 @@ def test_a_pager_that_is_left_early_is_no_error(
     run = terminal(ROOCONTEXT_DB="store.db", PAGER="head -n 3")
     shown = plain(run("audit", "long"))
     assert (run.code, len(shown.splitlines())) == (0, 3)
-    assert run("audit", "long", "--no-pager").count(" Message ") == 3_000
+    assert plain(run("audit", "long", "--no-pager")).count(" Message ") == 3_000
+
+
+@pytest.mark.parametrize("words", ["show parser", "audit parser"])
+def test_the_pager_opens_at_the_newest_end(
+    words: str, tmp_path: Path, terminal: Callable[..., Terminal]
+) -> None:
+    showcase.build(str(tmp_path / "store.db"))
+    pager = tmp_path / "less"
+    pager.write_text('#!/bin/sh\necho "$@"\ncat > /dev/null\n')
+    pager.chmod(0o755)
+    run = terminal(ROOCONTEXT_DB="store.db", PAGER=str(pager))
+    assert run(*words.split()) == "-R +G\n"
+    assert run(*words.split(), "--reverse") == "-R\n"
+    assert run("tree", "parser") == "-R\n"
 
 
 def test_long_work_shows_a_bar_where_somebody_waits(

@@ -182,7 +182,7 @@ def test_letters_in_arguments_are_letters() -> None:
             '[redacted_thinking] {"type": "redacted_thinking", "data": "x"}',
         ),
         (showcase.result("t", [{"type": "image", "source": {}}]), "← [image]"),
-        (showcase.result("t", [showcase.result("u", "inner")]), "← inner"),
+        (showcase.result("t", [showcase.result("u", "inner")]), "← (5 B) inner"),
         (showcase.result("t", [{"type": "sensor"}]), "← [sensor]"),
         (showcase.result("t", []), "← (empty)"),
     ],
