@@ -14,7 +14,8 @@ from typer.main import get_command
 from roocontext.cli import find_database, options
 from roocontext.cli.command_context import ClockAndIds
 from roocontext.cli.commands import append, change, demo, entry, maintain, read, rewind
-from roocontext.cli.exit_codes import Code, PipeClosed, Refusal, end, print_warnings
+from roocontext.cli.exit_codes import Code, PipeClosed, Refusal, end
+from roocontext.cli.library_warnings import keep_warnings
 from roocontext.cli.options import PROGRAM, Debug, Json
 from roocontext.cli.terminal import drop_stdout, take_streams
 from roocontext.store.clock_and_ids import system_clock
@@ -82,7 +83,7 @@ def _is_text(argument: str) -> bool:
 def run(arguments: Sequence[str], *, clock: "Clock | None" = None, ids: "Ids | None" = None) -> int:
     """Run one command and return its exit code."""
     take_streams()
-    print_warnings()
+    warnings = keep_warnings()
     try:
         _check(arguments)
         code = commands().main(
@@ -97,4 +98,6 @@ def run(arguments: Sequence[str], *, clock: "Clock | None" = None, ids: "Ids | N
         if isinstance(error, PipeClosed | OSError):
             drop_stdout()
         return end(error, debug=False)
+    finally:
+        warnings.write()
     return code if isinstance(code, int) else 0
