@@ -21,7 +21,7 @@ AsOf = Annotated[
     typer.Option(
         "--as-of",
         metavar="WHEN",
-        help="An entry's number, or a time in UTC such as `2026-01-31 09:30` or `2h ago`. Shows"
+        help="An entry's number, or a time such as `2026-01-31 09:30` or `2h ago`. Shows"
         " what the model saw with everything recorded up to then; the agent's own times are"
         " ignored.",
     ),
@@ -81,7 +81,7 @@ def diff(
         str,
         typer.Argument(
             metavar="OLD",
-            help="The earlier point: an entry's number, or a time in UTC such as `2026-01-31 09:30`"
+            help="The earlier point: an entry's number, or a time such as `2026-01-31 09:30`"
             " or `2h ago`, which means right after the last entry recorded up to then.",
         ),
     ],
