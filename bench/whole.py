@@ -131,8 +131,8 @@ def listing(site: Site, sizes: Sizes) -> Line:
     floor = site.floor("listed")
     query = (
         "SELECT session_id, title, metadata, created_at, updated_at, head_seq, last_seq, messages,"
-        " bytes FROM sessions WHERE purged_at IS NULL ORDER BY updated_at DESC, session_id"
-        f" LIMIT {sizes.listed}"
+        " bytes, first_prompt, parent FROM sessions WHERE purged_at IS NULL"
+        f" ORDER BY updated_at DESC, session_id LIMIT {sizes.listed}"
     )
     times = alternate(
         [

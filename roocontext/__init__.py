@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from roocontext.store.live import LiveMessage
     from roocontext.store.notes import Note
     from roocontext.store.outline import ControlEntry, Outline
-    from roocontext.store.overview import SessionOverview
+    from roocontext.store.overview import LastCall, SessionOverview
     from roocontext.store.restorable import Restorable
     from roocontext.store.rewind import Rewound
     from roocontext.store.session import Session
@@ -100,6 +100,7 @@ __all__ = [
     "InvalidOption",
     "InvalidPlan",
     "Kind",
+    "LastCall",
     "LiveMessage",
     "Message",
     "MessageNotFound",
@@ -185,7 +186,7 @@ _LAZY = {
     "roocontext.store.live": "LiveMessage",
     "roocontext.store.notes": "Note",
     "roocontext.store.outline": "ControlEntry Outline",
-    "roocontext.store.overview": "SessionOverview",
+    "roocontext.store.overview": "LastCall SessionOverview",
     "roocontext.store.restorable": "Restorable",
     "roocontext.store.rewind": "Rewound",
     "roocontext.store.session": "Session",

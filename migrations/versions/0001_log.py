@@ -98,6 +98,7 @@ def _tables() -> None:
         sa.Column("own_back", sa.BigInteger, nullable=False),
         sa.Column("title", TEXT),
         sa.Column("metadata", TEXT),
+        sa.Column("first_prompt", TEXT),
         sa.Column("parent", TEXT),
         sa.Column("purged_at", sa.BigInteger),
         sa.Column("receipt", TEXT),

@@ -13,10 +13,11 @@ from typer.main import get_command
 
 from roocontext.cli import find_database, options
 from roocontext.cli.command_context import ClockAndIds
-from roocontext.cli.commands import append, change, demo, entry, maintain, read, rewind
+from roocontext.cli.commands import append, change, demo, entry, maintain, read, rewind, sums
+from roocontext.cli.commands import sessions as listing
 from roocontext.cli.exit_codes import Code, PipeClosed, Refusal, end
 from roocontext.cli.library_warnings import keep_warnings
-from roocontext.cli.options import PROGRAM, Debug, Json
+from roocontext.cli.options import PROGRAM, Debug, Json, Utc
 from roocontext.cli.terminal import drop_stdout, take_streams
 from roocontext.store.clock_and_ids import system_clock
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 HELP = (
     "Read the sessions of coding agents, change what the model sees, and verify their logs."
     " `roocontext demo` shows what it does; it needs no key and no network."
-    " --db, --json and --debug may be given before the command or after it."
+    " --db, --json, --utc and --debug may be given before the command or after it."
 )
 _LEAST = 20
 """Help is laid out for at least this many columns."""
@@ -48,7 +49,7 @@ def commands() -> Any:
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for family in (read, entry, append, rewind, change, maintain, demo):
+    for family in (listing, read, entry, sums, append, rewind, change, maintain, demo):
         app.add_typer(family.app)
     app.callback()(_root)
     return get_command(app)
@@ -58,6 +59,7 @@ def _root(
     *,
     db: Annotated[str | None, typer.Option("--db", metavar="URL", help=options.DB_HELP)] = None,
     as_json: Json = False,
+    utc: Utc = False,
     debug: Debug = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")

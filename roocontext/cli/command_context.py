@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 import typer
 
 from roocontext import reports
-from roocontext.cli import find_database, terminal
+from roocontext.cli import find_database, parse_time, terminal
 from roocontext.cli.completion import NEW
 from roocontext.cli.exit_codes import Code, Refusal, end
-from roocontext.cli.options import DatabaseOption, Debug, Json
+from roocontext.cli.options import DatabaseOption, Debug, Json, Utc
 from roocontext.cli.progress import Bars
 from roocontext.cli.screens.screen import Screen
 from roocontext.errors import StoreUnavailable
@@ -212,8 +212,10 @@ def command(
 def _runnable(function: Callable[..., Any], *, database: bool) -> Callable[..., None]:
     """Wrap the function for typer, with the options that every command has."""
 
-    def run(ctx: typer.Context, *, as_json: bool, debug: bool, **given: Any) -> None:
+    def run(ctx: typer.Context, *, as_json: bool, debug: bool, utc: bool, **given: Any) -> None:
         before = ctx.find_root().params
+        if utc or before["utc"]:
+            parse_time.use_utc()
         given.pop("db", None)
         context = CommandContext(find_database.chosen(ctx), as_json or before["as_json"], ctx.obj)
         if before["db"] is not None and not database:
@@ -239,6 +241,7 @@ def _runnable(function: Callable[..., Any], *, database: bool) -> Callable[..., 
             *(_parameter(one.name, hints[one.name], one.default) for one in given),
             *(_parameter(name, kind, None) for name, kind in own.items()),
             _parameter("as_json", Json, False),  # noqa: FBT003 - a default
+            _parameter("utc", Utc, False),  # noqa: FBT003 - likewise
             _parameter("debug", Debug, False),  # noqa: FBT003 - likewise
         ]
     )

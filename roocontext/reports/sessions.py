@@ -1,28 +1,34 @@
 """The list of sessions, and the sizes of one session or of all."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from roocontext.log.moments import milliseconds
 from roocontext.reports import gauge
 from roocontext.reports.document import Document, as_json
 from roocontext.reports.gauge import Gauge
 from roocontext.reports.naming import ALL
+from roocontext.tokens import usage_tokens
 
 if TYPE_CHECKING:
-    from roocontext import Stats, Store
+    from roocontext import SessionInfo, Stats, Store
     from roocontext.store.overview import SessionOverview
-    from roocontext.store.verify import Progress
+
+_SHORT, _LEAST = 16, 6
+"""Ids up to this length are shown whole; of others no less is shown than this."""
 
 
 class SessionRow(Document):
     """A session of the list. `messages` and `bytes` count everything, hidden messages too.
 
-    `visible_bytes` is the size of the visible messages as they were written: cleared outputs count
-    in full. Unless tokens are counted, `context` is estimated from these bytes, and is then too
-    high.
+    `short_id` is the shortest beginning of the id that no other session has, or the whole id if it
+    is short. `visible_bytes` is the size of the visible messages as they were written: cleared
+    outputs count in full. What the provider did not report of `context` is estimated from bytes.
     """
 
     session_id: str
+    short_id: str
     title: str | None
     metadata: Any
     created_at: int
@@ -31,16 +37,32 @@ class SessionRow(Document):
     last_seq: int
     messages: int
     bytes: int
+    first_prompt: str | None
     parent: str | None
     visible_messages: int
     visible_bytes: int
     context: Gauge
 
 
+class PurgedRow(Document):
+    """A purged session: what its receipt says."""
+
+    session_id: str
+    entries: int
+    messages: int
+    bytes: int
+    last_hash: str
+    purged_at: int
+
+
 class Sessions(Document):
-    """The sessions of a database, the newest first. `more` says that there are more than these."""
+    """The sessions of a database, the newest first. `more` says that there are more than these.
+
+    Only if purged sessions are asked for, these are listed, in `purged`.
+    """
 
     sessions: list[SessionRow]
+    purged: list[PurgedRow]
     more: bool
 
 
@@ -69,34 +91,44 @@ def listed(
     *,
     parent: str | None = None,
     where: Mapping[str, str] | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
     limit: int = 20,
     model: str | None = None,
-    count: bool = False,
-    progress: "Progress" = gauge.silent,
 ) -> Sessions:
-    """The newest sessions with a text in their id or title, ignoring case.
+    """The newest sessions with a text in their id, title or first prompt, ignoring case.
 
-    With a `parent`, only its children; with `where`, only those whose metadata has these strings.
-    It is one statement. Only with `count` is each session's view read, if it is not counted yet.
+    With a `parent`, only its children; with `where`, only those whose metadata has these strings;
+    with `since` and `until`, those whose newest entry is of that time. It is one statement.
     """
     # Python compares the letters, because SQLite ignores the case of ASCII letters only.
-    found = store.overview(limit=ALL if text else limit + 1, parent=parent, where=where)
+    page = ALL if text else limit + 1
+    found = store.overview(limit=page, parent=parent, where=where, since=since, until=until)
     wanted = text.casefold()
-    matching = [
-        one
-        for one in found
-        if wanted in one.info.session_id.casefold() or wanted in (one.info.title or "").casefold()
+    matching = [one for one in found if _mentions(one.info, wanted)]
+    rows = [_row(one, model) for one in matching[:limit]]
+    return Sessions(sessions=rows, purged=[], more=len(matching) > limit)
+
+
+def purged(
+    store: "Store",
+    text: str = "",
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    limit: int = 20,
+) -> Sessions:
+    """The purged sessions with a text in their ids, the last purged first."""
+    lo = None if since is None else milliseconds(since)
+    hi = None if until is None else milliseconds(until)
+    rows = [
+        PurgedRow(**{name: getattr(one, name) for name in PurgedRow.model_fields})
+        for one in store.purged(limit=ALL)
+        if text.casefold() in one.session_id.casefold()
+        and (lo is None or one.purged_at >= lo)
+        and (hi is None or one.purged_at < hi)
     ]
-    rows = []
-    for number, one in enumerate(matching[:limit], 1):
-        context = (
-            gauge.counted_gauge(store.session(one.info.session_id), model)
-            if count
-            else gauge.estimated_gauge(model or one.model, one.stats.visible_bytes)
-        )
-        rows.append(_row(one, context))
-        progress(number, min(limit, len(matching)))
-    return Sessions(sessions=rows, more=len(matching) > limit)
+    return Sessions(sessions=[], purged=rows[:limit], more=len(rows) > limit)
 
 
 def total_stats(store: "Store") -> StatsReport:
@@ -112,10 +144,30 @@ def summed(found: "list[Stats]", session_id: str | None) -> StatsReport:
     return StatsReport.model_validate({**known, **sums})
 
 
-def _row(one: "SessionOverview", context: Gauge) -> SessionRow:
+def _mentions(info: "SessionInfo", wanted: str) -> bool:
+    texts = (info.session_id, info.title or "", info.first_prompt or "")
+    return any(wanted in text.casefold() for text in texts)
+
+
+def _row(one: "SessionOverview", model: str | None) -> SessionRow:
+    whole = one.info.session_id
     return SessionRow(
         **as_json(one.info),
+        short_id=whole if len(whole) <= _SHORT else whole[: max(_LEAST, len(one.beginning))],
         visible_messages=one.stats.visible_messages,
         visible_bytes=one.stats.visible_bytes,
-        context=context,
+        context=_context(one, model or one.model),
     )
+
+
+def _context(one: "SessionOverview", model: str | None) -> Gauge:
+    """The gauge of the last call's model, and what was appended since; else of the whole view."""
+    call = one.last_call
+    used = usage_tokens(call.usage) if call is not None and call.model == model else None
+    if call is None or used is None:
+        return gauge.estimated_gauge(model, one.stats.visible_bytes)
+    reported = used.input + used.output
+    since = gauge.estimated_gauge(model, call.bytes_since)
+    known = {"reported": reported, "reported_at": call.seq, "has_frame": True}
+    tokens = {"tokens": reported + since.tokens, "exact": not call.bytes_since}
+    return since.model_copy(update={**known, **tokens})

@@ -144,6 +144,7 @@ class AsyncStore(_Threaded[Store]):
     overview = _threaded(Store.overview)
     find = _threaded(Store.find)
     purge = _threaded(Store.purge)
+    purged = _threaded(Store.purged)
 
 
 class AsyncSession(_Threaded[Session]):

@@ -22,6 +22,7 @@ from roocontext.log.chain import Sealed, link
 from roocontext.log.draft import Draft
 from roocontext.log.times import moment
 from roocontext.store.driver_errors import UniqueViolation
+from roocontext.store.first_prompt import keep_first
 from roocontext.store.head import SessionHead, check_version, lock, move_head
 from roocontext.store.schema import IN_LOG, entries, spans
 from roocontext.store.transaction import Transaction
@@ -130,7 +131,7 @@ def write(
     if not drafts:
         return []
     rows = []
-    seq, hash_, head_seq, messages, size, _, times = head
+    seq, hash_, head_seq, messages, size, _, times, has_prompt = head
     for draft in drafts:
         seq += 1
         if draft.refers_to >= seq:
@@ -150,6 +151,8 @@ def write(
     times = times.after(moment(draft.sealed) for draft in drafts)
     moved = SessionHead(seq, hash_, head_seq, messages, size, updated_at, times)
     move_head(tx, session_id, head, moved)
+    if not has_prompt:
+        keep_first(tx, session_id, drafts)
     return [Receipt(session_id, row[_SEQ], row[_HASH].hex(), head_seq) for row in rows]
 
 

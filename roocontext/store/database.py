@@ -110,7 +110,7 @@ class Database:
         """
         try:
             if self.dialect == "postgresql":
-                self._briefly("VACUUM (SKIP_LOCKED) entries")
+                self._briefly("VACUUM (SKIP_LOCKED) entries, sessions")
                 return False
             # A reader's snapshot may be in the way.
             row = self._briefly("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import msgspec
 from sqlalchemy import and_, bindparam, delete, null, select, text, update
 
-from roocontext.errors import MessageNotFound, SessionPurged
+from roocontext.errors import HistoryCorrupt, MessageNotFound, SessionPurged
 from roocontext.log.chain import skeleton_digest
 from roocontext.log.draft import Salts, note_draft
 from roocontext.log.encoding import decode, encode
@@ -14,6 +15,7 @@ from roocontext.log.entries import Kind
 from roocontext.log.readings import reader
 from roocontext.log.spans import standing_ranges, within
 from roocontext.store.append import write
+from roocontext.store.first_prompt import refresh_prompt
 from roocontext.store.head import SessionHead, lock, read_head
 from roocontext.store.notes import FRAME, METADATA, REDACTION, refresh_title
 from roocontext.store.schema import ERASURES, IN_LOG, entries, sessions
@@ -57,6 +59,7 @@ class Purged:
     erased: bool = False
 
 
+_read_receipt = msgspec.json.Decoder(Purged).decode
 _OF_THE_CALL = ("copies", "dry_run", "erased")
 """The fields that the call returns but the receipt does not keep."""
 
@@ -105,10 +108,18 @@ _FORGET = [
     for erasure in ERASURES
     if erasure.redaction and erasure.table is not entries
 ]
+_QUOTES = ("title", "metadata", "first_prompt")
+"""The columns of the session's row that quote its log."""
 _TOMBSTONE = (
     update(sessions)
     .where(sessions.c.session_id == bindparam("of"))
-    .values(purged_at=bindparam("at"), receipt=bindparam("kept"), title=null(), metadata=null())
+    .values(purged_at=bindparam("at"), receipt=bindparam("kept"), **dict.fromkeys(_QUOTES, null()))
+)
+_RECEIPTS = (
+    select(sessions.c.receipt)
+    .where(sessions.c.purged_at.is_not(None))
+    .order_by(sessions.c.purged_at.desc(), sessions.c.session_id)
+    .limit(bindparam("page"))
 )
 _DELETE = [
     delete(erasure.table).where(erasure.table.c.session_id == bindparam("of"))
@@ -127,13 +138,13 @@ def redact(
             f"Entry {seq} is not a message of the log, which ends at {head.last_seq}.",
             candidates=(1, head.last_seq),
         )
-    hash_, _, note_kind, format_, content, _ = row
+    hash_, role, note_kind, format_, content, _ = row
     copies = {"session_id": session_id, "seq": seq, "hash": hash_}
     heads = _locked_copies(tx, copies, dry_run=dry_run)
     again = tx.row(_ENTRY, session_id=session_id, seq=seq)
     changed = again is not None and again[-1] is not None  # unless another redaction was faster
     if changed and not dry_run:
-        left = _SKELETONS[note_kind] if note_kind else reader(format_).skeleton(decode(content))
+        left = _SKELETONS[note_kind] if role is None else reader(format_).skeleton(decode(content))
         skeleton = encode(left)
         note = {"digest": skeleton_digest(seq, skeleton)}
         for copy, head in heads.items():
@@ -142,13 +153,15 @@ def redact(
             tx.run(_REPLACE, of=copy, at=seq, skeleton=skeleton)
             for forget in _FORGET:
                 tx.run(forget, of=copy, at=seq)
-            if note_kind:
+            if role is None:
                 refresh_title(tx, copy, head.last_seq)
+            elif head.has_prompt:
+                refresh_prompt(tx, copy, head.last_seq)
     return Redacted(
         session_id,
         seq,
         copies=tuple((copy, seq) for copy in heads),
-        summaries=() if note_kind else tuple(_summaries(tx, heads, seq)),
+        summaries=() if role is None else tuple(_summaries(tx, heads, seq)),
         changed=changed,
         dry_run=dry_run,
     )
@@ -173,6 +186,14 @@ def purge(tx: Transaction, session_id: str, *, now: int, dry_run: bool) -> Purge
         for statement in _DELETE:
             tx.run(statement, of=session_id)
     return receipt
+
+
+def receipts(tx: Transaction, limit: int) -> list[Purged]:
+    """The receipts of purged sessions, the newest first."""
+    try:
+        return [_read_receipt(row[0]) for row in tx.rows(_RECEIPTS, page=limit)]
+    except (msgspec.DecodeError, UnicodeError):
+        raise HistoryCorrupt("A session has a receipt that no purge has written.") from None
 
 
 def _locked_copies(

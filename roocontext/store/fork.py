@@ -10,6 +10,7 @@ from roocontext.log.chain import GENESIS
 from roocontext.log.draft import Salts, note_draft
 from roocontext.store.append import write
 from roocontext.store.caches import NONE, caches_of, renew
+from roocontext.store.first_prompt import refresh_prompt
 from roocontext.store.head import SessionHead, lock
 from roocontext.store.notes import ORIGIN, REDACTION, read_notes, refresh_title
 from roocontext.store.schema import UP_TO_SEQ, entries
@@ -60,3 +61,5 @@ def fork(
     renew(tx, fork_id, NONE, caches_of(controls, seq))
     keep_rewound(tx, fork_id)
     refresh_title(tx, fork_id, seq)
+    if parent.has_prompt:
+        refresh_prompt(tx, fork_id, seq)

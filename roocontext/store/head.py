@@ -14,7 +14,7 @@ from roocontext.store.transaction import Query, Row, Transaction
 
 
 class SessionHead(NamedTuple):
-    """The last entry of a session, its last fold entry, and its totals."""
+    """The last entry of a session, its last fold entry, its totals, and whether it has a prompt."""
 
     last_seq: int
     last_hash: bytes
@@ -23,11 +23,11 @@ class SessionHead(NamedTuple):
     bytes: int
     updated_at: int
     times: Times = Times()
+    has_prompt: bool = False
 
     def columns(self) -> dict[str, Any]:
         """The same as columns of the session's row."""
-        columns = self._asdict()
-        return {**columns, **columns.pop("times")._asdict()}
+        return dict(zip(_MOVED, (*self[:_TIMES], *self.times), strict=True))
 
 
 MINUTE_MS = 60_000
@@ -47,12 +47,14 @@ _HEAD_COLUMNS = (
     sessions.c.bytes,
     sessions.c.updated_at,
     *(sessions.c[name] for name in Times._fields),
+    sessions.c.first_prompt.is_not(None),
     sessions.c.purged_at,
     sessions.c.receipt,
 )
 _READ_HEAD = select(*_HEAD_COLUMNS).where(_session_id)
 _LOCK_HEAD = _READ_HEAD.with_for_update()
-_MOVED = ("last_seq", "last_hash", "head_seq", "messages", "bytes", "updated_at", *Times._fields)
+_TIMES = SessionHead._fields.index("times")
+_MOVED = (*SessionHead._fields[:_TIMES], *Times._fields)
 
 
 def _move_head(*names: str) -> Update:
@@ -101,7 +103,7 @@ def check_version(expected_seq: int | None, head: SessionHead) -> None:
 
 def move_head(tx: Transaction, session_id: str, old: SessionHead, new: SessionHead) -> None:
     """Write the new head of a locked session."""
-    moved = (*new[:-1], *new.times)
+    moved = (*new[:_TIMES], *new.times)
     minute = minute_of(new.updated_at)
     if minute == minute_of(old.updated_at):
         tx.put(_MOVE_HEAD, (*moved, session_id))
@@ -112,9 +114,11 @@ def move_head(tx: Transaction, session_id: str, old: SessionHead, new: SessionHe
 def _head(session_id: str, row: tuple[Any, ...] | None) -> SessionHead:
     if row is None:
         raise SessionNotFound(f"There is no session {session_id!r}.", session_id=session_id)
-    last_seq, last_hash, head_seq, messages, size, updated_at, *times, purged_at, receipt = row
+    last_seq, last_hash, head_seq, messages, size, updated_at, *times, prompt, purged_at, _ = row
     if purged_at is not None:
         raise SessionPurged(
-            f"Session {session_id!r} was purged.", session_id=session_id, receipt=decode(receipt)
+            f"Session {session_id!r} was purged.", session_id=session_id, receipt=decode(row[-1])
         )
-    return SessionHead(last_seq, last_hash, head_seq, messages, size, updated_at, Times(*times))
+    return SessionHead(
+        last_seq, last_hash, head_seq, messages, size, updated_at, Times(*times), bool(prompt)
+    )

@@ -1,6 +1,7 @@
 """Which sessions a list shows, and in which order."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -9,8 +10,10 @@ from sqlalchemy.sql import Select
 
 from roocontext.errors import InvalidOption
 from roocontext.log.encoding import check_id
+from roocontext.log.moments import milliseconds
 from roocontext.store.check_arguments import check_mapping
 from roocontext.store.facts import indexed
+from roocontext.store.head import minute_of
 from roocontext.store.schema import facts, sessions
 
 MOST_FACTS = 8
@@ -22,17 +25,24 @@ class ListShape(NamedTuple):
 
     has_parent: bool = False
     facts: int = 0
+    has_since: bool = False
+    has_until: bool = False
 
 
 class ListFilter(NamedTuple):
-    """Which sessions a list shows: children of a parent, or those whose metadata matches."""
+    """Which sessions a list shows: by their parent, their metadata and their newest entry."""
 
     shape: ListShape
     params: Mapping[str, Any]
 
 
-def wanted(parent: str | None, where: Mapping[str, str] | None) -> ListFilter:
-    """Check `parent` and `where`, or raise the error that says what is allowed."""
+def wanted(
+    parent: str | None,
+    where: Mapping[str, str] | None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> ListFilter:
+    """Check what a list is filtered by, or raise the error that says what is allowed."""
     params: dict[str, Any] = {}
     if parent is not None:
         check_id("parent", parent)
@@ -45,7 +55,18 @@ def wanted(parent: str | None, where: Mapping[str, str] | None) -> ListFilter:
         if not (isinstance(key, str) and isinstance(value, str)):
             raise InvalidOption("where compares strings of the metadata.", name="where")
         params[f"key_{number}"], params[f"value_{number}"] = indexed(key), indexed(value)
-    return ListFilter(ListShape(parent is not None, len(conditions)), params)
+    for name, moment in (("since", since), ("until", until)):
+        if moment is not None:
+            params[name] = _time(name, moment)
+            params[f"{name}_minute"] = minute_of(params[name])
+    shape = ListShape(parent is not None, len(conditions), since is not None, until is not None)
+    return ListFilter(shape, params)
+
+
+def _time(name: str, moment: object) -> int:
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise InvalidOption(f"{name} is a datetime with a time zone.", name=name)
+    return milliseconds(moment)
 
 
 _AFTER = (
@@ -76,6 +97,17 @@ def page_of(
     )
     if shape.has_parent:
         page = page.where(sessions.c.parent.is_not(None), sessions.c.parent == bindparam("parent"))
+    # By the minute too, which is indexed.
+    if shape.has_since:
+        page = page.where(
+            sessions.c.updated_minute >= bindparam("since_minute"),
+            sessions.c.updated_at >= bindparam("since"),
+        )
+    if shape.has_until:
+        page = page.where(
+            sessions.c.updated_minute <= bindparam("until_minute"),
+            sessions.c.updated_at < bindparam("until"),
+        )
     for number in range(shape.facts):
         fact = facts.alias(f"fact_{number}")
         page = page.join(

@@ -14,6 +14,7 @@ from sqlalchemy import (
     bindparam,
     case,
     func,
+    literal_column,
     select,
     text,
 )
@@ -31,12 +32,28 @@ RECENT = 200
 
 
 @dataclass(frozen=True, slots=True)
+class LastCall:
+    """The last call of a model: what the provider reported for it, and what was appended since."""
+
+    seq: int
+    model: str
+    usage: Any
+    bytes_since: int
+
+
+@dataclass(frozen=True, slots=True)
 class SessionOverview:
-    """A session of the list: its sizes, and the model that its newest entries name."""
+    """A session of the list: its sizes, and the model that its newest entries name.
+
+    `beginning` is the shortest one of its id that no other session's has. `last_call` is None if
+    the view was changed since, by a summary, marker, clearing, uncovering or rewind.
+    """
 
     info: SessionInfo
     stats: Stats
     model: str | None
+    beginning: str
+    last_call: LastCall | None
 
 
 def overview(tx: Transaction, limit: int, wanted: ListFilter) -> list[SessionOverview]:
@@ -52,7 +69,8 @@ _COLUMNS = tuple(sessions.c[name] for name in (*_INFO, "rewound_messages", "rewo
 @cache
 def _newest(shape: ListShape) -> Select[Any]:
     # The page is a subquery, because SQLite would otherwise compute the sums of all sessions.
-    page = page_of(_COLUMNS, shape).subquery("page")
+    inner = page_of(_COLUMNS, shape).subquery("page")
+    page = select(*inner.c, _newest_call(inner).label("called_at")).subquery("listed")
     # Scalar subqueries, because each is answered from an index whatever the planner knows. A join
     # of spans and entries that is grouped afterwards may be planned as a scan of all entries.
     return select(
@@ -62,7 +80,14 @@ def _newest(shape: ListShape) -> Select[Any]:
         page.c.rewound_messages,
         page.c.rewound_bytes,
         _newest_model(page),
+        _neighbour(page, is_next=False),
+        _neighbour(page, is_next=True),
+        page.c.called_at,
+        *(_of_call(page, column) for column in _CALL),
     ).order_by(page.c.updated_at.desc(), page.c.session_id)
+
+
+_CALL = (entries.c.model, entries.c.usage, entries.c.bytes_total)
 
 
 def _visible(page: Subquery, total: Column[int]) -> ScalarSelect[Any]:
@@ -83,9 +108,10 @@ def _total_at(page: Subquery, total: Column[int], seq: ColumnElement[int]) -> Co
     return func.coalesce(select(total).where(at).correlate(page, spans).scalar_subquery(), 0)
 
 
-def _newest_model(page: Subquery) -> ScalarSelect[Any]:
+def _newest_of(page: Subquery, column: Column[Any]) -> Select[Any]:
+    """A column of the newest entry that names a model."""
     return (
-        select(entries.c.model)
+        select(column)
         .where(
             entries.c.session_id == page.c.session_id,
             entries.c.seq > page.c.last_seq - bindparam("recent"),
@@ -95,12 +121,57 @@ def _newest_model(page: Subquery) -> ScalarSelect[Any]:
         .order_by(entries.c.seq.desc())
         .limit(1)
         .correlate(page)
+    )
+
+
+def _newest_model(page: Subquery) -> ScalarSelect[Any]:
+    return _newest_of(page, entries.c.model).scalar_subquery()
+
+
+def _newest_call(page: Subquery) -> ScalarSelect[Any]:
+    reported = entries.c.usage.is_not(None)
+    return _newest_of(page, entries.c.seq).where(reported).scalar_subquery()
+
+
+def _of_call(page: Subquery, column: Column[Any]) -> ScalarSelect[Any]:
+    """A column of the newest call, if no control row came after it."""
+    later = entries.alias("later")
+    changed: Select[Any] = select(literal_column("1")).where(
+        later.c.session_id == page.c.session_id,
+        later.c.details.is_not(None),
+        later.c.seq > page.c.called_at,
+        later.c.seq <= page.c.last_seq,
+    )
+    return (
+        select(column)
+        .where(
+            entries.c.session_id == page.c.session_id,
+            entries.c.seq == page.c.called_at,
+            ~changed.correlate(page).exists(),
+        )
+        .correlate(page)
+        .scalar_subquery()
+    )
+
+
+def _neighbour(page: Subquery, *, is_next: bool) -> ScalarSelect[Any]:
+    """The next id in the order of ids, or the one before; those of purged sessions count too."""
+    mine, other = page.c.session_id, sessions.alias("other")
+    name = other.c.session_id
+    return (
+        select(name)
+        .where(name > mine if is_next else name < mine)
+        .order_by(name if is_next else name.desc())
+        .limit(1)
+        .correlate(page)
         .scalar_subquery()
     )
 
 
 def _overview(row: Row) -> SessionOverview:
-    session_id, title, metadata, *rest, shown, shown_bytes, rewound, rewound_bytes, model = row
+    facts, call = row[:-_OF_CALL], row[-_OF_CALL:]
+    session_id, title, metadata, *rest, shown, shown_bytes, rewound, rewound_bytes = facts[:-3]
+    model, *neighbours = facts[-3:]
     info = SessionInfo(session_id, title, metadata and decode(metadata), *rest)
     seen, taken_back = (
         Total(whole_number(shown), whole_number(shown_bytes)),
@@ -108,4 +179,29 @@ def _overview(row: Row) -> SessionOverview:
     )
     hidden = Total(info.messages, info.bytes) - seen - taken_back
     stats = Stats(session_id, info.last_seq, info.messages, info.bytes, *seen, *hidden, *taken_back)
-    return SessionOverview(info, stats, model)
+    return SessionOverview(
+        info, stats, model, _beginning(session_id, neighbours), _last_call(info, *call)
+    )
+
+
+_OF_CALL = 1 + len(_CALL)
+
+
+def _beginning(session_id: str, neighbours: list[str | None]) -> str:
+    """The shortest beginning of an id that its neighbours in the order of ids do not have."""
+    shared = (_shared(session_id, other) for other in neighbours if isinstance(other, str))
+    return session_id[: max(shared, default=0) + 1]
+
+
+def _shared(one: str, other: str) -> int:
+    """How many characters two ids have in common at their beginning."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _last_call(
+    info: SessionInfo, seq: int, model: str | None, usage: str | None, before: int
+) -> LastCall | None:
+    if not isinstance(model, str) or usage is None:
+        return None
+    return LastCall(seq, model, decode(usage), info.bytes - whole_number(before))

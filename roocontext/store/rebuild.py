@@ -11,6 +11,7 @@ from sqlalchemy import and_, bindparam, delete, or_, select, tuple_, update
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.times import Times
 from roocontext.store.caches import NONE, caches_of, read_present, renew
+from roocontext.store.first_prompt import prompt_is_fresh, refresh_prompt
 from roocontext.store.head import lock
 from roocontext.store.notes import refresh_title, title_is_fresh
 from roocontext.store.schema import UP_TO_SEQ, clearings, counts, entries, sessions, spans
@@ -21,6 +22,8 @@ from roocontext.store.transaction import Transaction
 from roocontext.store.view import IS_MESSAGE, read_controls
 
 _PAGE = 10_000
+_SHOWN = ((title_is_fresh, refresh_title), (prompt_is_fresh, refresh_prompt))
+"""What lists show of a log: how it is compared with the log, and how it is computed anew."""
 _SESSION = select(*sessions.columns).where(sessions.c.session_id == bindparam("session_id"))
 _NUMBERS = ("updated_minute", "rewound_messages", "rewound_bytes", *Times._fields)
 """What the session's row keeps of its log besides its head."""
@@ -69,12 +72,14 @@ def problem_of(
         row = tx.row(_SESSION, session_id=session_id)
         controls, cached = read_present(tx, session_id, last)
         is_titled = title_is_fresh(tx, session_id, last)
+        is_prompted = prompt_is_fresh(tx, session_id, last)
     except HistoryCorrupt as damage:
         return damage.fact.rstrip(".")
     present = caches_of(controls, last)
     checks = (
         (row is None or row[-1] is None, "the session has the receipt of a purge"),
         (is_titled, "title or metadata are not those of the log"),
+        (is_prompted, "the first prompt is not that of the log"),
         (cached.spans == present.spans, "the spans are not those of the log"),
         (cached.clearings == present.clearings, "the clearings are not those of the log"),
         (not is_misplaced(tx, session_id), "updated_minute is not that of updated_at"),
@@ -119,14 +124,17 @@ def _forget_unreadable(tx: Transaction, session_id: str) -> int:
 
 
 def _rebuild_shown(tx: Transaction, session_id: str, seq: int) -> int:
-    """Title and metadata; 1 if they were wrong."""
-    try:
-        rightly = title_is_fresh(tx, session_id, seq)
-    except HistoryCorrupt:
-        rightly = False
-    if not rightly:
-        refresh_title(tx, session_id, seq)
-    return 0 if rightly else 1
+    """Title and metadata, and the first prompt; how many of the two were wrong."""
+    wrong = 0
+    for is_fresh, refresh in _SHOWN:
+        try:
+            rightly = is_fresh(tx, session_id, seq)
+        except HistoryCorrupt:
+            rightly = False
+        if not rightly:
+            refresh(tx, session_id, seq)
+            wrong += 1
+    return wrong
 
 
 def _rebuild_counts(tx: Transaction, session_id: str, seq: int) -> int:

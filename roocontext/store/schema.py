@@ -56,6 +56,7 @@ sessions = Table(
     Column("own_back", BigInteger, nullable=False),
     Column("title", TEXT),
     Column("metadata", TEXT),
+    Column("first_prompt", TEXT),
     Column("parent", TEXT),
     Column("purged_at", BigInteger),
     Column("receipt", TEXT),

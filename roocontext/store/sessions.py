@@ -22,7 +22,10 @@ from roocontext.store.transaction import Row, Transaction
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """What a list shows of a session. `messages` and `bytes` count hidden and rewound ones too."""
+    """What a list shows of a session. `messages` and `bytes` count hidden and rewound ones too.
+
+    `first_prompt` is the beginning of the first message that a person wrote.
+    """
 
     session_id: str
     title: str | None
@@ -33,6 +36,7 @@ class SessionInfo:
     last_seq: int
     messages: int
     bytes: int
+    first_prompt: str | None
     parent: str | None
 
 
@@ -63,6 +67,7 @@ _INFO = (
     sessions.c.last_seq,
     sessions.c.messages,
     sessions.c.bytes,
+    sessions.c.first_prompt,
     sessions.c.parent,
 )
 _ONE = select(*_INFO).where(sessions.c.session_id == bindparam("session_id"))
@@ -121,6 +126,7 @@ def add(
         "rewound_bytes": 0,
         "title": None,
         "metadata": None,
+        "first_prompt": None,
         "parent": parent,
         "purged_at": None,
         "receipt": None,

@@ -26,6 +26,7 @@ from roocontext.store.append import (
 )
 from roocontext.store.database import Database
 from roocontext.store.driver_errors import UniqueViolation
+from roocontext.store.first_prompt import drafted_prompt, keep_first
 from roocontext.store.head import SessionHead, check_version, lock, minute_of, move_head, read_head
 from roocontext.store.schema import entries, sessions
 from roocontext.store.transaction import Transaction
@@ -38,7 +39,9 @@ def _is_earlier(time: ColumnElement[int], latest: str) -> ColumnElement[int]:
 
 
 @cache
-def _one_statement(is_filled: tuple[bool, ...], *, expected: bool, refers: bool) -> ClauseElement:
+def _one_statement(
+    is_filled: tuple[bool, ...], *, expected: bool, refers: bool, prompts: bool
+) -> ClauseElement:
     names = [name for name in filled_columns(is_filled) if name not in _DRAWN]
     digest = bindparam("digest", type_=LargeBinary)
     in_session = sessions.c.session_id == bindparam("session_id")
@@ -49,6 +52,8 @@ def _one_statement(is_filled: tuple[bool, ...], *, expected: bool, refers: bool)
         conditions.append(sessions.c.last_seq >= bindparam("refers_to", type_=BigInteger))
     recorded = bindparam("recorded_at", type_=BigInteger)
     own = bindparam("own_time", type_=BigInteger)
+    prompt = bindparam("prompt", type_=sessions.c.first_prompt.type)
+    kept = {"first_prompt": func.coalesce(sessions.c.first_prompt, prompt)} if prompts else {}
     moved = (
         update(sessions)
         .where(and_(*conditions))
@@ -64,6 +69,7 @@ def _one_statement(is_filled: tuple[bool, ...], *, expected: bool, refers: bool)
             own_back=sessions.c.own_back + _is_earlier(own, "latest_own"),
             updated_at=recorded,
             updated_minute=bindparam("minute", type_=BigInteger),
+            **kept,
         )
         .returning(sessions.c.last_seq, sessions.c.messages, sessions.c.bytes, sessions.c.last_hash)
         .cte("moved")
@@ -89,6 +95,7 @@ def _append_in_one_statement(
     tx: Transaction, session_id: str, draft: Draft, expected_seq: int | None
 ) -> Receipt:
     values = values_of(session_id, 0, 0, 0, draft.digest, draft)
+    prompt = drafted_prompt(draft)
     params = {
         **dict(zip(VALUES, values, strict=True)),
         "digest": draft.digest,
@@ -96,11 +103,13 @@ def _append_in_one_statement(
         "minute": minute_of(draft.sealed.recorded_at),
         "expected_seq": expected_seq,
         "refers_to": draft.refers_to,
+        "prompt": prompt,
     }
     statement = _one_statement(
         tuple([value is not None for value in values]),
         expected=expected_seq is not None,
         refers=draft.refers_to > 0,
+        prompts=prompt is not None,
     )
     row = None
     with suppress(UniqueViolation):
@@ -139,4 +148,6 @@ def _append_directly(
     except UniqueViolation:
         raise beyond(session_id, head.last_seq) from None
     move_head(tx, session_id, head, new)
+    if not head.has_prompt:
+        keep_first(tx, session_id, [draft])
     return Receipt(session_id, seq, hash_.hex(), seq)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -137,16 +138,19 @@ class Store:
         before: SessionInfo | None = None,
         parent: str | None = None,
         where: Mapping[str, str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
     ) -> list[SessionInfo]:
         """One page of sessions, that of the newest entry first; the next one begins `before`.
 
         With a `parent`, only its children; with `where`, only the sessions whose newest metadata
-        has these strings at its top level.
+        has these strings at its top level; with `since` and `until`, only those whose newest entry
+        was written at the first or later, and before the second.
         """
         check_whole("limit", limit, least=1)
         if before is not None and not isinstance(before, SessionInfo):
             raise InvalidOption("The next page begins behind a SessionInfo.", name="before")
-        asked = wanted(parent, where)
+        asked = wanted(parent, where, since, until)
         with self._database.read() as tx:
             return sessions.newest_first(tx, limit, before, asked)
 
@@ -156,10 +160,12 @@ class Store:
         limit: int = 100,
         parent: str | None = None,
         where: Mapping[str, str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
     ) -> list[SessionOverview]:
-        """The newest sessions with their sizes and newest models, in one statement."""
+        """The same sessions with their sizes and last calls of a model, in one statement."""
         check_whole("limit", limit, least=1)
-        asked = wanted(parent, where)
+        asked = wanted(parent, where, since, until)
         with self._database.read() as tx:
             return overview.overview(tx, limit, asked)
 
@@ -169,6 +175,12 @@ class Store:
         check_whole("limit", limit, least=1)
         with self._database.read() as tx:
             return sessions.beginning_with(tx, beginning, limit)
+
+    def purged(self, *, limit: int = 100) -> list[Purged]:
+        """The receipts of purged sessions, the newest first."""
+        check_whole("limit", limit, least=1)
+        with self._database.read() as tx:
+            return erase.receipts(tx, limit)
 
     def purge(self, session_id: str, *, dry_run: bool = False) -> Purged:
         """Delete everything recorded in a session. A receipt stays; the id cannot be used again."""

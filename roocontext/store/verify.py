@@ -308,11 +308,12 @@ class Verifier:
 
     def _check_standing(self) -> None:
         # When the last entry came is no part of the log: the list alone is ordered by it. The times
-        # are a cache, and are compared with the others.
+        # and the prompt are a cache, and are compared with the others.
         counted = SessionHead(
             *(self._seq, self._hash, self._head_seq, self._messages, self._bytes),
             updated_at=self._standing.updated_at,
             times=self._standing.times,
+            has_prompt=self._standing.has_prompt,
         )
         for name, stored, found in zip(SessionHead._fields, self._standing, counted, strict=True):
             if stored != found:

@@ -19,7 +19,7 @@ from roocontext.cli.screens.screen import Screen
 from roocontext.cli.screens.view_changes import draw_view_change
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import live_ranges
-from roocontext.reports import history, words
+from roocontext.reports import history, times
 from roocontext.reports.results import OutcomeReport
 from roocontext.reports.selection import Selection
 from roocontext.reports.tree import Stretch, Tree, rewinds_of, stretches_of, tip, tree_of
@@ -129,7 +129,7 @@ def test_a_full_audit_says_everything_that_was_recorded(tmp_path: Path) -> None:
         "message_id m\\n1",
         "model m-1",
         f"usage {json.dumps(spent)}",
-        "ts 7 (1970-01-01 00:00:00)",
+        "ts 7 (1970-01-01 00:00:00 UTC)",
         "compaction_id",
         f"hides {', '.join(map(str, hidden))};",
         "long " * 90,
@@ -457,8 +457,8 @@ def test_a_second_purge_tells_of_the_first(tmp_path: Path, command_line: Command
     assert (first["changed"], first["dry_run"]) == (True, False)
     for ends in (["--yes"], [], ["--dry-run"]):
         done = run("purge", "foreign", *ends)
-        when = words.utc_time(first["purged_at"])
-        assert done.out.startswith(f"foreign was purged before, {when} UTC. Its receipt: 5 mess")
+        when = times.zoned_time(first["purged_at"])
+        assert done.out.startswith(f"foreign was purged before, {when}. Its receipt: 5 mess")
         assert first["last_hash"] in done.out
     second = run("purge", "foreign", "--json").document
     assert second == {**first, "changed": False}

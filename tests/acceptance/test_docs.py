@@ -59,8 +59,8 @@ VALUES = [
         "Repair",
     ),
     *("Note", "SessionInfo", "Stats", "Verification", "Redacted", "Purged"),
-    *("LiveMessage", "Call", "Outcome", "Outline", "ControlEntry", "SessionOverview", "Drift"),
-    *("Size", "Wanted", "Snapshot", "Frame", "Request", "PendingCall"),
+    *("LiveMessage", "Call", "Outcome", "Outline", "ControlEntry", "SessionOverview", "LastCall"),
+    *("Drift", "Size", "Wanted", "Snapshot", "Frame", "Request", "PendingCall"),
     *("NewNote", "Rename", "Describe", "Pin", "Unpin", "Rewind", "Written"),
 ]
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from roocontext import Session, Store
+from roocontext import Session, SessionOverview, Store
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from support import showcase
 from support.examples import examples
@@ -52,7 +52,24 @@ def check_overview(store: Store) -> None:
         assert one.stats == chat.stats()
         models = [call.model for call in chat.calls(last=200) if call.model]
         assert one.model == (models[-1] if models else None)
+        _check_last_call(chat, one)
+        assert [info.session_id for info in store.find(one.beginning)] == [chat.id]
     assert store.overview(limit=2) == found[:2]
+
+
+def _check_last_call(chat: Session, one: SessionOverview) -> None:
+    """Compare the last call of an overview with the audit."""
+    entries = list(chat.audit())
+    controls = [row.seq for row in entries if row.entry.details is not None]
+    calls = [call for call in chat.calls(last=200) if call.model]
+    found = one.last_call
+    if not calls or max(controls, default=0) > calls[-1].seq:
+        assert found is None
+        return
+    since = [row.entry.size for row in entries if row.role and row.seq > calls[-1].seq]
+    assert found is not None
+    assert (found.seq, found.model) == (calls[-1].seq, calls[-1].model)
+    assert (found.usage, found.bytes_since) == (calls[-1].usage, sum(since))
 
 
 @pytest.fixture(params=["file", "postgres"])

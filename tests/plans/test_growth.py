@@ -14,7 +14,7 @@ import pytest
 from roocontext import ContextManager, NewMessage, Plan, Session, Store
 from support.steady_sources import SetClock
 
-STEP = 10
+STEP = 1
 FEW, MANY = 4, 80
 USED = {"input_tokens": 40, "output_tokens": 2}
 

@@ -103,6 +103,8 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "list of a parent": lambda store, _: store.sessions(parent=PARENT),
     "list by metadata": lambda store, _: store.sessions(where={"user": "u7"}),
     "list by both": lambda store, _: store.sessions(parent=PARENT, where={"user": "u7", "a": "b"}),
+    "list since": lambda store, _: store.sessions(since=MOMENT, until=MOMENT),
+    "overview since": lambda store, _: store.overview(since=MOMENT, until=MOMENT),
     "overview by metadata": lambda store, _: store.overview(limit=20, where={"user": "u7"}),
     "children": lambda store, _: store.session("s7").children(),
     "open": lambda store, chat: store.open_session(chat.id),

@@ -196,6 +196,8 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "session": lambda store, chat: store.session(chat.id),
     "sessions": lambda store, _: store.sessions(),
     "sessions before": lambda store, _: [store.sessions(before=one) for one in store.sessions()],
+    "purged": lambda store, _: store.purged(),
+    "sessions since": lambda store, _: store.sessions(since=NOW, until=NOW),
     "sessions where": lambda store, chat: store.sessions(parent=chat.id, where={"user": "ann"}),
     "open_session": lambda store, chat: store.open_session(chat.id),
     "find": lambda store, chat: store.find(chat.id[:1]),

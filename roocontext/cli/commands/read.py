@@ -1,4 +1,4 @@
-"""Commands that read. None of them writes, and none creates a database."""
+"""Commands that read one session. None of them writes, and none creates a database."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,14 +13,13 @@ from roocontext.cli import completion, parse_time
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.follow import followed
-from roocontext.cli.options import ModelName, SessionName, SessionOrAll
-from roocontext.cli.screens import entry, tables, timeline
+from roocontext.cli.options import ModelName, SessionName
+from roocontext.cli.screens import entry, timeline
 from roocontext.cli.screens import tree as picture
-from roocontext.errors import SessionPurged
 from roocontext.log.entries import Kind
 
 if TYPE_CHECKING:
-    from roocontext import Session, Store
+    from roocontext import Session
     from roocontext.reports.history import EntryRow
     from roocontext.reports.selection import Selection
 
@@ -36,7 +35,7 @@ AsOf = Annotated[
     typer.Option(
         "--as-of",
         metavar="WHEN",
-        help="An entry's number, or a time in UTC such as `2026-01-31 09:30` or `2h ago`. Shows"
+        help="An entry's number, or a time such as `2026-01-31 09:30` or `2h ago`. Shows"
         " what the model saw with everything recorded up to then; the agent's own times are"
         " ignored.",
     ),
@@ -74,84 +73,6 @@ Follow = Annotated[
     typer.Option("--follow", "-f", help="Also show what is written from now on, until Ctrl-C."),
 ]
 Pager = Annotated[bool, typer.Option("--pager/--no-pager", help="Show a long output in a pager.")]
-
-
-@_read(document="Sessions")
-def sessions(
-    context: CommandContext,
-    text: Annotated[
-        str,
-        typer.Argument(
-            metavar="TEXT",
-            help="Only sessions with this text in their id or title.",
-            show_default=False,
-        ),
-    ] = "",
-    *,
-    parent: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ID",
-            help="Only the children of this session.",
-            autocompletion=completion.complete_sessions,
-        ),
-    ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE",
-            help="Only sessions whose metadata has this string at its top level. Repeatable: all"
-            " have to match.",
-        ),
-    ] = None,
-    limit: Annotated[
-        int,
-        typer.Option(
-            metavar="NUMBER", min=1, max=1_000_000, help="List no more sessions than this."
-        ),
-    ] = 20,
-    count: Annotated[
-        bool,
-        typer.Option(
-            "--count",
-            help="Count the tokens. Otherwise they are estimated from the number of bytes, with"
-            " cleared outputs included.",
-        ),
-    ] = False,
-    model: ModelName = None,
-) -> None:
-    """List the sessions, newest first, and how full their context windows are."""
-    with context.store() as store, context.progress("Counting") as progress:
-        answer = reports.sessions.listed(
-            store,
-            text,
-            parent=None if parent is None else _parent(store, parent),
-            where=_conditions(where or []),
-            limit=limit,
-            model=model,
-            count=count,
-            progress=progress,
-        )
-    context.show(answer, partial(tables.draw_sessions, text=text, has_filter=bool(parent or where)))
-
-
-def _parent(store: "Store", name: str) -> str:
-    """The id of the session with this name. The children of a purged one can be listed too."""
-    try:
-        return reports.naming.find(store, name)
-    except SessionPurged as purged:
-        return str(purged.facts["session_id"])
-
-
-def _conditions(given: list[str]) -> dict[str, str]:
-    conditions: dict[str, str] = {}
-    for one in given:
-        key, equals, value = one.partition("=")
-        if not equals or key in conditions:
-            line = f"--where takes KEY=VALUE, each key once; this was {one!r}."
-            raise Refusal(line, Code.USAGE)
-        conditions[key] = value
-    return conditions
 
 
 @_read(document="Shown", narrowed=("SEQ", "EntryRow"))
@@ -301,7 +222,7 @@ def diff(
         str,
         typer.Argument(
             metavar="OLD",
-            help="The earlier point: an entry's number, or a time in UTC such as `2026-01-31 09:30`"
+            help="The earlier point: an entry's number, or a time such as `2026-01-31 09:30`"
             " or `2h ago`, which means right after the last entry recorded up to then.",
         ),
     ],
@@ -315,41 +236,3 @@ def diff(
     with context.session(session) as chat:
         answer = reports.history.difference(chat, before, after)
     context.show(answer, timeline.draw_difference)
-
-
-@_read(document="UsageReport")
-def usage(
-    context: CommandContext,
-    session: SessionName,
-    *,
-    everything: Annotated[
-        bool,
-        typer.Option("--all", help="Count every message ever written, not only the visible ones."),
-    ] = False,
-    family: Annotated[
-        bool,
-        typer.Option("--family", help="Count the model calls of all its descendants too."),
-    ] = False,
-    model: ModelName = None,
-) -> None:
-    """Show the tokens by role and by tool, and what the model calls have cost."""
-    with context.session(session) as chat, context.progress("Counting tokens") as progress:
-        answer = reports.usage.usage_of(
-            chat, model, everything=everything, family=family, progress=progress
-        )
-    context.show(answer, tables.draw_usage)
-
-
-@_read(document="StatsReport")
-def stats(
-    context: CommandContext,
-    session: SessionOrAll = None,
-) -> None:
-    """Show how many messages are visible, hidden and taken back, and their sizes."""
-    if session is None:
-        with context.store() as store:
-            answer = reports.sessions.total_stats(store)
-    else:
-        with context.session(session) as chat:
-            answer = reports.sessions.summed([chat.stats()], chat.id)
-    context.show(answer, tables.draw_stats)

@@ -29,7 +29,7 @@ def rewind(
         typer.Option(
             "--to",
             metavar="WHERE",
-            help="An entry's number, a time in UTC such as `2026-01-31 09:30` or `2h ago`, or a"
+            help="An entry's number, a time such as `2026-01-31 09:30` or `2h ago`, or a"
             " message's id. A time is compared with the agent's own times of the messages if it"
             " gave any, otherwise with the times they were recorded.",
         ),

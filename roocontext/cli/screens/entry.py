@@ -9,7 +9,7 @@ from roocontext.cli.screens import content, timeline
 from roocontext.cli.screens.safe_text import headline, named, one_line
 from roocontext.cli.screens.screen import Screen
 from roocontext.log.entries import Kind
-from roocontext.reports.words import utc_time
+from roocontext.reports.times import local_time, zoned_time
 
 if TYPE_CHECKING:
     from roocontext.reports.history import EntryRow
@@ -29,11 +29,11 @@ def draw_entry(
 ) -> None:
     """One entry whole: its content, what was recorded with it, and what hides it."""
     screen.line(*headline(session_id, title, screen.signs.more))
-    _, time = utc_time(row.recorded_at).split()
+    _, time = local_time(row.recorded_at).split()
     timeline.draw_whole_entry(screen, row, timeline.start_of(row, time, len(str(row.seq))))
     for hider in row.hiders:
         trigger = f", {one_line(hider.trigger)}" if hider.trigger else ""
-        since = f"since {utc_time(hider.recorded_at)} UTC{trigger}"
+        since = f"since {zoned_time(hider.recorded_at)}{trigger}"
         screen.line((f"{_HIDES[Kind(hider.kind)]} {hider.seq} {since}.", "note"))
     if row.hiders and (name := _typed(screen, session_id)):
         screen.line(f"How to bring it back: `{PROGRAM} why {name} {row.seq}`")
@@ -68,7 +68,7 @@ def _reason(screen: Screen, reason: "Reason") -> None:
     policy = "" if reason.policy in (None, reason.trigger) else f"policy {reason.policy}"
     who = [one_line(one) for one in (reason.trigger, policy) if one]
     by = f" ({', '.join(who)})" if who else ""
-    since = f"since {utc_time(reason.recorded_at)} UTC{by}"
+    since = f"since {zoned_time(reason.recorded_at)}{by}"
     screen.line((f"{_HIDES[Kind(reason.kind)]} {reason.seq}", "acts"), f" {since}.")
     if reason.text:
         text, rest = content.readable(reason.text, full=False)

@@ -14,6 +14,7 @@ _DEFAULT = "default"
 _CELLS = 10
 _FULL = 0.8
 _NAME = 40
+_MANY = 10_000
 
 
 def in_words(gauge: "Gauge") -> str:
@@ -26,6 +27,15 @@ def in_words(gauge: "Gauge") -> str:
     if gauge.limit_source == _DEFAULT:
         default = f" (default; {one_line(gauge.model or '', longest=_NAME)} is not known)"
     return f"{count} of {limit:,} tokens{default}, {100 * gauge.tokens / limit:.0f} %"
+
+
+def share(gauge: "Gauge") -> str:
+    """How full the window is, in a few characters; the tokens if its size is not known."""
+    sign = "" if gauge.exact else "~"
+    if gauge.limit is not None and gauge.limit_source != _DEFAULT:
+        return f"{sign}{100 * gauge.tokens / gauge.limit:.0f} %"
+    tokens = gauge.tokens
+    return f"{sign}{tokens:,} tok" if tokens < _MANY else f"{sign}{tokens / 1_000:,.0f}k tok"
 
 
 def source(gauge: "Gauge") -> str:

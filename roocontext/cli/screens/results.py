@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 from roocontext.cli.screens import timeline
 from roocontext.cli.screens.safe_text import ASCII_SIGNS, named, one_line, safe
 from roocontext.cli.screens.screen import Screen
-from roocontext.reports.words import quantity, ranges, size, utc_time
+from roocontext.reports.times import zoned_time
+from roocontext.reports.words import quantity, ranges, size
 
 if TYPE_CHECKING:
     from roocontext import Head, Purged, Receipt, Redacted
@@ -167,15 +168,15 @@ def draw_purged(screen: Screen, answer: "PurgedReport") -> None:
     """The receipt."""
     what = f"{quantity(answer.messages, 'message')}, {size(answer.bytes)}"
     name = named(answer.session_id, screen.signs.more)
-    when = utc_time(answer.purged_at)
+    when = zoned_time(answer.purged_at)
     if not answer.changed:
-        screen.line(f"{name} was purged before, {when} UTC. Its receipt: {what}.")
+        screen.line(f"{name} was purged before, {when}. Its receipt: {what}.")
     elif answer.dry_run:
         screen.line(f"This would delete the content of {name}: {what}.")
         _copies(screen, answer)
         return
     else:
-        screen.line(f"Deleted the content of {name}: {what}, {when} UTC.")
+        screen.line(f"Deleted the content of {name}: {what}, {when}.")
     screen.line(f"Last hash: {answer.last_hash}")
     _copies(screen, answer)
     _bytes(screen, dry_run=answer.dry_run, erased=answer.erased)

@@ -1,36 +1,21 @@
-"""Tables: the list of sessions, sizes, and usage."""
+"""Tables: sizes, and usage."""
 
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
 from roocontext.cli.screens import meter
-from roocontext.cli.screens.safe_text import headline, named, one_line, shortened
+from roocontext.cli.screens.safe_text import named, one_line, shortened
 from roocontext.cli.screens.screen import Screen
-from roocontext.reports.words import quantity, size, utc_time
+from roocontext.reports.words import quantity, size
 
 if TYPE_CHECKING:
     from roocontext.reports.gauge import Gauge
-    from roocontext.reports.sessions import SessionRow, Sessions, StatsReport
+    from roocontext.reports.sessions import StatsReport
     from roocontext.reports.usage import ModelUsage, SummaryUsage, Tally, UsageReport
 
 _NAME = 16
 """The least number of columns for the name of a tool or model."""
-
-
-def draw_sessions(
-    screen: Screen, answer: "Sessions", *, text: str = "", has_filter: bool = False
-) -> None:
-    """Two lines for each session."""
-    if not answer.sessions and has_filter:
-        screen.line("No session matches.")
-    elif not answer.sessions:
-        found = f"No session has {one_line(text)!r} in its id or title." if text else "No sessions."
-        screen.line(found)
-    for row in answer.sessions:
-        _session(screen, row)
-    if answer.more:
-        screen.line(("There are more sessions: --limit lists more, TEXT searches all.", "note"))
 
 
 def draw_stats(screen: Screen, answer: "StatsReport") -> None:
@@ -86,21 +71,6 @@ def draw_context(screen: Screen, found: "Gauge") -> None:
         return
     screen.line((start, style), full)
     screen.line((about, "note"))
-
-
-def _session(screen: Screen, row: "SessionRow") -> None:
-    screen.line(*headline(row.session_id, row.title, screen.signs.more))
-    bar, style = meter.bar(screen, row.context)
-    dot = screen.signs.dot
-    seen = f"{quantity(row.messages, 'message')}, {row.visible_messages:,} visible"
-    when, what = utc_time(row.updated_at), f" {dot} {seen} {dot} {size(row.bytes)}"
-    start, full = f"{bar} " if bar else "", meter.in_words(row.context)
-    indent = 0 if screen.narrow else 2
-    if indent + cell_len(f"{when}{what} {dot} {start}{full}") <= screen.width:
-        screen.line((when, "note"), f"{what} {dot} ", (start, style), full, indent=indent)
-        return
-    screen.line((when, "note"), what, indent=indent)
-    screen.line((start, style), full, indent=indent)
 
 
 def _tallies(

@@ -8,7 +8,8 @@ from roocontext.cli.screens import content, tables
 from roocontext.cli.screens.safe_text import headline, one_line, safe, shortened, unbroken
 from roocontext.cli.screens.screen import Screen
 from roocontext.log.readings import Holds
-from roocontext.reports.words import quantity, ranges, utc_time
+from roocontext.reports.times import local_time, zone, zoned_time
+from roocontext.reports.words import quantity, ranges
 
 if TYPE_CHECKING:
     from roocontext.reports.history import Difference, EntryRow, MessageRow, Shown
@@ -49,12 +50,12 @@ def draw_audit(screen: Screen, rows: "Iterable[EntryRow]", *, log: Log, full: bo
     """Every entry on a line, under its day; for one that hides, clears or rewinds, what it did."""
     day = ""
     for row in rows:
-        today, time = utc_time(row.recorded_at).split()
+        today, time = local_time(row.recorded_at).split()
         if not day:
             _top(screen, log)
         if today != day:
             day = today
-            screen.line((f"{today} UTC", "note"))
+            screen.line((f"{today} {zone(row.recorded_at)}", "note"))
         start = start_of(row, time, len(str(log.last)))
         if full:
             draw_whole_entry(screen, row, start)
@@ -154,7 +155,7 @@ def _message(screen: Screen, message: "MessageRow", *, full: bool) -> None:
         (f"{message.seq} ", "title"),
         (one_line(message.speaker), f"role.{message.speaker}"),
         (kind, "acts"),
-        (f"{cleared}  {utc_time(at)}", "note"),
+        (f"{cleared}  {zoned_time(at)}", "note"),
     )
     _parts(screen, message, style=_text_style(message), full=full)
 
@@ -226,7 +227,7 @@ def _facts(row: "EntryRow") -> Iterator[tuple[str, Any]]:
         if (value := getattr(row, name)) is not None:
             yield name, value
     if row.ts is not None:
-        yield "ts", f"{row.ts} ({utc_time(row.ts)})"
+        yield "ts", f"{row.ts} ({zoned_time(row.ts)})"
     if row.format not in (None, "anthropic"):
         yield "format", row.format
     hiders = [f"{one.kind} {one.seq}" for one in row.hiders if one.kind != "clearing"]

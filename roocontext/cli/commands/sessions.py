@@ -1,0 +1,136 @@
+"""`roocontext sessions`: finds a session by what it is about, its age, its parent or metadata."""
+
+import shutil
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roocontext import reports
+from roocontext.cli import completion, parse_time, terminal
+from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.exit_codes import Code, Refusal
+from roocontext.cli.options import ModelName
+from roocontext.cli.screens import session_list
+from roocontext.errors import SessionPurged
+
+if TYPE_CHECKING:
+    from roocontext import Store
+
+app = typer.Typer()
+
+_USUAL = 20
+"""How many sessions are listed where there is no screen to fill."""
+_OTHER_LINES = 4
+"""The lines of a screen that are left for the headings, a note below and the next command."""
+
+
+@command(app, panel="Read", document="Sessions")
+def sessions(
+    context: CommandContext,
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEXT",
+            help="Only sessions with this text in their id, title or first prompt.",
+            show_default=False,
+        ),
+    ] = "",
+    *,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN",
+            help="Only sessions with an entry since then: `yesterday`, `2026-01-31` or `30d`.",
+        ),
+    ] = None,
+    older_than: Annotated[
+        str | None,
+        typer.Option(metavar="WHEN", help="Only sessions without an entry since then."),
+    ] = None,
+    parent: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="Only the children of this session.",
+            autocompletion=completion.complete_sessions,
+        ),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Only sessions whose metadata has this string at its top level. Repeatable: all"
+            " have to match.",
+        ),
+    ] = None,
+    purged: Annotated[
+        bool, typer.Option("--purged", help="List purged sessions by their receipts instead.")
+    ] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            metavar="NUMBER",
+            min=1,
+            max=1_000_000,
+            help="List no more sessions than this. Default: as many as the screen holds, or"
+            f" {_USUAL} if the output is no terminal.",
+        ),
+    ] = None,
+    model: ModelName = None,
+) -> None:
+    """List the sessions, newest first, and how full their context windows are."""
+    if purged and (parent or where):
+        raise Refusal("Purged sessions have no metadata, and are not listed by parent.", Code.USAGE)
+    lo = None if since is None else parse_time.moment("--since", since, context.now)
+    hi = None if older_than is None else parse_time.moment("--older-than", older_than, context.now)
+    page = limit or _room(context)
+    with context.store() as store:
+        if purged:
+            answer = reports.sessions.purged(store, text, since=lo, until=hi, limit=page)
+        else:
+            answer = reports.sessions.listed(
+                store,
+                text,
+                parent=None if parent is None else _parent(store, parent),
+                where=_conditions(where or []),
+                since=lo,
+                until=hi,
+                limit=page,
+                model=model,
+            )
+    if purged:
+        draw = partial(session_list.draw_purged, now=context.now)
+    else:
+        has_filter = bool(parent or where or since or older_than)
+        draw = partial(
+            session_list.draw_sessions, now=context.now, text=text, has_filter=has_filter
+        )
+    context.show(answer, draw, pager=True)
+
+
+def _room(context: CommandContext) -> int:
+    """How many rows the screen holds."""
+    if context.as_json or not terminal.is_terminal(sys.stdout):
+        return _USUAL
+    return max(1, shutil.get_terminal_size().lines - _OTHER_LINES)
+
+
+def _parent(store: "Store", name: str) -> str:
+    """The id of the session with this name. The children of a purged one can be listed too."""
+    try:
+        return reports.naming.find(store, name)
+    except SessionPurged as gone:
+        return str(gone.facts["session_id"])
+
+
+def _conditions(given: list[str]) -> dict[str, str]:
+    conditions: dict[str, str] = {}
+    for one in given:
+        key, equals, value = one.partition("=")
+        if not equals or key in conditions:
+            line = f"--where takes KEY=VALUE, each key once; this was {one!r}."
+            raise Refusal(line, Code.USAGE)
+        conditions[key] = value
+    return conditions

@@ -1,0 +1,107 @@
+"""The list of sessions: one row for each."""
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from rich.cells import cell_len
+
+from roocontext.cli.screens import meter
+from roocontext.cli.screens.safe_text import one_line, shortened, unbroken
+from roocontext.cli.screens.screen import Screen
+from roocontext.reports.times import age
+from roocontext.reports.words import quantity, size
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from roocontext.reports.sessions import PurgedRow, SessionRow, Sessions
+
+Cells: TypeAlias = "Mapping[str, tuple[str, str]]"
+"""The cells of a row by their headings, each with its style. The last one is text."""
+
+_ID, _NARROW_ID = 32, 10
+"""The most columns of an id."""
+_GAP = "  "
+_LEAST = 8
+"""The least number of columns for the text of a row."""
+_GO_FIRST = ("messages", "age", "purged", "full")
+"""The columns that a narrow screen does not have, in the order in which they go."""
+
+
+def draw_sessions(
+    screen: Screen, answer: "Sessions", *, now: int, text: str = "", has_filter: bool = False
+) -> None:
+    """A row for each session: its id, age, how full it is, its messages, and what it is about."""
+    if not answer.sessions and has_filter:
+        screen.line("No session matches.")
+    elif not answer.sessions:
+        about = f"No session has {one_line(text)!r} in its id, title or first prompt."
+        screen.line(about if text else "No sessions.")
+    _draw(screen, [_session(screen, row, now) for row in answer.sessions])
+    _draw_more(screen, answer)
+
+
+def draw_purged(screen: Screen, answer: "Sessions", *, now: int) -> None:
+    """A row for each purged session: its id, when it was purged, and what went."""
+    if not answer.purged:
+        screen.line("No purged session matches.")
+    _draw(screen, [_purged(screen, row, now) for row in answer.purged])
+    _draw_more(screen, answer)
+
+
+def _draw_more(screen: Screen, answer: "Sessions") -> None:
+    if answer.more:
+        screen.line(("There are more: --limit shows more, TEXT searches all.", "note"))
+
+
+def _session(screen: Screen, row: "SessionRow", now: int) -> Cells:
+    return {
+        "id": (_name(screen, row.short_id), "title"),
+        "age": (age(row.updated_at, now), "note"),
+        "full": (meter.share(row.context), meter.bar(screen, row.context)[1]),
+        "messages": (f"{row.messages:,}", ""),
+        "title or first prompt": (one_line(row.title or row.first_prompt or ""), ""),
+    }
+
+
+def _purged(screen: Screen, row: "PurgedRow", now: int) -> Cells:
+    return {
+        "id": (_name(screen, row.session_id), "title"),
+        "purged": (age(row.purged_at, now), "note"),
+        "messages": (f"{row.messages:,}", ""),
+        "size": (f"{size(row.bytes)} in {quantity(row.entries, 'entry', 'entries')}", ""),
+    }
+
+
+def _name(screen: Screen, name: str) -> str:
+    return shortened(unbroken(name), _NARROW_ID if screen.narrow else _ID, screen.signs.more)
+
+
+def _draw(screen: Screen, rows: "Sequence[Cells]") -> None:
+    """Draw the rows in columns below their headings. Only the text is cut."""
+    if not rows:
+        return
+    *names, _ = rows[0]
+    widths = {
+        name: max(cell_len(name), *(cell_len(row[name][0]) for row in rows)) for name in names
+    }
+    for name in _GO_FIRST:
+        if _room(screen, widths) < _LEAST:
+            widths.pop(name, None)
+    headings = {name: (name, "note") for name in rows[0]}
+    for row in (headings, *rows):
+        parts = [
+            (_filled(row[name][0], name, width), row[name][1]) for name, width in widths.items()
+        ]
+        text, style = [*row.values()][-1]
+        few = shortened(text, max(_LEAST, _room(screen, widths)), screen.signs.more)
+        screen.line(*parts, (few, style))
+
+
+def _room(screen: Screen, widths: "Mapping[str, int]") -> int:
+    """How many columns are left for the text."""
+    return screen.width - sum(width + len(_GAP) for width in widths.values())
+
+
+def _filled(text: str, name: str, width: int) -> str:
+    spaces = " " * (width - cell_len(text))
+    return f"{text}{spaces}{_GAP}" if name == "id" else f"{spaces}{text}{_GAP}"

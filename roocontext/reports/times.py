@@ -1,0 +1,53 @@
+"""Times and ages as people read them: in the time zone of the process.
+
+The log and every document count milliseconds since the epoch, and know no zone.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY = 86_400
+_AGES = (
+    (60, 1, "s"),
+    (3_600, 60, "min"),
+    (_DAY, 3_600, "h"),
+    (14 * _DAY, _DAY, "d"),
+    (63 * _DAY, 7 * _DAY, "wk"),
+    (365 * _DAY, 2_629_800, "mo"),
+)
+"""Below how many seconds an age is shown in which unit: its seconds, and how it is written."""
+_YEAR = 31_557_600
+
+
+def local_time(milliseconds: int) -> str:
+    """A time of the log to the second, without its zone."""
+    when = _local(milliseconds)
+    return f"{milliseconds} ms" if when is None else f"{when:%Y-%m-%d %H:%M:%S}"
+
+
+def zone(milliseconds: int) -> str:
+    """The name of the zone at a time of the log: it may depend on the season."""
+    when = _local(milliseconds)
+    return (when and when.tzname()) or "UTC"
+
+
+def zoned_time(milliseconds: int) -> str:
+    """A time of the log to the second, with its zone."""
+    return f"{local_time(milliseconds)} {zone(milliseconds)}"
+
+
+def age(milliseconds: int, now: int) -> str:
+    """How long ago a time of the log is: `3 h`."""
+    seconds = max(0, now - milliseconds) // 1_000
+    for below, unit, name in _AGES:
+        if seconds < below:
+            return f"{seconds // unit} {name}"
+    return f"{max(1, seconds // _YEAR)} y"
+
+
+def _local(milliseconds: int) -> datetime | None:
+    """None for what no calendar has: `ts` is the agent's, and may be any integer."""
+    try:
+        return (_EPOCH + timedelta(milliseconds=milliseconds)).astimezone()
+    except (OverflowError, ValueError, OSError):
+        return None

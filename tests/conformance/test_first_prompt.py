@@ -1,0 +1,175 @@
+"""The first prompt of a session, as lists show it: it is kept with the session, and is a function
+of the log."""
+
+import pytest
+
+from roocontext import NewMessage, NewNote, Plan
+from roocontext.log.prompt import LONGEST
+
+RESULT = {"type": "tool_result", "tool_use_id": "t", "content": "an output"}
+TEXT = {"type": "text", "text": "and the words"}
+
+
+def prompt(lab, chat):
+    """The prompt of a session, which every list has and the log agrees with."""
+    (info,) = [one for one in lab.store.sessions() if one.session_id == chat.id]
+    (seen,) = [one.info for one in lab.store.overview() if one.info.session_id == chat.id]
+    assert info == seen == chat.info()
+    checked = chat.verify()
+    assert checked.ok, checked.problem
+    assert chat.rebuild() == 0
+    return info.first_prompt
+
+
+@pytest.mark.every_leg
+def test_it_is_the_first_message_that_a_person_wrote(lab):
+    chat = lab.store.create(title="a title is no prompt")
+    chat.note("mine", {"text": "a note"})
+    assert prompt(lab, chat) is None
+    chat.append("assistant", "I begin.")
+    chat.append("user", [RESULT])
+    chat.append("user", " \n ")
+    assert prompt(lab, chat) is None
+    chat.append("user", [RESULT, TEXT])
+    assert prompt(lab, chat) == "and the words"
+    chat.append("user", "a later one")
+    assert prompt(lab, chat) == "and the words"
+
+
+@pytest.mark.parametrize(
+    ("role", "content", "form", "found"),
+    [
+        ("user", "said", "anthropic", "said"),
+        ("user", {"role": "user", "content": "said"}, "openai", "said"),
+        ("system", {"role": "system", "content": "a rule"}, "openai", None),
+        ("developer", {"role": "developer", "content": "a rule"}, "openai", None),
+        ("tool", {"role": "tool", "tool_call_id": "t", "content": "1"}, "openai", None),
+        ("function", {"role": "function", "name": "f", "content": "1"}, "openai", None),
+        ("user", {"role": "user", "parts": [{"text": "said"}]}, "gemini", "said"),
+        ("system", {"parts": [{"text": "a rule"}]}, "gemini", None),
+        (
+            "user",
+            {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {}}}]},
+            "gemini",
+            None,
+        ),
+        (
+            "user",
+            [{"type": "message", "role": "user", "content": "said"}],
+            "openai-responses",
+            "said",
+        ),
+        (
+            "user",
+            [{"type": "function_call_output", "call_id": "c", "output": "1"}],
+            "openai-responses",
+            None,
+        ),
+    ],
+)
+def test_each_format_is_read_by_its_reader(lab, role, content, form, found):
+    chat = lab.store.create()
+    chat.append(role, content, format=form)
+    assert prompt(lab, chat) == found
+
+
+def test_it_is_short_and_on_one_line(lab):
+    chat = lab.store.create()
+    chat.append("user", f"\n\n  one\ttwo \n{'x' * 200}")
+    assert prompt(lab, chat) == f"one two {'x' * 72}"
+    assert len(prompt(lab, chat)) == LONGEST
+    chat = lab.store.create()
+    chat.append("user", "x" * (LONGEST - 1) + " y")
+    assert prompt(lab, chat) == "x" * (LONGEST - 1)
+
+
+def test_what_a_database_cannot_hold_is_replaced(lab):
+    chat = lab.store.create()
+    chat.append("user", "a\0b\ud800c \x1b[31m")
+    assert prompt(lab, chat) == "a\ufffdb\ufffdc \x1b[31m"
+
+
+@pytest.mark.parametrize("way", ["append_many", "batch"])
+def test_every_way_of_appending_keeps_it(lab, way):
+    chat = lab.store.create()
+    given_ = [NewMessage("assistant", "I begin."), NewMessage("user", "first"), *_two()]
+    if way == "append_many":
+        chat.append_many(given_)
+    else:
+        chat.write_batch([NewNote("mine", {}), *given_])
+    assert prompt(lab, chat) == "first"
+
+
+def test_a_rewind_does_not_change_it(lab):
+    chat = lab.store.create()
+    chat.append("user", "first")
+    chat.append("user", "second")
+    chat.rewind(to=0)
+    chat.append("user", "third")
+    assert prompt(lab, chat) == "first"
+
+
+def test_no_summary_is_a_prompt(lab):
+    chat = lab.store.create()
+    chat.append("assistant", "I begin.")
+    chat.append("assistant", "I go on.")
+    chat.commit(Plan.condense(chat.view(), [1], "S"))
+    assert prompt(lab, chat) is None
+
+
+@pytest.mark.every_leg
+def test_after_a_redaction_the_next_one_counts(lab):
+    chat = lab.store.create()
+    for text in ("first", "second", "third"):
+        chat.append("user", text)
+    fork = chat.fork(3)
+    chat.redact(2)
+    assert prompt(lab, chat) == prompt(lab, fork) == "first"
+    chat.redact(1)
+    assert prompt(lab, chat) == prompt(lab, fork) == "third"
+    chat.redact(3)
+    assert prompt(lab, chat) is None
+    assert prompt(lab, fork) is None
+    chat.append("user", "fourth")
+    assert prompt(lab, chat) == "fourth"
+
+
+def test_a_fork_has_the_prompt_of_what_it_copied(lab):
+    chat = lab.store.create()
+    chat.append("assistant", "I begin.")
+    chat.append("user", "first")
+    assert prompt(lab, chat.fork(1)) is None
+    assert prompt(lab, chat.fork(2)) == "first"
+    fork = chat.fork(1)
+    fork.append("user", "another")
+    assert prompt(lab, fork) == "another"
+
+
+def test_a_purge_leaves_none(lab):
+    chat = lab.store.create()
+    chat.append("user", "first")
+    lab.store.purge(chat.id)
+    assert lab.sql("SELECT first_prompt FROM sessions") == [(None,)]
+
+
+def test_a_wrong_one_is_found_and_computed_anew(lab):
+    chat = lab.store.create()
+    chat.append("user", "first")
+    for wrong in ("NULL", "'forged'"):
+        lab.sql(f"UPDATE sessions SET first_prompt = {wrong}")
+        assert "the first prompt is not that of the log" in chat.verify().problem
+        assert chat.rebuild() == 1
+        assert prompt(lab, chat) == "first"
+
+
+def test_a_prompt_behind_many_messages_is_found_again(lab):
+    chat = lab.store.create()
+    chat.append_many([NewMessage("assistant", "I go on.")] * 120)
+    chat.append("user", "first")
+    lab.sql("UPDATE sessions SET first_prompt = NULL")
+    assert chat.rebuild() == 1
+    assert prompt(lab, chat) == "first"
+
+
+def _two():
+    return [NewMessage("assistant", "yes"), NewMessage("user", "second")]
