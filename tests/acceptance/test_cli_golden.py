@@ -187,7 +187,7 @@ def fits_its_model(done: list[tuple[str, Done]]) -> None:
             assert one.code or shape.is_stream
             continue
         seen.add(shape.name)
-        is_narrow = bool(shape.narrowed) and len(words) > 2 and words[2].isdigit()
+        is_narrow = shape.narrowed in words or (shape.narrowed == "SEQ" and words[2:3] == ["5"])
         document = shape.narrow_document if is_narrow else shape.document
         adapter = TypeAdapter(model_of(DOCUMENTS[document]))
         for text in one.out.splitlines() if shape.is_stream else [one.out]:
