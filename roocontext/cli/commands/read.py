@@ -8,12 +8,13 @@ import typer
 from roocontext import reports
 from roocontext.cli import parse_time
 from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.command_group import INSPECT
 from roocontext.cli.options import ModelName, SessionName
 from roocontext.cli.screens import timeline
 from roocontext.cli.screens import tree as picture
 
 app = typer.Typer()
-_read = partial(command, app, panel="Read")
+_read = partial(command, app, panel=INSPECT)
 
 Full = Annotated[bool, typer.Option("--full", help="Show long contents whole.")]
 AsOf = Annotated[
