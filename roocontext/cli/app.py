@@ -14,9 +14,10 @@ from typer.main import get_command
 from roocontext.cli import find_database, options
 from roocontext.cli.command_context import ClockAndIds
 from roocontext.cli.command_group import CommandGroup, asked
-from roocontext.cli.commands import append, change, demo, maintain, read, rewind, sums
+from roocontext.cli.commands import append, change, demo, entry, maintain, read, rewind, sums
 from roocontext.cli.commands import sessions as listing
-from roocontext.cli.exit_codes import Code, PipeClosed, Refusal, end, print_warnings
+from roocontext.cli.exit_codes import Code, PipeClosed, Refusal, end
+from roocontext.cli.library_warnings import keep_warnings
 from roocontext.cli.options import PROGRAM, Debug, Json, Utc
 from roocontext.cli.terminal import drop_stdout, take_streams
 from roocontext.store.clock_and_ids import system_clock
@@ -50,7 +51,7 @@ def commands() -> Any:
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for family in (listing, read, sums, append, rewind, change, maintain, demo):
+    for family in (listing, read, entry, sums, append, rewind, change, maintain, demo):
         app.add_typer(family.app)
     app.callback()(_root)
     return get_command(app)
@@ -86,7 +87,7 @@ def _is_text(argument: str) -> bool:
 def run(arguments: Sequence[str], *, clock: "Clock | None" = None, ids: "Ids | None" = None) -> int:
     """Run one command and return its exit code."""
     take_streams()
-    print_warnings()
+    warnings = keep_warnings()
     try:
         _check(arguments)
         code = commands().main(
@@ -101,4 +102,6 @@ def run(arguments: Sequence[str], *, clock: "Clock | None" = None, ids: "Ids | N
         if isinstance(error, PipeClosed | OSError):
             drop_stdout()
         return end(error, debug=False)
+    finally:
+        warnings.write()
     return code if isinstance(code, int) else 0

@@ -48,11 +48,16 @@ class ClockAndIds:
 
 @dataclass(frozen=True)
 class Described:
-    """A command as the reference describes it: its name and the document that `--json` prints."""
+    """A command as the reference describes it: its name and the document that `--json` prints.
+
+    With the argument `narrowed` names, it prints `narrow_document` instead.
+    """
 
     name: str
     document: str
     is_stream: bool
+    narrowed: str = ""
+    narrow_document: str = ""
 
 
 described: list[Described] = []
@@ -116,14 +121,19 @@ class CommandContext:
         return self.bars.bar(label)
 
     def show(
-        self, answer: AnswerT, draw: Callable[[Screen, AnswerT], None], *, pager: bool = False
+        self,
+        answer: AnswerT,
+        draw: Callable[[Screen, AnswerT], None],
+        *,
+        pager: bool = False,
+        at_end: bool = False,
     ) -> None:
-        """Print the answer, as a document or drawn."""
+        """Print the answer, as a document or drawn; a pager opens at the start, or at the end."""
         with self._printing():
             if self.as_json:
                 terminal.write_json(answer, indent=2)
                 return
-            with terminal.paged(wanted=pager) as screen:
+            with terminal.paged(wanted=pager, at_end=at_end) as screen:
                 draw(screen, answer)
 
     def stream(
@@ -132,6 +142,7 @@ class CommandContext:
         draw: Callable[[Screen, Iterable[AnswerT]], None],
         *,
         pager: bool,
+        at_end: bool = False,
     ) -> None:
         """Print an answer row by row as it comes: a document on each line, or drawn."""
         with self._printing():
@@ -139,7 +150,7 @@ class CommandContext:
                 for row in rows:
                     terminal.write_json(row)
                 return
-            with terminal.paged(wanted=pager) as screen:
+            with terminal.paged(wanted=pager, at_end=at_end) as screen:
                 draw(screen, rows)
 
     def confirm(self, question: str) -> None:
@@ -180,15 +191,19 @@ def command(
     document: str,
     stream: bool = False,
     database: bool = True,
+    narrowed: tuple[str, str] = ("", ""),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make a function a command of the app. Without `database`, it creates one of its own."""
+    """Make a function a command of the app. Without `database`, it creates one of its own.
+
+    `narrowed` is an argument with which `--json` prints another document, and that document.
+    """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         about = (function.__doc__ or "").partition("\n\n")[0]
         app.command(function.__name__, rich_help_panel=panel, short_help=about)(
             _runnable(function, database=database)
         )
-        described.append(Described(function.__name__, document, stream))
+        described.append(Described(function.__name__, document, stream, *narrowed))
         return function
 
     return register

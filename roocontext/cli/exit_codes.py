@@ -4,7 +4,7 @@ A line never contains content: errors carry numbers and ids only. Where an error
 the library, the line names a command instead.
 """
 
-import logging
+import os
 import re
 import sys
 import traceback
@@ -103,33 +103,28 @@ class PipeClosed(Exception):
     """The reader of our stdout went away. No OSError, because typer and rich report those."""
 
 
-class _Warnings(logging.Handler):
-    """Prints the library's warnings as lines of this command line."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write one line."""
-        sys.stderr.write(f"roocontext: {safe(' '.join(record.getMessage().split()))}\n")
-
-
-def print_warnings() -> None:
-    """Print the library's warnings as lines of this command line."""
-    log = logging.getLogger("roocontext")
-    log.handlers = [_Warnings()]
-    log.propagate = False  # else they would come a second time, in another form
-
-
 def end(error: BaseException, *, debug: bool) -> int:
     """Print what went wrong, if anything, and return the exit code."""
     if isinstance(error, Exit):
         return error.exit_code
     if isinstance(error, PipeClosed):
         return Code.DONE
-    with suppress(OSError):  # without stderr, there is still the exit code
-        if debug:
-            traceback.print_exception(error)
-        else:
-            sys.stderr.write(f"roocontext: {safe(' '.join(_line(error).split()))}\n")
+    if debug:
+        write_error("".join(traceback.format_exception(error)))
+    else:
+        write_error(f"roocontext: {safe(' '.join(_line(error).split()))}\n")
     return code_of(error)
+
+
+def write_error(text: str) -> None:
+    """Write to stderr. If its reader went away, there is still the exit code."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        # Python would try once more when the process ends, and change the exit code.
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def code_of(error: BaseException) -> int:

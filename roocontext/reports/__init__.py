@@ -16,12 +16,14 @@ if TYPE_CHECKING:
         history,
         naming,
         results,
+        selection,
         sessions,
         times,
         tree,
         undo,
         usage,
         verification,
+        why,
         words,
     )
 
@@ -33,12 +35,14 @@ __all__ = [
     "history",
     "naming",
     "results",
+    "selection",
     "sessions",
     "times",
     "tree",
     "undo",
     "usage",
     "verification",
+    "why",
     "words",
 ]
 

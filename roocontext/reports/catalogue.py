@@ -10,6 +10,7 @@ from roocontext.reports import (
     undo,
     usage,
     verification,
+    why,
 )
 from roocontext.reports.document import Document
 from roocontext.store.append import Receipt
@@ -18,7 +19,7 @@ from roocontext.store.migrate import SchemaVersion
 from roocontext.store.verify import Head
 
 _LIBRARY = (Receipt, Redacted, Head, SchemaVersion)
-_MODULES = (gauge, sessions, history, tree, undo, usage, results, verification, health)
+_MODULES = (gauge, sessions, history, why, tree, undo, usage, results, verification, health)
 
 DOCUMENTS: dict[str, type] = {
     **{

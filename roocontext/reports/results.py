@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from roocontext.reports.document import Document, Text, as_json
 from roocontext.reports.gauge import Gauge
-from roocontext.reports.history import MessageRow, message_row
+from roocontext.reports.history import MessageRow, message_rows
 
 if TYPE_CHECKING:
     from roocontext import Purged, Session
@@ -131,7 +131,7 @@ class Demo(Document):
 
 def outcome_report(session_id: str, outcome: "Outcome") -> OutcomeReport:
     """What a run of the manager did."""
-    view = None if outcome.view is None else [message_row(one) for one in outcome.view]
+    view = None if outcome.view is None else list(message_rows(outcome.view))
     return OutcomeReport(session_id=session_id, **outcome.to_dict(), view=view)
 
 

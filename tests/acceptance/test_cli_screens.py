@@ -21,6 +21,7 @@ from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import live_ranges
 from roocontext.reports import history, times
 from roocontext.reports.results import OutcomeReport
+from roocontext.reports.selection import Selection
 from roocontext.reports.tree import Stretch, Tree, rewinds_of, stretches_of, tip, tree_of
 from roocontext.reports.undo import ViewChange
 from roocontext.reports.usage import UsageReport
@@ -82,7 +83,7 @@ def drawn(columns: int, draw: Callable[[Screen], None], *, within: bool = True) 
 
 def audited(chat: Session, columns: int, *, full: bool = False, after: int = 0) -> str:
     log = timeline.Log(chat.id, chat.info().title, chat.info().last_seq, after)
-    rows = history.audit_rows(chat, after=after)
+    rows = history.audit_rows(chat, Selection(after=after))
     return drawn(
         columns,
         lambda screen: timeline.draw_audit(screen, rows, log=log, full=full),

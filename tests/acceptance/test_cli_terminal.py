@@ -135,7 +135,21 @@ def test_a_pager_that_is_left_early_is_no_error(
     run = terminal(ROOCONTEXT_DB="store.db", PAGER="head -n 3")
     shown = plain(run("audit", "long"))
     assert (run.code, len(shown.splitlines())) == (0, 3)
-    assert run("audit", "long", "--no-pager").count(" Message ") == 3_000
+    assert plain(run("audit", "long", "--no-pager")).count(" Message ") == 3_000
+
+
+@pytest.mark.parametrize("words", ["show parser", "audit parser"])
+def test_the_pager_opens_at_the_newest_end(
+    words: str, tmp_path: Path, terminal: Callable[..., Terminal]
+) -> None:
+    showcase.build(str(tmp_path / "store.db"))
+    pager = tmp_path / "less"
+    pager.write_text('#!/bin/sh\necho "$@"\ncat > /dev/null\n')
+    pager.chmod(0o755)
+    run = terminal(ROOCONTEXT_DB="store.db", PAGER=str(pager))
+    assert run(*words.split()) == "-R +G\n"
+    assert run(*words.split(), "--reverse") == "-R\n"
+    assert run("tree", "parser") == "-R\n"
 
 
 def test_long_work_shows_a_bar_where_somebody_waits(
@@ -171,6 +185,30 @@ def test_a_closed_pipe_is_no_error(words: str, tmp_path: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize("closed", ["stderr", "stdout and stderr"])
+def test_nothing_that_was_begun_ends_because_nobody_reads(closed: str, tmp_path: Path) -> None:
+    with Store.open(str(tmp_path / "store.db")) as store:
+        chat = store.create("one")
+        for number in range(20):
+            chat.append("user" if number % 2 == 0 else "assistant", f"{number}. word " * 200)
+        for _ in range(2):  # reports so far from the estimates that condense warns of them
+            chat.append("assistant", "ok", model="gpt-4o", usage={"prompt_tokens": 5})
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run(
+            [str(SCRIPT), "condense", "one", "--limit", "4000"],
+            cwd=tmp_path,
+            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "ROOCONTEXT_DB": "store.db"},
+            stdout=writer if "stdout" in closed else subprocess.PIPE,
+            stderr=writer,
+            check=False,
+            timeout=60,
+        )
+        os.close(writer)
+        assert done.returncode == 0
+        assert chat.head_seq() == 23
 
 
 def test_both_ways_to_start_it_are_the_same(tmp_path: Path) -> None:
