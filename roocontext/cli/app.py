@@ -13,6 +13,7 @@ from typer.main import get_command
 
 from roocontext.cli import find_database, options
 from roocontext.cli.command_context import ClockAndIds
+from roocontext.cli.command_group import CommandGroup, asked
 from roocontext.cli.commands import (
     append,
     backup,
@@ -56,6 +57,7 @@ def commands() -> Any:
     """All commands."""
     app = typer.Typer(
         name=PROGRAM,
+        cls=CommandGroup,
         help=HELP,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -103,7 +105,7 @@ def run(arguments: Sequence[str], *, clock: "Clock | None" = None, ids: "Ids | N
     try:
         _check(arguments)
         code = commands().main(
-            list(arguments) or ["--help"],
+            asked(arguments),
             prog_name=PROGRAM,
             standalone_mode=False,
             obj=ClockAndIds(clock or system_clock, ids),

@@ -67,6 +67,10 @@ _CODES: tuple[tuple[type[errors.RooContextError], Code], ...] = (
     (errors.HistoryCorrupt, Code.DATABASE),
 )
 
+_NO_STORE = (
+    "Name another with --db or ROOCONTEXT_DB, look at `roocontext demo`, or create an empty one"
+    " with `roocontext db upgrade`."
+)
 _ADVICE: tuple[tuple[type[errors.RooContextError], str], ...] = (
     (errors.SessionPurged, "Only its receipt is left."),
     (errors.SessionNotFound, "`roocontext sessions` lists the sessions."),
@@ -80,10 +84,7 @@ _ADVICE: tuple[tuple[type[errors.RooContextError], str], ...] = (
     (errors.UncoverRefused, "`roocontext tree` lists what can be uncovered."),
     (errors.DuplicateMessage, "Use another --client-id for another message."),
     (errors.VersionConflict, "Look at the session again and decide whether to repeat the command."),
-    (
-        errors.StoreNotFound,
-        "Name another with --db or ROOCONTEXT_DB, or create it with `roocontext db upgrade`.",
-    ),
+    (errors.StoreNotFound, _NO_STORE),
     (errors.SchemaMismatch, ""),
     (errors.HistoryCorrupt, "`roocontext verify` names the first bad entry."),
     (errors.StoreUnavailable, "`roocontext doctor` shows more."),

@@ -222,7 +222,7 @@ def test_both_ways_to_start_it_are_the_same(tmp_path: Path) -> None:
     ]
     assert [(one.returncode, one.stderr) for one in shown] == [(0, ""), (0, "")]
     assert shown[0].stdout == shown[1].stdout
-    assert "Usage: roocontext" in shown[0].stdout
+    assert "roocontext rewind SESSION" in shown[0].stdout
 
 
 @pytest.mark.parametrize(
@@ -317,7 +317,7 @@ def test_the_common_options_may_stand_before_the_command(
     assert run("--db", "two.db", "demo").code == Code.USAGE
     shell = {"_ROOCONTEXT_COMPLETE": "complete_bash", "COMP_CWORD": "4"}
     assert run(env={**shell, "COMP_WORDS": "roocontext\n--db\ntwo.db\nshow\ntw"}).out == "two\n"
-    assert "--db, --json and --debug may be given before the command" in run("--help").out
+    assert "--db, --json, --utc and --debug may be given before" in run("--help").out
 
 
 def test_a_window_that_is_not_known_is_told(tmp_path: Path, command_line: CommandLines) -> None:

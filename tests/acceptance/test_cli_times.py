@@ -34,6 +34,7 @@ def cet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("cet")
 def test_a_time_is_shown_in_the_zone_of_its_season() -> None:
+    assert zoned_time(0) == "1970-01-01 01:00:00 CET"
     assert zoned_time(NOON) == "2026-01-01 13:00:00 CET"
     assert zoned_time(SUMMER) == "2026-07-01 14:00:00 CEST"
     assert (local_time(2**62), zone(2**62)) == (f"{2**62} ms", "UTC")

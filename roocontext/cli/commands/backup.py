@@ -7,13 +7,14 @@ import typer
 
 from roocontext import reports
 from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.command_group import VERIFY
 from roocontext.cli.find_database import looked_for
 from roocontext.cli.screens import results
 
 app = typer.Typer()
 
 
-@command(app, panel="Maintain", document="Backup")
+@command(app, panel=VERIFY, document="Backup")
 def backup(
     context: CommandContext,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The new file. It must not exist.")],

@@ -1,6 +1,5 @@
 """Commands about one entry of a session."""
 
-from functools import partial
 from typing import Annotated
 
 import typer
@@ -8,13 +7,14 @@ import typer
 from roocontext import reports
 from roocontext.cli import parse_time
 from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.command_group import INSPECT
 from roocontext.cli.options import SessionName
 from roocontext.cli.screens import entry
 
 app = typer.Typer()
 
 
-@partial(command, app, panel="Read")(document="Why")
+@command(app, panel=INSPECT, document="Why")
 def why(
     context: CommandContext,
     session: SessionName,

@@ -8,6 +8,7 @@ import typer
 from roocontext import reports
 from roocontext.cli import completion, parse_time
 from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.command_group import VERIFY
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.options import DryRun, SessionName
 from roocontext.cli.screens import erasing
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from roocontext.reports.erasing import PurgedReport
 
 app = typer.Typer()
-_erase = partial(command, app, panel="Maintain")
+_erase = partial(command, app, panel=VERIFY)
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 

@@ -10,6 +10,7 @@ import typer
 import roocontext
 from roocontext import reports
 from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.command_group import VERIFY
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.find_database import looked_for
 from roocontext.cli.options import SessionName, SessionOrAll
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _LABEL = 40
-_maintain = partial(command, app, panel="Maintain")
+_maintain = partial(command, app, panel=VERIFY)
 
 _SCHEMA = "Create and upgrade the database, and show the version of its schema."
 db = typer.Typer(help=_SCHEMA, short_help=_SCHEMA)
-app.add_typer(db, name="db", rich_help_panel="Maintain")
-_db = partial(command, db, panel="Database")
+app.add_typer(db, name="db", rich_help_panel=VERIFY)
+_db = partial(command, db, panel=VERIFY)
 
 
 @_maintain(document="Verified")

@@ -11,6 +11,7 @@ import typer
 from roocontext import reports
 from roocontext.cli import completion, parse_time
 from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.follow import followed
 from roocontext.cli.options import ModelName, SessionName
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from roocontext.reports.selection import Selection
 
 app = typer.Typer()
-_read = partial(command, app, panel="Read")
+_read = partial(command, app, panel=INSPECT)
 
 _FOLLOWED = 10
 """How many rows come before those that are followed."""

@@ -10,13 +10,14 @@ import typer
 from roocontext import reports
 from roocontext.cli import parse_time
 from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.command_group import CHANGE
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.options import DryRun, Expected, SessionName
 from roocontext.cli.screens import view_changes
 from roocontext.errors import MessageNotFound
 
 app = typer.Typer()
-_view = partial(command, app, panel="Change")
+_view = partial(command, app, panel=CHANGE)
 
 
 @_view(document="ViewChange")
