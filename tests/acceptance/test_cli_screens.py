@@ -308,19 +308,19 @@ def outcome(**told: Any) -> OutcomeReport:
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        ({"hidden": 1}, ["Entry 7 hides 1 message: condensed.", "500 → 200 tokens of 900"]),
+        ({"hidden": 1}, ["Hid 1 message behind a summary, entry 7.", "500 → 200 tokens of 900"]),
         (
             {"hidden": 2, "exact": False},
-            ["Entry 7 hides 2 messages: condensed.", "~500 → ~200 tokens of 900"],
+            ["Hid 2 messages behind a summary, entry 7.", "~500 → ~200 tokens of 900"],
         ),
-        ({"cleared": 1, "dry_run": True}, ["Entry 7 would clear 1 output: condensed."]),
+        ({"cleared": 1, "dry_run": True}, ["Would clear 1 tool output."]),
         (
             {"cleared": 3, "hidden": 1_000, "seqs": [7, 8]},
-            ["Entries 7, 8 clear 3 outputs and hide 1,000 messages: condensed."],
+            ["Cleared 3 tool outputs and hid 1,000 messages behind a summary, entries 7, 8."],
         ),
         (
             {"cleared": 1, "hidden": 2, "seqs": [7, 8], "dry_run": True},
-            ["Entries 7, 8 would clear 1 output and would hide 2 messages: condensed."],
+            ["Would clear 1 tool output and hide 2 messages behind a summary."],
         ),
         (
             {"seqs": [], "status": "noop", "reason": "Nothing is due.", "tokens_after": 500},
@@ -333,7 +333,7 @@ def outcome(**told: Any) -> OutcomeReport:
         (
             {"policy": "roo", "counter": "roo", "tokens_before": 100, "tokens_after": 131},
             [
-                "Entry 7 hides no visible message: condensed.",
+                "Hid no visible message behind a summary, entry 7.",
                 "100 → 131 tokens of 900",
                 "policy roo · counted by roo",
                 "The context grew by 31 tokens, as in the program that policy roo imitates.",
@@ -342,7 +342,7 @@ def outcome(**told: Any) -> OutcomeReport:
         (
             {"policy": "roo", "tokens_before": 0, "tokens_after": 1, "dry_run": True},
             [
-                "Entry 7 would hide no visible message: condensed.",
+                "Would hide no visible message behind a summary.",
                 "0 → 1 token of 900",
                 "policy roo · counted by bytes",
                 "The context would grow by 1 token, as in the program that policy roo imitates.",
@@ -351,7 +351,7 @@ def outcome(**told: Any) -> OutcomeReport:
         (
             {"hidden": 4, "excess": {"tokens": 1_200}, "window_source": "default"},
             [
-                "Entry 7 hides 4 messages: condensed.",
+                "Hid 4 messages behind a summary, entry 7.",
                 "500 → 200 tokens of 900",
                 "policy default · counted by bytes · no model is known",
                 "That is 1,200 tokens over the limit.",
@@ -370,7 +370,7 @@ def test_policies_that_do_as_programs_do_say_so(tmp_path: Path, command_line: Co
     run = command_line(path)
     assert run("condense", "build", "--limit", "900").code == 0
     done = run("truncate", "build", "--policy", "roo", "--limit", "900")
-    assert "Entry 21 hides no visible message: truncated." in done.out
+    assert "Hid no visible message behind a marker, entry 21." in done.out
     assert "The context grew by" in done.out
 
 

@@ -98,7 +98,7 @@ def test_a_whole_session_by_commands_alone(
     run("append", "last", "--role", "assistant", "The loop ends one step too early. " * 9)
     run("append", "last", "Then mend it, please.")
     assert re.search(r"^.parser +1 min .* 3  mend it$", plain(run("sessions")), re.MULTILINE)
-    assert "hides" in plain(run("condense", "parser", "--limit", "200"))
+    assert "Hid " in plain(run("condense", "parser", "--limit", "200"))
     audit = plain(run("audit", "parser"))
     assert all(line.startswith("|") for line in audit.splitlines())
     assert "in summary 5" in audit

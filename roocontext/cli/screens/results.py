@@ -170,19 +170,22 @@ def _unchanged(changed: bool | None) -> str:  # noqa: FBT001 - as the documents 
 
 
 def _done(answer: "OutcomeReport") -> str:
-    would = "would " * answer.dry_run
+    """Say what was done or would be: `Hid 2 messages behind a summary, entry 7.`."""
+    dry_run = answer.dry_run
     if answer.status == "noop":
-        return f"Nothing {'would be' if would else 'was'} done. {one_line(answer.reason)}".rstrip()
-    seqs = answer.seqs
-    ends = "" if would or len(seqs) > 1 else "s"
-    name = f"{'Entry' if len(seqs) == 1 else 'Entries'} {ranges([[seq, seq] for seq in seqs])}"
-    what = [
-        f"{would}{verb}{ends} {quantity(count, noun)}"
-        for count, verb, noun in (
-            (answer.cleared, "clear", "output"),
-            (answer.hidden, "hide", "message"),
-        )
-        if count
-    ]
-    done = " and ".join(what) or f"{would}hide{ends} no visible message"
-    return f"{name} {done}: {one_line(answer.status)}."
+        verb = "would be" if dry_run else "was"
+        return f"Nothing {verb} done. {one_line(answer.reason)}".rstrip()
+    clear, hide = ("would clear", "hide") if dry_run else ("cleared", "hid")
+    what = []
+    if answer.cleared:
+        what.append(f"{clear} {quantity(answer.cleared, 'tool output')}")
+    elif dry_run:
+        hide = "would hide"
+    behind = {"condensed": " behind a summary", "truncated": " behind a marker"}
+    if answer.hidden or not what:
+        hidden = quantity(answer.hidden, "message") if answer.hidden else "no visible message"
+        what.append(f"{hide} {hidden}{behind.get(answer.status, '')}")
+    done = " and ".join(what)
+    seqs = ranges([[seq, seq] for seq in answer.seqs])
+    entries = "entry" if len(answer.seqs) == 1 else "entries"
+    return f"{done[0].upper()}{done[1:]}{'' if dry_run else f', {entries} {seqs}'}."
