@@ -9,6 +9,7 @@ import gc
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -58,6 +59,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Tell both folders to the workers too, and to what reads one when it is imported."""
+    os.environ["TZ"] = "UTC"  # times on screens are local
+    time.tzset()
     if folder := config.getoption("--vectors"):
         os.environ["ROOCONTEXT_VECTORS"] = str(folder.resolve())
     if not TORTURE and "TMPDIR" not in os.environ and _holds_everything(MEMORY):

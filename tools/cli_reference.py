@@ -8,10 +8,14 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from roocontext.cli.app import commands
 from roocontext.cli.command_context import described
+from roocontext.cli.command_group import under_headings
 from roocontext.cli.exit_codes import MEANINGS
 from roocontext.reports.catalogue import DOCUMENTS
 
 PAGE = Path(__file__).parents[1] / "docs" / "cli" / "reference.md"
+
+EVERYWHERE = ("db", "as_json", "utc", "debug", "help")
+"""The options that every command has."""
 
 BEGINNING = """\
 # Commands
@@ -25,10 +29,11 @@ This page is made from the commands themselves, by `python tools/cli_reference.p
 |---|---|
 | `--db URL` | the database: a path, or a URL |
 | `--json` | prints [documents](#documents) instead of a screen, escaped to ASCII |
+| `--utc` | shows and reads times in UTC |
 | `--debug` | shows the traceback of an error |
 
 They may also be given before the command; an option after the command wins. `-h` shows the help of
-a command, `--version` the version.
+a command, as `roocontext help show` does, and `--version` the version.
 
 **The database** is that of `--db`, in the forms described in
 [opening](../guide/recording.md#opening). Without it, it is the one in `ROOCONTEXT_DB`. Without
@@ -36,14 +41,15 @@ that, it is the file `roocontext/roocontext.db` in `XDG_DATA_HOME`, which is `~/
 default.
 
 **A session** is named by its id, or by the beginning of its id if no other id begins like that.
-`last` is the session with the newest entry. Text after `=` is taken as the whole id: `=last` is a
-session whose id is `last`.
+`last` is the session with the newest entry, and `last~1` the one before it. Text after `=` is taken
+as the whole id: `=last` is a session whose id is `last`.
 
 **A point** of a session is an entry's number or a time: `2026-01-31`, `2026-01-31 09:30`, `09:30`
 of today, `yesterday 09:30`, `now`, or `90m ago` or `1h 30m ago`, in seconds, minutes, hours, days
-or weeks. A time without a zone is UTC, and a date without a time is its midnight. `--to` compares a
-time with the agent's own times of the live messages, if it gave any; everything else compares it
-with the times entries were recorded. All times are shown in UTC.
+or weeks. A time without a zone is local, and a date without a time is its midnight. `--to` compares
+a time with the agent's own times of the live messages, if it gave any; everything else compares it
+with the times entries were recorded. Screens show local times with the name of the zone; `--utc`
+changes both to UTC. Documents have milliseconds since the epoch.
 
 **Reading changes nothing.** Commands that read open the database read-only. They neither make nor
 upgrade it: `db upgrade` does, and so does `append new` if there is no database yet. The file and
@@ -56,8 +62,8 @@ are cut; `--full` shows them whole.
 
 **In pipes** there are no colours and no pager, and a reader that stops early is not an error.
 `NO_COLOR` switches colours off in a terminal, and `FORCE_COLOR` switches them on in a pipe. `PAGER`
-is the pager of `show`, `audit` and `tree`, `less` by default. `COLUMNS` sets the width; below 56
-columns, tables become lists.
+is the pager of `sessions`, `show`, `audit` and `tree`, `less` by default. `COLUMNS` sets the width;
+below 56 columns, tables become lists.
 
 **Commands that erase ask first**, unless `--yes` is given. Without a terminal they cannot ask, and
 end with an error. Long work shows a bar on standard error, in a terminal only. Ctrl-C ends a
@@ -87,10 +93,7 @@ def _exit_codes() -> str:
 
 
 def _panels() -> dict[str, list[tuple[str, Any]]]:
-    panels: dict[str, list[tuple[str, Any]]] = {}
-    for name, command in _commands(commands(), ""):
-        panels.setdefault(command.rich_help_panel, []).append((name, command))
-    return panels
+    return under_headings(dict(_commands(commands(), "")))
 
 
 def _commands(group: Any, before: str) -> Iterator[tuple[str, Any]]:
@@ -102,14 +105,16 @@ def _commands(group: Any, before: str) -> Iterator[tuple[str, Any]]:
 
 
 def _command(name: str, command: Any) -> str:
-    own = [one for one in command.params if one.name not in ("db", "as_json", "debug", "help")]
+    own = [one for one in command.params if one.name not in EVERYWHERE]
     arguments = [one for one in own if one.param_type_name == "argument"]
     options = ["[OPTIONS]"] if len(own) > len(arguments) else []
     usage = " ".join([name, *map(_argument, arguments), *options])
     shape = next(one for one in described if one.name == name.rpartition(" ")[2])
     lines = "a line for each " if shape.is_stream else ""
-    prints = f"`--json`: {lines}[{shape.document}](#{shape.document.lower()})."
-    parts = [f"### `{usage}`", "", inspect.cleandoc(command.help), "", prints, ""]
+    prints = f"`--json`: {lines}[{shape.document}](#{shape.document.lower()})"
+    if narrow := shape.narrow_document:
+        prints += f"; with {shape.narrowed} [{narrow}](#{narrow.lower()})"
+    parts = [f"### `{usage}`", "", inspect.cleandoc(command.help), "", f"{prints}.", ""]
     if own:
         parts += ["| | |", "|---|---|", *map(_row, own), ""]
     return "\n".join(parts)

@@ -10,6 +10,7 @@ import re
 import shlex
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
@@ -72,7 +73,8 @@ def _screen(folder: str, words: str, number: int) -> str:
     if pid == 0:
         os.chdir(folder)
         os.environ.update(ROOCONTEXT_DB="agent.db", COLUMNS=str(WIDTH), FORCE_COLOR="1")
-        os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
+        os.environ.update(TERM="xterm-256color", COLORTERM="truecolor", TZ="UTC")
+        time.tzset()
         os.dup2(os.open(path, os.O_CREAT | os.O_WRONLY), 1)
         sys.stdout = open(1, "w", encoding="utf-8")  # noqa: SIM115 - until the process ends
         code = 1

@@ -13,10 +13,23 @@ from typer.main import get_command
 
 from roocontext.cli import find_database, options
 from roocontext.cli.command_context import ClockAndIds
-from roocontext.cli.commands import append, change, demo, maintain, read, rewind, sums
+from roocontext.cli.command_group import CommandGroup, asked
+from roocontext.cli.commands import (
+    append,
+    backup,
+    change,
+    demo,
+    entry,
+    erase,
+    maintain,
+    read,
+    rewind,
+    sums,
+)
 from roocontext.cli.commands import sessions as listing
-from roocontext.cli.exit_codes import Code, PipeClosed, Refusal, end, print_warnings
-from roocontext.cli.options import PROGRAM, Debug, Json
+from roocontext.cli.exit_codes import Code, PipeClosed, Refusal, end
+from roocontext.cli.library_warnings import keep_warnings
+from roocontext.cli.options import PROGRAM, Debug, Json, Utc
 from roocontext.cli.terminal import drop_stdout, take_streams
 from roocontext.store.clock_and_ids import system_clock
 
@@ -27,7 +40,7 @@ if TYPE_CHECKING:
 HELP = (
     "Read the sessions of coding agents, change what the model sees, and verify their logs."
     " `roocontext demo` shows what it does; it needs no key and no network."
-    " --db, --json and --debug may be given before the command or after it."
+    " --db, --json, --utc and --debug may be given before the command or after it."
 )
 _LEAST = 20
 """Help is laid out for at least this many columns."""
@@ -44,11 +57,15 @@ def commands() -> Any:
     """All commands."""
     app = typer.Typer(
         name=PROGRAM,
+        cls=CommandGroup,
         help=HELP,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for family in (listing, read, sums, append, rewind, change, maintain, demo):
+    for family in (
+        *(listing, read, entry, sums, append, rewind, change),
+        *(erase, backup, maintain, demo),
+    ):
         app.add_typer(family.app)
     app.callback()(_root)
     return get_command(app)
@@ -58,6 +75,7 @@ def _root(
     *,
     db: Annotated[str | None, typer.Option("--db", metavar="URL", help=options.DB_HELP)] = None,
     as_json: Json = False,
+    utc: Utc = False,
     debug: Debug = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
@@ -83,11 +101,11 @@ def _is_text(argument: str) -> bool:
 def run(arguments: Sequence[str], *, clock: "Clock | None" = None, ids: "Ids | None" = None) -> int:
     """Run one command and return its exit code."""
     take_streams()
-    print_warnings()
+    warnings = keep_warnings()
     try:
         _check(arguments)
         code = commands().main(
-            list(arguments) or ["--help"],
+            asked(arguments),
             prog_name=PROGRAM,
             standalone_mode=False,
             obj=ClockAndIds(clock or system_clock, ids),
@@ -98,4 +116,6 @@ def run(arguments: Sequence[str], *, clock: "Clock | None" = None, ids: "Ids | N
         if isinstance(error, PipeClosed | OSError):
             drop_stdout()
         return end(error, debug=False)
+    finally:
+        warnings.write()
     return code if isinstance(code, int) else 0

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 import typer
 
 from roocontext import reports
-from roocontext.cli import find_database, terminal
+from roocontext.cli import find_database, parse_time, terminal
 from roocontext.cli.completion import NEW
 from roocontext.cli.exit_codes import Code, Refusal, end
-from roocontext.cli.options import DatabaseOption, Debug, Json
+from roocontext.cli.options import DatabaseOption, Debug, Json, Utc
 from roocontext.cli.progress import Bars
 from roocontext.cli.screens.screen import Screen
 from roocontext.errors import StoreUnavailable
@@ -48,11 +48,16 @@ class ClockAndIds:
 
 @dataclass(frozen=True)
 class Described:
-    """A command as the reference describes it: its name and the document that `--json` prints."""
+    """A command as the reference describes it: its name and the document that `--json` prints.
+
+    With the argument `narrowed` names, it prints `narrow_document` instead.
+    """
 
     name: str
     document: str
     is_stream: bool
+    narrowed: str = ""
+    narrow_document: str = ""
 
 
 described: list[Described] = []
@@ -116,14 +121,19 @@ class CommandContext:
         return self.bars.bar(label)
 
     def show(
-        self, answer: AnswerT, draw: Callable[[Screen, AnswerT], None], *, pager: bool = False
+        self,
+        answer: AnswerT,
+        draw: Callable[[Screen, AnswerT], None],
+        *,
+        pager: bool = False,
+        at_end: bool = False,
     ) -> None:
-        """Print the answer, as a document or drawn."""
+        """Print the answer, as a document or drawn; a pager opens at the start, or at the end."""
         with self._printing():
             if self.as_json:
                 terminal.write_json(answer, indent=2)
                 return
-            with terminal.paged(wanted=pager) as screen:
+            with terminal.paged(wanted=pager, at_end=at_end) as screen:
                 draw(screen, answer)
 
     def stream(
@@ -132,6 +142,7 @@ class CommandContext:
         draw: Callable[[Screen, Iterable[AnswerT]], None],
         *,
         pager: bool,
+        at_end: bool = False,
     ) -> None:
         """Print an answer row by row as it comes: a document on each line, or drawn."""
         with self._printing():
@@ -139,13 +150,13 @@ class CommandContext:
                 for row in rows:
                     terminal.write_json(row)
                 return
-            with terminal.paged(wanted=pager) as screen:
+            with terminal.paged(wanted=pager, at_end=at_end) as screen:
                 draw(screen, rows)
 
     def confirm(self, question: str) -> None:
         """Continue only if the person at the terminal answers yes."""
         if not terminal.is_terminal(sys.stdin):
-            line = "Nobody can be asked without a terminal: pass --yes, or try --dry-run first."
+            line = "Not a terminal, cannot ask: use --yes or --dry-run."
             raise Refusal(line, Code.USAGE)
         try:
             with self.bars.hidden():
@@ -180,15 +191,19 @@ def command(
     document: str,
     stream: bool = False,
     database: bool = True,
+    narrowed: tuple[str, str] = ("", ""),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make a function a command of the app. Without `database`, it creates one of its own."""
+    """Make a function a command of the app. Without `database`, it creates one of its own.
+
+    `narrowed` is an argument with which `--json` prints another document, and that document.
+    """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         about = (function.__doc__ or "").partition("\n\n")[0]
         app.command(function.__name__, rich_help_panel=panel, short_help=about)(
             _runnable(function, database=database)
         )
-        described.append(Described(function.__name__, document, stream))
+        described.append(Described(function.__name__, document, stream, *narrowed))
         return function
 
     return register
@@ -197,8 +212,10 @@ def command(
 def _runnable(function: Callable[..., Any], *, database: bool) -> Callable[..., None]:
     """Wrap the function for typer, with the options that every command has."""
 
-    def run(ctx: typer.Context, *, as_json: bool, debug: bool, **given: Any) -> None:
+    def run(ctx: typer.Context, *, as_json: bool, debug: bool, utc: bool, **given: Any) -> None:
         before = ctx.find_root().params
+        if utc or before["utc"]:
+            parse_time.use_utc()
         given.pop("db", None)
         context = CommandContext(find_database.chosen(ctx), as_json or before["as_json"], ctx.obj)
         if before["db"] is not None and not database:
@@ -224,6 +241,7 @@ def _runnable(function: Callable[..., Any], *, database: bool) -> Callable[..., 
             *(_parameter(one.name, hints[one.name], one.default) for one in given),
             *(_parameter(name, kind, None) for name, kind in own.items()),
             _parameter("as_json", Json, False),  # noqa: FBT003 - a default
+            _parameter("utc", Utc, False),  # noqa: FBT003 - likewise
             _parameter("debug", Debug, False),  # noqa: FBT003 - likewise
         ]
     )

@@ -67,6 +67,13 @@ def complete_models() -> Offers:
     return [(name, f"{context:,} tokens") for name, context in known().items()]
 
 
+def complete_kinds() -> Offers:
+    """Offer the kinds of entries."""
+    from roocontext.log.entries import Kind  # noqa: PLC0415 - heavy
+
+    return _named(list(Kind))
+
+
 def complete_formats() -> Offers:
     """Offer the formats of content."""
     from roocontext.log.readings import readers  # noqa: PLC0415 - heavy

@@ -4,7 +4,7 @@ A line never contains content: errors carry numbers and ids only. Where an error
 the library, the line names a command instead.
 """
 
-import logging
+import os
 import re
 import sys
 import traceback
@@ -67,6 +67,10 @@ _CODES: tuple[tuple[type[errors.RooContextError], Code], ...] = (
     (errors.HistoryCorrupt, Code.DATABASE),
 )
 
+_NO_STORE = (
+    "Name another with --db or ROOCONTEXT_DB, look at `roocontext demo`, or create an empty one"
+    " with `roocontext db upgrade`."
+)
 _ADVICE: tuple[tuple[type[errors.RooContextError], str], ...] = (
     (errors.SessionPurged, "Only its receipt is left."),
     (errors.SessionNotFound, "`roocontext sessions` lists the sessions."),
@@ -80,10 +84,7 @@ _ADVICE: tuple[tuple[type[errors.RooContextError], str], ...] = (
     (errors.UncoverRefused, "`roocontext tree` lists what can be uncovered."),
     (errors.DuplicateMessage, "Use another --client-id for another message."),
     (errors.VersionConflict, "Look at the session again and decide whether to repeat the command."),
-    (
-        errors.StoreNotFound,
-        "Name another with --db or ROOCONTEXT_DB, or create it with `roocontext db upgrade`.",
-    ),
+    (errors.StoreNotFound, _NO_STORE),
     (errors.SchemaMismatch, ""),
     (errors.HistoryCorrupt, "`roocontext verify` names the first bad entry."),
     (errors.StoreUnavailable, "`roocontext doctor` shows more."),
@@ -102,33 +103,28 @@ class PipeClosed(Exception):
     """The reader of our stdout went away. No OSError, because typer and rich report those."""
 
 
-class _Warnings(logging.Handler):
-    """Prints the library's warnings as lines of this command line."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write one line."""
-        sys.stderr.write(f"roocontext: {safe(' '.join(record.getMessage().split()))}\n")
-
-
-def print_warnings() -> None:
-    """Print the library's warnings as lines of this command line."""
-    log = logging.getLogger("roocontext")
-    log.handlers = [_Warnings()]
-    log.propagate = False  # else they would come a second time, in another form
-
-
 def end(error: BaseException, *, debug: bool) -> int:
     """Print what went wrong, if anything, and return the exit code."""
     if isinstance(error, Exit):
         return error.exit_code
     if isinstance(error, PipeClosed):
         return Code.DONE
-    with suppress(OSError):  # without stderr, there is still the exit code
-        if debug:
-            traceback.print_exception(error)
-        else:
-            sys.stderr.write(f"roocontext: {safe(' '.join(_line(error).split()))}\n")
+    if debug:
+        write_error("".join(traceback.format_exception(error)))
+    else:
+        write_error(f"roocontext: {safe(' '.join(_line(error).split()))}\n")
     return code_of(error)
+
+
+def write_error(text: str) -> None:
+    """Write to stderr. If its reader went away, there is still the exit code."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        # Python would try once more when the process ends, and change the exit code.
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def code_of(error: BaseException) -> int:

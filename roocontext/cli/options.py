@@ -20,13 +20,15 @@ DatabaseOption = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Utc = Annotated[bool, typer.Option("--utc", help="Show and read times in UTC.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")]
 
 SessionName = Annotated[
     str,
     typer.Argument(
         metavar="SESSION",
-        help="A session's id or the beginning of it, `last`, or `=` followed by the whole id.",
+        help="A session's id or the beginning of it, `last`, `last~1` for the one before, or `=`"
+        " followed by the whole id.",
         autocompletion=completion.complete_sessions,
         show_default=False,
     ),

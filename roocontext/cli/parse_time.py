@@ -1,9 +1,11 @@
 """Points of a session as people write them: an entry's number, a message's id, or a time.
 
-A time without a zone is UTC, as on all screens. A date without a time is its midnight.
+A time without a zone is local, as on all screens. A date without a time is its midnight.
 """
 
+import os
 import re
+import time
 from datetime import UTC, datetime, timedelta
 
 from roocontext.errors import InvalidOption
@@ -18,6 +20,12 @@ _LENGTH = re.compile(rf"(?:{_PART.pattern})+")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DAYS = {"TODAY": timedelta(), "YESTERDAY": timedelta(days=1)}
 _LARGEST = (1 << 63) - 1
+
+
+def use_utc() -> None:
+    """Show and read the times of this process in UTC."""
+    os.environ["TZ"] = "UTC"
+    time.tzset()
 
 
 def seq_or_time(name: str, text: str, now: int) -> int | datetime:
@@ -60,7 +68,7 @@ def _read(name: str, text: str, now: int) -> int | datetime | None:
     if _SEQ.fullmatch(text):
         return _in_range(name, text)
     try:
-        return _time(text.strip(), datetime.fromtimestamp(now / 1000, UTC))
+        return _time(text.strip(), datetime.fromtimestamp(now / 1000, UTC).astimezone())
     except (ValueError, OverflowError):
         return None
 
@@ -78,7 +86,7 @@ def _time(text: str, now: datetime) -> datetime:
         day = str((now - _DAYS[day]).date())
     padded = f"0{clock}" if clock[1:2] == ":" else clock
     found = datetime.fromisoformat(f"{day} {padded}".rstrip())
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return found if found.tzinfo else found.astimezone()
 
 
 def _in_range(name: str, text: str) -> int:

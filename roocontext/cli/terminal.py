@@ -70,9 +70,12 @@ def is_terminal(stream: IO[str]) -> bool:
 
 
 @contextmanager
-def paged(*, wanted: bool = True) -> Iterator[Screen]:
-    """A screen, in a pager if one is wanted and stdout is a terminal."""
-    command = _pager() if wanted and is_terminal(sys.stdout) else None
+def paged(*, wanted: bool = True, at_end: bool = False) -> Iterator[Screen]:
+    """A screen, in a pager if one is wanted and stdout is a terminal.
+
+    With `at_end`, `less` shows the end of it first.
+    """
+    command = _pager(at_end=at_end) if wanted and is_terminal(sys.stdout) else None
     if command is None:
         yield Screen()
         return
@@ -104,7 +107,7 @@ def _interrupts_ignored() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _pager() -> list[str] | None:
+def _pager(*, at_end: bool) -> list[str] | None:
     if os.environ.get("TERM", "dumb") == "dumb":
         return None
     try:
@@ -113,5 +116,7 @@ def _pager() -> list[str] | None:
         return None
     if not command or not shutil.which(command[0]):
         return None
+    if Path(command[0]).name != "less":
+        return command
     # Without -R, less shows colours as escapes, whatever LESS says.
-    return [*command, "-R"] if Path(command[0]).name == "less" else command
+    return [*command, "-R", *(["+G"] if at_end else [])]

@@ -9,36 +9,44 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from roocontext.reports import (
+        backup,
         catalogue,
         document,
+        erasing,
         gauge,
         health,
         history,
         naming,
         results,
+        selection,
         sessions,
         times,
         tree,
         undo,
         usage,
         verification,
+        why,
         words,
     )
 
 __all__ = [
+    "backup",
     "catalogue",
     "document",
+    "erasing",
     "gauge",
     "health",
     "history",
     "naming",
     "results",
+    "selection",
     "sessions",
     "times",
     "tree",
     "undo",
     "usage",
     "verification",
+    "why",
     "words",
 ]
 

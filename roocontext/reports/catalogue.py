@@ -1,6 +1,8 @@
 """Every document, by its name: the models of this package, and the library's own values."""
 
 from roocontext.reports import (
+    backup,
+    erasing,
     gauge,
     health,
     history,
@@ -10,15 +12,28 @@ from roocontext.reports import (
     undo,
     usage,
     verification,
+    why,
 )
 from roocontext.reports.document import Document
 from roocontext.store.append import Receipt
-from roocontext.store.erase import Redacted
 from roocontext.store.migrate import SchemaVersion
 from roocontext.store.verify import Head
 
-_LIBRARY = (Receipt, Redacted, Head, SchemaVersion)
-_MODULES = (gauge, sessions, history, tree, undo, usage, results, verification, health)
+_LIBRARY = (Receipt, Head, SchemaVersion)
+_MODULES = (
+    gauge,
+    sessions,
+    history,
+    why,
+    tree,
+    undo,
+    usage,
+    results,
+    erasing,
+    verification,
+    backup,
+    health,
+)
 
 DOCUMENTS: dict[str, type] = {
     **{

@@ -1,24 +1,39 @@
 """The messages of a session: the effective history, the audit, the difference of two views."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from roocontext.errors import MessageNotFound
 from roocontext.reports import gauge
-from roocontext.reports.document import Document, as_json
+from roocontext.reports.document import Document, Text, as_json
 from roocontext.reports.gauge import Gauge
+from roocontext.reports.selection import Selection
+from roocontext.reports.speakers import Speakers
 
 if TYPE_CHECKING:
     from roocontext import AuditEntry, Message, Session
     from roocontext.store.verify import Progress
 
 
+EVERYTHING = Selection()
+
+_CALLED_WITHIN = 50
+"""Among how many earlier entries the call of a tool's output is looked for."""
+
+
 class MessageRow(Document):
-    """A message as the model sees it: cleared blocks hold their placeholder."""
+    """A message as the model sees it: cleared blocks hold their placeholder.
+
+    `speaker` is its role, or `tool` if it holds nothing but outputs of tools. `tools` names the
+    tool of each output.
+    """
 
     seq: int
     kind: str
     role: str
+    speaker: str
+    tools: list[Text]
     content: Any
     format: str
     ts: int | None
@@ -29,13 +44,14 @@ class MessageRow(Document):
 
 
 class Shown(Document):
-    """The effective history right after entry `seq`."""
+    """The effective history right after entry `seq`: all of its messages, or a selection."""
 
     session_id: str
     title: str | None
     seq: int
     head_seq: int
     context: Gauge
+    visible_messages: int
     messages: list[MessageRow]
 
 
@@ -60,12 +76,15 @@ class EntryRow(Document):
     `details` is what an entry hides, clears or goes back to. `extra` is the agent's own data,
     `asked_at` the last entry that a reply's request had read, `answers` the call that an answer
     answers: its entry and its block. `cleared` are pairs of a block and the entry that cleared it.
+    `speaker` and `tools` are as in a message of the view.
     """
 
     seq: int
     kind: str
     format: str | None
     role: str | None
+    speaker: str | None
+    tools: list[Text]
     content: Any
     ts: int | None
     recorded_at: int
@@ -111,9 +130,10 @@ def effective_history(
     model: str | None,
     *,
     as_of: int | datetime | None = None,
+    selection: Selection = EVERYTHING,
     progress: "Progress" = gauge.silent,
 ) -> Shown:
-    """The effective history at some time."""
+    """The effective history at some time, or a selection of it."""
     view = chat.view(as_of=as_of)
     then = None if as_of is None else view.seq
     return Shown(
@@ -122,13 +142,37 @@ def effective_history(
         seq=view.seq,
         head_seq=view.head_seq,
         context=gauge.counted_gauge(chat, model, as_of=then, progress=progress),
-        messages=[message_row(message) for message in view.messages],
+        visible_messages=len(view.messages),
+        messages=list(selection.of(message_rows(view.messages))),
     )
 
 
-def audit_rows(chat: "Session", *, after: int = 0) -> Iterator[EntryRow]:
-    """The rows of the audit, one after the other."""
-    return map(entry_row, chat.audit(after=after))
+def message_rows(messages: Iterable["Message"]) -> Iterator[MessageRow]:
+    """The messages of a view, each with its speaker."""
+    speakers = Speakers()
+    return (message_row(message, speakers) for message in messages)
+
+
+def audit_rows(chat: "Session", selection: Selection = EVERYTHING) -> Iterator[EntryRow]:
+    """The selected rows of the audit, one after the other."""
+    after = selection.after
+    if selection.newest is not None and selection.is_all:
+        after = max(after, chat.info().last_seq - selection.newest)
+    speakers = Speakers()
+    found = chat.audit(after=max(0, after - _CALLED_WITHIN))
+    rows = (entry_row(entry, speakers) for entry in found)
+    return selection.of(row for row in rows if row.seq > after)
+
+
+def one_entry(chat: "Session", seq: int) -> EntryRow:
+    """One entry; MessageNotFound if there is none with this number."""
+    last = chat.info().last_seq
+    if not 1 <= seq <= last:
+        holds = f"the log holds 1 to {last}" if last else "the log has no entry yet"
+        raise MessageNotFound(f"Entry {seq} does not exist: {holds}.", candidates=(0, last))
+    speakers, before = Speakers(), max(0, seq - 1 - _CALLED_WITHIN)
+    page = next(chat.audit_pages(seq - before, after=before))
+    return [entry_row(entry, speakers) for entry in page][-1]
 
 
 def difference(chat: "Session", old: int | datetime, new: int | datetime | None) -> Difference:
@@ -138,8 +182,8 @@ def difference(chat: "Session", old: int | datetime, new: int | datetime | None)
         session_id=chat.id,
         old=found.old,
         new=found.new,
-        left=[message_row(message) for message in found.left],
-        came=[message_row(message) for message in found.came],
+        left=list(message_rows(found.left)),
+        came=list(message_rows(found.came)),
         cleared=[list(block) for block in found.cleared],
         restored=[list(block) for block in found.restored],
     )
@@ -149,14 +193,22 @@ def difference(chat: "Session", old: int | datetime, new: int | datetime | None)
 # trigger need not be text.
 
 
-def message_row(message: "Message") -> MessageRow:
-    """A message of a view."""
-    return MessageRow.model_construct(**as_json(message))
+def message_row(message: "Message", speakers: Speakers | None = None) -> MessageRow:
+    """A message of a view. What it was preceded by is known to the `speakers`, if given."""
+    row = as_json(message)
+    speaker, tools = (speakers or Speakers()).named(row["role"], row["content"], row["format"])
+    return MessageRow.model_construct(**row, speaker=speaker, tools=tools)
 
 
-def entry_row(found: "AuditEntry") -> EntryRow:
+def entry_row(found: "AuditEntry", speakers: Speakers) -> EntryRow:
     """An entry of the audit."""
     row = as_json(found)
     hiders = [HiderRow.model_construct(**one) for one in row.pop("hiders")]
     del row["hider"]
-    return EntryRow.model_construct(**{**row.pop("entry"), **row, "hiders": hiders})
+    entry = row.pop("entry")
+    speaker, tools = None, list[str]()
+    if entry["role"] is not None:
+        speaker, tools = speakers.named(entry["role"], entry["content"], entry["format"])
+    return EntryRow.model_construct(
+        **{**entry, **row, "hiders": hiders, "speaker": speaker, "tools": tools}
+    )

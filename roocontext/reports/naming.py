@@ -1,17 +1,21 @@
 """How people name a session: by its id, by the beginning of its id, or by a word.
 
-`last` is the session with the newest entry. Text after `=` is taken as the whole id.
+`last` is the session with the newest entry, and `last~1` the one before it. Text after `=` is taken
+as the whole id.
 """
 
+import re
 from typing import TYPE_CHECKING
 
 from roocontext.errors import SessionNotFound, SessionPurged
+from roocontext.reports.words import quantity
 
 if TYPE_CHECKING:
     from roocontext import SessionInfo, Store
 
 LAST = "last"
 LITERAL = "="
+_BACK = re.compile(rf"{LAST}(?:~([0-9]{{1,6}}))?")
 
 _SHOWN = 5
 ALL = (1 << 31) - 1
@@ -20,11 +24,8 @@ ALL = (1 << 31) - 1
 
 def find(store: "Store", name: str) -> str:
     """The id of the session with this name; SessionNotFound if there is none or more than one."""
-    if name == LAST:
-        newest = store.sessions(limit=1)
-        if not newest:
-            raise SessionNotFound("The store is empty: there is no last session.", advice="")
-        return newest[0].session_id
+    if back := _BACK.fullmatch(name):
+        return _newest(store, int(back[1] or 0))
     literal = name.removeprefix(LITERAL)
     try:
         return store.session(literal).id
@@ -40,6 +41,18 @@ def find(store: "Store", name: str) -> str:
     more = " and more" if len(found) > _SHOWN else ""
     line = f"Several sessions begin with {name!r}: {shown}{more}."
     raise SessionNotFound(line, advice="", session_id=name)
+
+
+def _newest(store: "Store", back: int) -> str:
+    """The id of the session with the newest entry, or of one so many places behind it."""
+    newest = store.sessions(limit=back + 1)
+    if not newest:
+        raise SessionNotFound("The store is empty: there is no last session.", advice="")
+    if len(newest) <= back:
+        oldest = len(newest) - 1
+        line = f"The oldest of {quantity(len(newest), 'session')} is last~{oldest}."
+        raise SessionNotFound(line, advice="")
+    return newest[back].session_id
 
 
 def every_session(store: "Store") -> "list[SessionInfo]":

@@ -1,4 +1,7 @@
-"""Times and ages as people read them: in the time zone of the process."""
+"""Times and ages as people read them: in the time zone of the process.
+
+The log and every document count milliseconds since the epoch, and know no zone.
+"""
 
 from datetime import UTC, datetime, timedelta
 
@@ -22,15 +25,15 @@ def local_time(milliseconds: int) -> str:
     return f"{milliseconds} ms" if when is None else f"{when:%Y-%m-%d %H:%M:%S}"
 
 
-def local_day(milliseconds: int) -> str:
-    """The day of a time of the log."""
-    return local_time(milliseconds).split()[0]
-
-
 def zone(milliseconds: int) -> str:
-    """The name of the zone at a time of the log, which may depend on the season."""
+    """The name of the zone at a time of the log: it may depend on the season."""
     when = _local(milliseconds)
     return (when and when.tzname()) or "UTC"
+
+
+def zoned_time(milliseconds: int) -> str:
+    """A time of the log to the second, with its zone."""
+    return f"{local_time(milliseconds)} {zone(milliseconds)}"
 
 
 def age(milliseconds: int, now: int) -> str:

@@ -6,10 +6,11 @@ from math import fsum
 from typing import TYPE_CHECKING, Any
 
 from roocontext.log.entries import MESSAGE_KINDS
-from roocontext.log.readings import Holds, Piece, pieces, reader
+from roocontext.log.readings import pieces, reader
 from roocontext.reports import gauge
 from roocontext.reports.document import Document, Text
 from roocontext.reports.gauge import Gauge
+from roocontext.reports.speakers import tool_of
 from roocontext.tokens import Drift, counter_for, drift, prices, spending, usage_tokens
 
 if TYPE_CHECKING:
@@ -145,20 +146,10 @@ def _tallied(
         roles[role].append(counter.count(role, content, form))
         read_role, blocks = reader(form).blocks(role, content)
         for piece in pieces(blocks):
-            tool = _tool(piece, called)
+            tool = tool_of(piece, called)
             if tool is not None:
                 tools[tool].append(counter.count(read_role, [piece.block], "anthropic"))
     return roles, tools
-
-
-def _tool(piece: Piece, called: dict[str, str]) -> str | None:
-    """The tool of a call or a result, if it is one; `called` has the tools by call id."""
-    if piece.kind is Holds.CALL and piece.text is not None:
-        called[str(piece.block.get("id"))] = piece.text
-        return piece.text
-    if piece.kind is Holds.OUTPUT:
-        return called.get(str(piece.block.get("tool_use_id")), "(unknown)")
-    return None
 
 
 def _rows(tallies: Mapping[str, list[int]]) -> list[Tally]:

@@ -1,9 +1,7 @@
-"""Numbers, sizes and times as people read them."""
+"""Numbers and sizes as people read them."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = ("B", "kB", "MB", "GB")
 
 
@@ -20,14 +18,6 @@ def size(count: int) -> str:
         amount, unit = amount / 1000, unit + 1
     digits = f"{amount:.3g}" if unit and amount < 99.95 else f"{amount:.0f}"
     return f"{digits} {_UNITS[unit]}"
-
-
-def utc_time(milliseconds: int) -> str:
-    """A time of the log, in UTC to the second."""
-    try:
-        return f"{_EPOCH + timedelta(milliseconds=milliseconds):%Y-%m-%d %H:%M:%S}"
-    except OverflowError:  # `ts` is the agent's, and may be any integer
-        return f"{milliseconds} ms"
 
 
 def ranges(pairs: Sequence[Sequence[int]], most: int | None = None) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -778,8 +779,20 @@ def test_warnings_are_lines_of_ours_and_harmless(
     assert "\x1b" not in done.err
     done = run("condense", "warn", "--limit", "9000")
     assert "\x1b" not in done.err
-    assert all(line.startswith("roocontext: ") for line in done.err.splitlines())
+    assert done.err.startswith("roocontext: warning: ")
+    assert done.err.count("\n") == 1
     assert "reported 5" in done.err
+
+
+def test_many_warnings_are_one_line(command_line: CommandLines, tmp_path: Path) -> None:
+    run = command_line(str(tmp_path / "store.db"))
+    assert run("append", "new", "word " * 3_000, "--id", "warn").code == 0
+    wrong = {"MODEL_MAX_CONTEXT_TOKENS": "x", "MLC_MAX_CONTEXT_TOKENS": "-1"}
+    done = run("preview", "warn", "--model", "gpt-4o", env=wrong)
+    assert done.code == 0
+    assert done.err.startswith("roocontext: warning: MODEL_MAX_CONTEXT_TOKENS is not an integer")
+    assert re.search(r" \([0-9]+ more warnings\)\n$", done.err)
+    assert done.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

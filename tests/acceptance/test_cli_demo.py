@@ -59,9 +59,11 @@ def test_the_demo_does_all_that_it_tells(tmp_path: Path, command_line: CommandLi
     ):
         assert sum(line.startswith(begin) for line in chapters) == 1, begin
     commands = [line.strip() for line in done.out.splitlines() if line.startswith("  roocontext ")]
-    assert len(commands) == 3
+    assert len(commands) == 4
+    (exported,) = [line for line in done.out.splitlines() if line.startswith("  export ")]
+    name, _, place = shlex.split(exported)[1].partition("=")
     for command in commands:
-        assert run(*shlex.split(command)[1:]).code == 0
+        assert run(*shlex.split(command)[1:], env={name: place}).code == 0
     project = tmp_path / "here and there" / "project"
     assert "range(len(words))" in (project / "parser.py").read_text()
     assert (project / "GUIDE.md").exists()

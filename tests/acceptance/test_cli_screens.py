@@ -15,12 +15,15 @@ from hypothesis import strategies as st
 from roocontext import Plan, Session, Store
 from roocontext.cli.screens import results, tables, timeline
 from roocontext.cli.screens import tree as picture
+from roocontext.cli.screens.erasing import redaction_question
 from roocontext.cli.screens.screen import Screen
 from roocontext.cli.screens.view_changes import draw_view_change
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import live_ranges
-from roocontext.reports import history, words
+from roocontext.reports import history, times
+from roocontext.reports.erasing import redaction
 from roocontext.reports.results import OutcomeReport
+from roocontext.reports.selection import Selection
 from roocontext.reports.tree import Stretch, Tree, rewinds_of, stretches_of, tip, tree_of
 from roocontext.reports.undo import ViewChange
 from roocontext.reports.usage import UsageReport
@@ -82,7 +85,7 @@ def drawn(columns: int, draw: Callable[[Screen], None], *, within: bool = True) 
 
 def audited(chat: Session, columns: int, *, full: bool = False, after: int = 0) -> str:
     log = timeline.Log(chat.id, chat.info().title, chat.info().last_seq, after)
-    rows = history.audit_rows(chat, after=after)
+    rows = history.audit_rows(chat, Selection(after=after))
     return drawn(
         columns,
         lambda screen: timeline.draw_audit(screen, rows, log=log, full=full),
@@ -128,7 +131,7 @@ def test_a_full_audit_says_everything_that_was_recorded(tmp_path: Path) -> None:
         "message_id m\\n1",
         "model m-1",
         f"usage {json.dumps(spent)}",
-        "ts 7 (1970-01-01 00:00:00)",
+        "ts 7 (1970-01-01 00:00:00 UTC)",
         "compaction_id",
         f"hides {', '.join(map(str, hidden))};",
         "long " * 90,
@@ -327,19 +330,19 @@ def outcome(**told: Any) -> OutcomeReport:
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        ({"hidden": 1}, ["Entry 7 hides 1 message: condensed.", "500 → 200 tokens of 900"]),
+        ({"hidden": 1}, ["Hid 1 message behind a summary, entry 7.", "500 → 200 tokens of 900"]),
         (
             {"hidden": 2, "exact": False},
-            ["Entry 7 hides 2 messages: condensed.", "~500 → ~200 tokens of 900"],
+            ["Hid 2 messages behind a summary, entry 7.", "~500 → ~200 tokens of 900"],
         ),
-        ({"cleared": 1, "dry_run": True}, ["Entry 7 would clear 1 output: condensed."]),
+        ({"cleared": 1, "dry_run": True}, ["Would clear 1 tool output."]),
         (
             {"cleared": 3, "hidden": 1_000, "seqs": [7, 8]},
-            ["Entries 7, 8 clear 3 outputs and hide 1,000 messages: condensed."],
+            ["Cleared 3 tool outputs and hid 1,000 messages behind a summary, entries 7, 8."],
         ),
         (
             {"cleared": 1, "hidden": 2, "seqs": [7, 8], "dry_run": True},
-            ["Entries 7, 8 would clear 1 output and would hide 2 messages: condensed."],
+            ["Would clear 1 tool output and hide 2 messages behind a summary."],
         ),
         (
             {"seqs": [], "status": "noop", "reason": "Nothing is due.", "tokens_after": 500},
@@ -352,7 +355,7 @@ def outcome(**told: Any) -> OutcomeReport:
         (
             {"policy": "roo", "counter": "roo", "tokens_before": 100, "tokens_after": 131},
             [
-                "Entry 7 hides no visible message: condensed.",
+                "Hid no visible message behind a summary, entry 7.",
                 "100 → 131 tokens of 900",
                 "policy roo · counted by roo",
                 "The context grew by 31 tokens, as in the program that policy roo imitates.",
@@ -361,7 +364,7 @@ def outcome(**told: Any) -> OutcomeReport:
         (
             {"policy": "roo", "tokens_before": 0, "tokens_after": 1, "dry_run": True},
             [
-                "Entry 7 would hide no visible message: condensed.",
+                "Would hide no visible message behind a summary.",
                 "0 → 1 token of 900",
                 "policy roo · counted by bytes",
                 "The context would grow by 1 token, as in the program that policy roo imitates.",
@@ -370,7 +373,7 @@ def outcome(**told: Any) -> OutcomeReport:
         (
             {"hidden": 4, "excess": {"tokens": 1_200}, "window_source": "default"},
             [
-                "Entry 7 hides 4 messages: condensed.",
+                "Hid 4 messages behind a summary, entry 7.",
                 "500 → 200 tokens of 900",
                 "policy default · counted by bytes · no model is known",
                 "That is 1,200 tokens over the limit.",
@@ -389,7 +392,7 @@ def test_policies_that_do_as_programs_do_say_so(tmp_path: Path, command_line: Co
     run = command_line(path)
     assert run("condense", "build", "--limit", "900").code == 0
     done = run("truncate", "build", "--policy", "roo", "--limit", "900")
-    assert "Entry 21 hides no visible message: truncated." in done.out
+    assert "Hid no visible message behind a marker, entry 21." in done.out
     assert "The context grew by" in done.out
 
 
@@ -449,15 +452,16 @@ def test_what_is_erased_is_said_before_and_after(
     for number in range(5):
         assert run("fork", "parser", "--id", f"fork-{number}").code == 0
     with Store.open(path) as store:
-        planned = store.session("parser").redact(5, dry_run=True)
-    assert results.redaction_question(planned, "...") == (
-        "This erases the content of entry 5 of parser, and its copies in fork-0 5, fork-1 5,"
-        " fork-2 5 and 2 more. Summaries that may quote it remain: fork-0 16, fork-1 16, fork-2 16"
-        " and 3 more. Erase it for good?"
+        planned = redaction(store.session("parser"), 5, dry_run=True)
+    shown = "tool, 851 B: 0 def parse(words): 1 for i in range(len(words) - 1): 2 d...\n"
+    assert redaction_question(planned) == (
+        f"{shown}This erases the content of entry 5 of parser, and its copies in fork-0 5, fork-1"
+        " 5, fork-2 5 and 2 more. Summaries that may quote it remain: fork-0 16, fork-1 16,"
+        " fork-2 16 and 3 more. Erase it for good?"
     )
-    alone = replace(planned, copies=(("parser", 5),), summaries=())
-    assert results.redaction_question(alone, "...") == (
-        "This erases the content of entry 5 of parser. Erase it for good?"
+    alone = planned.model_copy(update={"copies": [["parser", 5]], "summaries": []})
+    assert redaction_question(alone) == (
+        f"{shown}This erases the content of entry 5 of parser. Erase it for good?"
     )
     assert "This would erase" in run("redact", "parser", "5", "--dry-run").out
     done = " ".join(run("redact", "parser", "5", "--yes").out.split())
@@ -478,8 +482,8 @@ def test_a_second_purge_tells_of_the_first(tmp_path: Path, command_line: Command
     assert (first["changed"], first["dry_run"]) == (True, False)
     for ends in (["--yes"], [], ["--dry-run"]):
         done = run("purge", "foreign", *ends)
-        when = words.utc_time(first["purged_at"])
-        assert done.out.startswith(f"foreign was purged before, {when} UTC. Its receipt: 5 mess")
+        when = times.zoned_time(first["purged_at"])
+        assert done.out.startswith(f"foreign was purged before, {when}. Its receipt: 5 mess")
         assert first["last_hash"] in done.out
     second = run("purge", "foreign", "--json").document
     assert second == {**first, "changed": False}

@@ -209,3 +209,21 @@ def test_a_terminal_shows_as_many_rows_as_it_holds(
 )
 def test_ages_are_short(seconds: float, shown: str) -> None:
     assert age(NOW - round(seconds * 1_000), NOW) == shown
+
+
+def test_a_session_is_named_by_its_place_in_the_list(run: CommandLine) -> None:
+    def named(name: str) -> str:
+        found: str = run("show", name, "--json").document["session_id"]
+        return found
+
+    listed = [row["session_id"] for row in run("sessions", "--json").document["sessions"]]
+    assert [named(name) for name in ("last", "last~0", "last~1", "last~2")] == [
+        listed[0],
+        *listed,
+    ]
+    done = run("show", "last~3")
+    assert (done.code, "oldest of 3 sessions is last~2" in done.err) == (Code.NOT_FOUND, True)
+    assert run("append", "last~2", "hello").code == 0
+    assert named("last") == listed[2]
+    for name in ("last~", "last~x", "last~-1", "=last~1", "last~1234567"):
+        assert run("show", name).code == Code.NOT_FOUND

@@ -98,7 +98,7 @@ def test_a_whole_session_by_commands_alone(
     run("append", "last", "--role", "assistant", "The loop ends one step too early. " * 9)
     run("append", "last", "Then mend it, please.")
     assert re.search(r"^.parser +1 min .* 3  mend it$", plain(run("sessions")), re.MULTILINE)
-    assert "hides" in plain(run("condense", "parser", "--limit", "200"))
+    assert "Hid " in plain(run("condense", "parser", "--limit", "200"))
     audit = plain(run("audit", "parser"))
     assert all(line.startswith("|") for line in audit.splitlines())
     assert "in summary 5" in audit
@@ -110,7 +110,8 @@ def test_a_whole_session_by_commands_alone(
     assert "Erased the content" in plain(run("redact", "parser", "2", answer="y"))
     assert "ok  parser" in plain(run("verify"))
     purged = plain(run("purge", "parser", answer="y"))
-    assert "This deletes 4 messages of parser. Delete them for good? [y/N]" in purged
+    assert "Title: mend it\nFirst prompt: Then mend it, please.\n" in purged
+    assert ") of parser. Delete them for good? [y/N]" in purged
     assert "Deleted the content of parser" in purged
     assert "was purged" in plain(run("show", "parser"))
     assert run.code == Code.NOT_FOUND
@@ -135,7 +136,21 @@ def test_a_pager_that_is_left_early_is_no_error(
     run = terminal(ROOCONTEXT_DB="store.db", PAGER="head -n 3")
     shown = plain(run("audit", "long"))
     assert (run.code, len(shown.splitlines())) == (0, 3)
-    assert run("audit", "long", "--no-pager").count(" Message ") == 3_000
+    assert plain(run("audit", "long", "--no-pager")).count(" Message ") == 3_000
+
+
+@pytest.mark.parametrize("words", ["show parser", "audit parser"])
+def test_the_pager_opens_at_the_newest_end(
+    words: str, tmp_path: Path, terminal: Callable[..., Terminal]
+) -> None:
+    showcase.build(str(tmp_path / "store.db"))
+    pager = tmp_path / "less"
+    pager.write_text('#!/bin/sh\necho "$@"\ncat > /dev/null\n')
+    pager.chmod(0o755)
+    run = terminal(ROOCONTEXT_DB="store.db", PAGER=str(pager))
+    assert run(*words.split()) == "-R +G\n"
+    assert run(*words.split(), "--reverse") == "-R\n"
+    assert run("tree", "parser") == "-R\n"
 
 
 def test_long_work_shows_a_bar_where_somebody_waits(
@@ -173,6 +188,30 @@ def test_a_closed_pipe_is_no_error(words: str, tmp_path: Path) -> None:
     assert process.returncode == 0
 
 
+@pytest.mark.parametrize("closed", ["stderr", "stdout and stderr"])
+def test_nothing_that_was_begun_ends_because_nobody_reads(closed: str, tmp_path: Path) -> None:
+    with Store.open(str(tmp_path / "store.db")) as store:
+        chat = store.create("one")
+        for number in range(20):
+            chat.append("user" if number % 2 == 0 else "assistant", f"{number}. word " * 200)
+        for _ in range(2):  # reports so far from the estimates that condense warns of them
+            chat.append("assistant", "ok", model="gpt-4o", usage={"prompt_tokens": 5})
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run(
+            [str(SCRIPT), "condense", "one", "--limit", "4000"],
+            cwd=tmp_path,
+            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "ROOCONTEXT_DB": "store.db"},
+            stdout=writer if "stdout" in closed else subprocess.PIPE,
+            stderr=writer,
+            check=False,
+            timeout=60,
+        )
+        os.close(writer)
+        assert done.returncode == 0
+        assert chat.head_seq() == 23
+
+
 def test_both_ways_to_start_it_are_the_same(tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "COLUMNS": "80"}
     shown = [
@@ -183,7 +222,7 @@ def test_both_ways_to_start_it_are_the_same(tmp_path: Path) -> None:
     ]
     assert [(one.returncode, one.stderr) for one in shown] == [(0, ""), (0, "")]
     assert shown[0].stdout == shown[1].stdout
-    assert "Usage: roocontext" in shown[0].stdout
+    assert "roocontext rewind SESSION" in shown[0].stdout
 
 
 @pytest.mark.parametrize(
@@ -277,7 +316,7 @@ def test_the_common_options_may_stand_before_the_command(
     assert run("--db", "two.db", "demo").code == Code.USAGE
     shell = {"_ROOCONTEXT_COMPLETE": "complete_bash", "COMP_CWORD": "4"}
     assert run(env={**shell, "COMP_WORDS": "roocontext\n--db\ntwo.db\nshow\ntw"}).out == "two\n"
-    assert "--db, --json and --debug may be given before the command" in run("--help").out
+    assert "--db, --json, --utc and --debug may be given before" in run("--help").out
 
 
 def test_a_window_that_is_not_known_is_told(tmp_path: Path, command_line: CommandLines) -> None:

@@ -9,6 +9,7 @@ import gc
 import json
 import os
 import sys
+import time
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,7 @@ class NumberedIds:
 def become(order: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(order["env"])
+    time.tzset()
     os.chdir(order["cwd"])
     for number, flags in enumerate((os.O_RDONLY, os.O_WRONLY, os.O_WRONLY)):
         os.dup2(os.open(order["files"][number], flags), number)

@@ -40,7 +40,7 @@ class CommandLine:
         self._process = process
         self._folder = folder
         self._numbers = count(1)
-        self.env = {"PATH": os.environ["PATH"], "HOME": str(folder), "COLUMNS": "80"}
+        self.env = {"PATH": os.environ["PATH"], "HOME": str(folder), "COLUMNS": "80", "TZ": "UTC"}
         if url is not None:
             self.env["ROOCONTEXT_DB"] = url
 

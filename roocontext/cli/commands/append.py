@@ -10,6 +10,7 @@ import typer
 
 from roocontext.cli import completion
 from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.command_group import CHANGE
 from roocontext.cli.completion import NEW
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.options import Expected
@@ -20,7 +21,7 @@ from roocontext.errors import InvalidOption
 app = typer.Typer()
 
 
-@command(app, panel="Change", document="Receipt")
+@command(app, panel=CHANGE, document="Receipt")
 def append(
     context: CommandContext,
     session: Annotated[

@@ -11,6 +11,7 @@ import roocontext
 from roocontext import reports
 from roocontext.cli import completion, known_model, parse_time
 from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.command_group import CHANGE
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.options import ModelOrLimit, SessionName
 from roocontext.cli.screens import results
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from roocontext.context import Outcome
 
 app = typer.Typer()
-_change = partial(command, app, panel="Change")
+_change = partial(command, app, panel=CHANGE)
 
 _REFUSED = ("failed", "conflict")
 

@@ -18,8 +18,10 @@ import typer
 import roocontext
 from roocontext import reports
 from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.command_group import INSPECT
 from roocontext.cli.demo_story import Task, Workshop, story
 from roocontext.cli.exit_codes import Code, Refusal
+from roocontext.cli.find_database import VARIABLE
 from roocontext.cli.options import PROGRAM
 from roocontext.cli.screens import meter, results, timeline
 from roocontext.cli.screens.screen import Screen
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 WINDOW = 2_400
 """The context window of the scripted model."""
 
+_NEXT = ("sessions", "show last", "audit last", "tree last")
+"""What can be run after the demo."""
+
 _HELD, _ROLE = len("~99,999"), len("assistant")
 
 _WHY = {
@@ -49,7 +54,7 @@ _WHY = {
 app = typer.Typer()
 
 
-@command(app, panel="Demo", document="Demo", database=False)
+@command(app, panel=INSPECT, document="Demo", database=False)
 def demo(
     context: CommandContext,
     folder: Annotated[
@@ -239,8 +244,9 @@ def _commands(screen: Screen, answer: "Demo") -> None:
     """The commands that show what was left behind."""
     screen.blank()
     screen.line(("Look around in what it leaves behind", "title"))
-    for name in ("show", "audit", "tree"):
-        screen.raw(f"{_program()} {name} last --db {shlex.quote(answer.database)}", indent=2)
+    screen.raw(f"export {VARIABLE}={shlex.quote(answer.database)}", indent=2)
+    for words in _NEXT:
+        screen.raw(f"{_program()} {words}", indent=2)
 
 
 def _program() -> str:

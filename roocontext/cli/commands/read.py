@@ -1,19 +1,34 @@
 """Commands that read one session. None of them writes, and none creates a database."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
-from typing import Annotated
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from roocontext import reports
-from roocontext.cli import parse_time
+from roocontext.cli import completion, parse_time
 from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.command_group import INSPECT
+from roocontext.cli.exit_codes import Code, Refusal
+from roocontext.cli.follow import followed
 from roocontext.cli.options import ModelName, SessionName
-from roocontext.cli.screens import timeline
+from roocontext.cli.screens import entry, timeline
 from roocontext.cli.screens import tree as picture
+from roocontext.log.entries import Kind
+
+if TYPE_CHECKING:
+    from roocontext import Session
+    from roocontext.reports.history import EntryRow
+    from roocontext.reports.selection import Selection
 
 app = typer.Typer()
-_read = partial(command, app, panel="Read")
+_read = partial(command, app, panel=INSPECT)
+
+_FOLLOWED = 10
+"""How many rows come before those that are followed."""
 
 Full = Annotated[bool, typer.Option("--full", help="Show long contents whole.")]
 AsOf = Annotated[
@@ -21,29 +36,97 @@ AsOf = Annotated[
     typer.Option(
         "--as-of",
         metavar="WHEN",
-        help="An entry's number, or a time in UTC such as `2026-01-31 09:30` or `2h ago`. Shows"
+        help="An entry's number, or a time such as `2026-01-31 09:30` or `2h ago`. Shows"
         " what the model saw with everything recorded up to then; the agent's own times are"
         " ignored.",
     ),
 ]
+Number = Annotated[
+    int | None,
+    typer.Option("-n", "--tail", metavar="NUMBER", min=1, help="Only so many, the newest ones."),
+]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        "--since", metavar="WHEN", help="Only what was recorded after this time, such as `2h`."
+    ),
+]
+Role = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--role",
+        metavar="ROLE",
+        help="Only messages of this role; `tool` is the outputs of tools. May be repeated.",
+    ),
+]
+KindOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kind",
+        metavar="KIND",
+        help="Only entries of this kind, such as message, summary or rewind. May be repeated.",
+        autocompletion=completion.complete_kinds,
+    ),
+]
+Reverse = Annotated[bool, typer.Option("--reverse", help="Show the newest first.")]
+Follow = Annotated[
+    bool,
+    typer.Option("--follow", "-f", help="Also show what is written from now on, until Ctrl-C."),
+]
 Pager = Annotated[bool, typer.Option("--pager/--no-pager", help="Show a long output in a pager.")]
 
 
-@_read(document="Shown")
+@_read(document="Shown", narrowed=("SEQ", "EntryRow"))
 def show(
     context: CommandContext,
     session: SessionName,
+    seq: Annotated[
+        str | None,
+        typer.Argument(metavar="SEQ", help="Show this entry whole, visible or not."),
+    ] = None,
     *,
     as_of: AsOf = None,
+    number: Number = None,
+    since: Since = None,
+    role: Role = None,
+    kind: KindOption = None,
+    reverse: Reverse = False,
+    follow: Follow = False,
     full: Full = False,
     model: ModelName = None,
     pager: Pager = True,
 ) -> None:
-    """Show the messages that the model sees, or saw at an earlier point."""
+    """Show the messages that the model sees, or saw at an earlier point, or one entry whole.
+
+    A pager opens at the newest message.
+    """
+    if seq is not None:
+        one = parse_time.entry_number("SEQ", seq)
+        with context.session(session) as chat:
+            row, info = reports.history.one_entry(chat, one), chat.info()
+        draw = partial(entry.draw_entry, session_id=info.session_id, title=info.title)
+        context.show(row, draw, pager=pager)
+        return
+    if follow and (context.as_json or as_of is not None):
+        line = "-f shows the present on a screen: use `audit -f --json`, or leave out --as-of."
+        raise Refusal(line, Code.USAGE)
     when = None if as_of is None else parse_time.seq_or_time("--as-of", as_of, context.now)
-    with context.session(session) as chat, context.progress("Counting tokens") as progress:
-        answer = reports.history.effective_history(chat, model, as_of=when, progress=progress)
-    context.show(answer, partial(timeline.draw_view, full=full), pager=pager)
+    with context.session(session) as chat:
+        chosen = _selection(
+            context, chat, number=number, since=since, roles=role, kinds=kind, reverse=reverse
+        )
+        if follow and number is None:
+            chosen = replace(chosen, newest=_FOLLOWED)
+        with context.progress("Counting tokens") as progress:
+            answer = reports.history.effective_history(
+                chat, model, as_of=when, selection=chosen, progress=progress
+            )
+        draw_view = partial(timeline.draw_view, full=full)
+        context.show(answer, draw_view, pager=pager and not follow, at_end=not reverse)
+        if follow:
+            newer = partial(_newer, chat, chosen)
+            rows = (row for row in followed(answer.seq, newer) if row.visible)
+            context.stream(rows, partial(timeline.draw_messages, full=full), pager=False)
 
 
 @_read(document="EntryRow", stream=True)
@@ -52,15 +135,74 @@ def audit(
     session: SessionName,
     *,
     after: Annotated[int, typer.Option(metavar="SEQ", min=0, help="Start after this entry.")] = 0,
+    number: Number = None,
+    since: Since = None,
+    role: Role = None,
+    kind: KindOption = None,
+    reverse: Reverse = False,
+    follow: Follow = False,
     full: Full = False,
     pager: Pager = True,
 ) -> None:
-    """Show every entry ever written, and why the model does or does not see it."""
+    """Show every entry ever written, and why the model does or does not see it.
+
+    A pager opens at the newest entry.
+    """
     with context.session(session) as chat:
+        chosen = _selection(
+            context,
+            chat,
+            number=number,
+            since=since,
+            roles=role,
+            kinds=kind,
+            reverse=reverse,
+            after=after,
+        )
+        if follow and number is None:
+            chosen = replace(chosen, newest=_FOLLOWED)
         info = chat.info()
-        log = timeline.Log(chat.id, info.title, info.last_seq, after)
-        rows = reports.history.audit_rows(chat, after=after)
-        context.stream(rows, partial(timeline.draw_audit, log=log, full=full), pager=pager)
+        log = timeline.Log(chat.id, info.title, info.last_seq, chosen.after)
+        rows = reports.history.audit_rows(chat, chosen)
+        if follow:
+            rows = chain(rows, followed(info.last_seq, partial(_newer, chat, chosen)))
+        draw = partial(timeline.draw_audit, log=log, full=full)
+        context.stream(rows, draw, pager=pager and not follow, at_end=not reverse)
+
+
+def _selection(
+    context: CommandContext,
+    chat: "Session",
+    *,
+    number: int | None,
+    since: str | None,
+    roles: list[str] | None,
+    kinds: list[str] | None,
+    reverse: bool,
+    after: int = 0,
+) -> "Selection":
+    """The rows that the options select."""
+    for kind in kinds or ():
+        if kind not in set(Kind):
+            line = f"There is no kind {kind[:64]!r}; kinds are {', '.join(Kind)}."
+            raise Refusal(line, Code.USAGE)
+    if since is not None:
+        when = parse_time.moment("--since", since, context.now)
+        after = max(after, chat.view(as_of=when, last=1).seq)
+    return reports.selection.Selection(
+        newest=number,
+        after=after,
+        roles=tuple(roles or ()),
+        kinds=tuple(kinds or ()),
+        reverse=reverse,
+    )
+
+
+def _newer(chat: "Session", chosen: "Selection", after: int) -> "Iterator[EntryRow]":
+    """The selected entries after one, as they are written."""
+    return reports.history.audit_rows(
+        chat, replace(chosen, after=after, newest=None, reverse=False)
+    )
 
 
 @_read(document="Tree")
@@ -81,7 +223,7 @@ def diff(
         str,
         typer.Argument(
             metavar="OLD",
-            help="The earlier point: an entry's number, or a time in UTC such as `2026-01-31 09:30`"
+            help="The earlier point: an entry's number, or a time such as `2026-01-31 09:30`"
             " or `2h ago`, which means right after the last entry recorded up to then.",
         ),
     ],

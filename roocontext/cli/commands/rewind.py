@@ -10,13 +10,14 @@ import typer
 from roocontext import reports
 from roocontext.cli import parse_time
 from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.command_group import CHANGE
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.options import DryRunOption, Expected, SessionName
 from roocontext.cli.screens import view_changes
 from roocontext.errors import MessageNotFound
 
 app = typer.Typer()
-_view = partial(command, app, panel="Change")
+_view = partial(command, app, panel=CHANGE)
 
 
 @_view(document="ViewChange")
@@ -29,7 +30,7 @@ def rewind(
         typer.Option(
             "--to",
             metavar="WHERE",
-            help="An entry's number, a time in UTC such as `2026-01-31 09:30` or `2h ago`, or a"
+            help="An entry's number, a time such as `2026-01-31 09:30` or `2h ago`, or a"
             " message's id. A time is compared with the agent's own times of the messages if it"
             " gave any, otherwise with the times they were recorded.",
         ),

@@ -10,6 +10,7 @@ import typer
 from roocontext import reports
 from roocontext.cli import completion, parse_time, terminal
 from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.options import ModelName
 from roocontext.cli.screens import session_list
@@ -26,7 +27,7 @@ _OTHER_LINES = 4
 """The lines of a screen that are left for the headings, a note below and the next command."""
 
 
-@command(app, panel="Read", document="Sessions")
+@command(app, panel=INSPECT, document="Sessions")
 def sessions(
     context: CommandContext,
     text: Annotated[

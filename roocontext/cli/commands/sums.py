@@ -7,11 +7,12 @@ import typer
 
 from roocontext import reports
 from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.command_group import INSPECT
 from roocontext.cli.options import ModelName, SessionName, SessionOrAll
 from roocontext.cli.screens import tables
 
 app = typer.Typer()
-_read = partial(command, app, panel="Read")
+_read = partial(command, app, panel=INSPECT)
 
 
 @_read(document="UsageReport")

@@ -1,16 +1,19 @@
 """The blocks of a message as lines to read, cut so that 10 MB take no more than a screen."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from roocontext.cli.screens.safe_text import UNICODE_SIGNS, Signs, one_line, safe
 from roocontext.log.readings import Holds, Piece, pieces, reader, walk
-from roocontext.reports.words import quantity
+from roocontext.reports.words import quantity, size
 
 LINES = 12
 CHARACTERS = 1_200
 """How much of one block is shown without --full."""
+
+
+_LONGEST_NAME = 60
 
 
 class BlockText(NamedTuple):
@@ -22,19 +25,33 @@ class BlockText(NamedTuple):
 
 
 def block_texts(
-    role: str, content: Any, form: str, signs: Signs = UNICODE_SIGNS
+    role: str,
+    content: Any,
+    form: str,
+    signs: Signs = UNICODE_SIGNS,
+    tools: Sequence[str] = (),
 ) -> Iterator[BlockText]:
-    """The blocks of a message of any format."""
+    """The blocks of a message of any format. `tools` names the tools of its outputs, in order."""
     _, blocks = reader(form).blocks(role, content)
+    names = iter(tools)
     for piece in pieces(blocks):
-        yield BlockText(piece.kind, *_shown(piece, signs))
+        heading, text = _shown(piece, signs)
+        if piece.kind is Holds.OUTPUT:
+            heading = " ".join((heading, *_measured(next(names, ""), piece)))
+        yield BlockText(piece.kind, heading, text)
 
 
-def one_line_of(role: str, content: Any, form: str, signs: Signs = UNICODE_SIGNS) -> str:
+def one_line_of(
+    role: str,
+    content: Any,
+    form: str,
+    signs: Signs = UNICODE_SIGNS,
+    tools: Sequence[str] = (),
+) -> str:
     """A message in one line."""
     lines = (
         one_line(f"{block.heading} {block.text[:2_000]}")
-        for block in block_texts(role, content, form, signs)
+        for block in block_texts(role, content, form, signs, tools)
     )
     return " | ".join(lines)[:600]
 
@@ -69,14 +86,27 @@ def _shown(piece: Piece, signs: Signs) -> tuple[str, str]:
     return f"[{one_line(str(kind), longest=40)}]", _compact(piece.block)
 
 
+def _measured(tool: str, output: Piece) -> Iterator[str]:
+    """The tool of an output, if it is known, and the size of its text, if it has any."""
+    if tool:
+        yield one_line(tool, longest=_LONGEST_NAME)
+    if text := _text_of(output):
+        yield f"({size(len(text.encode('utf-8', 'surrogatepass')))})"
+
+
 def _output(output: Piece, signs: Signs) -> str:
     """The texts of a tool's output, or what it holds instead of text."""
-    inside = list(walk(output.inside))
-    texts = [piece.text or "" for piece in inside if piece.kind is Holds.TEXT]
-    if any(texts):
-        return "\n".join(texts)
+    if text := _text_of(output):
+        return text
+    inside = walk(output.inside)
     headings = (_shown(piece, signs)[0] for piece in inside if piece.kind is not Holds.OUTPUT)
     return " ".join(filter(None, headings)) or "(empty)"
+
+
+def _text_of(output: Piece) -> str:
+    """All texts in a tool's output; nothing if there are only empty ones."""
+    texts = [piece.text or "" for piece in walk(output.inside) if piece.kind is Holds.TEXT]
+    return "\n".join(texts) if any(texts) else ""
 
 
 def _arguments(given: Any) -> str:

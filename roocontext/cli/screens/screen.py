@@ -30,6 +30,8 @@ _THEME = Theme(
     {
         "role.user": "cyan",
         "role.assistant": "green",
+        "role.tool": "yellow",
+        "prompt": "bold",
         "acts": "magenta",
         "hidden": "dim",
         "note": "dim",

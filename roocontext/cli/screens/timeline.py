@@ -8,7 +8,8 @@ from roocontext.cli.screens import content, tables
 from roocontext.cli.screens.safe_text import headline, one_line, safe, shortened, unbroken
 from roocontext.cli.screens.screen import Screen
 from roocontext.log.readings import Holds
-from roocontext.reports.words import quantity, ranges, utc_time
+from roocontext.reports.times import local_time, zone, zoned_time
+from roocontext.reports.words import quantity, ranges
 
 if TYPE_CHECKING:
     from roocontext.reports.history import Difference, EntryRow, MessageRow, Shown
@@ -31,10 +32,17 @@ class Log(NamedTuple):
 def draw_view(screen: Screen, answer: "Shown", *, full: bool) -> None:
     """The effective history, message by message."""
     screen.line(*headline(answer.session_id, answer.title, screen.signs.more))
-    many = quantity(len(answer.messages), "message")
-    screen.line(f"Right after entry {answer.seq}, the model sees {many}.")
+    many = quantity(answer.visible_messages, "message")
+    shown = len(answer.messages)
+    some = f" These are {shown:,} of them." if shown < answer.visible_messages else ""
+    screen.line(f"Right after entry {answer.seq}, the model sees {many}.{some}")
     tables.draw_context(screen, answer.context)
-    for message in answer.messages:
+    draw_messages(screen, answer.messages, full=full)
+
+
+def draw_messages(screen: Screen, messages: "Iterable[MessageRow]", *, full: bool) -> None:
+    """Messages of a view, each under a line that names its speaker."""
+    for message in messages:
         _message(screen, message, full=full)
 
 
@@ -42,21 +50,25 @@ def draw_audit(screen: Screen, rows: "Iterable[EntryRow]", *, log: Log, full: bo
     """Every entry on a line, under its day; for one that hides, clears or rewinds, what it did."""
     day = ""
     for row in rows:
-        today, time = utc_time(row.recorded_at).split()
+        today, time = local_time(row.recorded_at).split()
         if not day:
             _top(screen, log)
         if today != day:
             day = today
-            screen.line((f"{today} UTC", "note"))
-        start = _start(row, time, len(str(log.last)))
+            screen.line((f"{today} {zone(row.recorded_at)}", "note"))
+        start = start_of(row, time, len(str(log.last)))
         if full:
-            _whole_entry(screen, row, start)
+            draw_whole_entry(screen, row, start)
         else:
             _entry(screen, row, start)
     if not day:
         screen.line(*headline(log.session_id, log.title, screen.signs.more))
         where = f"There are no entries after {log.after}; the last is {log.last}."
-        screen.line(where if log.last else "The session has no entries.")
+        if not log.last:
+            where = "The session has no entries."
+        elif log.after < log.last:
+            where = f"None of the {quantity(log.last, 'entry', 'entries')} matches."
+        screen.line(where)
 
 
 def draw_difference(screen: Screen, answer: "Difference") -> None:
@@ -84,7 +96,7 @@ def _sums(answer: "Difference") -> str:
 
 def draw_brief(screen: Screen, row: "MessageRow", sign: str, style: str) -> None:
     """A message of a view on a line."""
-    text = content.one_line_of(row.role, row.content, row.format, screen.signs)
+    text = content.one_line_of(row.role, row.content, row.format, screen.signs, row.tools)
     screen.beside(f"{sign} {row.seq:>5} {_what(row):<{_WHAT}} ", text, style, "")
 
 
@@ -141,16 +153,18 @@ def _message(screen: Screen, message: "MessageRow", *, full: bool) -> None:
     screen.blank()
     screen.line(
         (f"{message.seq} ", "title"),
-        (message.role, f"role.{message.role}"),
+        (one_line(message.speaker), f"role.{message.speaker}"),
         (kind, "acts"),
-        (f"{cleared}  {utc_time(at)}", "note"),
+        (f"{cleared}  {zoned_time(at)}", "note"),
     )
-    _parts(screen, message, style="", full=full)
+    _parts(screen, message, style=_text_style(message), full=full)
 
 
 def _parts(screen: Screen, row: "MessageRow | EntryRow", *, style: str, full: bool) -> None:
     indent = _indent(screen)
-    for block in content.block_texts(row.role or "", row.content, row.format or "", screen.signs):
+    for block in content.block_texts(
+        row.role or "", row.content, row.format or "", screen.signs, row.tools
+    ):
         text, rest = content.readable(block.text, full=full)
         own = "hidden" if block.kind is Holds.THINKING else style
         if full:
@@ -174,7 +188,7 @@ def _top(screen: Screen, log: Log) -> None:
         screen.line((f"{names}content or action", "note"))
 
 
-def _start(row: "EntryRow", time: str, digits: int) -> str:
+def start_of(row: "EntryRow", time: str, digits: int) -> str:
     """The columns before the text."""
     what = f"{_what(row):<{_WHAT}} {_state(row):<{_STATE + digits}}"
     return f"{row.seq:>{max(_SEQ, digits) + 1}} {time} {what} "
@@ -182,15 +196,15 @@ def _start(row: "EntryRow", time: str, digits: int) -> str:
 
 def _entry(screen: Screen, row: "EntryRow", start: str) -> None:
     if not _acts(row):
-        style = "" if row.visible else "hidden"
-        screen.beside(start, _text(screen, row), style, style)
+        style = _text_style(row) if row.visible else "hidden"
+        screen.beside(start, _text(screen, row), "" if row.visible else "hidden", style)
         return
     screen.whole(start, did(row.details, screen.signs.arrow), "acts")
     if row.role is not None:
         screen.beside(" " * len(start), _text(screen, row), "", "note")
 
 
-def _whole_entry(screen: Screen, row: "EntryRow", start: str) -> None:
+def draw_whole_entry(screen: Screen, row: "EntryRow", start: str) -> None:
     """Everything that is known of an entry, and its whole content."""
     screen.blank()
     style = "" if row.visible else "hidden"
@@ -217,7 +231,7 @@ def _facts(row: "EntryRow") -> Iterator[tuple[str, Any]]:
     if row.answers is not None:
         yield "answers", f"call {row.answers[1]} of entry {row.answers[0]}"
     if row.ts is not None:
-        yield "ts", f"{row.ts} ({utc_time(row.ts)})"
+        yield "ts", f"{row.ts} ({zoned_time(row.ts)})"
     if row.format not in (None, "anthropic"):
         yield "format", row.format
     hiders = [f"{one.kind} {one.seq}" for one in row.hiders if one.kind != "clearing"]
@@ -232,7 +246,9 @@ def _facts(row: "EntryRow") -> Iterator[tuple[str, Any]]:
 def _text(screen: Screen, row: "EntryRow") -> str:
     if row.note is not None:
         return one_line(_noted(row))
-    return content.one_line_of(row.role or "", row.content, row.format or "", screen.signs)
+    return content.one_line_of(
+        row.role or "", row.content, row.format or "", screen.signs, row.tools
+    )
 
 
 def _noted(row: "EntryRow") -> str:
@@ -255,8 +271,13 @@ def _indent(screen: Screen) -> int:
 
 
 def _what(row: "MessageRow | EntryRow") -> str:
-    role = row.role or ""
-    return shortened(one_line(role), _WHAT, "") if row.kind == "message" else row.kind
+    speaker = row.speaker or ""
+    return shortened(one_line(speaker), _WHAT, "") if row.kind == "message" else row.kind
+
+
+def _text_style(row: "MessageRow | EntryRow") -> str:
+    """What a person wrote stands out."""
+    return "prompt" if row.kind == "message" and row.speaker == "user" else ""
 
 
 def _state(row: "EntryRow") -> str:

@@ -7,7 +7,8 @@ from roocontext.cli.options import PROGRAM
 from roocontext.cli.screens import timeline
 from roocontext.cli.screens.safe_text import named
 from roocontext.cli.screens.screen import Screen
-from roocontext.reports.words import quantity, utc_time
+from roocontext.reports.times import zoned_time
+from roocontext.reports.words import quantity
 
 if TYPE_CHECKING:
     from roocontext.reports.undo import ViewChange
@@ -17,8 +18,8 @@ def draw_view_change(screen: Screen, answer: "ViewChange") -> None:
     """What was done, how the view changed, its last message, and the command that reverses it."""
     name = named(answer.session_id, screen.signs.more)
     if answer.target is not None and answer.target_time is not None:
-        when = utc_time(answer.target_time)
-        screen.line((f"The message is entry {answer.target}, from {when} UTC.", "note"))
+        when = zoned_time(answer.target_time)
+        screen.line((f"The message is entry {answer.target}, from {when}.", "note"))
     if not answer.changed:
         screen.line(_unchanged(answer, name))
         return

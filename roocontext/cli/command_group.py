@@ -1,0 +1,63 @@
+"""The commands as a group: listed under headings, and found by names that people try first."""
+
+from typing import TYPE_CHECKING, Any
+
+from typer.core import TyperGroup
+
+from roocontext.cli.exit_codes import Code, Refusal
+from roocontext.cli.front_page import draw_front_page
+from roocontext.cli.screens.screen import Screen
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+INSPECT, CHANGE, VERIFY = "Inspect", "Change", "Verify and erase"
+HEADINGS = (INSPECT, CHANGE, VERIFY)
+
+ALIASES = {"ls": "sessions", "list": "sessions", "log": "audit", "cat": "show"}
+_HINTS = {
+    "rm": "`purge SESSION` deletes a session for good, `redact SESSION SEQ` the content of one"
+    " message. `rewind SESSION --to SEQ` only takes messages out of the view.",
+    "search": "`sessions TEXT` finds sessions by their id, title or first prompt.",
+}
+
+
+class CommandGroup(TyperGroup):
+    """All commands. What is typed is also looked up among the aliases."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Show the front page if nothing is asked for."""
+        if not args and not ctx.resilient_parsing:
+            draw_front_page(Screen())
+            ctx.exit()
+        return super().parse_args(ctx, args)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Find a command; refuse a name that could mean several with a hint."""
+        if cmd_name in _HINTS and cmd_name not in self.commands:
+            raise Refusal(f"There is no `{cmd_name}`. {_HINTS[cmd_name]}", Code.USAGE)
+        return super().get_command(ctx, ALIASES.get(cmd_name, cmd_name))
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - typer's own
+        """Write the commands under their headings."""
+        longest = max(map(len, self.commands))
+        room = formatter.width - 6 - longest
+        for heading, found in under_headings(self.commands).items():
+            rows = [(f"{name:<{longest}}", one.get_short_help_str(room)) for name, one in found]
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+
+def under_headings(commands: "Mapping[str, Any]") -> dict[str, list[tuple[str, Any]]]:
+    """The commands and their names by heading."""
+    found: dict[str, list[tuple[str, Any]]] = {heading: [] for heading in HEADINGS}
+    for name, one in commands.items():
+        found.setdefault(one.rich_help_panel, []).append((name, one))
+    return found
+
+
+def asked(arguments: "Sequence[str]") -> list[str]:
+    """The arguments of a command line, in which `help show` means `show --help`."""
+    if arguments and arguments[0] == "help":
+        return [*arguments[1:], "--help"]
+    return list(arguments)

@@ -1,0 +1,29 @@
+"""Commands about one entry of a session."""
+
+from typing import Annotated
+
+import typer
+
+from roocontext import reports
+from roocontext.cli import parse_time
+from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.command_group import INSPECT
+from roocontext.cli.options import SessionName
+from roocontext.cli.screens import entry
+
+app = typer.Typer()
+
+
+@command(app, panel=INSPECT, document="Why")
+def why(
+    context: CommandContext,
+    session: SessionName,
+    seq: Annotated[
+        str, typer.Argument(metavar="SEQ", help="The entry's number, as `audit` shows it.")
+    ],
+) -> None:
+    """Show whether the model sees an entry, and if not, what hides it and how to bring it back."""
+    number = parse_time.entry_number("SEQ", seq)
+    with context.session(session) as chat:
+        answer = reports.why.why(chat, number)
+    context.show(answer, entry.draw_why)

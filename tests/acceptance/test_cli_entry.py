@@ -1,0 +1,162 @@
+"""One entry whole, why it is not seen, and the part of a session that was asked for."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roocontext import Plan, Session, Store
+from roocontext.cli.exit_codes import Code
+from support.cli_process import CommandLine
+
+SCRIPT = Path(sys.executable).with_name("roocontext")
+
+
+@pytest.fixture
+def run(database: str, command_line: Callable[..., CommandLine]) -> CommandLine:
+    return command_line(database)
+
+
+@pytest.fixture
+def chat(database: str) -> Any:
+    """Entries 1 to 8: two questions with a tool's call, its output and an answer each."""
+    with Store.open(database) as store:
+        chat = store.create("one")
+        for number in (1, 2):
+            call = {"type": "tool_use", "id": f"t{number}", "name": "run", "input": {}}
+            output = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "x" * 2_000}
+            chat.append("user", f"Question {number}")
+            chat.append("assistant", [call])
+            chat.append("user", [output])
+            chat.append("assistant", f"Answer {number}")
+        yield chat
+
+
+def why(run: CommandLine, seq: int) -> tuple[str, str]:
+    """The verdict, and the commands that bring the entry back."""
+    _, verdict, *lines = run("why", "one", str(seq)).out.splitlines()
+    commands = [line.strip() for line in lines if line.startswith("  roocontext ")]
+    return verdict, "; ".join(commands)
+
+
+def seqs(run: CommandLine, *words: str) -> list[int]:
+    done = run(*words, "--json")
+    rows = done.document["messages"] if words[0] == "show" else done.documents
+    return [row["seq"] for row in rows]
+
+
+def test_what_hides_an_entry_and_what_brings_it_back(chat: Session, run: CommandLine) -> None:
+    assert why(run, 2) == ("Entry 2, assistant: the model sees it.", "")
+    chat.commit(Plan.clear(chat.view(), [(3, 0)]))
+    assert why(run, 3) == (
+        "Entry 3, tool: the model sees it, with cleared output.",
+        "roocontext uncover one 9",
+    )
+    chat.commit(Plan.condense(chat.view(), [1, 2, 3, 4], "Question 1 was answered."))
+    verdict, commands = why(run, 1)
+    assert verdict == "Entry 1, user: the model does not see it."
+    assert commands == "roocontext uncover one 10"
+    assert "Hidden by summary 10 since " in run("why", "one", "1").out
+    assert "    Question 1 was answered.\n" in run("why", "one", "1").out
+    chat.commit(Plan.truncate(chat.view(), [10, 5], "[cut]"))
+    assert why(run, 1)[1] == "roocontext uncover one 11; roocontext uncover one 10"
+    assert why(run, 5)[1] == "roocontext uncover one 11"
+    assert why(run, 9)[0] == "Entry 9, clearing: no model ever sees a clearing."
+    chat.rewind(to=1)
+    assert why(run, 6) == (
+        "Entry 6, assistant: the model does not see it.",
+        "roocontext rewind one --to 11",
+    )
+    document = run("why", "one", "6", "--json").document
+    (reason,) = document["reasons"]
+    assert (reason["seq"], reason["rewind_to"], reason["uncover"]) == (12, 11, None)
+    missing = run("why", "one", "99")
+    assert (missing.code, missing.out) == (Code.NOT_FOUND, "")
+    assert "the log holds 1 to 12" in missing.err
+
+
+def test_the_commands_do_bring_it_back(chat: Session, run: CommandLine) -> None:
+    chat.commit(Plan.condense(chat.view(), [1, 2, 3, 4], "S"))
+    chat.commit(Plan.truncate(chat.view(), [9, 5], "[cut]"))
+    for command in why(run, 1)[1].split("; "):
+        assert run(*command.split()[1:]).code == 0
+    assert [message.seq for message in chat.view().messages] == [*range(1, 9)]
+    chat.rewind(to=3)
+    _, command = why(run, 8)
+    assert run(*command.split()[1:]).code == 0
+    assert [message.seq for message in chat.view().messages] == [*range(1, 9)]
+
+
+def test_an_entry_is_shown_whole(chat: Session, run: CommandLine) -> None:
+    chat.commit(Plan.condense(chat.view(), [1, 2, 3, 4], "S"))
+    shown = run("show", "one", "3").out
+    assert "x" * 2_000 in shown
+    assert "← run (2 kB)" in shown
+    assert "tool       in summary 9" in shown
+    assert "How to bring it back: `roocontext why one 3`" in shown
+    row = run("show", "one", "3", "--json").document
+    assert (row["speaker"], row["tools"], row["condense_parent"]) == ("tool", ["run"], 9)
+    assert [row] == [one for one in run("audit", "one", "--json").documents if one["seq"] == 3]
+    assert run("show", "one", "0").code == Code.NOT_FOUND
+    assert run("show", "one", "x").code == Code.USAGE
+
+
+def test_a_part_is_selected(chat: Session, run: CommandLine) -> None:
+    assert seqs(run, "show", "one", "-n", "2") == [7, 8]
+    assert seqs(run, "audit", "one", "--tail", "3", "--reverse") == [8, 7, 6]
+    assert seqs(run, "audit", "one", "--role", "tool") == [3, 7]
+    assert seqs(run, "show", "one", "--role", "user", "--role", "tool") == [1, 3, 5, 7]
+    assert seqs(run, "audit", "one", "--role", "user", "-n", "1") == [5]
+    chat.rewind(to=6)
+    assert seqs(run, "audit", "one", "--kind", "rewind") == [9]
+    assert seqs(run, "audit", "one", "--after", "6", "--kind", "message") == [7, 8]
+    assert seqs(run, "audit", "one", "--since", "2000-01-01") == [*range(1, 10)]
+    assert seqs(run, "show", "one", "--since", "2200-01-01") == []
+    assert "None of the 9 entries matches." in run("audit", "one", "--kind", "summary").out
+    unknown = run("audit", "one", "--kind", "x")
+    assert unknown.code == Code.USAGE
+    assert "kinds are message, summary" in unknown.err
+    newest = run("show", "one", "-n", "2").out
+    assert "the model sees 6 messages. These are 2 of them." in newest
+
+
+def test_prompts_and_outputs_of_tools_are_told_apart(chat: Session, run: CommandLine) -> None:
+    shown = run("show", "one").out
+    assert "3 tool  " in shown
+    assert "← run (2 kB)" in shown
+    bold = run("show", "one", env={"FORCE_COLOR": "1", "TERM": "xterm"}).out
+    assert "\x1b[1mQuestion 1" in bold
+    assert "\x1b[1mAnswer 1" not in bold
+
+
+@pytest.mark.parametrize("words", ["audit one -f", "show one -f", "audit one --follow --json"])
+def test_what_is_written_is_followed(words: str, chat: Session, database: str) -> None:
+    env = {**os.environ, "ROOCONTEXT_DB": database, "COLUMNS": "80"}
+    command = [str(SCRIPT), *words.split()]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
+        assert process.stdout
+        until(process, "Answer 2")
+        for number in (3, 4):
+            chat.append("user", f"Question {number}")
+            until(process, f"Question {number}")
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.read().count("Question") == 0
+    assert process.returncode == Code.INTERRUPTED
+
+
+def until(process: "subprocess.Popen[str]", text: str) -> None:
+    assert process.stdout
+    for line in process.stdout:
+        if text in line:
+            return
+    pytest.fail(f"{text} never came")
+
+
+def test_what_cannot_be_followed(chat: Session, run: CommandLine) -> None:
+    for words in ("show one -f --json", "show one -f --as-of 2"):
+        assert run(*words.split()).code == Code.USAGE
