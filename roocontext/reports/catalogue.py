@@ -6,6 +6,7 @@ from roocontext.reports import (
     history,
     results,
     sessions,
+    spending,
     tree,
     undo,
     usage,
@@ -19,7 +20,19 @@ from roocontext.store.migrate import SchemaVersion
 from roocontext.store.verify import Head
 
 _LIBRARY = (Receipt, Redacted, Head, SchemaVersion)
-_MODULES = (gauge, sessions, history, why, tree, undo, usage, results, verification, health)
+_MODULES = (
+    gauge,
+    sessions,
+    history,
+    why,
+    tree,
+    undo,
+    usage,
+    spending,
+    results,
+    verification,
+    health,
+)
 
 DOCUMENTS: dict[str, type] = {
     **{
