@@ -14,7 +14,18 @@ from typer.main import get_command
 from roocontext.cli import find_database, options
 from roocontext.cli.command_context import ClockAndIds
 from roocontext.cli.command_group import CommandGroup, asked
-from roocontext.cli.commands import append, change, demo, entry, maintain, read, rewind, sums
+from roocontext.cli.commands import (
+    append,
+    backup,
+    change,
+    demo,
+    entry,
+    erase,
+    maintain,
+    read,
+    rewind,
+    sums,
+)
 from roocontext.cli.commands import sessions as listing
 from roocontext.cli.exit_codes import Code, PipeClosed, Refusal, end
 from roocontext.cli.library_warnings import keep_warnings
@@ -51,7 +62,10 @@ def commands() -> Any:
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for family in (listing, read, entry, sums, append, rewind, change, maintain, demo):
+    for family in (
+        *(listing, read, entry, sums, append, rewind, change),
+        *(erase, backup, maintain, demo),
+    ):
         app.add_typer(family.app)
     app.callback()(_root)
     return get_command(app)

@@ -156,7 +156,7 @@ class CommandContext:
     def confirm(self, question: str) -> None:
         """Continue only if the person at the terminal answers yes."""
         if not terminal.is_terminal(sys.stdin):
-            line = "Nobody can be asked without a terminal: pass --yes, or try --dry-run first."
+            line = "Not a terminal, cannot ask: use --yes or --dry-run."
             raise Refusal(line, Code.USAGE)
         try:
             with self.bars.hidden():

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from roocontext.reports import (
+        backup,
         catalogue,
         document,
+        erasing,
         gauge,
         health,
         history,
@@ -29,8 +31,10 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "backup",
     "catalogue",
     "document",
+    "erasing",
     "gauge",
     "health",
     "history",

@@ -1,6 +1,8 @@
 """Every document, by its name: the models of this package, and the library's own values."""
 
 from roocontext.reports import (
+    backup,
+    erasing,
     gauge,
     health,
     history,
@@ -15,11 +17,10 @@ from roocontext.reports import (
 )
 from roocontext.reports.document import Document
 from roocontext.store.append import Receipt
-from roocontext.store.erase import Redacted
 from roocontext.store.migrate import SchemaVersion
 from roocontext.store.verify import Head
 
-_LIBRARY = (Receipt, Redacted, Head, SchemaVersion)
+_LIBRARY = (Receipt, Head, SchemaVersion)
 _MODULES = (
     gauge,
     sessions,
@@ -30,7 +31,9 @@ _MODULES = (
     usage,
     spending,
     results,
+    erasing,
     verification,
+    backup,
     health,
 )
 

@@ -1,16 +1,16 @@
 """What commands have done: the documents that differ from the library's own receipts.
 
-The library's values `Receipt`, `Redacted` and `Head` are documents as they are.
+The library's values `Receipt` and `Head` are documents as they are.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from roocontext.reports.document import Document, Text, as_json
+from roocontext.reports.document import Document, Text
 from roocontext.reports.gauge import Gauge
 from roocontext.reports.history import MessageRow, message_rows
 
 if TYPE_CHECKING:
-    from roocontext import Purged, Session
+    from roocontext import Session
     from roocontext.context import Outcome
 
 
@@ -70,26 +70,6 @@ class Titled(Document):
     changed: bool | None
 
 
-class PurgedReport(Document):
-    """The receipt of a purge: what there was, and when it was deleted.
-
-    `changed` is False if the session was purged before: everything else is the first receipt then.
-    `copies` are the sessions that still hold entries of it, such as its forks. `erased` says that
-    its bytes are out of the file and its log too, as for a redaction.
-    """
-
-    session_id: str
-    entries: int
-    messages: int
-    bytes: int
-    last_hash: str
-    purged_at: int
-    copies: list[str]
-    dry_run: bool
-    erased: bool
-    changed: bool
-
-
 class Upgraded(Document):
     """The version of the schema before and after an upgrade."""
 
@@ -139,12 +119,6 @@ def forked_report(branch: "Session", parent: str) -> Forked:
     """A new session, and the entry up to which it is a copy."""
     (*_, origin) = branch.notes("origin")
     return Forked(session_id=branch.id, forked_from=parent, at=origin.content["seq"])
-
-
-def purged_report(receipt: "Purged", *, changed: bool, dry_run: bool) -> PurgedReport:
-    """The receipt of a purge, of this one or of one before."""
-    known: dict[str, Any] = {**as_json(receipt), "changed": changed, "dry_run": dry_run}
-    return PurgedReport(**known)
 
 
 def migration_history(current: str | None) -> History:

@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 from roocontext import Plan, Session, Store
 from roocontext.cli.screens import results, tables, timeline
 from roocontext.cli.screens import tree as picture
+from roocontext.cli.screens.erasing import redaction_question
 from roocontext.cli.screens.screen import Screen
 from roocontext.cli.screens.view_changes import draw_view_change
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import live_ranges
 from roocontext.reports import history, times
+from roocontext.reports.erasing import redaction
 from roocontext.reports.results import OutcomeReport
 from roocontext.reports.selection import Selection
 from roocontext.reports.tree import Stretch, Tree, rewinds_of, stretches_of, tip, tree_of
@@ -129,7 +131,7 @@ def test_a_full_audit_says_everything_that_was_recorded(tmp_path: Path) -> None:
         "message_id m\\n1",
         "model m-1",
         f"usage {json.dumps(spent)}",
-        "ts 7 (1970-01-01 00:00:00)",
+        "ts 7 (1970-01-01 00:00:00 UTC)",
         "compaction_id",
         f"hides {', '.join(map(str, hidden))};",
         "long " * 90,
@@ -428,15 +430,16 @@ def test_what_is_erased_is_said_before_and_after(
     for number in range(5):
         assert run("fork", "parser", "--id", f"fork-{number}").code == 0
     with Store.open(path) as store:
-        planned = store.session("parser").redact(5, dry_run=True)
-    assert results.redaction_question(planned, "...") == (
-        "This erases the content of entry 5 of parser, and its copies in fork-0 5, fork-1 5,"
-        " fork-2 5 and 2 more. Summaries that may quote it remain: fork-0 16, fork-1 16, fork-2 16"
-        " and 3 more. Erase it for good?"
+        planned = redaction(store.session("parser"), 5, dry_run=True)
+    shown = "tool, 851 B: 0 def parse(words): 1 for i in range(len(words) - 1): 2 d...\n"
+    assert redaction_question(planned) == (
+        f"{shown}This erases the content of entry 5 of parser, and its copies in fork-0 5, fork-1"
+        " 5, fork-2 5 and 2 more. Summaries that may quote it remain: fork-0 16, fork-1 16,"
+        " fork-2 16 and 3 more. Erase it for good?"
     )
-    alone = replace(planned, copies=(("parser", 5),), summaries=())
-    assert results.redaction_question(alone, "...") == (
-        "This erases the content of entry 5 of parser. Erase it for good?"
+    alone = planned.model_copy(update={"copies": [["parser", 5]], "summaries": []})
+    assert redaction_question(alone) == (
+        f"{shown}This erases the content of entry 5 of parser. Erase it for good?"
     )
     assert "This would erase" in run("redact", "parser", "5", "--dry-run").out
     done = " ".join(run("redact", "parser", "5", "--yes").out.split())

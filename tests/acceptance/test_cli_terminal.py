@@ -110,7 +110,8 @@ def test_a_whole_session_by_commands_alone(
     assert "Erased the content" in plain(run("redact", "parser", "2", answer="y"))
     assert "ok  parser" in plain(run("verify"))
     purged = plain(run("purge", "parser", answer="y"))
-    assert "This deletes 4 messages of parser. Delete them for good? [y/N]" in purged
+    assert "Title: mend it\nFirst prompt: Then mend it, please.\n" in purged
+    assert ") of parser. Delete them for good? [y/N]" in purged
     assert "Deleted the content of parser" in purged
     assert "was purged" in plain(run("show", "parser"))
     assert run.code == Code.NOT_FOUND

@@ -1,6 +1,5 @@
 """Commands about one entry of a session."""
 
-from functools import partial
 from typing import Annotated
 
 import typer
@@ -15,7 +14,7 @@ from roocontext.cli.screens import entry
 app = typer.Typer()
 
 
-@partial(command, app, panel=INSPECT)(document="Why")
+@command(app, panel=INSPECT, document="Why")
 def why(
     context: CommandContext,
     session: SessionName,

@@ -1,4 +1,4 @@
-"""Commands that verify, erase for good, and look after the database."""
+"""Commands that verify, and look after the database."""
 
 import sys
 from functools import partial
@@ -9,15 +9,14 @@ import typer
 
 import roocontext
 from roocontext import reports
-from roocontext.cli import parse_time
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import VERIFY
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.find_database import looked_for
-from roocontext.cli.options import DryRun, SessionName, SessionOrAll
+from roocontext.cli.options import SessionName, SessionOrAll
 from roocontext.cli.screens import results
-from roocontext.cli.screens.safe_text import ASCII_SIGNS, one_line
-from roocontext.errors import SessionPurged, StoreNotFound
+from roocontext.cli.screens.safe_text import one_line
+from roocontext.errors import StoreNotFound
 
 if TYPE_CHECKING:
     from roocontext import Head, Session
@@ -33,8 +32,6 @@ _SCHEMA = "Create and upgrade the database, and show the version of its schema."
 db = typer.Typer(help=_SCHEMA, short_help=_SCHEMA)
 app.add_typer(db, name="db", rich_help_panel=VERIFY)
 _db = partial(command, db, panel=VERIFY)
-
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 @_maintain(document="Verified")
@@ -81,46 +78,6 @@ def head(context: CommandContext, session: SessionName) -> None:
     with context.session(session) as chat:
         answer = chat.head()
     context.show(answer, results.draw_head)
-
-
-@_maintain(document="Redacted")
-def redact(
-    context: CommandContext,
-    session: SessionName,
-    seq: Annotated[
-        str, typer.Argument(metavar="SEQ", help="The message's entry number, as `audit` shows it.")
-    ],
-    *,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-) -> None:
-    """Erase the content of one message for good, in this session and in its copies."""
-    number = parse_time.entry_number("SEQ", seq)
-    with context.session(session, write=not dry_run) as chat:
-        if not (yes or dry_run):
-            planned = chat.redact(number, dry_run=True)
-            if planned.changed:
-                context.confirm(results.redaction_question(planned, ASCII_SIGNS.more))
-        done = chat.redact(number, dry_run=dry_run)
-    context.show(done, results.draw_redacted)
-
-
-@_maintain(document="PurgedReport")
-def purge(
-    context: CommandContext, session: SessionName, *, yes: Yes = False, dry_run: DryRun = False
-) -> None:
-    """Delete all content of a session for good; a receipt is kept."""
-    again = False
-    with context.store(write=not dry_run) as store:
-        try:
-            name = reports.naming.find(store, session)
-        except SessionPurged as before:  # purging again erases what is left of it in the file
-            name, again = before.session_id, True
-        if not (yes or dry_run or again):
-            context.confirm(results.purge_question(store.purge(name, dry_run=True)))
-        done = store.purge(name, dry_run=dry_run)
-    answer = reports.results.purged_report(done, changed=not again, dry_run=dry_run)
-    context.show(answer, results.draw_purged)
 
 
 @_maintain(document="Diagnosis")

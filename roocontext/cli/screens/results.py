@@ -1,23 +1,21 @@
 """What commands have done or found, in one or two lines each."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from roocontext.cli.screens import timeline
-from roocontext.cli.screens.safe_text import ASCII_SIGNS, named, one_line, safe
+from roocontext.cli.screens.safe_text import named, one_line, safe
 from roocontext.cli.screens.screen import Screen
-from roocontext.reports.times import zoned_time
 from roocontext.reports.words import quantity, ranges, size
 
 if TYPE_CHECKING:
-    from roocontext import Head, Purged, Receipt, Redacted
+    from roocontext import Head, Receipt
+    from roocontext.reports.backup import Backup
     from roocontext.reports.health import Diagnosis
     from roocontext.reports.results import (
         Forked,
         History,
         OutcomeReport,
         Pins,
-        PurgedReport,
         Titled,
         Upgraded,
     )
@@ -26,9 +24,6 @@ if TYPE_CHECKING:
 
 _GOOD = 20
 """How many sessions without a problem are listed."""
-
-_ASKED = 3
-"""How many copies a question names."""
 
 
 def draw_receipt(screen: Screen, answer: "Receipt") -> None:
@@ -124,75 +119,13 @@ def _checked(screen: Screen, row: "Checked") -> None:
         screen.line(f"Recomputed the caches and corrected {wrong}.", indent=4)
 
 
-def draw_redacted(screen: Screen, answer: "Redacted") -> None:
-    """What was erased, and the summaries that may quote it."""
-    more = screen.signs.more
-    what = f"the content of entry {answer.seq}"
-    if not answer.changed:
-        screen.line(f"Nothing was changed: {what} was erased before.")
-    else:
-        verb = "This would erase" if answer.dry_run else "Erased"
-        screen.line(f"{verb} {what}{_other_copies(answer, None, more)}.")
-    if answer.summaries:
-        screen.line(f"Summaries that may quote it: {_places(answer.summaries, None, more)}.")
-    _bytes(screen, dry_run=answer.dry_run, erased=answer.erased)
-
-
-def redaction_question(answer: "Redacted", more: str) -> str:
-    """Ask before a message is erased."""
-    also = _other_copies(answer, _ASKED, more)
-    quoted = _places(answer.summaries, _ASKED, more)
-    stay = f" Summaries that may quote it remain: {quoted}." if quoted else ""
-    what = f"entry {answer.seq} of {named(answer.session_id, more)}"
-    return f"This erases the content of {what}{also}.{stay} Erase it for good?"
-
-
-def _other_copies(answer: "Redacted", most: int | None, more: str) -> str:
-    """Name the copies of a message in other sessions, as the end of a sentence's object."""
-    copies = [copy for copy in answer.copies if copy[0] != answer.session_id]
-    return f", and its copies in {_places(copies, most, more)}" if copies else ""
-
-
-def purge_question(receipt: "Purged") -> str:
-    """Ask before a session is purged."""
-    stay = (
-        f" Copies remain in {_names(receipt.copies, ASCII_SIGNS.more)}." if receipt.copies else ""
-    )
-    what = (
-        f"{quantity(receipt.messages, 'message')} of {named(receipt.session_id, ASCII_SIGNS.more)}"
-    )
-    return f"This deletes {what}.{stay} Delete them for good?"
-
-
-def draw_purged(screen: Screen, answer: "PurgedReport") -> None:
-    """The receipt."""
-    what = f"{quantity(answer.messages, 'message')}, {size(answer.bytes)}"
-    name = named(answer.session_id, screen.signs.more)
-    when = zoned_time(answer.purged_at)
-    if not answer.changed:
-        screen.line(f"{name} was purged before, {when}. Its receipt: {what}.")
-    elif answer.dry_run:
-        screen.line(f"This would delete the content of {name}: {what}.")
-        _copies(screen, answer)
+def draw_backup(screen: Screen, answer: "Backup") -> None:
+    """The copy, or the command that makes one."""
+    if answer.bytes is not None:
+        screen.line(f"Copied the database to {safe(answer.file)}, {size(answer.bytes)}.")
         return
-    else:
-        screen.line(f"Deleted the content of {name}: {what}, {when}.")
-    screen.line(f"Last hash: {answer.last_hash}")
-    _copies(screen, answer)
-    _bytes(screen, dry_run=answer.dry_run, erased=answer.erased)
-
-
-def _copies(screen: Screen, answer: "PurgedReport") -> None:
-    if answer.copies:
-        names = _names(answer.copies, screen.signs.more)
-        screen.line((f"Copies of its entries remain in {names}.", "warn"))
-
-
-def _names(sessions: Sequence[str], more: str) -> str:
-    """Some of these sessions, and how many more there are."""
-    shown = ", ".join(named(one, more) for one in sessions[:_ASKED])
-    left = len(sessions) - _ASKED
-    return f"{shown} and {left:,} more" if left > 0 else shown
+    screen.line("PostgreSQL is backed up by its own program. Nothing was copied. Run:")
+    screen.raw(safe(answer.command or ""), indent=2)
 
 
 def draw_diagnosis(screen: Screen, answer: "Diagnosis") -> None:
@@ -253,20 +186,3 @@ def _done(answer: "OutcomeReport") -> str:
     ]
     done = " and ".join(what) or f"{would}hide{ends} no visible message"
     return f"{name} {done}: {one_line(answer.status)}."
-
-
-def _places(pairs: Sequence[Sequence[Any]], most: int | None, more: str) -> str:
-    """Entries of sessions, all of them or the first: `parser 16, branch 16`."""
-    shown = [f"{named(name, more)} {seq}" for name, seq in pairs[:most]]
-    left = len(pairs) - len(shown)
-    return ", ".join(shown) + (f" and {left:,} more" if left else "")
-
-
-def _bytes(screen: Screen, *, dry_run: bool, erased: bool) -> None:
-    if not dry_run:
-        gone = (
-            "The bytes were removed from the file."
-            if erased
-            else "Bytes may remain in the database's log, free space or backups."
-        )
-        screen.line((gone, "note"))

@@ -1,0 +1,121 @@
+"""Commands that erase content for good. They show what goes, and ask first."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roocontext import reports
+from roocontext.cli import completion, parse_time
+from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.command_group import VERIFY
+from roocontext.cli.exit_codes import Code, Refusal
+from roocontext.cli.options import DryRun, SessionName
+from roocontext.cli.screens import erasing
+from roocontext.errors import SessionPurged
+
+if TYPE_CHECKING:
+    from roocontext.reports.erasing import PurgedReport
+
+app = typer.Typer()
+_erase = partial(command, app, panel=VERIFY)
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+
+
+@_erase(document="RedactedReport")
+def redact(
+    context: CommandContext,
+    session: SessionName,
+    seq: Annotated[
+        str, typer.Argument(metavar="SEQ", help="The message's entry number, as `audit` shows it.")
+    ],
+    *,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Erase the content of one message for good, in this session and in its copies."""
+    number = parse_time.entry_number("SEQ", seq)
+    with context.session(session, write=not dry_run) as chat:
+        if not (yes or dry_run):
+            planned = reports.erasing.redaction(chat, number, dry_run=True)
+            if planned.changed:
+                context.confirm(erasing.redaction_question(planned))
+        done = reports.erasing.redaction(chat, number, dry_run=dry_run)
+    context.show(done, erasing.draw_redacted)
+
+
+@_erase(document="PurgedReport", narrowed=("--older-than", "PurgedSessions"))
+def purge(
+    context: CommandContext,
+    session: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SESSION",
+            help="A session's id or the beginning of it, `last`, or `=` followed by the whole id.",
+            autocompletion=completion.complete_sessions,
+        ),
+    ] = None,
+    *,
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            "--older-than",
+            metavar="WHEN",
+            help="Purge all sessions without an entry since then: `30d` or `2026-01-31`.",
+        ),
+    ] = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Delete all content of a session for good; a receipt is kept.
+
+    `sessions --purged` lists the receipts.
+    """
+    if (session is None) == (older_than is None):
+        raise Refusal("What is to go? Name one session, or give --older-than.", Code.USAGE)
+    if session is None:
+        _purge_all(context, older_than or "", yes=yes, dry_run=dry_run)
+    else:
+        _purge_one(context, session, yes=yes, dry_run=dry_run)
+
+
+def _purge_one(context: CommandContext, session: str, *, yes: bool, dry_run: bool) -> None:
+    again = False
+    with context.store(write=not dry_run) as store:
+        try:
+            name = reports.naming.find(store, session)
+        except SessionPurged as before:  # purging again erases what is left of it in the file
+            name, again = before.session_id, True
+        if dry_run or not (yes or again):
+            planned = reports.erasing.planned_purge(store, name, changed=not again)
+            if dry_run:
+                context.show(planned, erasing.draw_purged)
+                return
+            context.confirm(erasing.purge_question(planned))
+        done = store.purge(name)
+    answer = reports.erasing.purged_report(done, changed=not again, dry_run=False)
+    context.show(answer, erasing.draw_purged)
+
+
+def _purge_all(context: CommandContext, older_than: str, *, yes: bool, dry_run: bool) -> None:
+    until = parse_time.moment("--older-than", older_than, context.now)
+    with context.store(write=not dry_run) as store:
+        names = [info.session_id for info in store.sessions(until=until, limit=reports.naming.ALL)]
+        planned = [reports.erasing.planned_purge(store, name, changed=True) for name in names]
+        answer = reports.erasing.purged_sessions(planned, dry_run=dry_run)
+        if planned and not dry_run:
+            if not yes:
+                context.confirm(erasing.purge_all_question(answer))
+            done: list[PurgedReport] = []
+            with context.progress("Purging") as progress:
+                for number, row in enumerate(planned, 1):
+                    chat = store.session(row.session_id)
+                    if chat.info().updated_at == row.updated_at:  # else it is no longer old
+                        receipt = store.purge(chat.id)
+                        done.append(
+                            reports.erasing.purged_report(receipt, changed=True, dry_run=False)
+                        )
+                    progress(number, len(planned))
+            answer = reports.erasing.purged_sessions(done, dry_run=False)
+    context.show(answer, erasing.draw_purged_sessions)

@@ -1,0 +1,116 @@
+"""What a redaction or a purge erases: shown before, and the receipts of what went."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from roocontext.log.readings import reader, text_of
+from roocontext.reports.document import Document, Text, as_json
+from roocontext.reports.history import EntryRow, one_entry
+
+if TYPE_CHECKING:
+    from roocontext import Purged, Session, SessionInfo, Store
+
+_BEGINNING = 200
+"""How many characters of an entry are shown before it is erased."""
+
+
+class RedactedReport(Document):
+    """What a redaction erased, or would erase in a dry run.
+
+    `copies` and `summaries` are pairs of a session's id and a seq; `summaries` may quote the
+    message and are not changed. A dry run also shows the `beginning` of what would go, and how many
+    `bytes` of JSON it takes. `erased` says that the bytes are out of the file and its log too.
+    """
+
+    session_id: str
+    title: str | None
+    seq: int
+    speaker: str | None
+    beginning: Text | None
+    bytes: int | None
+    copies: list[list[Any]]
+    summaries: list[list[Any]]
+    changed: bool
+    dry_run: bool
+    erased: bool
+
+
+class PurgedReport(Document):
+    """The receipt of a purge: what there was, and when it was deleted.
+
+    `changed` is False if the session was purged before: everything else is the first receipt then.
+    `copies` are the sessions that still hold entries of it, such as its forks. `erased` says that
+    its bytes are out of the file and its log too, as for a redaction. Only a dry run has `title`,
+    `first_prompt` and `updated_at`, the time of the last entry.
+    """
+
+    session_id: str
+    title: str | None
+    first_prompt: str | None
+    updated_at: int | None
+    entries: int
+    messages: int
+    bytes: int
+    last_hash: str
+    purged_at: int
+    copies: list[str]
+    dry_run: bool
+    erased: bool
+    changed: bool
+
+
+class PurgedSessions(Document):
+    """The sessions that were purged together, or would be in a dry run, and the sums of them."""
+
+    sessions: list[PurgedReport]
+    messages: int
+    bytes: int
+    dry_run: bool
+
+
+def redaction(chat: "Session", seq: int, *, dry_run: bool) -> RedactedReport:
+    """Erase the content of an entry, or show what would go."""
+    done = chat.redact(seq, dry_run=dry_run)
+    row = one_entry(chat, seq) if dry_run and done.changed else None
+    return RedactedReport(
+        **as_json(done),
+        title=chat.info().title if dry_run else None,
+        speaker=row.speaker or row.note if row else None,
+        beginning=_text(row)[:_BEGINNING] if row else None,
+        bytes=len(json.dumps(row.content, ensure_ascii=True)) if row else None,
+    )
+
+
+def planned_purge(store: "Store", name: str, *, changed: bool) -> PurgedReport:
+    """What purging a session would delete; of one that was purged before, the receipt."""
+    info = store.session(name).info() if changed else None
+    return purged_report(store.purge(name, dry_run=True), changed=changed, dry_run=True, info=info)
+
+
+def purged_report(
+    receipt: "Purged", *, changed: bool, dry_run: bool, info: "SessionInfo | None" = None
+) -> PurgedReport:
+    """The receipt of a purge, of this one or of one before; `info` is of a session that exists."""
+    known: dict[str, Any] = {**as_json(receipt), "changed": changed, "dry_run": dry_run}
+    return PurgedReport(
+        **known,
+        title=info.title if info else None,
+        first_prompt=info.first_prompt if info else None,
+        updated_at=info.updated_at if info else None,
+    )
+
+
+def purged_sessions(rows: list[PurgedReport], *, dry_run: bool) -> PurgedSessions:
+    """Purges that were done together."""
+    return PurgedSessions(
+        sessions=rows,
+        messages=sum(row.messages for row in rows),
+        bytes=sum(row.bytes for row in rows),
+        dry_run=dry_run,
+    )
+
+
+def _text(row: EntryRow) -> str:
+    if row.role is None:
+        return json.dumps(row.content, ensure_ascii=False)
+    return text_of(reader(row.format or "").blocks(row.role, row.content)[1])
