@@ -14,11 +14,13 @@ class ReportedUsage(NamedTuple):
 
     `usage` is what was recorded, in the provider's own words. Of a summary it is what the
     summariser reported, and None if nothing was. With `is_failed`, its calls gave no summary.
+    `recorded_at` is when the entry was written.
     """
 
     session_id: str
     seq: int
     model: str | None
     usage: Any
+    recorded_at: int
     is_summary: bool = False
     is_failed: bool = False

@@ -1,16 +1,16 @@
-"""The usage that was reported in a session, or in a whole family. No message is read.
+"""The usage that was reported in a session, a whole family or all. No message is read.
 
 A fork holds the entries of its origin. What these cost was paid there, so only the entries after
 the newest origin note are looked at.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import bindparam, case, func, literal_column, or_, select, text
 
 from roocontext.errors import HistoryCorrupt
-from roocontext.log.encoding import decode
+from roocontext.log.encoding import MIN_INTEGER, decode
 from roocontext.log.entries import Kind
 from roocontext.log.reported import COMPACTION, FAILED_SUMMARIES, ReportedUsage
 from roocontext.store.head import read_head
@@ -22,6 +22,11 @@ from roocontext.store.transaction import SqlRow, Transaction
 _CHILDREN: Final = (
     select(sessions.c.session_id)
     .where(sessions.c.parent.is_not(None), sessions.c.parent == bindparam("parent"))
+    .order_by(sessions.c.session_id)
+)
+_ACTIVE: Final = (
+    select(sessions.c.session_id)
+    .where(sessions.c.purged_at.is_(None), sessions.c.updated_at >= bindparam("since"))
     .order_by(sessions.c.session_id)
 )
 _in_session = entries.c.session_id == bindparam("session_id")
@@ -48,6 +53,7 @@ _REPORTED: Final = (
         entries.c.seq,
         entries.c.model,
         entries.c.usage,
+        entries.c.recorded_at,
         case((_is_summary, entries.c.details)),
         case((_is_about_compaction, entries.c.content)),
     )
@@ -65,7 +71,21 @@ _REPORTED: Final = (
 def reported(tx: Transaction, session_id: str, *, family: bool) -> list[ReportedUsage]:
     """What was reported for replies, summaries, and calls that gave none, in order of the logs."""
     read_head(tx, session_id)
-    members = _descended(tx, session_id) if family else [session_id]
+    return _reported(tx, _descended(tx, session_id) if family else [session_id])
+
+
+def reported_between(tx: Transaction, since: int | None, until: int | None) -> list[ReportedUsage]:
+    """The same of all sessions, if it was recorded since a time and before another."""
+    active = tx.rows(_ACTIVE, since=MIN_INTEGER if since is None else since)
+    return [
+        row
+        for row in _reported(tx, [row[0] for row in active])
+        if (since is None or row.recorded_at >= since)
+        and (until is None or row.recorded_at < until)
+    ]
+
+
+def _reported(tx: Transaction, members: Sequence[str]) -> list[ReportedUsage]:
     rows = tx.each(_REPORTED, [{"session_id": member} for member in members])
     return [usage for row in rows for usage in _of_entry(row)]
 
@@ -86,29 +106,33 @@ def _descended(tx: Transaction, session_id: str) -> list[str]:
 
 
 def _of_entry(row: SqlRow) -> Iterator[ReportedUsage]:
-    session_id, seq, model, usage, details, note = row
+    session_id, seq, model, usage, recorded_at, details, note = row
     if note is not None:
-        yield from _failed(session_id, seq, decode(note), FAILED_SUMMARIES)
+        yield from _failed(session_id, seq, recorded_at, decode(note), FAILED_SUMMARIES)
     elif details is not None:
         match decode(details):
             case {"record": {"summary": {**facts}}}:
-                yield from _failed(session_id, seq, facts, "failed")
-                yield _of_summary(session_id, seq, facts)
+                yield from _failed(session_id, seq, recorded_at, facts, "failed")
+                yield _of_summary(session_id, seq, recorded_at, facts)
             case _:
-                yield ReportedUsage(session_id, seq, None, None, is_summary=True)
+                yield ReportedUsage(session_id, seq, None, None, recorded_at, is_summary=True)
     else:
-        yield ReportedUsage(session_id, seq, model, decode(usage))
+        yield ReportedUsage(session_id, seq, model, decode(usage), recorded_at)
 
 
-def _failed(session_id: str, seq: int, content: Any, name: str) -> Iterator[ReportedUsage]:
+def _failed(
+    session_id: str, seq: int, recorded_at: int, content: Any, name: str
+) -> Iterator[ReportedUsage]:
     """What the calls of summarisers that gave no usable summary cost."""
     failed = content.get(name) if isinstance(content, dict) else None
     for facts in failed if isinstance(failed, list) else ():
         if isinstance(facts, dict):
-            yield _of_summary(session_id, seq, facts)._replace(is_failed=True)
+            yield _of_summary(session_id, seq, recorded_at, facts)._replace(is_failed=True)
 
 
-def _of_summary(session_id: str, seq: int, facts: Mapping[Any, Any]) -> ReportedUsage:
+def _of_summary(
+    session_id: str, seq: int, recorded_at: int, facts: Mapping[Any, Any]
+) -> ReportedUsage:
     model = facts.get("model")
     named = model if isinstance(model, str) else None
-    return ReportedUsage(session_id, seq, named, facts, is_summary=True)
+    return ReportedUsage(session_id, seq, named, facts, recorded_at, is_summary=True)

@@ -11,10 +11,10 @@ from typing import Any
 
 from conformance.vectors.programs.gemini_request import request_tokens
 from roocontext import Store
-from roocontext.context.backoff import NOTE
 from roocontext.context.manager import ContextManager
 from roocontext.errors import InvalidMessage
 from roocontext.log.readings import reader
+from roocontext.log.reported import COMPACTION
 from roocontext.log.summary import Summary
 from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused
 from roocontext.policies.situation import Aim, Reported, Situation, Totals
@@ -187,7 +187,7 @@ def latch(store: Store, steps: Sequence[Any]) -> list[dict[str, bool]]:
         chat.append("user", "Well?")
         service.status = step["serviceStatus"]
         (context.condense if step["force"] else context.manage)(chat)
-        notes = chat.notes(NOTE)
+        notes = chat.notes(COMPACTION)
         after = bool(notes and notes[-1].content["failures"])
         answers.append({"flagPassedToService": service.flag, "flagAfter": after})
     return answers
