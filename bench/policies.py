@@ -9,7 +9,6 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -18,6 +17,8 @@ from bench.growing import SHAPES, Fact, Shape, session
 from roocontext import ContextManager, Store
 from roocontext.context import Outcome
 from roocontext.errors import BudgetExceeded
+from roocontext.log.entries import Message
+from roocontext.log.forms import Outgoing, forms
 from roocontext.policies.builtin import policies
 from roocontext.summarisers import summariser_for
 from roocontext.tokens import counter_for
@@ -27,8 +28,12 @@ OUTPUT = 8_192
 LAST = 3
 """How many of the newest requests are looked for in the view."""
 
+SAMPLE = 8
+"""Of this many pairs of requests between which nothing left, the prefix of one is measured."""
+
 PAGE = Path(__file__).parents[1] / "docs" / "policies" / "index.md"
-BEGIN, END = "<!-- comparison -->\n", "<!-- comparison ends -->"
+COMPARISON, PREFIXES = "comparison", "prefixes"
+"""The names of the two tables in the page."""
 
 
 @dataclass
@@ -43,7 +48,11 @@ class Tally:
     over: int = 0
     largest: int = 0
     kept: list[float] = field(default_factory=list)
-    prefix: list[float] = field(default_factory=list)
+    calm: int = 0
+    """How often nothing left the view between two requests."""
+    same: dict[str, list[float]] = field(default_factory=dict)
+    cut: dict[str, list[float]] = field(default_factory=dict)
+    """By form, the shares of the earlier request: if nothing left the view, and else."""
     seen: dict[str, list[float]] = field(default_factory=dict)
     steps: Counter[str] = field(default_factory=Counter)
 
@@ -56,10 +65,15 @@ class Tally:
             "tokens in view": round(fmean(self.kept)),
             "refused with numbers": self.refused,
             "calls over the window": self.over,
-            "prefix kept": round(fmean(self.prefix), 3),
             **{kind: round(fmean(self.seen[kind]), 3) for kind in sorted(self.seen)},
             "plans": dict(sorted(self.steps.items())),
+            "prefixes": {form: self._prefix(form) for form in forms.known()},
         }
+
+    def _prefix(self, form: str) -> tuple[float, float]:
+        """The mean share between requests from which nothing left, and between all."""
+        same, cut = fmean(self.same[form]), self.cut.get(form, [])
+        return round(same, 3), round((self.calm * same + sum(cut)) / (self.calm + len(cut)), 3)
 
 
 class Weighed:
@@ -100,52 +114,77 @@ def _live(tally: Tally, shape: Shape) -> None:
         policy=tally.policy, limit=WINDOW, output=OUTPUT, counter=counter, summariser=summariser
     )
     facts: list[Fact] = []
-    before: list[str] = []
+    before: Sequence[Message] = ()
     with Store.open(":memory:") as store:
         chat = store.create()
         for saying in session(shape):
             chat.append(saying.role, saying.content)
             facts += saying.facts
-            if saying.role == "user" and _tell(tally, _managed(context, chat)):
-                before = _look(tally, chat, counter, facts, before)
+            if saying.role == "user" and (outcome := _managed(context, chat, tally)):
+                rows = chat.view().messages
+                _look(tally, rows, chat.tokens(counter), facts)
+                if before:
+                    _compare(tally, before, rows, calm=not outcome.changed)
+                before = rows
     tally.summaries += summariser.asked
     tally.sent += summariser.sent
 
 
-def _managed(context: ContextManager, chat: Any) -> Outcome | None:
-    try:
-        return context.manage(chat)
-    except BudgetExceeded:
-        return None
-
-
-def _tell(tally: Tally, outcome: Outcome | None) -> bool:
-    """Whether there is a call of the model at all."""
+def _managed(context: ContextManager, chat: Any, tally: Tally) -> Outcome | None:
+    """Manage the context; None if there is no call of the model at all."""
     tally.calls += 1
-    if outcome is None:
+    try:
+        outcome = context.manage(chat)
+    except BudgetExceeded:
         tally.refused += 1
-        return False
+        return None
     tally.steps.update(step.status.value for step in outcome.steps)
-    return True
+    return outcome
 
 
-def _look(
-    tally: Tally, chat: Any, counter: Any, facts: Sequence[Fact], before: list[str]
-) -> list[str]:
-    """What the model would be sent now."""
-    view = [json.dumps(m.content, ensure_ascii=False) for m in chat.view().messages]
-    tokens = chat.tokens(counter)
+def _look(tally: Tally, rows: Sequence[Message], tokens: int, facts: Sequence[Fact]) -> None:
+    """Look at what is in view now."""
     tally.kept.append(tokens)
     tally.largest = max(tally.largest, tokens)
     tally.over += tokens > WINDOW
-    if before:
-        same = takewhile(lambda pair: pair[0] == pair[1], zip(before, view, strict=False))
-        tally.prefix.append(sum(len(text) for text, _ in same) / len("".join(before)))
-    text = "\n".join(view)
+    text = "\n".join(json.dumps(row.content, ensure_ascii=False) for row in rows)
     for kind, found in _wanted(facts).items():
         share = fmean(fact.words in text for fact in found)
         tally.seen.setdefault(kind, []).append(share)
-    return view
+
+
+def _compare(
+    tally: Tally, before: Sequence[Message], now: Sequence[Message], *, calm: bool
+) -> None:
+    """Make both requests in every form: all that differ, and some of the many that only grew."""
+    tally.calm += calm
+    if calm and tally.calm % SAMPLE:
+        return
+    for form in forms.known():
+        earlier, later = (_flat(forms[form].compose(rows, complete=True)) for rows in (before, now))
+        found = tally.same if calm else tally.cut
+        found.setdefault(form, []).append(_share(earlier, later))
+
+
+def _flat(out: Outgoing) -> list[Any]:
+    """The blocks of a request in order: providers compare what is said, not how it is grouped."""
+    found: list[Any] = []
+    for item in out.messages:
+        blocks = item.get("content", item.get("parts"))
+        found += [
+            (item.get("role"), it) for it in ([blocks] if isinstance(blocks, str) else blocks or [])
+        ]
+        rest = {key: it for key, it in item.items() if key not in ("role", "content", "parts")}
+        found += [rest] if rest else []
+    return found
+
+
+def _share(earlier: list[Any], later: list[Any]) -> float:
+    """The share of the earlier request, by its length as JSON, that the later one begins with."""
+    if later[: len(earlier)] == earlier:
+        return 1.0
+    same = next(at for at, it in enumerate(earlier) if later[at : at + 1] != [it])
+    return len(json.dumps(earlier[:same])) / len(json.dumps(earlier))
 
 
 def _wanted(facts: Sequence[Fact]) -> dict[str, list[Fact]]:
@@ -160,12 +199,29 @@ def _wanted(facts: Sequence[Fact]) -> dict[str, list[Fact]]:
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """The rows as the documentation shows them."""
-    heads = [name for name in rows[0] if name != "plans"]
+    heads = [name for name in rows[0] if name not in ("plans", "prefixes")]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for row in rows:
         cells = [f"`{row['policy']}`", *(_cell(row[name]) for name in heads[1:])]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def prefix_table(rows: Sequence[dict[str, Any]]) -> str:
+    """The shares of the earlier requests as the documentation shows them."""
+    lines = ["| policy | " + " | ".join(f"`{form}`" for form in rows[0]["prefixes"]) + " |"]
+    lines.append("|---" * (len(rows[0]["prefixes"]) + 1) + "|")
+    for row in rows:
+        cells = (f"{calm:.1%} / {all_:.1%}" for calm, all_ in row["prefixes"].values())
+        lines.append(f"| `{row['policy']}` | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _write(name: str, made: str) -> None:
+    """Renew one table of the page."""
+    begin, end = f"<!-- {name} -->\n", f"<!-- {name} ends -->"
+    head, rest = PAGE.read_text().split(begin)
+    PAGE.write_text(f"{head}{begin}\n{made}\n{end}{rest.split(end, 1)[1]}")
 
 
 def _cell(value: float) -> str:
@@ -181,10 +237,10 @@ def main() -> None:
     given = parser.parse_args()
     rows = [tally.row() for tally in compare(given.policy or policies.known())]
     if given.write:
-        text = PAGE.read_text()
-        head, rest = text.split(BEGIN)
-        PAGE.write_text(f"{head}{BEGIN}\n{table(rows)}\n{END}{rest.split(END, 1)[1]}")
-    print(json.dumps(rows, indent=2) if given.json else table(rows))
+        _write(COMPARISON, table(rows))
+        _write(PREFIXES, prefix_table(rows))
+    made = f"{table(rows)}\n{prefix_table(rows)}"
+    print(json.dumps(rows, indent=2) if given.json else made)
 
 
 if __name__ == "__main__":

@@ -796,3 +796,13 @@ def test_a_tool_loop_that_lost_its_first_thinking_is_reported_to_older_models():
     rows += [message(4, "assistant", "so"), message(5, "user", "on")]
     done = sendable(rows, drop_thinking=[2], complete=True)
     assert [it.rule for it in done.repairs] == [Rule.THINKING]
+
+
+def test_an_image_of_a_failed_result_ends_the_wait_for_a_tool_of_the_provider():
+    said, repairs = sent(
+        ("user", "go"),
+        ("assistant", [text(), SEARCH, call()]),
+        ("user", [result(content=[IMAGE], is_error=True)]),
+    )
+    assert said[1][1] == [text(), call()]
+    assert repairs == [(2, Rule.SEPARATED, 1), (3, Rule.MOVED, 0)]

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from roocontext.log.forms.anthropic_blocks import attached_to_error
 from roocontext.log.forms.parts import OutgoingPart, OutgoingRow, PartKind, Repairs
 from roocontext.log.forms.repairs import Rule
 
@@ -39,14 +40,18 @@ def is_server_tool(kind: str) -> bool:
 
 
 def _turns(rows: Sequence[OutgoingRow]) -> Iterator[list[OutgoingRow]]:
-    """The rows between the user's own words."""
+    """The rows between the user's own words, or images that cannot stay in a failed result."""
     turn: list[OutgoingRow] = []
     for row in rows:
-        if row.role == "user" and any(part.kind is not PartKind.RESULT for part in row.parts):
+        if row.role == "user" and any(map(_speaks, row.parts)):
             yield turn
             turn = []
         turn.append(row)
     yield turn
+
+
+def _speaks(part: OutgoingPart) -> bool:
+    return part.kind is not PartKind.RESULT or bool(attached_to_error(part.block))
 
 
 def _pair(parts: Sequence[OutgoingPart]) -> tuple[set[OutgoingPart], set[OutgoingPart]]:
