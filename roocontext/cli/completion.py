@@ -89,6 +89,11 @@ def complete_roles(ctx: typer.Context) -> Offers:
     return _named(readers[name].roles if name in readers.known() else ())
 
 
+def complete_sums() -> Offers:
+    """Offer what calls can be summed up by."""
+    return _named(reports.spending.BY)
+
+
 def complete_aims() -> Offers:
     """Offer what can be previewed."""
     return _named(AIMS)

@@ -145,6 +145,7 @@ class AsyncStore(_Threaded[Store]):
     find = _threaded(Store.find)
     purge = _threaded(Store.purge)
     purged = _threaded(Store.purged)
+    usage = _threaded(Store.usage)
 
 
 class AsyncSession(_Threaded[Session]):

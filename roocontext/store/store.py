@@ -12,7 +12,8 @@ from sqlalchemy import URL
 
 from roocontext.errors import InvalidOption, SessionExists, SessionNotFound, SessionPurged
 from roocontext.log.encoding import check_id
-from roocontext.store import erase, migrate, overview, sessions
+from roocontext.log.reported import ReportedUsage
+from roocontext.store import erase, migrate, overview, sessions, usage
 from roocontext.store.check_arguments import check_whole
 from roocontext.store.clock_and_ids import Clock, Ids, RandomIds, system_clock
 from roocontext.store.database import Database
@@ -175,6 +176,18 @@ class Store:
         check_whole("limit", limit, least=1)
         with self._database.read() as tx:
             return sessions.beginning_with(tx, beginning, limit)
+
+    def usage(
+        self, *, since: datetime | None = None, until: datetime | None = None
+    ) -> list[ReportedUsage]:
+        """What was reported for the replies and summaries of all sessions, by session.
+
+        With `since` and `until`, only for entries recorded at the first or later, and before the
+        second. What forks have copied is left out. No content is read.
+        """
+        times = wanted(None, None, since, until).params
+        lo, hi = times.get("since"), times.get("until")
+        return self._database.snapshot(usage.reported_between, lo, hi)
 
     def purged(self, *, limit: int = 100) -> list[Purged]:
         """The receipts of purged sessions, the newest first."""

@@ -1,14 +1,15 @@
-"""The usage that was reported in a session, or in a whole family. No content is read.
+"""The usage that was reported in a session, a whole family or all. No content is read.
 
 A fork holds the entries of its origin. What these cost was paid there, so only the entries after
 the newest origin note are looked at.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import bindparam, case, func, literal_column, or_, select, text
 
-from roocontext.log.encoding import decode
+from roocontext.log.encoding import MIN_INTEGER, decode
 from roocontext.log.entries import Kind
 from roocontext.log.reported import ReportedUsage
 from roocontext.store.head import read_head
@@ -20,6 +21,11 @@ from roocontext.store.transaction import Transaction
 _CHILDREN: Final = (
     select(sessions.c.session_id)
     .where(sessions.c.parent.is_not(None), sessions.c.parent == bindparam("parent"))
+    .order_by(sessions.c.session_id)
+)
+_ACTIVE: Final = (
+    select(sessions.c.session_id)
+    .where(sessions.c.purged_at.is_(None), sessions.c.updated_at >= bindparam("since"))
     .order_by(sessions.c.session_id)
 )
 _in_session = entries.c.session_id == bindparam("session_id")
@@ -45,6 +51,7 @@ _REPORTED: Final = (
         entries.c.seq,
         entries.c.model,
         entries.c.usage,
+        entries.c.recorded_at,
         case((_is_summary, entries.c.details)),
     )
     .where(
@@ -61,14 +68,27 @@ _REPORTED: Final = (
 def reported(tx: Transaction, session_id: str, *, family: bool) -> list[ReportedUsage]:
     """What was reported for each reply and each summary, in the order of the logs."""
     read_head(tx, session_id)
-    members = _descended(tx, session_id) if family else [session_id]
+    return _reported(tx, _descended(tx, session_id) if family else [session_id])
+
+
+def reported_between(tx: Transaction, since: int | None, until: int | None) -> list[ReportedUsage]:
+    """The same of all sessions, if it was recorded since a time and before another."""
+    active = tx.rows(_ACTIVE, since=MIN_INTEGER if since is None else since)
     return [
-        ReportedUsage(of, seq, model, decode(usage))
-        if details is None
-        else _of_summary(of, seq, decode(details))
-        for of, seq, model, usage, details in tx.each(
-            _REPORTED, [{"session_id": member} for member in members]
-        )
+        row
+        for row in _reported(tx, [row[0] for row in active])
+        if (since is None or row.recorded_at >= since)
+        and (until is None or row.recorded_at < until)
+    ]
+
+
+def _reported(tx: Transaction, members: Sequence[str]) -> list[ReportedUsage]:
+    found = tx.each(_REPORTED, [{"session_id": member} for member in members])
+    return [
+        _of_summary(of, seq, recorded_at, decode(details))
+        if details is not None
+        else ReportedUsage(of, seq, model, decode(usage), recorded_at)
+        for of, seq, model, usage, recorded_at, details in found
     ]
 
 
@@ -82,11 +102,12 @@ def _descended(tx: Transaction, session_id: str) -> list[str]:
     return members
 
 
-def _of_summary(session_id: str, seq: int, details: Any) -> ReportedUsage:
+def _of_summary(session_id: str, seq: int, recorded_at: int, details: Any) -> ReportedUsage:
     """What a summary cost, by the record of its plan: anyone may have made it, with anything."""
+    found: Mapping[Any, Any] | None = None
     match details:
-        case {"record": {"summary": {**facts}}}:
-            model = facts.get("model")
-            named = model if isinstance(model, str) else None
-            return ReportedUsage(session_id, seq, named, facts, is_summary=True)
-    return ReportedUsage(session_id, seq, None, None, is_summary=True)
+        case {"record": {"summary": Mapping() as facts}}:
+            found = facts
+    model = found.get("model") if found else None
+    named = model if isinstance(model, str) else None
+    return ReportedUsage(session_id, seq, named, found, recorded_at, is_summary=True)

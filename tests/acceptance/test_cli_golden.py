@@ -1,4 +1,4 @@
-"""Every command, word by word: at 80 and 120 columns and in JSON, on both engines.
+"""Every command, word by word: at 40, 80 and 120 columns and in JSON, on both engines.
 
 A scenario is run from a store that is the same to the byte each time; clocks, ids and salts are
 given to the commands too, so that nothing is masked. With `PYTHONPATH=tests`, running this file
@@ -26,7 +26,7 @@ from support.examples import everyday
 
 GOLDEN = Path(__file__).with_name("golden_cli")
 SCHEMA = GOLDEN / "documents.schema.json"
-MODES = {"80": {"COLUMNS": "80"}, "120": {"COLUMNS": "120"}, "json": {}}
+MODES = {"40": {"COLUMNS": "40"}, "80": {"COLUMNS": "80"}, "120": {"COLUMNS": "120"}, "json": {}}
 BLOCKS = json.dumps(
     [
         {"type": "text", "text": "Look: \ud800"},
@@ -46,7 +46,8 @@ LOOKING = [
     "sessions --where branch=main",
     "sessions --where branch=other",
     "sessions --parent parser",
-    "sessions --count --model gpt-4o",
+    "sessions --older-than 3w",
+    "sessions 'drops the last' --model gpt-4o",
     "show parser",
     "show parser --as-of 10",
     "show parser --as-of '2026-01-01 00:12' --model gpt-4o",
@@ -76,6 +77,9 @@ LOOKING = [
     "usage parser --all",
     "usage parser --family",
     "usage empty",
+    "usage",
+    "usage --by model",
+    "usage --by session --since 2026-01-02",
     "stats",
     "stats parser",
     "head parser",
@@ -196,6 +200,16 @@ def on_postgres(golden: str) -> str:
     ).replace('"erased": true', '"erased": false')
 
 
+def is_narrowed(words: list[str], by: str) -> bool:
+    """Whether the command prints its other document: an argument or an option makes it do so."""
+    match words:
+        case ["show", _, seq, *_]:
+            return seq.isdigit()
+        case ["usage", *rest]:
+            return not rest or rest[0].startswith("--")
+    return by in words
+
+
 def fits_its_model(done: list[tuple[str, Done]]) -> None:
     shapes = {one.name: one for one in described}
     seen = set()
@@ -206,8 +220,7 @@ def fits_its_model(done: list[tuple[str, Done]]) -> None:
             assert one.code or shape.is_stream
             continue
         seen.add(shape.name)
-        is_narrow = shape.narrowed in words or (shape.narrowed == "SEQ" and words[2:] == ["5"])
-        document = shape.narrow_document if is_narrow else shape.document
+        document = shape.narrow_document if is_narrowed(words, shape.narrowed) else shape.document
         adapter = TypeAdapter(model_of(DOCUMENTS[document]))
         for text in one.out.splitlines() if shape.is_stream else [one.out]:
             # pydantic takes no lone surrogate, which a message may hold.

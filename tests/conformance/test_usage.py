@@ -27,7 +27,8 @@ def test_usage_is_what_was_reported_also_for_what_was_taken_back(chat):
     fill(chat, 2)
     seq = reply(chat)
     chat.rewind(to=1)
-    assert chat.usage() == [ReportedUsage(chat.id, seq, MODEL, USED)]
+    at = chat.message(seq).recorded_at
+    assert chat.usage() == [ReportedUsage(chat.id, seq, MODEL, USED, at)]
     assert chat.usage(family=True) == chat.usage()
 
 
@@ -72,7 +73,8 @@ def test_summaries_report_what_their_calls_cost(chat):
 def test_a_summary_of_the_agents_own_reports_nothing(chat):
     fill(chat, 6)
     seq = chat.commit(Plan.condense(chat.view(), [2, 3, 4], "S")).seq
-    assert chat.usage() == [ReportedUsage(chat.id, seq, None, None, is_summary=True)]
+    at = chat.message(seq).recorded_at
+    assert chat.usage() == [ReportedUsage(chat.id, seq, None, None, at, is_summary=True)]
 
 
 def test_there_has_to_be_such_a_session(lab):

@@ -120,6 +120,7 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "tokens of each": lambda _, chat: chat.counts(BYTES),
     "calls": lambda _, chat: chat.calls(last=64),
     "usage": lambda _, chat: chat.usage(),
+    "usage of all": lambda store, _: store.usage(since=MOMENT),
     "usage of a family": lambda store, _: store.session("s7").usage(family=True),
     "snapshot": lambda _, chat: chat.snapshot(
         Wanted(counter=BYTES, rows=Rows.LIVE, calls=64, estimates=bool, notes=["remark"])

@@ -187,6 +187,7 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "counts": lambda _, chat: chat.counts(BYTES, hidden=True),
     "calls": lambda _, chat: chat.calls(),
     "usage": lambda _, chat: chat.usage(family=True),
+    "usage of all": lambda store, _: store.usage(since=NOW, until=NOW),
     "frame": lambda _, chat: chat.frame(),
     "restorable": lambda _, chat: chat.restorable([BYTES]),
     "request of the past": lambda _, chat: chat.request(as_of=9, unanswered=True, prefill=True),

@@ -98,7 +98,7 @@ def test_a_wrong_table_is_refused(tmp_path, wrong):
 
 
 def row(model, *, is_summary=False, **usage):
-    return ReportedUsage("s", 1, model, usage, is_summary)
+    return ReportedUsage("s", 1, model, usage, 0, is_summary)
 
 
 def test_the_calls_of_each_model_are_summed_and_summaries_apart():
@@ -132,10 +132,10 @@ def test_a_call_of_an_unknown_model_has_no_cost_and_is_counted():
     assert (spent.input, spent.cost, spent.unpriced) == (5, None, 1)
     (spent,) = spending(unknown)
     assert (spent.input, spent.cost, spent.unpriced) == (10, 1.0, 1)
-    (spent,) = spending([ReportedUsage("s", 1, "gpt-4o", "many")])
+    (spent,) = spending([ReportedUsage("s", 1, "gpt-4o", "many", 0)])
     assert (spent.calls, spent.cost, spent.unpriced) == (1, None, 1)
 
 
 def test_a_summary_that_no_model_wrote_costs_nothing():
-    rows = [row(None, is_summary=True, calls=0), ReportedUsage("s", 1, None, None, True)]
+    rows = [row(None, is_summary=True, calls=0), ReportedUsage("s", 1, None, None, 0, True)]
     assert spending(rows) == ()

@@ -1,4 +1,4 @@
-"""Commands that sum up: the tokens and costs of a session, and the sizes of one or of all."""
+"""Commands that sum up: tokens and costs, and sizes, of one session or of all."""
 
 from functools import partial
 from typing import Annotated
@@ -6,19 +6,21 @@ from typing import Annotated
 import typer
 
 from roocontext import reports
+from roocontext.cli import completion, parse_time
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
-from roocontext.cli.options import ModelName, SessionName, SessionOrAll
-from roocontext.cli.screens import tables
+from roocontext.cli.exit_codes import Code, Refusal
+from roocontext.cli.options import ModelName, SessionOrAll
+from roocontext.cli.screens import spending, tables
 
 app = typer.Typer()
 _read = partial(command, app, panel=INSPECT)
 
 
-@_read(document="UsageReport")
+@_read(document="UsageReport", narrowed=("no SESSION", "Spending"))
 def usage(
     context: CommandContext,
-    session: SessionName,
+    session: SessionOrAll = None,
     *,
     everything: Annotated[
         bool,
@@ -28,14 +30,49 @@ def usage(
         bool,
         typer.Option("--family", help="Count the model calls of all its descendants too."),
     ] = False,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHAT",
+            help="Of all sessions: sum up by `day`, `model` or `session`. Default: day.",
+            autocompletion=completion.complete_sums,
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="WHEN", help="Of all sessions: only calls since then, such as `7d`."),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="WHEN", help="Of all sessions: only calls before then."),
+    ] = None,
     model: ModelName = None,
 ) -> None:
     """Show the tokens by role and by tool, and what the model calls have cost."""
+    if session is None:
+        if everything or family:
+            raise Refusal("--all and --family are about one session: name it.", Code.USAGE)
+        _spending(context, by or "day", since, until)
+        return
+    if by or since or until:
+        line = "--by, --since and --until are about all sessions: name none."
+        raise Refusal(line, Code.USAGE)
     with context.session(session) as chat, context.progress("Counting tokens") as progress:
         answer = reports.usage.usage_of(
             chat, model, everything=everything, family=family, progress=progress
         )
     context.show(answer, tables.draw_usage)
+
+
+def _spending(context: CommandContext, by: str, since: str | None, until: str | None) -> None:
+    if by not in reports.spending.BY:
+        known = ", ".join(reports.spending.BY)
+        raise Refusal(f"--by is {by[:64]!r}, but it must be one of {known}.", Code.USAGE)
+    lo = None if since is None else parse_time.moment("--since", since, context.now)
+    hi = None if until is None else parse_time.moment("--until", until, context.now)
+    with context.store() as store:
+        answer = reports.spending.spending_of(store, by, since=lo, until=hi)
+    context.show(answer, spending.draw_spending, pager=True)
 
 
 @_read(document="StatsReport")
