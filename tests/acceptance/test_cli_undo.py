@@ -72,6 +72,8 @@ def test_cleared_outputs_are_shown_again(chat: Session, run: CommandLine) -> Non
     done = line(run("undo", "one"))
     assert done.startswith(f"Undid clearing {seq} of one. 2 tool outputs are shown again.")
     assert not any(message.cleared for message in chat.view().messages)
+    assert line(run("undo", "one")).startswith("Undid uncovering 11 of one. Tool outputs are clear")
+    assert [message.seq for message in chat.view().messages if message.cleared] == [3, 6]
 
 
 def test_the_newest_decides(chat: Session, run: CommandLine) -> None:

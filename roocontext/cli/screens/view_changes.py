@@ -9,6 +9,7 @@ from roocontext.cli.options import PROGRAM
 from roocontext.cli.screens import timeline
 from roocontext.cli.screens.safe_text import named
 from roocontext.cli.screens.screen import Screen
+from roocontext.log.entries import Kind
 from roocontext.reports.times import zoned_time
 from roocontext.reports.words import quantity
 
@@ -82,4 +83,6 @@ def _moved(answer: "ViewChange") -> str:
     if answer.restored:
         shown = "would be" if would else "is" if answer.restored == 1 else "are"
         parts.append(f"{quantity(answer.restored, 'tool output')} {shown} shown again")
+    if not parts and answer.undone_kind == Kind.UNCOVERING:
+        return f"Tool outputs {'would be' if would else 'are'} cleared again"
     return ", ".join(parts) or f"No message {would}{'leave' if would else 'left'} the view"
