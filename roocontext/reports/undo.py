@@ -79,7 +79,7 @@ def undo(
         raise NothingToUndo(line, session_id=chat.id)
     if of is not None and of != change.seq:
         line = f"The last change of the view is the {change.kind} {change.seq}, not entry {of}."
-        raise UndoRefused(line, seq=change.seq)
+        raise UndoRefused(line, advice="", seq=change.seq)
     undone = {"undone": change.seq, "undone_kind": change.kind.value}
     if change.kind in UNCOVERED:
         uncovered = chat.uncover(change.seq, expected_seq=expected_seq, dry_run=dry_run)

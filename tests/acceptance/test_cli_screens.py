@@ -406,11 +406,13 @@ def test_a_rewind_names_the_message_that_it_found() -> None:
         return drawn(80, lambda screen: draw_view_change(screen, change)).splitlines()
 
     rewound = "Rewound s to entry 4. 1 message left the view, 2 came back."
-    assert shown()[:2] == [
+    found, undo = (
         "The message is entry 5, from 2026-01-01 12:00:00 UTC.",
-        f"{rewound} Undo: `roocontext",
-    ]
-    assert shown(target=None)[0] == f"{rewound} Undo: `roocontext"
+        "Undo: `roocontext undo s`",
+    )
+    assert shown()[:3] == [found, rewound, undo]
+    assert shown(target=None)[:2] == [rewound, undo]
+    assert shown(target=None, returned=0)[0] == rewound.replace(", 2 came back", "") + f" {undo}"
     assert shown(target=None, session_id="a b")[0] == rewound.replace(" s ", " a b ")
 
 

@@ -70,10 +70,10 @@ def test_what_a_plan_hid_comes_back_and_what_came_after_stays(
 def test_cleared_outputs_are_shown_again(chat: Session, run: CommandLine) -> None:
     seq = chat.commit(Plan.clear(chat.view(), [(3, 0), (6, 0)])).seq
     done = line(run("undo", "one"))
-    assert done.startswith(
-        f"Undid clearing {seq} of one. 0 messages left the view, 2 tool outputs are shown again."
-    )
+    assert done.startswith(f"Undid clearing {seq} of one. 2 tool outputs are shown again.")
     assert not any(message.cleared for message in chat.view().messages)
+    assert line(run("undo", "one")).startswith("Undid uncovering 11 of one. Tool outputs are clear")
+    assert [message.seq for message in chat.view().messages if message.cleared] == [3, 6]
 
 
 def test_the_newest_decides(chat: Session, run: CommandLine) -> None:
@@ -147,9 +147,7 @@ def test_a_rewind_shows_where_it_left_the_session(chat: Session, run: CommandLin
     done = run("rewind", "one", "--to", "7")
     assert done.out == "one is already as it was after entry 7. Nothing changed.\n"
     assert "The view is empty." in run("rewind", "one", "--to", "0").out
-    assert line(run("undo", "one")).startswith(
-        "Undid rewind 11 of one. 0 messages left the view, 7"
-    )
+    assert line(run("undo", "one")).startswith("Undid rewind 11 of one. 7 messages came back.")
 
 
 def test_what_decides_is_what_counts_now() -> None:

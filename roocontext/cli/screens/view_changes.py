@@ -3,10 +3,13 @@
 import shlex
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
+
 from roocontext.cli.options import PROGRAM
 from roocontext.cli.screens import timeline
 from roocontext.cli.screens.safe_text import named
 from roocontext.cli.screens.screen import Screen
+from roocontext.log.entries import Kind
 from roocontext.reports.times import zoned_time
 from roocontext.reports.words import quantity
 
@@ -23,12 +26,13 @@ def draw_view_change(screen: Screen, answer: "ViewChange") -> None:
     if not answer.changed:
         screen.line(_unchanged(answer, name))
         return
-    line = f"{_done(answer, name)} {_moved(answer)}."
-    if not answer.dry_run and shlex.quote(answer.session_id) == name:
-        # Any other name could not be typed like this.
-        reverse = "Undo" if answer.undone is None else "Redo"
-        line += f" {reverse}: `{PROGRAM} undo {name}`"
-    screen.line(line)
+    done = f"{_done(answer, name)} {_moved(answer)}."
+    reverse = _reverse(answer, name)
+    if not reverse or cell_len(f"{done} {reverse}") <= screen.width:
+        screen.line(f"{done} {reverse}".rstrip())
+    else:  # a command is easier to copy on a line of its own
+        screen.line(done)
+        screen.line(reverse)
     if answer.last is not None:
         screen.line(
             ("The view would end with:" if answer.dry_run else "The view ends with:", "note")
@@ -38,6 +42,13 @@ def draw_view_change(screen: Screen, answer: "ViewChange") -> None:
         screen.line(f"The view {'would be' if answer.dry_run else 'is'} empty.")
     end = "Nothing was changed." if answer.dry_run else "Files of the project are untouched."
     screen.line((end, "note"))
+
+
+def _reverse(answer: "ViewChange", name: str) -> str:
+    """The command that takes it back, unless the name could not be typed like this."""
+    if answer.dry_run or shlex.quote(answer.session_id) != name:
+        return ""
+    return f"{'Undo' if answer.undone is None else 'Redo'}: `{PROGRAM} undo {name}`"
 
 
 def _unchanged(answer: "ViewChange", name: str) -> str:
@@ -61,10 +72,17 @@ def _done(answer: "ViewChange", name: str) -> str:
 def _moved(answer: "ViewChange") -> str:
     """How many messages left the view and came back, and how many outputs are shown again."""
     would = "would " * answer.dry_run
-    parts = [f"{quantity(answer.left, 'message')} {would}{'leave' if would else 'left'} the view"]
+    parts = []
+    if answer.left:
+        left = quantity(answer.left, "message")
+        parts.append(f"{left} {would}{'leave' if would else 'left'} the view")
     if answer.returned:
-        parts.append(f"{answer.returned:,} {would}{'come' if would else 'came'} back")
+        came = f"{would}{'come' if would else 'came'} back"
+        what = f"{answer.returned:,}" if parts else quantity(answer.returned, "message")
+        parts.append(f"{what} {came}")
     if answer.restored:
         shown = "would be" if would else "is" if answer.restored == 1 else "are"
         parts.append(f"{quantity(answer.restored, 'tool output')} {shown} shown again")
-    return ", ".join(parts)
+    if not parts and answer.undone_kind == Kind.UNCOVERING:
+        return f"Tool outputs {'would be' if would else 'are'} cleared again"
+    return ", ".join(parts) or f"No message {would}{'leave' if would else 'left'} the view"
