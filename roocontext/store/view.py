@@ -7,6 +7,7 @@ of the present are in a table; those of the past are computed from the control r
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from operator import itemgetter
 from typing import Any
 
@@ -21,9 +22,9 @@ from roocontext.log.moments import milliseconds
 from roocontext.log.readings import is_known, reader
 from roocontext.log.spans import clearings_of, spans_of, visible_ranges
 from roocontext.store.head import SessionHead, head_query, read_head, to_head
-from roocontext.store.schema import UP_TO_SEQ, VISIBLE, clearings, entries, spans
+from roocontext.store.schema import IN_LOG, UP_TO_SEQ, VISIBLE, clearings, entries, spans
 from roocontext.store.times import last_recorded
-from roocontext.store.transaction import Row, Transaction
+from roocontext.store.transaction import Query, Row, Transaction
 
 Cleared = Mapping[int, Mapping[int, str]]
 """By seq and block: the placeholder that stands there."""
@@ -103,11 +104,13 @@ _CLEARED = (
     )
     .where(spans.c.session_id == bindparam("session_id"), text(VISIBLE))
 )
-CONTROLS = (
+_controls = (
     select(entries.c.seq, entries.c.kind, entries.c.details)
-    .where(_in_session, entries.c.details.is_not(None), UP_TO_SEQ)
+    .where(_in_session, entries.c.details.is_not(None))
     .order_by(entries.c.seq)
 )
+CONTROLS = _controls.where(UP_TO_SEQ)
+ALL_CONTROLS = _controls.where(IN_LOG)
 _HEAD_AT = (
     select(entries.c.seq)
     .where(_in_session, UP_TO_SEQ, IS_FOLDED)
@@ -337,10 +340,21 @@ def counted(
     tx: Transaction, session_id: str, sides: Sequence[Sequence[Range]]
 ) -> list[tuple[int, int]]:
     """How many messages and bytes stand in the ranges of each side, without reading them."""
-    ends = {seq for side in sides for lo, hi in side for seq in (lo - 1, hi) if seq > 0}
-    rows = tx.each(_TOTALS, [{"session_id": session_id, "seq": seq} for seq in sorted(ends)])
+    return to_counted(sides, tx.all(totals_queries(session_id, sides)))
+
+
+def totals_queries(session_id: str, sides: Sequence[Sequence[Range]]) -> list[Query]:
+    """What asks for what `to_counted` counts with."""
+    return [(_TOTALS, {"session_id": session_id, "seq": seq}) for seq in sorted(_ends(sides))]
+
+
+def to_counted(
+    sides: Sequence[Sequence[Range]], found: Iterable[Sequence[Row]]
+) -> list[tuple[int, int]]:
+    """What `counted` answers, from the rows of its queries."""
+    rows = chain.from_iterable(found)
     at = {0: (0, 0), **{seq: (messages, size) for seq, messages, size in rows}}
-    missing = ends - at.keys()
+    missing = _ends(sides) - at.keys()
     if missing:
         raise HistoryCorrupt(f"Entry {min(missing)} is missing.", seq=min(missing))
     return [
@@ -350,6 +364,10 @@ def counted(
         )
         for side in sides
     ]
+
+
+def _ends(sides: Sequence[Sequence[Range]]) -> set[int]:
+    return {seq for side in sides for lo, hi in side for seq in (lo - 1, hi) if seq > 0}
 
 
 def cleared_at(controls: Sequence[Control], seq: int) -> Cleared:
