@@ -12,10 +12,9 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from roocontext.store.database import Database
     from roocontext.store.transaction import Transaction
 
 Leave: TypeAlias = Callable[
@@ -26,21 +25,37 @@ PATIENCE_S = 0.05
 """How long a waiting writer sleeps before it checks that the one in front of it still runs."""
 
 
+class Lender(Protocol):
+    """Who lends connections and takes them back: the database."""
+
+    def arrive(self, use: "Use", /) -> None:
+        """Register a use, after the forks that run now."""
+
+    def begin(self, hold: "Hold", /) -> "Transaction":
+        """Wait for the hold's turn, and lend it a connection."""
+
+    def end(self, use: "Use", error: BaseException | None, /) -> None:
+        """Take back everything that a use holds; safe to repeat."""
+
+    def check_read(self, tx: "Transaction", /) -> None:
+        """Raise if what was just read may be torn."""
+
+
 class Use:
     """The time of a `with` block in which a thread uses SQLite: a fork waits for its end.
 
     It has no connection. Closing the idle ones is such a use.
     """
 
-    __slots__ = ("_database", "_running", "thread", "tx")
+    __slots__ = ("_lender", "_running", "thread", "tx")
 
-    def __init__(self, database: "Database") -> None:
-        self._database = database
+    def __init__(self, lender: Lender) -> None:
+        self._lender = lender
         self.thread = threading.get_ident()
         self.tx: Transaction | None = None
 
     def __enter__(self) -> "Transaction | None":
-        self._database.arrive(self)
+        self._lender.arrive(self)
         return None
 
     @property
@@ -57,7 +72,7 @@ class Use:
 
     def recover(self) -> None:
         """Give back what a block that is over still holds."""
-        self._database.end(self, InterruptedError())
+        self._lender.end(self, InterruptedError())
 
     def _leave(
         self,
@@ -65,7 +80,7 @@ class Use:
         error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        self._database.end(self, error)
+        self._lender.end(self, error)
 
 
 class Hold(Use):
@@ -78,9 +93,9 @@ class Hold(Use):
     __slots__ = ("begin", "checked", "queue", "turn")
 
     def __init__(
-        self, database: "Database", queue: "Queue | None", begin: str | None, *, checked: bool
+        self, lender: Lender, queue: "Queue | None", begin: str | None, *, checked: bool
     ) -> None:
-        super().__init__(database)
+        super().__init__(lender)
         self.queue = queue
         self.begin = begin
         self.checked = checked
@@ -88,9 +103,9 @@ class Hold(Use):
 
     def __enter__(self) -> "Transaction":
         try:
-            return self._database.begin(self)
+            return self._lender.begin(self)
         except BaseException as error:
-            self._database.end(self, error)
+            self._lender.end(self, error)
             raise
 
     def _leave(
@@ -109,10 +124,10 @@ class Hold(Use):
         self._end(tx, error)
 
     def _end(self, tx: "Transaction | None", error: BaseException | None) -> None:
-        self._database.end(self, error)
+        self._lender.end(self, error)
         is_interrupt = error is not None and not isinstance(error, Exception)
         if self.checked and tx is not None and not is_interrupt:
-            self._database.check_read(tx)
+            self._lender.check_read(tx)
 
 
 class Queue:
