@@ -17,15 +17,12 @@ from roocontext.store.append import Receipt, beyond, write
 from roocontext.store.driver_errors import UniqueViolation
 from roocontext.store.head import SessionHead, to_head
 from roocontext.store.schema import clearings, entries, spans
-from roocontext.store.totals import Total, add_rewound
+from roocontext.store.totals import Total, add_rewound, counted, to_counted, totals_queries
 from roocontext.store.transaction import Query, Row, Transaction
 from roocontext.store.view import (
     ALL_CONTROLS,
     CONTROLS,
-    counted,
     to_controls,
-    to_counted,
-    totals_queries,
 )
 
 ClearedBlock = tuple[int, int, int, str]

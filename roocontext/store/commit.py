@@ -31,9 +31,9 @@ from roocontext.store.count import Counted, keep
 from roocontext.store.head import SessionHead, head_query, lock_query
 from roocontext.store.notes import Drafted, to_redacted, write_note
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
+from roocontext.store.totals import counted as messages_in
 from roocontext.store.transaction import Transaction
 from roocontext.store.view import IS_MESSAGE, bounds
-from roocontext.store.view import counted as messages_in
 
 _in_session = entries.c.session_id == bindparam("session_id")
 _LAST_MESSAGE = (

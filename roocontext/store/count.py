@@ -26,13 +26,13 @@ from roocontext.store.head import lock, read_head
 from roocontext.store.live import live_ranges_now
 from roocontext.store.schema import IN_LOG, counts, entries
 from roocontext.store.shapes import whole_number
+from roocontext.store.totals import counted
 from roocontext.store.transaction import Transaction
 from roocontext.store.view import (
     IS_MESSAGE,
     Cleared,
     bounds,
     cleared_at,
-    counted,
     moment,
     read_controls,
     read_messages,

@@ -13,8 +13,9 @@ from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import Span, spans_of
 from roocontext.store import sessions
 from roocontext.store.sessions import SessionInfo
+from roocontext.store.totals import counted
 from roocontext.store.transaction import Transaction
-from roocontext.store.view import CONTROLS, counted, to_controls
+from roocontext.store.view import CONTROLS, to_controls
 
 
 class ControlEntry(NamedTuple):

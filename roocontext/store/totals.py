@@ -1,14 +1,17 @@
 """How many messages and bytes the spans hold: running totals subtracted, and no content read."""
 
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, bindparam, case, func, select, text, update
 from sqlalchemy.sql import Select
 
 from roocontext.errors import HistoryCorrupt
+from roocontext.log.entries import Range
 from roocontext.store.schema import VISIBLE, entries, sessions, spans
 from roocontext.store.shapes import whole_number
-from roocontext.store.transaction import Transaction
+from roocontext.store.transaction import Query, Row, Transaction
 
 
 class Total(NamedTuple):
@@ -76,6 +79,44 @@ _ADD = (
         rewound_bytes=sessions.c.rewound_bytes + bindparam("more_bytes"),
     )
 )
+
+_TOTALS = select(entries.c.seq, entries.c.messages_total, entries.c.bytes_total).where(
+    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq")
+)
+
+
+def counted(
+    tx: Transaction, session_id: str, sides: Sequence[Sequence[Range]]
+) -> list[tuple[int, int]]:
+    """How many messages and bytes stand in the ranges of each side, without reading them."""
+    return to_counted(sides, tx.all(totals_queries(session_id, sides)))
+
+
+def totals_queries(session_id: str, sides: Sequence[Sequence[Range]]) -> list[Query]:
+    """What asks for what `to_counted` counts with."""
+    return [(_TOTALS, {"session_id": session_id, "seq": seq}) for seq in sorted(_ends(sides))]
+
+
+def to_counted(
+    sides: Sequence[Sequence[Range]], found: Iterable[Sequence[Row]]
+) -> list[tuple[int, int]]:
+    """What `counted` answers, from the rows of its queries."""
+    rows = chain.from_iterable(found)
+    at = {0: (0, 0), **{seq: (messages, size) for seq, messages, size in rows}}
+    missing = _ends(sides) - at.keys()
+    if missing:
+        raise HistoryCorrupt(f"Entry {min(missing)} is missing.", seq=min(missing))
+    return [
+        (
+            sum(at[hi][0] - at[lo - 1][0] for lo, hi in side),
+            sum(at[hi][1] - at[lo - 1][1] for lo, hi in side),
+        )
+        for side in sides
+    ]
+
+
+def _ends(sides: Sequence[Sequence[Range]]) -> set[int]:
+    return {seq for side in sides for lo, hi in side for seq in (lo - 1, hi) if seq > 0}
 
 
 def visible_total(tx: Transaction, session_id: str, last: int) -> Total:

@@ -7,7 +7,6 @@ of the present are in a table; those of the past are computed from the control r
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import chain
 from operator import itemgetter
 from typing import Any
 
@@ -24,7 +23,7 @@ from roocontext.log.spans import clearings_of, spans_of, visible_ranges
 from roocontext.store.head import SessionHead, head_query, read_head, to_head
 from roocontext.store.schema import IN_LOG, UP_TO_SEQ, VISIBLE, clearings, entries, spans
 from roocontext.store.times import last_recorded
-from roocontext.store.transaction import Query, Row, Transaction
+from roocontext.store.transaction import Row, Transaction
 
 Cleared = Mapping[int, Mapping[int, str]]
 """By seq and block: the placeholder that stands there."""
@@ -116,9 +115,6 @@ _HEAD_AT = (
     .where(_in_session, UP_TO_SEQ, IS_FOLDED)
     .order_by(entries.c.seq.desc())
     .limit(1)
-)
-_TOTALS = select(entries.c.seq, entries.c.messages_total, entries.c.bytes_total).where(
-    _in_session, entries.c.seq == bindparam("seq")
 )
 
 SPANS_PAGE = 32
@@ -334,40 +330,6 @@ def head_at(tx: Transaction, session_id: str, seq: int) -> int:
     """The last fold entry up to a seq."""
     row = tx.row(_HEAD_AT, session_id=session_id, seq=seq)
     return row[0] if row else 0
-
-
-def counted(
-    tx: Transaction, session_id: str, sides: Sequence[Sequence[Range]]
-) -> list[tuple[int, int]]:
-    """How many messages and bytes stand in the ranges of each side, without reading them."""
-    return to_counted(sides, tx.all(totals_queries(session_id, sides)))
-
-
-def totals_queries(session_id: str, sides: Sequence[Sequence[Range]]) -> list[Query]:
-    """What asks for what `to_counted` counts with."""
-    return [(_TOTALS, {"session_id": session_id, "seq": seq}) for seq in sorted(_ends(sides))]
-
-
-def to_counted(
-    sides: Sequence[Sequence[Range]], found: Iterable[Sequence[Row]]
-) -> list[tuple[int, int]]:
-    """What `counted` answers, from the rows of its queries."""
-    rows = chain.from_iterable(found)
-    at = {0: (0, 0), **{seq: (messages, size) for seq, messages, size in rows}}
-    missing = _ends(sides) - at.keys()
-    if missing:
-        raise HistoryCorrupt(f"Entry {min(missing)} is missing.", seq=min(missing))
-    return [
-        (
-            sum(at[hi][0] - at[lo - 1][0] for lo, hi in side),
-            sum(at[hi][1] - at[lo - 1][1] for lo, hi in side),
-        )
-        for side in sides
-    ]
-
-
-def _ends(sides: Sequence[Sequence[Range]]) -> set[int]:
-    return {seq for side in sides for lo, hi in side for seq in (lo - 1, hi) if seq > 0}
 
 
 def cleared_at(controls: Sequence[Control], seq: int) -> Cleared:
