@@ -29,7 +29,8 @@ from roocontext.store.append import (
 )
 from roocontext.store.check_arguments import check_maybe, check_whole, to_plan
 from roocontext.store.commit import commit_on
-from roocontext.store.head import SessionHead, check_version, lock, read_head
+from roocontext.store.commit_state import CommitState
+from roocontext.store.head import SessionHead, check_version, head_query, lock, read_head
 from roocontext.store.items import AnyNote, Item, Rewind
 from roocontext.store.notes import Drafted, check_target_exists, drafted, first_note, set_title
 from roocontext.store.rewind import rewind_on
@@ -186,15 +187,8 @@ class _Batch:
 
     def _commit(self, plan: Plan) -> None:
         self._check_head(plan.head_seq)
-        done, receipts = commit_on(
-            self.tx,
-            self.session_id,
-            plan,
-            self.head,
-            now=self.now,
-            salts=self.salts,
-            new_id=self.new_id,
-        )
+        state = CommitState(self.tx, self.session_id, plan, head_query(self.session_id))
+        done, receipts = commit_on(state, plan, now=self.now, salts=self.salts, new_id=self.new_id)
         seqs = tuple(receipt.seq for receipt in receipts)
         self.written.append(_written(receipts[plan.lead], done.head_seq, seqs))
 

@@ -15,11 +15,11 @@ from roocontext.log.entries import Control, Range, subtract
 from roocontext.log.spans import Span, clearings_of, first_changed, spans_of
 from roocontext.store.append import Receipt, beyond, write
 from roocontext.store.driver_errors import UniqueViolation
-from roocontext.store.head import SessionHead
+from roocontext.store.head import SessionHead, to_head
 from roocontext.store.schema import clearings, entries, spans
-from roocontext.store.totals import Total, add_rewound, totals_of
+from roocontext.store.totals import Total, add_rewound, to_totals, totals_of, totals_queries
 from roocontext.store.transaction import Query, SqlRow, Transaction
-from roocontext.store.view import CONTROLS, to_controls
+from roocontext.store.view import ALL_CONTROLS, CONTROLS, to_controls
 
 ClearedBlock = tuple[int, int, int, str]
 """A seq, a block, the clearing's seq, the placeholder."""
@@ -48,7 +48,7 @@ _SINCE = func.coalesce(
 # The start is found by the statement itself, so that spans and control rows need no round trip
 # before them.
 _LATER_SPANS = _SPANS.where(spans.c.lo >= _SINCE)
-_LATER_CONTROLS = CONTROLS.where(entries.c.seq >= _SINCE)
+_LATER_CONTROLS = ALL_CONTROLS.where(entries.c.seq >= _SINCE)
 _DROP_SPAN = delete(spans).where(
     spans.c.session_id == bindparam("session_id"), spans.c.lo == bindparam("lo")
 )
@@ -114,41 +114,54 @@ def read_present(tx: Transaction, session_id: str, seq: int) -> tuple[list[Contr
     return to_controls(controls), Caches(_spans(cached), _cleared(cleared))
 
 
-def read_tail(
-    tx: Transaction, session_id: str, last: int, first: int, others: Sequence[Query] = ()
-) -> tuple[Tail, list[list[SqlRow]]]:
-    """The end of a session that a change from row `first` on may touch, up to its last entry.
+def tail_queries(session_id: str, first: int) -> list[Query]:
+    """What asks for the end of a session that a change from row `first` on may touch.
 
-    Its spans begin with the one before that row. The rows of other queries that are asked for with
-    it come with it.
+    Its spans begin with the one before that row.
     """
     asked = {"session_id": session_id, "first": first}
-    cached, controls, *rows = tx.all(
-        [(_LATER_SPANS, asked), (_LATER_CONTROLS, {**asked, "seq": last}), *others]
-    )
+    return [(_LATER_SPANS, asked), (_LATER_CONTROLS, asked)]
+
+
+def to_tail(first: int, last: int, cached: Sequence[SqlRow], controls: Sequence[SqlRow]) -> Tail:
+    """The end that was asked for, of a session whose last entry is `last`."""
     spans_ = _spans(cached)
     # A damaged cache may have no span there; then everything is computed anew.
     since = spans_[0].lo if spans_ and 1 <= spans_[0].lo < first else 1
     # Clearings are not read: the control rows of the end say which ones it makes, and a change of
     # the end cannot touch earlier ones.
     tail = Tail(since, last, to_controls(controls, since), Caches(spans_, set()))
-    return tail._replace(cached=Caches(spans_, _cleared_by(tail.controls, last))), rows
+    return tail._replace(cached=Caches(spans_, _cleared_by(tail.controls, last)))
 
 
-def read_rewound_tail(
-    tx: Transaction, session_id: str, last: int, to: int, known: int | None = None
-) -> Tail:
-    """The end of a session that a rewind of it to entry `to` may touch.
+def read_tail(tx: Transaction, session_id: str, last: int, first: int) -> Tail:
+    """The end of a session that a change from row `first` on may touch, up to its last entry."""
+    return to_tail(first, last, *tx.all(tail_queries(session_id, first)))
 
-    If it is `known` that the rewind changes what is behind an earlier entry, that saves a request.
-    """
-    first = min(to, to if known is None else known) + 1
+
+def read_with_tail(
+    tx: Transaction, session_id: str, head: Query, first: int, others: Sequence[Query] = ()
+) -> tuple[SessionHead, Tail, list[list[SqlRow]]]:
+    """The head of a session, its end, and the rows of other queries, in one request."""
+    heads, cached, controls, *rows = tx.all([head, *tail_queries(session_id, first), *others])
+    found = to_head(session_id, heads)
+    return found, to_tail(first, found.last_seq, cached, controls), rows
+
+
+def reaching(tx: Transaction, session_id: str, tail: Tail, first: int) -> Tail:
+    """This end of a session, or a longer one if a change from row `first` on may touch more."""
+    if tail.since == 1 or first > tail.since:
+        return tail
+    return read_tail(tx, session_id, tail.last, first)
+
+
+def rewound_tail(tx: Transaction, session_id: str, tail: Tail, to: int) -> Tail:
+    """This end of a session, or a longer one if a rewind to entry `to` may touch more."""
     while True:
-        tail, _ = read_tail(tx, session_id, last, first)
-        changed = first_changed(tail.controls, last, to)
-        if tail.since == 1 or changed > tail.since:
+        longer = reaching(tx, session_id, tail, first_changed(tail.controls, tail.last, to))
+        if longer is tail:
             return tail
-        first = changed
+        tail = longer
 
 
 class Moved(NamedTuple):
@@ -159,11 +172,18 @@ class Moved(NamedTuple):
     rewound: Total
 
 
-def moved(tx: Transaction, session_id: str, tail: Tail, present: Caches) -> Moved:
-    """What a session's caches say of its messages when they are renewed."""
+def moved(
+    tx: Transaction, session_id: str, tail: Tail, present: Caches, others: Sequence[Query] = ()
+) -> tuple[Moved, list[list[SqlRow]]]:
+    """What a session's caches say of its messages when they are renewed.
+
+    The rows of other queries that are asked for with it come with it.
+    """
     sides = [*_sides(tail, present, rewound=False), *_sides(tail, present, rewound=True)]
-    left, returned, back, gone = totals_of(tx, session_id, sides)
-    return Moved(left.messages, returned.messages, gone - back)
+    totals = totals_queries(session_id, sides)
+    found = tx.all([*totals, *others])
+    left, returned, back, gone = to_totals(sides, found[: len(totals)])
+    return Moved(left.messages, returned.messages, gone - back), found[len(totals) :]
 
 
 def _sides(tail: Tail, present: Caches, *, rewound: bool) -> list[tuple[Range, ...]]:
@@ -181,10 +201,12 @@ def write_controls(
     tail: Tail,
     present: Caches,
     rewound: Total | None = None,
+    is_last: bool = False,
 ) -> list[Receipt]:
     """Write control rows to a locked session, and what they change in its caches.
 
-    A caller that has counted what more is rewound gives it.
+    A caller that has counted what more is rewound gives it. If nothing else is written, the
+    changes are committed together.
     """
     if rewound is None:
         back, gone = totals_of(tx, session_id, _sides(tail, present, rewound=True))
@@ -192,7 +214,7 @@ def write_controls(
     try:
         # All in one round trip on PostgreSQL: the session's row stays locked for as long as this
         # takes.
-        with tx.together():
+        with tx.together(is_last=is_last):
             receipts = write(tx, session_id, head, drafts)
             renew(tx, session_id, tail.cached, present)
             if any(rewound):

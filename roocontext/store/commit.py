@@ -27,7 +27,7 @@ from roocontext.store.append import Receipt, refuse_taken
 from roocontext.store.caches import write_controls
 from roocontext.store.check_pairs import bound_by_pins, check_no_split
 from roocontext.store.commit_state import CommitState
-from roocontext.store.head import SessionHead, lock, read_head
+from roocontext.store.head import SessionHead, head_query, lock_query
 from roocontext.store.kept_counts import Counted, keep_counts
 from roocontext.store.notes import Drafted, to_redacted, write_note
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
@@ -80,10 +80,12 @@ def commit(
     """
     if plan.session_id not in (None, session_id):
         raise InvalidPlan(f"The plan was made for session {plan.session_id!r}.")
-    head = (read_head if dry_run else lock)(tx, session_id)
-    _check_still(tx, session_id, plan, head)
+    query = (head_query if dry_run else lock_query)(session_id)
+    state = CommitState(tx, session_id, plan, query)
+    _check_still(tx, session_id, plan, state.head)
+    is_last = not new_notes and counted == Counted()
     done, _ = commit_on(
-        tx, session_id, plan, head, now=now, salts=salts, new_id=new_id, dry_run=dry_run
+        state, plan, now=now, salts=salts, new_id=new_id, dry_run=dry_run, is_last=is_last
     )
     if not dry_run:
         for note in new_notes:
@@ -93,18 +95,20 @@ def commit(
 
 
 def commit_on(
-    tx: Transaction,
-    session_id: str,
+    state: CommitState,
     plan: Plan,
-    head: SessionHead,
     *,
     now: int,
     salts: Salts,
     new_id: Callable[[], str],
     dry_run: bool = False,
+    is_last: bool = False,
 ) -> tuple[Committed, list[Receipt]]:
-    """Write what a plan says to a session that is at this head; the receipts of its entries too."""
-    state = CommitState(tx, session_id, head, plan)
+    """Write what a plan says to a locked session; the receipts of its entries too.
+
+    If nothing else is written, it is committed with it.
+    """
+    tx, session_id, head = state.tx, state.session_id, state.head
     compaction_id = plan.compaction_id
     if compaction_id is not None:
         _check_id_is_new(tx, session_id, compaction_id)
@@ -134,8 +138,9 @@ def commit_on(
     if dry_run:
         return committed, []
     tail = state.tail
+    present = tail.followed_by(placed)
     receipts = write_controls(
-        tx, session_id, head, drafts, tail=tail, present=tail.followed_by(placed)
+        tx, session_id, head, drafts, tail=tail, present=present, is_last=is_last
     )
     return replace(committed, hash=receipts[-1].hash), receipts
 

@@ -2,32 +2,31 @@
 
 from roocontext.log.plan import Plan
 from roocontext.log.spans import Span, standing_ranges, within
-from roocontext.store.caches import read_tail
-from roocontext.store.head import SessionHead
-from roocontext.store.notes import pins_query, redactions_query, to_pins
-from roocontext.store.transaction import Transaction
+from roocontext.store.caches import reaching, read_with_tail
+from roocontext.store.notes import PIN, REDACTION, notes_query, to_pins
+from roocontext.store.transaction import Query, Transaction
 from roocontext.store.view import VISIBLE_SPANS
 
 
 class CommitState:
     """What the checks of a plan ask of a session: its view, its pins, and the end of its log.
 
-    The end begins before the first row that the plan speaks of: no earlier row is looked at.
+    The end begins before the first row that the plan speaks of: no earlier row is looked at. The
+    head comes with it, by the query that is given: one that locks the session or not.
     """
 
-    def __init__(self, tx: Transaction, session_id: str, head: SessionHead, plan: Plan) -> None:
+    def __init__(self, tx: Transaction, session_id: str, plan: Plan, head: Query) -> None:
         self.tx = tx
         self.session_id = session_id
-        self.head = head
-        self.tail, (pins, self.redactions, shown) = read_tail(
+        self.head, self.tail, (pins, self.redactions, shown) = read_with_tail(
             tx,
             session_id,
-            head.last_seq,
+            head,
             min(seq for seq, _ in (*plan.hides, *plan.clears)),
             # Sent with the two statements of the tail: the lock is held for one round trip less.
             [
-                pins_query(session_id, head.last_seq),
-                redactions_query(session_id, head.last_seq),
+                notes_query(session_id, PIN),
+                notes_query(session_id, REDACTION),
                 (VISIBLE_SPANS, {"session_id": session_id}),
             ],
         )
@@ -37,7 +36,7 @@ class CommitState:
         visible = [*before, *(span for span in self.spans if span.visible)]
         self.visible = sorted(visible, key=lambda span: span.position)
         self.visible_ranges = tuple(sorted((s.lo, s.hi) for s in visible))
-        self.ranges = standing_ranges(self.tail.controls, head.last_seq)
+        self.ranges = standing_ranges(self.tail.controls, self.head.last_seq)
         self.pins = {seq for seq in to_pins(pins) if self.stands(seq)}
 
     def stands(self, seq: int) -> bool:
@@ -52,8 +51,9 @@ class CommitState:
 
     def from_row(self, first: int) -> None:
         """Let the end begin before this row too."""
-        if first <= self.tail.since:
-            self.tail, _ = read_tail(self.tx, self.session_id, self.head.last_seq, first)
+        longer = reaching(self.tx, self.session_id, self.tail, first)
+        if longer is not self.tail:
+            self.tail = longer
             self.ranges = standing_ranges(self.tail.controls, self.head.last_seq)
             self.spans = self._spans()
 

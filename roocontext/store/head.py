@@ -82,6 +82,11 @@ def read_head(tx: Transaction, session_id: str) -> SessionHead:
     return _head(session_id, tx.row(_READ_HEAD, session_id=session_id))
 
 
+def lock_query(session_id: str) -> Query:
+    """What locks a session, to be sent before other queries: they see what it waited for."""
+    return _LOCK_HEAD, {"session_id": session_id}
+
+
 def head_query(session_id: str) -> Query:
     """What asks for the head of a session, to be sent with other queries."""
     return _READ_HEAD, {"session_id": session_id}

@@ -20,7 +20,7 @@ from roocontext.store.check_arguments import check_mapping, check_maybe, check_w
 from roocontext.store.facts import are_fresh, set_facts
 from roocontext.store.head import SessionHead, lock
 from roocontext.store.items import AnyNote, Describe, NewNote, Pin, Rename, Unpin
-from roocontext.store.schema import IN_LOG, UP_TO_SEQ, entries, sessions
+from roocontext.store.schema import IN_LOG, LAST, UP_TO_SEQ, entries, sessions
 from roocontext.store.transaction import Query, SqlRow, Transaction
 
 PIN = "pin"
@@ -99,19 +99,26 @@ def drafted(item: AnyNote, *, now: int, salts: Salts) -> Drafted:
     return Drafted(draft, shown)
 
 
-_NOTES = (
-    select(
-        entries.c.seq, entries.c.note, entries.c.target, entries.c.content, entries.c.recorded_at
+def _up_to(last: ColumnElement[int]) -> Select[Any]:
+    """All notes of a kind up to a seq."""
+    return (
+        select(
+            *(entries.c.seq, entries.c.note, entries.c.target),
+            *(entries.c.content, entries.c.recorded_at),
+        )
+        .where(
+            entries.c.session_id == bindparam("session_id"),
+            entries.c.note.is_not(None),
+            entries.c.note == bindparam("note"),
+            # Not by seq, and in the index's own order: SQLite would walk the whole session instead.
+            (entries.c.seq + literal_column("0")).between(literal_column("1"), last),
+        )
+        .order_by(entries.c.target, entries.c.seq)
     )
-    .where(
-        entries.c.session_id == bindparam("session_id"),
-        entries.c.note.is_not(None),
-        entries.c.note == bindparam("note"),
-        # Not by seq, and in the index's own order: SQLite would walk the whole session instead.
-        (entries.c.seq + literal_column("0")).between(literal_column("1"), bindparam("seq")),
-    )
-    .order_by(entries.c.target, entries.c.seq)
-)
+
+
+_NOTES = _up_to(bindparam("seq"))
+_ALL_NOTES = _up_to(LAST)
 _NOTES_ON = _NOTES.where(entries.c.target == bindparam("target"))
 
 
@@ -290,9 +297,9 @@ def pins_query(session_id: str, seq: int) -> Query:
     return _NOTES, {"session_id": session_id, "note": PIN, "seq": seq}
 
 
-def redactions_query(session_id: str, seq: int) -> Query:
-    """The query for the redactions at a seq."""
-    return _NOTES, {"session_id": session_id, "note": REDACTION, "seq": seq}
+def notes_query(session_id: str, note: str) -> Query:
+    """The query for all notes of a kind."""
+    return _ALL_NOTES, {"session_id": session_id, "note": note}
 
 
 def to_redacted(rows: Sequence[SqlRow], *, after: int) -> set[int]:

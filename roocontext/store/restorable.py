@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import bindparam, select
-
 from roocontext.log.counting import Counter
 from roocontext.log.draft import UNCOVERED
 from roocontext.log.entries import Control, Kind
@@ -13,14 +11,9 @@ from roocontext.store.count import Counting, shown_before
 from roocontext.store.database import Database
 from roocontext.store.head import read_head
 from roocontext.store.kept_counts import keep_if_possible
-from roocontext.store.schema import entries
 from roocontext.store.transaction import Transaction
 from roocontext.store.uncover import companions
 from roocontext.store.view import read_controls
-
-_NAME = select(entries.c.compaction_id).where(
-    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq")
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +60,7 @@ def _uncovering(
 ) -> Control:
     """The entry that would uncover another one, after all existing entries."""
     end = _end(controls, last)
-    row = tx.row(_NAME, session_id=session_id, seq=seq)
-    named = companions(tx, session_id, row[0] if row else None)
+    named = companions(tx, session_id, seq)
     standing = standing_ranges(controls, end)
     rows = (seq, *(one for one in named if within(standing, one)))
     return Control(end + 1, Kind.UNCOVERING, uncovers=rows)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
+from typing import NamedTuple
 
 from sqlalchemy import bindparam, func, select, text
 
@@ -19,11 +20,21 @@ from roocontext.log.spans import Path, standing_ranges, within
 from roocontext.store import times
 from roocontext.store.append import Receipt
 from roocontext.store.as_of import IS_FOLDED, no_entry
-from roocontext.store.caches import Tail, moved, read_rewound_tail, write_controls
-from roocontext.store.head import SessionHead, check_version, lock, read_head
-from roocontext.store.schema import AFTER_SEQ, IN_LOG, UP_TO_SEQ, entries
+from roocontext.store.caches import (
+    Caches,
+    Moved,
+    Tail,
+    moved,
+    read_tail,
+    rewound_tail,
+    tail_queries,
+    to_tail,
+    write_controls,
+)
+from roocontext.store.head import SessionHead, check_version, head_query, lock_query, to_head
+from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
 from roocontext.store.transaction import Query, SqlRow, Transaction
-from roocontext.store.view import CONTROLS, IS_MESSAGE, bounds, to_controls
+from roocontext.store.view import ALL_CONTROLS, IS_MESSAGE, bounds, to_controls
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +64,16 @@ class Rewound:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What a rewind names: the entry to go to with the target, and the one without it."""
+    """What a rewind names: the entry to go to with the target, and the one without it.
+
+    An end of the session may have been read on the way.
+    """
 
     with_target: int
     without_target: int
     target: int | None = None
     target_time: int | None = None
+    tail: Tail | None = None
 
 
 _in_session = entries.c.session_id == bindparam("session_id")
@@ -90,7 +105,7 @@ _FOLDED = (
 )
 _newest_control = (
     select(entries.c.seq, entries.c.kind, entries.c.details)
-    .where(_in_session, entries.c.details.is_not(None), UP_TO_SEQ)
+    .where(_in_session, entries.c.details.is_not(None), IN_LOG)
     .order_by(entries.c.seq.desc())
     .limit(1)
 )
@@ -112,14 +127,14 @@ def rewind(
     dry_run: bool = False,
 ) -> Rewound:
     """Return the session to its state right after the target, or right before it."""
-    head = (read_head if dry_run else lock)(tx, session_id)
-    check_version(expected_seq, head)
-    place = _Targets(tx, session_id, head).find(to, ts)
+    targets = _Targets(tx, session_id, expected_seq, dry_run=dry_run)
+    place = targets.find(to, ts)
     after = place.with_target if keep_target else place.without_target
     if after < 0:
         raise MessageNotFound("Nothing comes before the empty session, entry 0.", candidates=(0,))
-    going = _Rewind(tx, session_id, head, now, trigger)
-    done = going.foreseen(after) if dry_run else going.to(after)
+    tail = place.tail or read_tail(tx, session_id, targets.head.last_seq, after + 1)
+    going = _Rewind(tx, session_id, targets.head, now, trigger)
+    done = going.foreseen(after, tail) if dry_run else going.to(after, tail)
     return replace(done, target=place.target, target_time=place.target_time, dry_run=dry_run)
 
 
@@ -136,9 +151,9 @@ def rewind_on(
     """Write a rewind to a session that is at this head, whether it changes anything or not."""
     if not 0 <= to <= head.last_seq:
         raise no_entry(to, head.last_seq)
-    going = _Rewind(tx, session_id, head, now, trigger, client_id)
-    *_, receipt = going.write(going.tail(to), to)
-    return receipt
+    tail = rewound_tail(tx, session_id, read_tail(tx, session_id, head.last_seq, to + 1), to)
+    going = _Rewind(tx, session_id, head, now, trigger, client_id, in_batch=True)
+    return going.write(tail, going.change(tail, to))
 
 
 def undo(
@@ -152,13 +167,15 @@ def undo(
     trigger: str,
 ) -> Rewound:
     """Take back the newest rewind of the log, undos included."""
-    head = lock(tx, session_id)
+    session = {"session_id": session_id}
+    locked, found = tx.all([lock_query(session_id), (_NEWEST_REWIND_OR_UNCOVERING, session)])
+    head = to_head(session_id, locked)
     check_version(expected_seq, head)
-    newest = tx.row(_NEWEST_REWIND_OR_UNCOVERING, session_id=session_id, seq=head.last_seq)
+    newest = found[0] if found else None
     uncovering = None
     if newest is not None and newest[1] == Kind.UNCOVERING:
         uncovering = newest[0]
-        newest = tx.row(_NEWEST_REWIND, session_id=session_id, seq=uncovering)
+        newest = tx.row(_NEWEST_REWIND, **session)
     last = newest[0] if newest else 0
     covers = (
         ""
@@ -174,7 +191,10 @@ def undo(
         (since,) = tx.row(_FOLDED_SINCE, session_id=session_id, seq=last) or (0,)
         came = "1 entry" if since == 1 else f"{since} entries"
         raise UndoRefused(f"{came} came after rewind {last}.{covers}", **facts, since=since)
-    return _Rewind(tx, session_id, head, now, trigger).to(last - 1, undone=control_of(*newest))
+    undone = control_of(*newest)
+    # What that one took back is what changes.
+    tail = read_tail(tx, session_id, head.last_seq, min(last - 1, undone.to or 0) + 1)
+    return _Rewind(tx, session_id, head, now, trigger).to(last - 1, tail, undone=last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,51 +207,55 @@ class _Rewind:
     now: int
     trigger: str
     client_id: str | None = None
+    in_batch: bool = False
 
-    def to(self, to: int, undone: Control | None = None) -> Rewound:
+    def to(self, to: int, tail: Tail, undone: int | None = None) -> Rewound:
         """Return the session to its state right after entry `to`, unless it is in that state."""
-        tail = self.tail(to, undone)
+        tail = rewound_tail(self.tx, self.session_id, tail, to)
+        change = self.change(tail, to)
         # Nothing is written for a rewind to the present. An undo is written in any case: otherwise
         # the next one would find the same rewind.
-        if undone is None and self._is_live_alike(tail, to):
+        if undone is None and change.is_none:
             return self._unchanged(to)
-        undone_seq = None if undone is None else undone.seq
-        left, returned, receipt = self.write(tail, to, undone_seq)
+        receipt = self.write(tail, change, undone)
         return Rewound(
             self.session_id,
             to,
             receipt.seq,
             receipt.hash,
             receipt.head_seq,
-            left,
-            returned,
+            change.moved.left,
+            change.moved.returned,
             changed=True,
-            undone=undone_seq,
+            undone=undone,
         )
 
-    def foreseen(self, to: int) -> Rewound:
+    def foreseen(self, to: int, tail: Tail) -> Rewound:
         """What a rewind to entry `to` would do. Nothing is written."""
-        tail = self.tail(to)
-        if self._is_live_alike(tail, to):
+        change = self.change(rewound_tail(self.tx, self.session_id, tail, to), to)
+        if change.is_none:
             return self._unchanged(to)
-        seq = self.head.last_seq + 1
-        present = tail.followed_by([Control(seq, Kind.REWIND, to=to)])
-        left, returned, _ = moved(self.tx, self.session_id, tail, present)
+        seq = change.rewind.seq
+        left, returned, _ = change.moved
         return Rewound(self.session_id, to, seq, None, seq, left, returned, changed=True)
 
-    def tail(self, to: int, undone: Control | None = None) -> Tail:
-        """The end of the session that a rewind to entry `to` may touch.
+    def _unchanged(self, to: int) -> Rewound:
+        head_seq = self.head.head_seq
+        return Rewound(self.session_id, to, None, None, head_seq, 0, 0, changed=False)
 
-        To undo a rewind changes what that one took back.
-        """
-        known = None if undone is None else undone.to
-        return read_rewound_tail(self.tx, self.session_id, self.head.last_seq, to, known)
-
-    def write(self, tail: Tail, to: int, undone: int | None = None) -> tuple[int, int, Receipt]:
-        """Write the rewind; return how many messages left the view and how many came back."""
+    def change(self, tail: Tail, to: int) -> "_Change":
+        """What a rewind to entry `to` would change."""
         rewind = Control(self.head.last_seq + 1, Kind.REWIND, to=to)
         present = tail.followed_by([rewind])
-        left, returned, rewound = moved(self.tx, self.session_id, tail, present)
+        path, now = Path(tail.controls), self.head.last_seq
+        differing = bounds(self.session_id, [*path.removed(now, to), *path.removed(to, now)])
+        live = [(_FOLDED, stretch) for stretch in differing]
+        moving, found = moved(self.tx, self.session_id, tail, present, live)
+        return _Change(rewind, present, moving, is_none=not any(found))
+
+    def write(self, tail: Tail, change: "_Change", undone: int | None = None) -> Receipt:
+        """Write the rewind."""
+        rewind, present, (left, returned, rewound), _ = change
         record = {"trigger": self.trigger, "left": left, "returned": returned}
         if undone is not None:
             record["undone"] = undone
@@ -243,34 +267,37 @@ class _Rewind:
             tail=tail,
             present=present,
             rewound=rewound,
+            is_last=not self.in_batch,
         )
-        return left, returned, receipt
+        return receipt
 
-    def _unchanged(self, to: int) -> Rewound:
-        head_seq = self.head.head_seq
-        return Rewound(self.session_id, to, None, None, head_seq, 0, 0, changed=False)
 
-    def _is_live_alike(self, tail: Tail, to: int) -> bool:
-        """Whether the same entries are live after both; notes and rewinds are never live."""
-        path, now = Path(tail.controls), self.head.last_seq
-        differing = bounds(self.session_id, [*path.removed(now, to), *path.removed(to, now)])
-        return not any(self.tx.row(_FOLDED, **stretch) for stretch in differing)
+class _Change(NamedTuple):
+    """What a rewind would change: none if the same entries are live after it.
+
+    Notes and rewinds are never live.
+    """
+
+    rewind: Control
+    present: Caches
+    moved: Moved
+    is_none: bool
 
 
 class _Targets:
     """Finds the entry that a rewind names, or raises an error with the nearest candidates."""
 
-    def __init__(self, tx: Transaction, session_id: str, head: SessionHead) -> None:
+    head: SessionHead
+    """The head of the session, known when a target was found."""
+
+    def __init__(
+        self, tx: Transaction, session_id: str, expected_seq: int | None, *, dry_run: bool
+    ) -> None:
         self._tx = tx
         self._session_id = session_id
         self._session = {"session_id": session_id}
-        self._head = head
-        self._last = head.last_seq
-
-    def _live_and(self, *queries: Query) -> tuple[tuple[Range, ...], list[list[SqlRow]]]:
-        """What is live, and the rows of other queries."""
-        controls, *rows = self._tx.all([(CONTROLS, {**self._session, "seq": self._last}), *queries])
-        return standing_ranges(to_controls(controls), self._last), rows
+        self._expected_seq = expected_seq
+        self._head = (head_query if dry_run else lock_query)(session_id)
 
     def find(self, to: int | str | datetime | None, ts: int | None) -> _Place:
         """Find the entry to go to."""
@@ -280,13 +307,30 @@ class _Targets:
             return self._by_message_id(to)
         if ts is not None:
             return self._by_time(ts)
-        if to is not None and 0 <= to <= self._last:
-            return _Place(to, to - 1)
-        raise no_entry(to or 0, self._last)
+        return self._by_seq(to or 0)
+
+    def _locked(self, *queries: Query) -> list[list[SqlRow]]:
+        """Lock the session, unless this is a dry run; the rows of other queries."""
+        locked, *rows = self._tx.all([self._head, *queries])
+        self.head = to_head(self._session_id, locked)
+        check_version(self._expected_seq, self.head)
+        return rows
+
+    def _live_and(self, query: Query) -> tuple[tuple[Range, ...], list[SqlRow]]:
+        """What is live, and the rows of another query."""
+        controls, rows = self._locked((ALL_CONTROLS, self._session), query)
+        return standing_ranges(to_controls(controls), self.head.last_seq), rows
+
+    def _by_seq(self, seq: int) -> _Place:
+        found = self._locked(*tail_queries(self._session_id, seq))
+        if not 0 <= seq <= self.head.last_seq:
+            raise no_entry(seq, self.head.last_seq)
+        tail = to_tail(seq, self.head.last_seq, *found)
+        return _Place(seq, seq - 1, tail=tail)
 
     def _by_message_id(self, message_id: str) -> _Place:
         query = (_BY_MESSAGE_ID, {**self._session, "message_id": message_id})
-        live, (rows,) = self._live_and(query)
+        live, rows = self._live_and(query)
         for seq, ts, recorded_at in rows:
             if within(live, seq):
                 return _Place(seq, seq - 1, seq, _time(ts, recorded_at))
@@ -308,7 +352,7 @@ class _Targets:
 
     def _by_time(self, ts: int) -> _Place:
         """The first live message whose own time is exactly this."""
-        live, (rows,) = self._live_and(times.at_ts(self._session_id, ts))
+        live, rows = self._live_and(times.at_ts(self._session_id, ts))
         found = next((row[0] for row in rows if within(live, row[0])), None)
         if found is not None:
             return _Place(found, found - 1, found, ts)
@@ -323,18 +367,17 @@ class _Targets:
     def _until(self, when: int) -> _Place:
         """Just before the first live message that is later; the target is the one before that."""
         where = (self._tx, self._session_id)
-        if self._head.times.own_back:
-            live, start = self._live_and()[0], 1
-        else:
-            halving = times.last_appended(self._session_id, self._head, when)
-            live, (((reached,),),) = self._live_and(halving)
-            start = reached + 1
-        later, target = times.first_later(*where, live, when, start)
-        end = self._last + 1 if later is None else later[0]
+        live, [[reached]] = self._live_and(times.last_appended(self._session_id, when))
+        start = 1 if self.head.times.own_back else reached + 1
+        later, target, found = times.first_later(
+            *where, live, time=when, start=start, others=tail_queries(self._session_id, start)
+        )
+        tail = to_tail(start, self.head.last_seq, *found)
+        end = self.head.last_seq + 1 if later is None else later[0]
         if end != start or target is None:
             target = times.last_message(*where, live, end)
         if target is not None:
-            return _Place(end - 1, target[0] - 1, target[0], _time(*target[1:]))
+            return _Place(end - 1, target[0] - 1, target[0], _time(*target[1:]), tail)
         if later is None:
             raise MessageNotFound("The session has no live message.", candidates=())
         raise MessageNotFound(

@@ -163,14 +163,15 @@ _FIRST = literal_column("1", BigInteger)
 UP_TO_SEQ = entries.c.seq.between(_FIRST, bindparam("seq"))
 """The entries of a log up to `seq`. Every read of a log has a bound at both ends: a row outside is
 none of its entries, whatever it says, and no chain proves it."""
-_LAST = (
+LAST = (
     select(sessions.c.last_seq)
     .where(sessions.c.session_id == bindparam("session_id"))
     .scalar_subquery()
 )
-IN_LOG = entries.c.seq.between(_FIRST, _LAST)
+"""The last seq of the log."""
+IN_LOG = entries.c.seq.between(_FIRST, LAST)
 """All entries of the log, for statements that do not know its last seq."""
-AFTER_SEQ = and_(entries.c.seq > bindparam("seq"), entries.c.seq <= _LAST)
+AFTER_SEQ = and_(entries.c.seq > bindparam("seq"), entries.c.seq <= LAST)
 """The entries after `seq`. With two lower bounds SQLite would start at the first entry."""
 
 

@@ -12,7 +12,7 @@ from roocontext.log.times import Times
 from roocontext.store.head import SessionHead
 from roocontext.store.schema import IN_LOG, UP_TO_SEQ, entries, sessions, spans
 from roocontext.store.shapes import whole_number
-from roocontext.store.transaction import Query, Transaction
+from roocontext.store.transaction import Query, SqlRow, Transaction
 
 TimedRow = tuple[int, int | None, int]
 """A message's seq, its `ts`, and when it was recorded."""
@@ -25,23 +25,32 @@ _own = func.coalesce(entries.c.ts, entries.c.recorded_at)
 _timed = select(entries.c.seq, entries.c.ts, entries.c.recorded_at).where(_in_session, _is_message)
 
 
-def _halving(time_at: Callable[[ColumnElement[int]], ColumnElement[int]]) -> ClauseElement:
+def _halving(
+    time_at: Callable[[ColumnElement[int], ColumnElement[int]], ColumnElement[int]],
+) -> ClauseElement:
     """The last seq whose time is at most `time`, given how to read the time at a seq.
 
     All steps are one statement: on PostgreSQL each statement is a round trip.
     """
-    step = cast(bindparam("step"), BigInteger).label("step")
-    found = select(step, cast(0, BigInteger).label("seq")).cte("found", recursive=True)
-    probed = found.c.seq + found.c.step
-    nearer = case((time_at(probed) <= bindparam("time"), probed), else_=found.c.seq)
-    steps = select(found.c.step.op("/")(2), nearer).where(found.c.step > 0)
+    last = cast(sessions.c.last_seq, BigInteger)
+    in_session = sessions.c.session_id == bindparam("session_id")
+    found = (
+        select(last.label("last"), last.label("step"), cast(0, BigInteger).label("seq"))
+        .where(in_session)
+        .cte("found", recursive=True)
+    )
+    step, probed = found.c.step, found.c.seq + found.c.step
+    at = time_at(probed, found.c.last)
+    nearer = case((at <= bindparam("time"), probed), else_=found.c.seq)
+    shorter = case((step > 1, step - step.op("/")(2)), else_=0)
+    steps = select(found.c.last, shorter, nearer).where(step > 0)
     return select(func.max(found.union_all(steps).c.seq))
 
 
 _LAST_RECORDED_BY_HALVING = _halving(
-    lambda seq: (
+    lambda seq, last: (
         select(entries.c.recorded_at)
-        .where(_in_session, entries.c.seq == seq, entries.c.seq <= bindparam("last"))
+        .where(_in_session, entries.c.seq == seq, entries.c.seq <= last)
         .scalar_subquery()
     )
 )
@@ -52,9 +61,9 @@ _LAST_RECORDED = (
     .limit(1)
 )
 _LAST_APPENDED_BY_HALVING = _halving(
-    lambda seq: (
+    lambda seq, last: (
         select(_own)
-        .where(_in_session, entries.c.seq.between(seq, bindparam("last")), _is_appended)
+        .where(_in_session, entries.c.seq.between(seq, last), _is_appended)
         .order_by(entries.c.seq)
         .limit(1)
         .scalar_subquery()
@@ -137,37 +146,44 @@ def last_recorded(tx: Transaction, session_id: str, head: SessionHead, time: int
     if head.times.recorded_back:
         row = tx.row(_LAST_RECORDED, session_id=session_id, time=time)
     else:
-        statement, params = _halved(_LAST_RECORDED_BY_HALVING, session_id, head, time)
-        row = tx.row(statement, **params)
+        row = tx.row(_LAST_RECORDED_BY_HALVING, session_id=session_id, time=time)
     return row[0] if row else 0
 
 
-def last_appended(session_id: str, head: SessionHead, time: int) -> Query:
+def last_appended(session_id: str, time: int) -> Query:
     """What asks for a seq up to which no appended message is later, if none went back in time."""
-    return _halved(_LAST_APPENDED_BY_HALVING, session_id, head, time)
+    return _LAST_APPENDED_BY_HALVING, {"session_id": session_id, "time": time}
 
 
 def first_later(
-    tx: Transaction, session_id: str, live: Sequence[Range], time: int, start: int
-) -> tuple[TimedRow | None, TimedRow | None]:
+    tx: Transaction,
+    session_id: str,
+    live: Sequence[Range],
+    *,
+    time: int,
+    start: int,
+    others: Sequence[Query],
+) -> tuple[TimedRow | None, TimedRow | None, list[list[SqlRow]]]:
     """The first live message, by seq, whose own time is later; and the last one before `start`.
 
-    Before `start` only a row that a plan inserted may be later.
+    Before `start` only a row that a plan inserted may be later. The rows of other queries that are
+    asked for with it come with it.
     """
     own = {"session_id": session_id}
     later = [{"lo": max(lo, start), "hi": hi} for lo, hi in live if hi >= start] or [_NOWHERE]
     before = [{"lo": lo, "hi": min(hi, start - 1)} for lo, hi in live if lo < start] or [_NOWHERE]
-    inserted, first, last = tx.all(
+    inserted, first, last, *rows = tx.all(
         [
             (_LATER_INSERTED, {**own, "lo": 1, "hi": start - 1, "time": time}),
             (_FIRST_LATER, {**own, **later[0], "time": time}),
             (_LAST_MESSAGE, {**own, **before[-1]}),
+            *others,
         ]
     )
     found = next((row for row in [*inserted, *first] if within(live, row[0])), None)
     for stretch in later[1:]:
         found = found or tx.row(_FIRST_LATER, **own, **stretch, time=time)
-    return found and _timed_row(found), _timed_row(last[0]) if last else None
+    return found and _timed_row(found), _timed_row(last[0]) if last else None, rows
 
 
 def last_message(
@@ -195,12 +211,6 @@ def nearest(tx: Transaction, session_id: str, ts: int) -> list[tuple[int, int]]:
         for row in tx.rows(statement, session_id=session_id, time=ts)
     ]
     return sorted(near, key=lambda one: (abs(one[1] - ts), one[0]))[:2]
-
-
-def _halved(statement: ClauseElement, session_id: str, head: SessionHead, time: int) -> Query:
-    last = head.last_seq
-    step = 1 << last.bit_length()
-    return statement, {"session_id": session_id, "step": step, "time": time, "last": last}
 
 
 def _timed_row(row: tuple[Any, ...]) -> TimedRow:

@@ -1,6 +1,7 @@
 """How many messages and bytes the spans hold: running totals subtracted, and no content read."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, bindparam, case, func, select, text, update
@@ -10,7 +11,7 @@ from roocontext.errors import HistoryCorrupt
 from roocontext.log.entries import Range
 from roocontext.store.schema import VISIBLE, entries, sessions, spans
 from roocontext.store.shapes import whole_number
-from roocontext.store.transaction import Transaction
+from roocontext.store.transaction import Query, SqlRow, Transaction
 
 
 class Total(NamedTuple):
@@ -81,19 +82,26 @@ _ADD = (
     )
 )
 
-
-_AT = select(entries.c.seq, entries.c.messages_total, entries.c.bytes_total).where(
+_TOTALS = select(entries.c.seq, entries.c.messages_total, entries.c.bytes_total).where(
     entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq")
 )
 
 
 def totals_of(tx: Transaction, session_id: str, sides: Sequence[Sequence[Range]]) -> list[Total]:
     """What the ranges of each side hold."""
-    # Each end once: neighbouring ranges share theirs.
-    ends = {seq for side in sides for lo, hi in side for seq in (lo - 1, hi) if seq > 0}
-    rows = tx.each(_AT, [{"session_id": session_id, "seq": seq} for seq in sorted(ends)])
+    return to_totals(sides, tx.all(totals_queries(session_id, sides)))
+
+
+def totals_queries(session_id: str, sides: Sequence[Sequence[Range]]) -> list[Query]:
+    """The queries for what `to_totals` subtracts."""
+    return [(_TOTALS, {"session_id": session_id, "seq": seq}) for seq in sorted(_ends(sides))]
+
+
+def to_totals(sides: Sequence[Sequence[Range]], found: Iterable[Sequence[SqlRow]]) -> list[Total]:
+    """What `totals_of` answers, from the rows of its queries."""
+    rows = chain.from_iterable(found)
     at = {0: (0, 0), **{seq: (messages, size) for seq, messages, size in rows}}
-    missing = ends - at.keys()
+    missing = _ends(sides) - at.keys()
     if missing:
         raise HistoryCorrupt(f"Entry {min(missing)} is missing.", seq=min(missing))
     return [
@@ -103,6 +111,11 @@ def totals_of(tx: Transaction, session_id: str, sides: Sequence[Sequence[Range]]
         )
         for side in sides
     ]
+
+
+def _ends(sides: Sequence[Sequence[Range]]) -> set[int]:
+    # Each end once: neighbouring ranges share theirs.
+    return {seq for side in sides for lo, hi in side for seq in (lo - 1, hi) if seq > 0}
 
 
 def visible_total(tx: Transaction, session_id: str, last: int) -> Total:

@@ -33,6 +33,7 @@ class Transaction:
         # Kept until the first statement, and dropped if none comes: an empty transaction costs
         # nothing.
         self._beginning: str | None = None
+        self._is_open = False
         self.is_sound = True
 
     def begin(self, command: str | None) -> None:
@@ -42,15 +43,17 @@ class Transaction:
         own.
         """
         self._beginning = command
+        self._is_open = command is not None
         if self._pipeline is None and command is not None:
             self._beginning = None
             self.command(command)
 
     def commit(self) -> None:
-        """Commit what was begun."""
-        if self._beginning is None:
+        """Commit what was begun, unless that was sent with the last changes."""
+        if self._beginning is None and self._is_open:
             self.command("COMMIT")
         self._beginning = None  # nothing was asked, so nothing was begun
+        self._is_open = False
 
     def rows(self, statement: ClauseElement, **params: Any) -> list[SqlRow]:
         """All rows of a query."""
@@ -126,8 +129,12 @@ class Transaction:
         ]
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """Send changes without waiting for each; what is wrong with one is raised at the end."""
+    def together(self, *, is_last: bool = False) -> Iterator[None]:
+        """Send changes without waiting for each; what is wrong with one is raised at the end.
+
+        If they are the last ones of the transaction, PostgreSQL commits them without another round
+        trip. If one of them fails, it skips the COMMIT.
+        """
         if self._pipeline is None:
             yield
             return
@@ -138,6 +145,9 @@ class Transaction:
             with translated(), self._pipeline():
                 self._begin_now()
                 yield
+                if is_last and self._is_open:
+                    self._run("COMMIT")
+                    self._is_open = False
         except BaseException as error:
             # What was prepared on the way may be unknown to the server: never use it again.
             self.is_sound = False

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from sqlalchemy import bindparam, select, text
 
 from roocontext.errors import HistoryCorrupt, UncoverRefused
-from roocontext.log.draft import UNCOVERED, control_draft, details_of
+from roocontext.log.draft import UNCOVERED, control_draft, control_of, details_of
 from roocontext.log.encoding import decode
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import Span, first_decided, standing_ranges, within
 from roocontext.store.as_of import no_entry
-from roocontext.store.caches import moved, read_tail, write_controls
-from roocontext.store.head import SessionHead, check_version, lock, read_head
+from roocontext.store.caches import Tail, moved, reaching, read_tail, write_controls
+from roocontext.store.head import SessionHead, check_version, head_query, lock_query, to_head
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
 from roocontext.store.transaction import Transaction
 
@@ -45,15 +45,19 @@ class Uncovered:
 
 
 _in_session = entries.c.session_id == bindparam("session_id")
-_ENTRY = select(entries.c.kind, entries.c.compaction_id, entries.c.hash, entries.c.details).where(
+_ENTRY = select(entries.c.kind, entries.c.hash, entries.c.details).where(
     _in_session, entries.c.seq == bindparam("seq"), IN_LOG
 )
+_named = entries.alias("named")
 _COMPANIONS = (
     select(entries.c.seq)
     .where(
         _in_session,
         entries.c.details.is_not(None),
-        entries.c.compaction_id == bindparam("compaction_id"),
+        entries.c.compaction_id
+        == select(_named.c.compaction_id)
+        .where(_named.c.session_id == bindparam("session_id"), _named.c.seq == bindparam("seq"))
+        .scalar_subquery(),
         text("kind = 'companion'"),
         IN_LOG,
     )
@@ -84,19 +88,24 @@ def uncover(
     dry_run: bool = False,
 ) -> Uncovered:
     """Take back a summary, marker or clearing that is live and that nothing hides."""
-    head = (read_head if dry_run else lock)(tx, session_id)
-    row = tx.row(_ENTRY, session_id=session_id, seq=seq)
-    if row is None:
+    head_of = head_query if dry_run else lock_query
+    asked = {"session_id": session_id, "seq": seq}
+    locked, found, accompanying = tx.all(
+        [head_of(session_id), (_ENTRY, asked), (_COMPANIONS, asked)]
+    )
+    head = to_head(session_id, locked)
+    if not found:
         raise no_entry(seq, head.last_seq)
-    kind, compaction_id, *_ = row
+    kind, *_, details = found[0]
     if kind not in UNCOVERED:
         raise UncoverRefused(
             f"Entry {seq} is {'an' if kind == Kind.UNCOVERING else 'a'} {kind}: only a summary, a"
             " marker or a clearing can be uncovered.",
             seq=seq,
         )
-    named = [seq, *companions(tx, session_id, compaction_id)]
-    tail, _ = read_tail(tx, session_id, head.last_seq, min(named))
+    named = [seq, *(row[0] for row in accompanying)]
+    decided = first_decided([control_of(seq, kind, details)], [])
+    tail = read_tail(tx, session_id, head.last_seq, min(*named, decided))
     span = next((span for span in tail.spans() if span.lo <= seq <= span.hi), None)
     if span is not None and span.uncovered_by is not None:
         return _repeated(tx, session_id, head, seq, span.uncovered_by)
@@ -111,17 +120,31 @@ def uncover(
     # A rewind to between companions may have taken some of them back.
     rows = tuple(row for row in named if within(standing, row))
     uncovering = Control(head.last_seq + 1, Kind.UNCOVERING, uncovers=rows)
-    first = first_decided([uncovering], tail.controls)
     # Rows that the uncovered one hid may begin before the end that was read.
-    if first <= tail.since:
-        tail, _ = read_tail(tx, session_id, head.last_seq, first)
+    tail = reaching(tx, session_id, tail, first_decided([uncovering], tail.controls))
+    return _write(
+        *(tx, session_id, head, uncovering, tail), now=now, trigger=trigger, dry_run=dry_run
+    )
+
+
+def _write(
+    tx: Transaction,
+    session_id: str,
+    head: SessionHead,
+    uncovering: Control,
+    tail: Tail,
+    *,
+    now: int,
+    trigger: str,
+    dry_run: bool,
+) -> Uncovered:
     present = tail.followed_by([uncovering])
-    left, returned, rewound = moved(tx, session_id, tail, present)
+    (left, returned, rewound), _ = moved(tx, session_id, tail, present)
     restored = len(tail.cached.clearings - present.clearings)
     done = Uncovered(
         session_id,
-        seq,
-        rows,
+        uncovering.uncovers[0],
+        uncovering.uncovers,
         uncovering.seq,
         None,
         uncovering.seq,
@@ -135,17 +158,18 @@ def uncover(
     record = {"trigger": trigger, "left": left, "returned": returned, "restored": restored}
     draft = control_draft(Kind.UNCOVERING, details_of(uncovering, record), now=now)
     (receipt,) = write_controls(
-        tx, session_id, head, [draft], tail=tail, present=present, rewound=rewound
+        *(tx, session_id, head, [draft]),
+        tail=tail,
+        present=present,
+        rewound=rewound,
+        is_last=True,
     )
     return replace(done, hash=receipt.hash)
 
 
-def companions(tx: Transaction, session_id: str, compaction_id: str | None) -> list[int]:
+def companions(tx: Transaction, session_id: str, seq: int) -> list[int]:
     """The companions of a summary or marker."""
-    if compaction_id is None:
-        return []
-    found = tx.rows(_COMPANIONS, session_id=session_id, compaction_id=compaction_id)
-    return [row[0] for row in found]
+    return [row[0] for row in tx.rows(_COMPANIONS, session_id=session_id, seq=seq)]
 
 
 def _check_not_hidden(seq: int, span: Span) -> None:
@@ -164,12 +188,12 @@ def _repeated(
     """What the earlier uncovering of an entry did."""
     row = tx.row(_ENTRY, session_id=session_id, seq=first)
     if row is not None and row[0] == Kind.UNCOVERING:
-        match decode(row[3] or "null"):
+        match decode(row[2] or "null"):
             case {
                 "uncovers": [*rows],
                 "record": {"left": int(left), "returned": int(returned), "restored": int(blocks)},
             }:
-                done = (tuple(rows), first, row[2].hex(), head.head_seq, left, returned, blocks)
+                done = (tuple(rows), first, row[1].hex(), head.head_seq, left, returned, blocks)
                 return Uncovered(session_id, seq, *done, changed=False)
     raise HistoryCorrupt(
         f"Entry {seq} names entry {first} as its uncovering, but that is another kind of entry.",

@@ -21,7 +21,7 @@ from roocontext.log.readings import is_known, reader
 from roocontext.log.spans import clearings_of, spans_of, visible_ranges
 from roocontext.store.as_of import head_at, seq_at
 from roocontext.store.head import SessionHead, head_query, read_head, to_head
-from roocontext.store.schema import UP_TO_SEQ, VISIBLE, clearings, entries, spans
+from roocontext.store.schema import IN_LOG, UP_TO_SEQ, VISIBLE, clearings, entries, spans
 from roocontext.store.transaction import SqlRow, Transaction
 
 Cleared = Mapping[int, Mapping[int, str]]
@@ -74,11 +74,13 @@ _CLEARED = (
     )
     .where(spans.c.session_id == bindparam("session_id"), text(VISIBLE))
 )
-CONTROLS = (
+_controls = (
     select(entries.c.seq, entries.c.kind, entries.c.details)
-    .where(_in_session, entries.c.details.is_not(None), UP_TO_SEQ)
+    .where(_in_session, entries.c.details.is_not(None))
     .order_by(entries.c.seq)
 )
+CONTROLS = _controls.where(UP_TO_SEQ)
+ALL_CONTROLS = _controls.where(IN_LOG)
 _KINDS = {kind.value: kind for kind in MESSAGE_KINDS}
 _SPEAKER = itemgetter(4, 2)
 """The format and the role of a row of what is shown."""

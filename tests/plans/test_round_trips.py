@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from psycopg.pq import PipelineStatus
 
-from roocontext import Session, Store
+from roocontext import Plan, Session, Store
 from support.steady_sources import SetClock
 
 ROWS = 40
@@ -78,12 +78,23 @@ def test_a_view_waits_for_what_is_shown_then_for_its_rows(chat: Session, waits: 
 
 
 def test_a_rewind_and_its_undo(chat: Session, waits: Waits) -> None:
-    # the lock, the end of the log, what is live in it, how much it holds, the rows, the commit
-    assert waits.of(lambda: chat.rewind(ROWS - 10)) == 6
-    # the newest rewind in place of what is live
-    assert waits.of(chat.undo) == 6
+    # the lock with the end of the log, what changes with how much that is, the rows with the commit
+    assert waits.of(lambda: chat.rewind(ROWS - 10)) == 3
+    # the newest rewind with the lock, and then the end of the log
+    assert waits.of(chat.undo) == 4
+    # nothing changes: only the end of the transaction is left
+    assert waits.of(lambda: chat.rewind(ROWS)) == 2
 
 
 def test_a_rewind_to_a_time(chat: Session, waits: Waits) -> None:
-    assert waits.of(lambda: chat.rewind(moment(ROWS - 10))) == 8
+    # the time is searched with the lock; what is later is asked for with the end of the log
+    assert waits.of(lambda: chat.rewind(moment(ROWS - 10))) == 4
     chat.undo()
+
+
+def test_a_condensation_and_its_uncovering(chat: Session, waits: Waits) -> None:
+    plan = Plan.truncate(chat.view(), range(1, ROWS - 10), "M")
+    # the lock with the end of the log, how much is hidden, the tools of the smaller side, the rows
+    assert waits.of(lambda: chat.commit(plan)) == 4
+    # the row with the lock, the end of the log, how much returns, the rows
+    assert waits.of(lambda: chat.uncover(ROWS + 1)) == 4
