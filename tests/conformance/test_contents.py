@@ -9,6 +9,7 @@ from pydantic.alias_generators import to_camel
 from roocontext import Plan
 from roocontext.errors import InvalidMessage
 from roocontext.log.encoding import MAX_DEPTH
+from roocontext.log.forms.repairs import Rule
 from support.dialogue import call, fill, result, state, text
 from support.provider_rules import violations
 
@@ -172,7 +173,7 @@ def test_the_objects_of_an_sdk_are_stored_as_they_are_on_the_wire(chat):
         ],
     }
     assert chat.messages() == SENT
-    assert chat.validate() == ()
+    assert [(repair.seq, repair.rule) for repair in chat.validate()] == [(seq, Rule.UNTHINKING)]
 
 
 def test_what_an_sdk_dumped_without_its_aliases_is_stored_and_read(chat):

@@ -331,7 +331,10 @@ def test_the_command_line_prints_the_outcome_of_anyones_plan(tmp_path, command):
         "ROOCONTEXT_DB": str(tmp_path / "agent.db"),
     }
     run = subprocess.run(
-        [sys.executable, "-m", "roocontext", command, chat.id, "--policy", "abacus", "--json"],
+        [
+            *(sys.executable, "-m", "roocontext", command, chat.id),
+            *("--policy", "abacus", "--limit", "4096", "--json"),
+        ],
         capture_output=True,
         text=True,
         env=environ,

@@ -792,7 +792,7 @@ def test_a_tool_loop_that_lost_its_first_thinking_is_reported_to_older_models():
     rows = history(("user", "go"), ("assistant", [THOUGHT, call()]), ("user", [result()]))
     assert sendable(rows, complete=True).repairs == ()
     lost = sendable(rows, drop_thinking=[2], complete=True)
-    assert [(it.seq, it.rule) for it in lost.repairs] == [(2, Rule.FIRST), (2, Rule.THINKING)]
+    assert [(it.seq, it.rule) for it in lost.repairs] == [(2, Rule.UNTHINKING), (2, Rule.THINKING)]
     rows += [message(4, "assistant", "so"), message(5, "user", "on")]
     done = sendable(rows, drop_thinking=[2], complete=True)
     assert [it.rule for it in done.repairs] == [Rule.THINKING]
