@@ -17,7 +17,7 @@ from roocontext.reports import (
 )
 from roocontext.reports.document import Document
 from roocontext.store.append import Receipt
-from roocontext.store.migrate import SchemaVersion
+from roocontext.store.engine.migrate import SchemaVersion
 from roocontext.store.verify import Head
 
 _LIBRARY = (Receipt, Head, SchemaVersion)

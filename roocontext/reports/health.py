@@ -16,11 +16,11 @@ from roocontext.errors import (
 )
 from roocontext.reports.document import Document, Text
 from roocontext.reports.words import quantity, size
-from roocontext.store import health as facts
+from roocontext.store.engine import health as facts
 
 if TYPE_CHECKING:
-    from roocontext.store.files import PathStatus
-    from roocontext.store.health import FileFacts, Health, Hindrances
+    from roocontext.store.engine.files import PathStatus
+    from roocontext.store.engine.health import FileFacts, Health, Hindrances
 
 FindingStatus: TypeAlias = Literal["ok", "note", "warn", "bad"]
 

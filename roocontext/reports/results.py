@@ -124,7 +124,7 @@ def forked_report(branch: "Session", parent: str) -> Forked:
 
 def migration_history(current: str | None) -> History:
     """The migrations of this release, and those that a database of this version has."""
-    from roocontext.store import migrate  # noqa: PLC0415 - loads alembic
+    from roocontext.store.engine import migrate  # noqa: PLC0415 - loads alembic
 
     revisions = [
         RevisionRow(

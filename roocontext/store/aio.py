@@ -16,11 +16,11 @@ from sqlalchemy import URL
 from roocontext.log.entries import View
 from roocontext.store.audit import AuditEntry
 from roocontext.store.clock_and_ids import Clock, Ids, system_clock
-from roocontext.store.engines import Durability
+from roocontext.store.engine.engines import Durability
+from roocontext.store.engine.threads import Threads
 from roocontext.store.session import Session
 from roocontext.store.session_reader import AUDIT_PAGE
 from roocontext.store.store import Store
-from roocontext.store.threads import Threads
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")

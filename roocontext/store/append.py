@@ -21,11 +21,11 @@ from roocontext.errors import (
 from roocontext.log.chain import Sealed, link
 from roocontext.log.draft import Draft
 from roocontext.log.times import moment
-from roocontext.store.driver_errors import UniqueViolation
+from roocontext.store.engine.driver_errors import UniqueViolation
+from roocontext.store.engine.transaction import Transaction
 from roocontext.store.first_prompt import keep_first
 from roocontext.store.head import SessionHead, check_version, lock, move_head
 from roocontext.store.schema import IN_LOG, entries, spans
-from roocontext.store.transaction import Transaction
 
 
 class Receipt(msgspec.Struct, frozen=True):

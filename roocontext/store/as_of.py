@@ -6,10 +6,10 @@ from sqlalchemy import bindparam, select, text
 
 from roocontext.errors import MessageNotFound
 from roocontext.log.moments import milliseconds
+from roocontext.store.engine.transaction import Transaction
 from roocontext.store.head import read_head
 from roocontext.store.schema import UP_TO_SEQ, entries
 from roocontext.store.times import last_recorded
-from roocontext.store.transaction import Transaction
 
 IS_FOLDED = text("kind <> 'note'")
 

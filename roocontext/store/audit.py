@@ -10,9 +10,9 @@ from roocontext.errors import HistoryCorrupt
 from roocontext.log.encoding import decode
 from roocontext.log.entries import MESSAGE_KINDS, Control, Entry, Kind, Message, Range, subtract
 from roocontext.log.spans import Span, clearings_of, spans_of, visible_ranges
+from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.head import read_head
 from roocontext.store.schema import entries
-from roocontext.store.transaction import SqlRow, Transaction
 from roocontext.store.view import (
     CONTROLS,
     cleared_at,

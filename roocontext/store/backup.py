@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from roocontext.errors import InvalidOption, StoreUnavailable
-from roocontext.store.database import Database
-from roocontext.store.driver_errors import translated
-from roocontext.store.engines import engine_of
+from roocontext.store.engine.database import Database
+from roocontext.store.engine.driver_errors import translated
+from roocontext.store.engine.engines import engine_of
 from roocontext.store.verify import Progress
 
 _PAGES: Final = 1_000

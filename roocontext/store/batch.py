@@ -30,12 +30,12 @@ from roocontext.store.append import (
 from roocontext.store.check_arguments import check_maybe, check_whole, to_plan
 from roocontext.store.commit import commit_on
 from roocontext.store.commit_state import CommitState
+from roocontext.store.engine.transaction import Transaction
 from roocontext.store.head import SessionHead, check_version, head_query, lock, read_head
 from roocontext.store.items import AnyNote, Item, Rewind
 from roocontext.store.notes import Drafted, check_target_exists, drafted, first_note, set_title
 from roocontext.store.rewind import rewind_on
 from roocontext.store.schema import IN_LOG, entries
-from roocontext.store.transaction import Transaction
 
 
 class Written(Receipt, frozen=True):

@@ -14,11 +14,11 @@ from roocontext.log.draft import Draft
 from roocontext.log.entries import Control, Range, subtract
 from roocontext.log.spans import Span, clearings_of, first_changed, spans_of
 from roocontext.store.append import Receipt, beyond, write
-from roocontext.store.driver_errors import UniqueViolation
+from roocontext.store.engine.driver_errors import UniqueViolation
+from roocontext.store.engine.transaction import Query, SqlRow, Transaction
 from roocontext.store.head import SessionHead, to_head
 from roocontext.store.schema import clearings, entries, spans
 from roocontext.store.totals import Total, add_rewound, to_totals, totals_of, totals_queries
-from roocontext.store.transaction import Query, SqlRow, Transaction
 from roocontext.store.view import ALL_CONTROLS, CONTROLS, to_controls
 
 ClearedBlock = tuple[int, int, int, str]

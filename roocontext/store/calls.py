@@ -8,9 +8,9 @@ from typing import Any, Final
 from sqlalchemy import bindparam, select
 
 from roocontext.log.encoding import decode
+from roocontext.store.engine.transaction import Transaction
 from roocontext.store.head import read_head
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, counts, entries
-from roocontext.store.transaction import Transaction
 
 ESTIMATE_OF: Final = "request:"
 """Before a counter's name: the count is of the whole request that the message answers."""

@@ -14,8 +14,8 @@ from roocontext.log.pairs import Links, Tools, bound, links_of, matched, reach, 
 from roocontext.log.spans import Span, within
 from roocontext.log.tool_pairs import unsettled
 from roocontext.store.commit_state import CommitState
+from roocontext.store.engine.transaction import SqlRow
 from roocontext.store.schema import entries
-from roocontext.store.transaction import SqlRow
 from roocontext.store.view import bounds
 
 _TOOLS = (

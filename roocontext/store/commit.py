@@ -27,12 +27,12 @@ from roocontext.store.append import Receipt, refuse_taken
 from roocontext.store.caches import write_controls
 from roocontext.store.check_pairs import bound_by_pins, check_no_split
 from roocontext.store.commit_state import CommitState
+from roocontext.store.engine.transaction import Transaction
 from roocontext.store.head import SessionHead, head_query, lock_query
 from roocontext.store.kept_counts import Counted, keep_counts
 from roocontext.store.notes import Drafted, to_redacted, write_note
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
 from roocontext.store.totals import totals_of
-from roocontext.store.transaction import Transaction
 from roocontext.store.view import IS_MESSAGE, bounds
 
 _in_session = entries.c.session_id == bindparam("session_id")

@@ -3,8 +3,8 @@
 from roocontext.log.plan import Plan
 from roocontext.log.spans import Span, standing_ranges, within
 from roocontext.store.caches import reaching, read_with_tail
+from roocontext.store.engine.transaction import Query, Transaction
 from roocontext.store.notes import PIN, REDACTION, notes_query, to_pins
-from roocontext.store.transaction import Query, Transaction
 from roocontext.store.view import VISIBLE_SPANS
 
 

@@ -20,14 +20,14 @@ from roocontext.log.spans import spans_of, visible_ranges, within
 from roocontext.store.as_of import seq_at
 from roocontext.store.calls import newest_control
 from roocontext.store.check_arguments import check_whole
-from roocontext.store.database import Database
+from roocontext.store.engine.database import Database
+from roocontext.store.engine.shapes import whole_number
+from roocontext.store.engine.transaction import Transaction
 from roocontext.store.head import read_head
 from roocontext.store.kept_counts import Counted, Key, keep_if_possible
 from roocontext.store.live import live_ranges_now
 from roocontext.store.schema import counts, entries
-from roocontext.store.shapes import whole_number
 from roocontext.store.totals import totals_of
-from roocontext.store.transaction import Transaction
 from roocontext.store.view import (
     IS_MESSAGE,
     Cleared,

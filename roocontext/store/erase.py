@@ -15,11 +15,11 @@ from roocontext.log.entries import Kind
 from roocontext.log.readings import reader
 from roocontext.log.spans import standing_ranges, within
 from roocontext.store.append import write
+from roocontext.store.engine.transaction import Transaction
 from roocontext.store.first_prompt import refresh_prompt
 from roocontext.store.head import SessionHead, lock, read_head
 from roocontext.store.notes import FRAME, METADATA, REDACTION, refresh_title
 from roocontext.store.schema import ERASURES, IN_LOG, entries, sessions
-from roocontext.store.transaction import Transaction
 from roocontext.store.view import read_controls
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from sqlalchemy import bindparam, delete, insert, select
 
 from roocontext.log.encoding import encode
+from roocontext.store.engine.transaction import Transaction
 from roocontext.store.schema import facts
-from roocontext.store.transaction import Transaction
 
 LONGEST = 256
 """Longer texts are indexed by their digest: PostgreSQL refuses index rows of about 2,700 bytes."""

@@ -10,8 +10,8 @@ from sqlalchemy import bindparam, select, text, update
 from roocontext.log.draft import Draft
 from roocontext.log.entries import Kind
 from roocontext.log.prompt import prompt_of
+from roocontext.store.engine.transaction import Transaction
 from roocontext.store.schema import entries, sessions
-from roocontext.store.transaction import Transaction
 
 _PAGE = 50
 _KEPT = select(sessions.c.first_prompt).where(sessions.c.session_id == bindparam("session_id"))

@@ -11,6 +11,7 @@ from roocontext.log.draft import Salts, note_draft
 from roocontext.store.append import write
 from roocontext.store.as_of import head_at, no_entry
 from roocontext.store.caches import NONE, caches_of, renew
+from roocontext.store.engine.transaction import Transaction
 from roocontext.store.first_prompt import refresh_prompt
 from roocontext.store.head import SessionHead, lock
 from roocontext.store.notes import ORIGIN, REDACTION, read_notes, refresh_title
@@ -18,7 +19,6 @@ from roocontext.store.schema import UP_TO_SEQ, entries
 from roocontext.store.sessions import add
 from roocontext.store.times import read_times
 from roocontext.store.totals import keep_rewound
-from roocontext.store.transaction import Transaction
 from roocontext.store.view import read_controls
 
 _COLUMNS = [column for column in entries.columns if column.name != "session_id"]

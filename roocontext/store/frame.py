@@ -13,10 +13,10 @@ from roocontext.log.encoding import encode
 from roocontext.log.frame import Frame, GivenFrame
 from roocontext.store.append import write
 from roocontext.store.as_of import seq_at
+from roocontext.store.engine.transaction import Transaction
 from roocontext.store.head import lock, read_head
 from roocontext.store.notes import FRAME, HAS_NO_TARGET, newest_note, newest_of
 from roocontext.store.schema import entries
-from roocontext.store.transaction import Transaction
 
 _NEWEST = newest_of(entries.c.seq, entries.c.salt, entries.c.content_digest).where(HAS_NO_TARGET)
 

@@ -9,8 +9,8 @@ from sqlalchemy.sql import Update
 from roocontext.errors import SessionNotFound, SessionPurged, VersionConflict
 from roocontext.log.encoding import decode
 from roocontext.log.times import Times
+from roocontext.store.engine.transaction import Query, SqlRow, Transaction
 from roocontext.store.schema import sessions
-from roocontext.store.transaction import Query, SqlRow, Transaction
 
 
 class SessionHead(NamedTuple):

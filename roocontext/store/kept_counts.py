@@ -10,10 +10,10 @@ from sqlalchemy import bindparam, insert, select
 from roocontext.errors import StoreFull, StoreReadOnly
 from roocontext.log.counting import Counter
 from roocontext.store.calls import ESTIMATE_OF
-from roocontext.store.database import Database
+from roocontext.store.engine.database import Database
+from roocontext.store.engine.transaction import Transaction
 from roocontext.store.head import lock
 from roocontext.store.schema import IN_LOG, counts, entries
-from roocontext.store.transaction import Transaction
 
 _LASTING = select(entries.c.seq).where(
     entries.c.session_id == bindparam("session_id"),

@@ -10,9 +10,9 @@ from sqlalchemy import bindparam, select
 
 from roocontext.log.entries import Control, Message, Range
 from roocontext.log.spans import spans_of, standing_ranges
+from roocontext.store.engine.transaction import Transaction
 from roocontext.store.head import read_head
 from roocontext.store.schema import entries
-from roocontext.store.transaction import Transaction
 from roocontext.store.view import Cleared, cleared_at, read_controls, read_messages
 
 

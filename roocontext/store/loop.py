@@ -20,10 +20,10 @@ from roocontext.log.spans import within
 from roocontext.log.turns import PAUSED, LastTurn, PendingCall, WaitsFor, calls_in, last_turn
 from roocontext.store.append import Receipt, write
 from roocontext.store.check_arguments import check_whole
+from roocontext.store.engine.transaction import Transaction
 from roocontext.store.head import lock, read_head
 from roocontext.store.notes import BEGUN, Drafted, notes_on, write_note
 from roocontext.store.schema import IN_LOG, entries, spans
-from roocontext.store.transaction import Transaction
 from roocontext.store.view import bounds, read_messages
 from roocontext.store.view_end import SPANS_PAGE, read_backwards
 

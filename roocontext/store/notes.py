@@ -17,11 +17,11 @@ from roocontext.log.encoding import check_id, decode, encode, plain
 from roocontext.store.append import Receipt, first_receipt, write
 from roocontext.store.as_of import head_at
 from roocontext.store.check_arguments import check_mapping, check_maybe, check_whole
+from roocontext.store.engine.transaction import Query, SqlRow, Transaction
 from roocontext.store.facts import are_fresh, set_facts
 from roocontext.store.head import SessionHead, lock
 from roocontext.store.items import AnyNote, Describe, NewNote, Pin, Rename, Unpin
 from roocontext.store.schema import IN_LOG, LAST, UP_TO_SEQ, entries, sessions
-from roocontext.store.transaction import Query, SqlRow, Transaction
 
 PIN = "pin"
 TITLE = "title"

@@ -12,9 +12,9 @@ from roocontext.log.encoding import decode
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import Span, spans_of
 from roocontext.store import sessions
+from roocontext.store.engine.transaction import Transaction
 from roocontext.store.sessions import SessionInfo
 from roocontext.store.totals import totals_of
-from roocontext.store.transaction import Transaction
 from roocontext.store.view import CONTROLS, to_controls
 
 

@@ -20,12 +20,12 @@ from sqlalchemy import (
 )
 
 from roocontext.log.encoding import decode
+from roocontext.store.engine.shapes import whole_number
+from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.listing import ListFilter, ListShape, page_of
 from roocontext.store.schema import VISIBLE, entries, sessions, spans
 from roocontext.store.sessions import SessionInfo, Stats
-from roocontext.store.shapes import whole_number
 from roocontext.store.totals import Total
-from roocontext.store.transaction import SqlRow, Transaction
 
 RECENT = 200
 """Among how many of the newest entries a model is looked for."""

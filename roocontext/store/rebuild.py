@@ -11,6 +11,7 @@ from sqlalchemy import and_, bindparam, delete, or_, select, tuple_, update
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.times import Times
 from roocontext.store.caches import NONE, caches_of, read_present, renew
+from roocontext.store.engine.transaction import Transaction
 from roocontext.store.first_prompt import prompt_is_fresh, refresh_prompt
 from roocontext.store.head import lock
 from roocontext.store.notes import refresh_title, title_is_fresh
@@ -18,7 +19,6 @@ from roocontext.store.schema import UP_TO_SEQ, clearings, counts, entries, sessi
 from roocontext.store.sessions import is_misplaced, put_in_place
 from roocontext.store.times import renew_times
 from roocontext.store.totals import is_rewound_wrong, keep_rewound
-from roocontext.store.transaction import Transaction
 from roocontext.store.view import IS_MESSAGE, read_controls
 
 _PAGE = 10_000

@@ -5,9 +5,9 @@ from sqlalchemy import bindparam, select
 from roocontext.errors import DuplicateMessage
 from roocontext.log.draft import Draft
 from roocontext.store.append import Receipt, Stored, repeated_receipt, write
+from roocontext.store.engine.transaction import Transaction
 from roocontext.store.head import lock
 from roocontext.store.schema import IN_LOG, entries
-from roocontext.store.transaction import Transaction
 
 _OF_REPLY = (
     select(entries.c.asked_at, *(entries.c[name] for name in Stored._fields))

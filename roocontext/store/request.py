@@ -10,9 +10,9 @@ from roocontext.log.frame import Frame, GivenFrame
 from roocontext.log.models import binds_thinking
 from roocontext.log.request import Asked, Sendable, as_recorded
 from roocontext.store import frame, loop
+from roocontext.store.engine.transaction import Transaction
 from roocontext.store.head import lock
 from roocontext.store.notes import FRAME, read_notes
-from roocontext.store.transaction import Transaction
 from roocontext.store.view import read_controls, read_view
 
 

@@ -8,10 +8,10 @@ from roocontext.log.draft import UNCOVERED
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import standing_ranges, within
 from roocontext.store.count import Counting, shown_before
-from roocontext.store.database import Database
+from roocontext.store.engine.database import Database
+from roocontext.store.engine.transaction import Transaction
 from roocontext.store.head import read_head
 from roocontext.store.kept_counts import keep_if_possible
-from roocontext.store.transaction import Transaction
 from roocontext.store.uncover import companions
 from roocontext.store.view import read_controls
 

@@ -31,9 +31,9 @@ from roocontext.store.caches import (
     to_tail,
     write_controls,
 )
+from roocontext.store.engine.transaction import Query, SqlRow, Transaction
 from roocontext.store.head import SessionHead, check_version, head_query, lock_query, to_head
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
-from roocontext.store.transaction import Query, SqlRow, Transaction
 from roocontext.store.view import ALL_CONTROLS, IS_MESSAGE, bounds, to_controls
 
 

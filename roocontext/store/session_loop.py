@@ -17,7 +17,7 @@ from roocontext.store import frame, loop, record, request
 from roocontext.store.append import Receipt
 from roocontext.store.check_arguments import check_moment
 from roocontext.store.clock_and_ids import Clock, Ids
-from roocontext.store.database import Database
+from roocontext.store.engine.database import Database
 from roocontext.store.session_reader import SessionReader
 
 

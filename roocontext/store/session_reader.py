@@ -40,7 +40,7 @@ from roocontext.store.check_arguments import (
     check_page,
     check_whole,
 )
-from roocontext.store.database import Database
+from roocontext.store.engine.database import Database
 from roocontext.store.live import LiveMessage
 from roocontext.store.notes import Note
 from roocontext.store.outline import Outline

@@ -11,13 +11,13 @@ from roocontext.log.chain import GENESIS
 from roocontext.log.encoding import decode
 from roocontext.store.append import write
 from roocontext.store.caches import NONE, caches_of, renew
-from roocontext.store.driver_errors import UniqueViolation
+from roocontext.store.engine.driver_errors import UniqueViolation
+from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.head import SessionHead, lock, minute_of, read_head
 from roocontext.store.listing import ListFilter, page_of
 from roocontext.store.notes import Drafted, set_title
 from roocontext.store.schema import sessions
 from roocontext.store.totals import Total, rewound_total, visible_total
-from roocontext.store.transaction import SqlRow, Transaction
 
 
 @dataclass(frozen=True, slots=True)

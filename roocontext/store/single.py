@@ -24,12 +24,12 @@ from roocontext.store.append import (
     repeated_as,
     values_of,
 )
-from roocontext.store.database import Database
-from roocontext.store.driver_errors import UniqueViolation
+from roocontext.store.engine.database import Database
+from roocontext.store.engine.driver_errors import UniqueViolation
+from roocontext.store.engine.transaction import Transaction
 from roocontext.store.first_prompt import drafted_prompt, keep_first
 from roocontext.store.head import SessionHead, check_version, lock, minute_of, move_head, read_head
 from roocontext.store.schema import entries, sessions
-from roocontext.store.transaction import Transaction
 
 _DRAWN = ("seq", "messages_total", "bytes_total", "hash")
 

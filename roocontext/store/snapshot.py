@@ -17,14 +17,14 @@ from roocontext.store.count import (
     shown_before,
     uncounted,
 )
-from roocontext.store.database import Database
+from roocontext.store.engine.database import Database
+from roocontext.store.engine.transaction import Transaction
 from roocontext.store.frame import changed, frame_sent
 from roocontext.store.head import read_head
 from roocontext.store.kept_counts import Counted, lasts
 from roocontext.store.live import LiveMessage, live_messages
 from roocontext.store.notes import Note, newest_note, pinned
 from roocontext.store.totals import visible_total
-from roocontext.store.transaction import Transaction
 from roocontext.store.view import (
     cleared_at,
     read_controls,

@@ -13,11 +13,12 @@ from sqlalchemy import URL
 from roocontext.errors import InvalidOption, SessionExists, SessionNotFound, SessionPurged
 from roocontext.log.encoding import check_id
 from roocontext.log.reported import ReportedUsage
-from roocontext.store import erase, migrate, overview, sessions, usage
+from roocontext.store import erase, overview, sessions, usage
 from roocontext.store.check_arguments import check_whole
 from roocontext.store.clock_and_ids import Clock, Ids, RandomIds, system_clock
-from roocontext.store.database import Database
-from roocontext.store.engines import Durability, engine_of
+from roocontext.store.engine import migrate
+from roocontext.store.engine.database import Database
+from roocontext.store.engine.engines import Durability, engine_of
 from roocontext.store.erase import Purged
 from roocontext.store.items import Describe, Rename
 from roocontext.store.listing import wanted

@@ -9,10 +9,10 @@ from sqlalchemy.sql import ClauseElement, ColumnElement
 from roocontext.log.entries import Range
 from roocontext.log.spans import within
 from roocontext.log.times import Times
+from roocontext.store.engine.shapes import whole_number
+from roocontext.store.engine.transaction import Query, SqlRow, Transaction
 from roocontext.store.head import SessionHead
 from roocontext.store.schema import IN_LOG, UP_TO_SEQ, entries, sessions, spans
-from roocontext.store.shapes import whole_number
-from roocontext.store.transaction import Query, SqlRow, Transaction
 
 TimedRow = tuple[int, int | None, int]
 """A message's seq, its `ts`, and when it was recorded."""

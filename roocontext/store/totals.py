@@ -9,9 +9,9 @@ from sqlalchemy.sql import Select
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.entries import Range
+from roocontext.store.engine.shapes import whole_number
+from roocontext.store.engine.transaction import Query, SqlRow, Transaction
 from roocontext.store.schema import VISIBLE, entries, sessions, spans
-from roocontext.store.shapes import whole_number
-from roocontext.store.transaction import Query, SqlRow, Transaction
 
 
 class Total(NamedTuple):

@@ -15,9 +15,9 @@ from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import Span, first_decided, standing_ranges, within
 from roocontext.store.as_of import no_entry
 from roocontext.store.caches import Tail, moved, reaching, read_tail, write_controls
+from roocontext.store.engine.transaction import Transaction
 from roocontext.store.head import SessionHead, check_version, head_query, lock_query, to_head
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
-from roocontext.store.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)

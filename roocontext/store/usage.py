@@ -13,10 +13,10 @@ from roocontext.errors import HistoryCorrupt
 from roocontext.log.encoding import MIN_INTEGER, decode
 from roocontext.log.entries import Kind
 from roocontext.log.reported import COMPACTION, FAILED_SUMMARIES, ReportedUsage
+from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.head import read_head
 from roocontext.store.notes import ORIGIN
 from roocontext.store.schema import entries, sessions
-from roocontext.store.transaction import SqlRow, Transaction
 
 # Level by level: the planner of PostgreSQL joins a recursive query by reading all sessions.
 _CHILDREN: Final = (

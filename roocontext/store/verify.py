@@ -26,12 +26,12 @@ from roocontext.log.pairs import may_hold_tools
 from roocontext.log.readings import is_known
 from roocontext.log.times import Moment, Times
 from roocontext.store.check_arguments import check_whole
-from roocontext.store.database import Database
+from roocontext.store.engine.database import Database
+from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.head import SessionHead, read_head
 from roocontext.store.notes import REDACTION, read_notes
 from roocontext.store.rebuild import problem_of
 from roocontext.store.schema import entries
-from roocontext.store.transaction import SqlRow, Transaction
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the number of entries done and their total."""

@@ -20,9 +20,9 @@ from roocontext.log.entries import MESSAGE_KINDS, Control, Message, Range, View
 from roocontext.log.readings import is_known, reader
 from roocontext.log.spans import clearings_of, spans_of, visible_ranges
 from roocontext.store.as_of import head_at, seq_at
+from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.head import SessionHead, head_query, read_head, to_head
 from roocontext.store.schema import IN_LOG, UP_TO_SEQ, VISIBLE, clearings, entries, spans
-from roocontext.store.transaction import SqlRow, Transaction
 
 Cleared = Mapping[int, Mapping[int, str]]
 """By seq and block: the placeholder that is shown there."""

@@ -9,9 +9,9 @@ from roocontext.log.encoding import MAX_INTEGER
 from roocontext.log.entries import Message, Range, View
 from roocontext.log.spans import spans_of, visible_ranges
 from roocontext.store.as_of import head_at, seq_at
+from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.head import read_head
 from roocontext.store.schema import VISIBLE, clearings, entries, spans
-from roocontext.store.transaction import SqlRow, Transaction
 from roocontext.store.view import (
     SHOWN,
     Cleared,

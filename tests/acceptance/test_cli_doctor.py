@@ -18,8 +18,8 @@ from roocontext.cli.screens import results
 from roocontext.cli.screens.screen import Screen
 from roocontext.reports.document import as_json
 from roocontext.reports.health import Diagnosis, judged
-from roocontext.store.health import FileFacts, Health
-from roocontext.store.migrate import SchemaVersion
+from roocontext.store.engine.health import FileFacts, Health
+from roocontext.store.engine.migrate import SchemaVersion
 from support import showcase
 from support.cli_process import CommandLine
 

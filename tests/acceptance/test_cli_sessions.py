@@ -138,7 +138,7 @@ def test_how_full_it_is_was_reported(run: CommandLine, database: str) -> None:
 def test_a_list_is_one_query_whatever_its_length(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from roocontext.store.transaction import Transaction  # noqa: PLC0415 - its statements are counted
+    from roocontext.store.engine.transaction import Transaction  # noqa: PLC0415 - its statements are counted
 
     asked: list[str] = []
     rows_ = Transaction.rows

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from roocontext.store.holds import Hold
+from roocontext.store.engine.holds import Hold
 from support.async_manager import Scripted, manager
 from support.dialogue import fill
 

@@ -96,7 +96,7 @@ def test_the_overview_is_the_statistics_of_each(shown: Store) -> None:
 def test_no_number_of_sessions_or_entries_makes_it_more_statements(
     kind: str, shown: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from roocontext.store.transaction import Transaction  # noqa: PLC0415 - its statements are counted
+    from roocontext.store.engine.transaction import Transaction  # noqa: PLC0415 - its statements are counted
 
     asked: list[str] = []
     rows = Transaction.rows

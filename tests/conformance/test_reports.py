@@ -11,7 +11,7 @@ from roocontext import Session, Store
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.reports import health, naming, sessions, tree, usage
 from roocontext.reports.document import as_json
-from roocontext.store.transaction import Transaction
+from roocontext.store.engine.transaction import Transaction
 from support import showcase
 from support.examples import examples
 from support.histories import HISTORIES, play

@@ -22,7 +22,7 @@ from roocontext.errors import (
     StoreUnavailable,
 )
 from roocontext.log.counting import BYTES
-from roocontext.store import inspection
+from roocontext.store.engine import inspection
 from roocontext.store.schema import REVISION
 
 NOT_STORES: dict[str, bytes] = {

@@ -9,7 +9,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, inspect, make_url
 
-from roocontext.store.migrate import differences
+from roocontext.store.engine.migrate import differences
 from roocontext.store.schema import REVISION, VERSION_TABLE, metadata
 from support.empty_files import empty_file
 

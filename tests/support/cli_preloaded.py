@@ -27,11 +27,11 @@ from sqlalchemy import SelectBase, UpdateBase
 
 import roocontext
 import roocontext.reports.catalogue
-import roocontext.store.health
+import roocontext.store.engine.health
 from roocontext.cli import main
 from roocontext.cli.app import commands
-from roocontext.store.engines import engine_of
-from roocontext.store.statements import compiler
+from roocontext.store.engine.engines import engine_of
+from roocontext.store.engine.statements import compiler
 from roocontext.tokens import counter_for
 from support.steady_sources import SetClock
 

@@ -22,10 +22,10 @@ from roocontext.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from roocontext.store import processes
-from roocontext.store.database import ATTEMPTS, Database
-from roocontext.store.driver_errors import UniqueViolation, raise_ours, translated
-from roocontext.store.engines import engine_of
+from roocontext.store.engine import processes
+from roocontext.store.engine.database import ATTEMPTS, Database
+from roocontext.store.engine.driver_errors import UniqueViolation, raise_ours, translated
+from roocontext.store.engine.engines import engine_of
 
 SECRET = "the text of a message"
 
@@ -197,7 +197,7 @@ del os.fork, os.register_at_fork, os.getuid, os.geteuid
 sys.modules["pwd"] = sys.modules["fcntl"] = None
 from roocontext import ContextManager, Store
 from roocontext.reports.health import examined
-from roocontext.store.files import surroundings
+from roocontext.store.engine.files import surroundings
 with Store.open(sys.argv[1]) as store:
     chat = store.create("one")
     chat.append("user", "hello")

@@ -11,7 +11,7 @@ import pytest
 
 from roocontext import Session, Store
 from roocontext.errors import HistoryCorrupt, StoreReadOnly, StoreUnavailable
-from roocontext.store import database, files, sqlite_files
+from roocontext.store.engine import database, files, sqlite_files
 
 SOMEBODY = 65_534
 

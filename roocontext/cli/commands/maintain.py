@@ -21,7 +21,7 @@ from roocontext.errors import StoreNotFound
 if TYPE_CHECKING:
     from roocontext import Head, Session
     from roocontext.reports.verification import Checked
-    from roocontext.store.migrate import SchemaVersion
+    from roocontext.store.engine.migrate import SchemaVersion
 
 app = typer.Typer()
 
@@ -117,7 +117,7 @@ def history(context: CommandContext) -> None:
 
 
 def _schema(context: CommandContext) -> "SchemaVersion":
-    from roocontext.store import health  # noqa: PLC0415 - heavy
+    from roocontext.store.engine import health  # noqa: PLC0415 - heavy
 
     with looked_for(context.url):
         return health.schema_version_of(context.url)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         Upgraded,
     )
     from roocontext.reports.verification import Checked, Verified
-    from roocontext.store.migrate import SchemaVersion
+    from roocontext.store.engine.migrate import SchemaVersion
 
 _GOOD = 20
 """How many sessions without a problem are listed."""

@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 
 from sqlalchemy.sql import ClauseElement, Insert, Update
 
-from roocontext.store import processes
-from roocontext.store.driver_errors import driver_errors, raise_ours, translated
-from roocontext.store.shapes import checked_row, checked_rows
-from roocontext.store.statements import Compiled
+from roocontext.store.engine import processes
+from roocontext.store.engine.driver_errors import driver_errors, raise_ours, translated
+from roocontext.store.engine.shapes import checked_row, checked_rows
+from roocontext.store.engine.statements import Compiled
 
 SqlRow: TypeAlias = tuple[Any, ...]
 Query: TypeAlias = tuple[ClauseElement, Mapping[str, Any]]

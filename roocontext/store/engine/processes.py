@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from roocontext.errors import StoreForked
-from roocontext.store import files
+from roocontext.store.engine import files
 
 PATIENCE_S = 5
 """How long a fork waits for operations of other threads to end."""

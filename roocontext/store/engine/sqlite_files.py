@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roocontext.errors import StoreNotFound, StoreReadOnly, StoreUnavailable
-from roocontext.store import files, processes
-from roocontext.store.driver_errors import raise_ours, translated
-from roocontext.store.holds import Queue
+from roocontext.store.engine import files, processes
+from roocontext.store.engine.driver_errors import raise_ours, translated
+from roocontext.store.engine.holds import Queue
 
 BUSY_TIMEOUT_S = 30
 

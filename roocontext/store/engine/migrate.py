@@ -12,9 +12,9 @@ from sqlalchemy import Connection, inspect
 from sqlalchemy import text as sql
 
 from roocontext.errors import ForeignDatabase, SchemaMismatch, StoreUnavailable
-from roocontext.store.database import Database
+from roocontext.store.engine.database import Database
+from roocontext.store.engine.transaction import Transaction
 from roocontext.store.schema import REVISION, VERSION_TABLE, metadata, with_indexes
-from roocontext.store.transaction import Transaction
 
 _VERSION = f"SELECT version_num FROM {VERSION_TABLE}"  # noqa: S608 - a constant
 _UPGRADE_LOCK = 0x726F6F63  # any number, the same in every release

@@ -18,14 +18,14 @@ from roocontext.errors import (
     StoreForked,
     StoreUnavailable,
 )
-from roocontext.store import processes
-from roocontext.store.driver_errors import RETRYABLE, UniqueViolation
-from roocontext.store.engines import Engine
-from roocontext.store.holds import Hold, Use
-from roocontext.store.inspection import inspecting
-from roocontext.store.sqlite_files import BUSY_TIMEOUT_S
-from roocontext.store.statements import compiler
-from roocontext.store.transaction import SqlRow, Transaction
+from roocontext.store.engine import processes
+from roocontext.store.engine.driver_errors import RETRYABLE, UniqueViolation
+from roocontext.store.engine.engines import Engine
+from roocontext.store.engine.holds import Hold, Use
+from roocontext.store.engine.inspection import inspecting
+from roocontext.store.engine.sqlite_files import BUSY_TIMEOUT_S
+from roocontext.store.engine.statements import compiler
+from roocontext.store.engine.transaction import SqlRow, Transaction
 
 Result = TypeVar("Result")
 

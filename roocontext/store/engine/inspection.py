@@ -9,7 +9,7 @@ from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
-from roocontext.store.driver_errors import translated
+from roocontext.store.engine.driver_errors import translated
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from roocontext.store.transaction import Transaction
+    from roocontext.store.engine.transaction import Transaction
 
 Leave: TypeAlias = Callable[
     [type[BaseException] | None, BaseException | None, TracebackType | None], None

@@ -22,9 +22,9 @@ from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.exc import ArgumentError
 
 from roocontext.errors import InvalidOption, StoreUnavailable
-from roocontext.store import sqlite_files
-from roocontext.store.driver_errors import translated, unconnected
-from roocontext.store.holds import Queue
+from roocontext.store.engine import sqlite_files
+from roocontext.store.engine.driver_errors import translated, unconnected
+from roocontext.store.engine.holds import Queue
 
 Durability: TypeAlias = Literal["full", "normal"]
 

@@ -23,7 +23,7 @@ from roocontext.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from roocontext.store.files import Obstacle
+from roocontext.store.engine.files import Obstacle
 
 RETRYABLE = frozenset({"40001", "40P01", "55P03", sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 """Codes that say another writer was in the way."""

@@ -16,9 +16,9 @@ from sqlalchemy import URL, Connection, inspect
 from sqlalchemy import text as sql
 
 from roocontext.errors import RooContextError
-from roocontext.store import files, migrate
-from roocontext.store.database import Database
-from roocontext.store.engines import engine_of, file_of, is_at_rest
+from roocontext.store.engine import files, migrate
+from roocontext.store.engine.database import Database
+from roocontext.store.engine.engines import engine_of, file_of, is_at_rest
 from roocontext.store.schema import VERSION_TABLE, metadata
 
 _MOUNTS = Path("/proc/self/mountinfo")
