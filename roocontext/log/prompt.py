@@ -1,7 +1,8 @@
 """The first prompt of a session: what a list shows of a session that has no title.
 
-It is the beginning of the first message that a person wrote: one with text of its own, not only
-results of tools. A rewind does not change it. A redacted message is none, so that after a redaction
+It is the beginning of the first message that a person wrote: one with text, and without results
+of tools, so that the large contents of an agent's loop are not read for it. A rewind does not
+change it. A redacted message is none, so that after a redaction
 the next message counts.
 """
 
@@ -21,7 +22,7 @@ _NO_PERSON: Final = frozenset(
 """The roles in which no person speaks. Their content need not be read."""
 
 
-def prompt_of(format_: str | None, role: str | None, content: str | None) -> str | None:
+def prompt_text(format_: str | None, role: str | None, content: str | None) -> str | None:
     """The beginning of a message's text, given its stored content; None if no person wrote it."""
     if role is None or role in _NO_PERSON or content is None or not is_known(format_, role):
         return None

@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, select, text, update
 
 from roocontext.log.draft import Draft
 from roocontext.log.entries import Kind
-from roocontext.log.prompt import prompt_of
+from roocontext.log.prompt import prompt_text
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.schema import entries, sessions
 
@@ -26,7 +26,7 @@ _WRITTEN = (
     .where(
         entries.c.session_id == bindparam("session_id"),
         entries.c.seq.between(bindparam("after"), bindparam("last")),
-        text(f"kind = '{Kind.MESSAGE}' AND salt IS NOT NULL"),
+        text(f"kind = '{Kind.MESSAGE}' AND salt IS NOT NULL AND tools IS NULL"),
     )
     .order_by(entries.c.seq)
     .limit(bindparam("page"))
@@ -36,9 +36,9 @@ _WRITTEN = (
 def drafted_prompt(draft: Draft) -> str | None:
     """The prompt in an entry that is about to be written."""
     sealed = draft.sealed
-    if sealed.kind != Kind.MESSAGE:
+    if sealed.kind != Kind.MESSAGE or draft.tools is not None:
         return None
-    return prompt_of(sealed.format, sealed.role, draft.content)
+    return prompt_text(sealed.format, sealed.role, draft.content)
 
 
 def keep_first(tx: Transaction, session_id: str, drafts: Iterable[Draft]) -> None:
@@ -62,7 +62,7 @@ def _found(tx: Transaction, session_id: str, last: int) -> str | None:
     after, page = 1, 1  # nearly every session begins with its prompt
     while rows := tx.rows(_WRITTEN, session_id=session_id, after=after, last=last, page=page):
         for seq, format_, role, content in rows:
-            if prompt := prompt_of(format_, role, content):
+            if prompt := prompt_text(format_, role, content):
                 return prompt
             after = seq + 1
         page = _PAGE

@@ -31,6 +31,8 @@ def test_it_is_the_first_message_that_a_person_wrote(lab):
     chat.append("user", " \n ")
     assert prompt(lab, chat) is None
     chat.append("user", [RESULT, TEXT])
+    assert prompt(lab, chat) is None
+    chat.append("user", [TEXT])
     assert prompt(lab, chat) == "and the words"
     chat.append("user", "a later one")
     assert prompt(lab, chat) == "and the words"
