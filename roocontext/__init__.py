@@ -22,6 +22,7 @@ from roocontext.errors import (
     SessionExists,
     SessionNotFound,
     SessionPurged,
+    SourceDiverged,
     StoreClosed,
     StoreForked,
     StoreFull,
@@ -34,6 +35,7 @@ from roocontext.errors import (
     UncoverRefused,
     UndoRefused,
     UnknownPlugin,
+    UnreadableSource,
     VersionConflict,
 )
 
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     from roocontext.store.outline import ControlEntry, Outline
     from roocontext.store.overview import LastCall, SessionOverview
     from roocontext.store.restorable import Restorable
+    from roocontext.store.restore import RestoredLog, StoredEntry
     from roocontext.store.rewind import Rewound
     from roocontext.store.session import Session
     from roocontext.store.sessions import SessionInfo, Stats
@@ -126,6 +129,7 @@ __all__ = [
     "Restorable",
     "Restoration",
     "Restored",
+    "RestoredLog",
     "Rewind",
     "Rewound",
     "RooContextError",
@@ -138,6 +142,7 @@ __all__ = [
     "SessionPurged",
     "Size",
     "Snapshot",
+    "SourceDiverged",
     "Stats",
     "Store",
     "StoreClosed",
@@ -146,6 +151,7 @@ __all__ = [
     "StoreNotFound",
     "StoreReadOnly",
     "StoreUnavailable",
+    "StoredEntry",
     "SummaryFailed",
     "SystemPromptTooLarge",
     "TurnTooLarge",
@@ -154,6 +160,7 @@ __all__ = [
     "UndoRefused",
     "UnknownPlugin",
     "Unpin",
+    "UnreadableSource",
     "Verification",
     "VersionConflict",
     "View",
@@ -188,6 +195,7 @@ _LAZY = {
     "roocontext.store.outline": "ControlEntry Outline",
     "roocontext.store.overview": "LastCall SessionOverview",
     "roocontext.store.restorable": "Restorable",
+    "roocontext.store.restore": "RestoredLog StoredEntry",
     "roocontext.store.rewind": "Rewound",
     "roocontext.store.session": "Session",
     "roocontext.store.sessions": "SessionInfo Stats",

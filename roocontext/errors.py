@@ -233,6 +233,22 @@ class HistoryCorrupt(RooContextError):
     seq: int | None = None
 
 
+class UnreadableSource(RooContextError, ValueError):
+    """A file cannot be imported, or not all of it."""
+
+    advice = "The rest was imported. Import the file again when it is whole."
+    path: str = ""
+    line: int | None = None
+
+
+class SourceDiverged(RooContextError):
+    """The session was changed after its import, and its source has changed too."""
+
+    advice = "Nothing was written. Import it with on_conflict='fork' to continue in a fork."
+    session_id: str = ""
+    seq: int = 0
+
+
 class SummaryFailed(RooContextError):
     """A summariser did not produce a usable summary."""
 

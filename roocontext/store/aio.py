@@ -18,6 +18,7 @@ from roocontext.store.audit import AuditEntry
 from roocontext.store.clock_and_ids import Clock, Ids, system_clock
 from roocontext.store.engine.engines import Durability
 from roocontext.store.engine.threads import Threads
+from roocontext.store.restore import StoredEntry
 from roocontext.store.session import Session
 from roocontext.store.session_reader import AUDIT_PAGE
 from roocontext.store.store import Store
@@ -143,6 +144,7 @@ class AsyncStore(_Threaded[Store]):
     sessions = _threaded(Store.sessions)
     overview = _threaded(Store.overview)
     find = _threaded(Store.find)
+    restore = _threaded(Store.restore)
     purge = _threaded(Store.purge)
     purged = _threaded(Store.purged)
     usage = _threaded(Store.usage)
@@ -234,3 +236,9 @@ class AsyncSession(_Threaded[Session]):
         async for page in self.audit_pages(AUDIT_PAGE, after=after):
             for entry in page:
                 yield entry
+
+    async def stored(self, *, last: int | None = None) -> AsyncIterator[StoredEntry]:
+        """See Session.stored."""
+        entries = self._plain.stored(last=last)
+        while (entry := await self._threads.run(next, entries, None)) is not None:
+            yield entry

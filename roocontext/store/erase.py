@@ -160,9 +160,7 @@ def redact(
         for copy, head in heads.items():
             draft = note_draft(REDACTION, note, now=now, salts=salts, target=seq)
             write(tx, copy, head, [draft])
-            tx.run(_REPLACE, of=copy, at=seq, skeleton=skeleton)
-            for forget in _FORGET:
-                tx.run(forget, of=copy, at=seq)
+            put_skeleton(tx, copy, seq, skeleton)
             if role is None:
                 refresh_title(tx, copy, head.last_seq)
             elif head.has_prompt:
@@ -175,6 +173,13 @@ def redact(
         changed=changed,
         dry_run=dry_run,
     )
+
+
+def put_skeleton(tx: Transaction, session_id: str, seq: int, skeleton: str) -> None:
+    """Replace the content of an entry, and forget what reveals something of it."""
+    tx.run(_REPLACE, of=session_id, at=seq, skeleton=skeleton)
+    for forget in _FORGET:
+        tx.run(forget, of=session_id, at=seq)
 
 
 def purge(tx: Transaction, session_id: str, *, now: int, dry_run: bool) -> Purged:

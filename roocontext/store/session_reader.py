@@ -24,6 +24,7 @@ from roocontext.store import (
     outline,
     request,
     restorable,
+    restore,
     sessions,
     uncover,
     usage,
@@ -45,6 +46,7 @@ from roocontext.store.live import LiveMessage
 from roocontext.store.notes import Note
 from roocontext.store.outline import Outline
 from roocontext.store.restorable import Restorable
+from roocontext.store.restore import StoredEntry
 from roocontext.store.sessions import SessionInfo, Stats
 from roocontext.store.snapshot import Snapshot, Wanted, read_snapshot
 from roocontext.store.verify import Head, Progress, Verification
@@ -179,6 +181,22 @@ class SessionReader:
                 return
             with self._database.read() as tx:
                 page = auditor.page(tx, page[-1].seq, size)
+
+    def stored(self, *, last: int | None = None) -> Iterator[StoredEntry]:
+        """Every entry up to `last` exactly as it is stored, for `Store.restore` of another store.
+
+        Raises VersionConflict at the end if one of them was redacted in the meantime.
+        """
+        check_maybe("last", last)
+        seq, end = 0, self.head().seq if last is None else last
+        while seq < end:
+            with self._database.read() as tx:
+                page = restore.read_stored(tx, self.id, seq, end)
+                restore.check_not_redacted_since(tx, self.id, end)
+            if not page:
+                return
+            yield from page
+            seq = page[-1].seq
 
     def diff(self, old: int | datetime, new: int | datetime | None = None) -> Diff:
         """What left the view and what came into it between two points; the second is now."""

@@ -1,6 +1,6 @@
 """The front door: a Store of sessions. Each method is one transaction around one function."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -13,8 +13,8 @@ from sqlalchemy import URL
 from roocontext.errors import InvalidOption, SessionExists, SessionNotFound, SessionPurged
 from roocontext.log.encoding import check_id
 from roocontext.log.reported import ReportedUsage
-from roocontext.store import erase, overview, sessions, usage
-from roocontext.store.check_arguments import check_whole
+from roocontext.store import erase, overview, restore, sessions, usage
+from roocontext.store.check_arguments import check_maybe, check_whole
 from roocontext.store.clock_and_ids import Clock, Ids, RandomIds, system_clock
 from roocontext.store.engine import migrate
 from roocontext.store.engine.database import Database
@@ -24,6 +24,7 @@ from roocontext.store.items import Describe, Rename
 from roocontext.store.listing import wanted
 from roocontext.store.notes import drafted
 from roocontext.store.overview import SessionOverview
+from roocontext.store.restore import RestoredLog, StoredEntry, repeatable
 from roocontext.store.session import Session
 from roocontext.store.sessions import SessionInfo
 
@@ -132,6 +133,30 @@ class Store:
     def session(self, session_id: str) -> "Session":
         """The session with this id."""
         return self._continued(session_id, None)
+
+    def restore(
+        self,
+        session_id: str,
+        entries: Iterable[StoredEntry],
+        *,
+        parent: str | None = None,
+        created_at: int | None = None,
+    ) -> RestoredLog:
+        """Write a log that `Session.stored` gave, with its seqs, salts, times and hashes.
+
+        The whole chain is verified before the commit. If the session exists, one of the two logs
+        must be the beginning of the other, and only what is missing is written. Nothing is added
+        to the log. A `parent` need not be restored before its child.
+        """
+        check_id("session_id", session_id)
+        if parent is not None:
+            check_id("parent", parent)
+        check_maybe("created_at", created_at)
+        begun = self._clock() if created_at is None else created_at
+        again = repeatable(entries)
+        return self._database.write(
+            restore.restore, session_id, again, parent=parent, created_at=begun
+        )
 
     def sessions(
         self,

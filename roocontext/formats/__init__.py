@@ -1,0 +1,1 @@
+"""Sessions in and out: importers, exporters, and the format of our own that loses nothing."""

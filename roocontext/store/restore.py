@@ -1,0 +1,299 @@
+"""Entries as they are stored: read out of one store, and restored into another with their hashes.
+
+Restoring is the only way into a log past its own operations. So nothing is believed: every hash,
+place and content is checked, and the transaction only commits a log that `verify` accepts.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple
+
+from sqlalchemy import bindparam, select
+
+from roocontext.errors import (
+    HistoryCorrupt,
+    RooContextError,
+    SessionExists,
+    SessionNotFound,
+    VersionConflict,
+)
+from roocontext.log.chain import GENESIS, Sealed, entry_digest, link
+from roocontext.log.draft import tools_text
+from roocontext.log.encoding import check_id, decode, encode
+from roocontext.log.entries import MESSAGE_KINDS, Kind
+from roocontext.log.pairs import may_hold_tools
+from roocontext.log.readings import reader
+from roocontext.store.append import VALUES, beyond, filling
+from roocontext.store.engine.driver_errors import UniqueViolation
+from roocontext.store.engine.transaction import SqlRow, Transaction
+from roocontext.store.erase import put_skeleton
+from roocontext.store.head import SessionHead, lock, move_head, read_head
+from roocontext.store.notes import REDACTION, read_notes
+from roocontext.store.rebuild import rebuild
+from roocontext.store.schema import entries
+from roocontext.store.sessions import add, parent_of
+from roocontext.store.verify import Verifier
+
+PAGE = 1_000
+_MESSAGES = frozenset(kind.value for kind in MESSAGE_KINDS)
+_NAMES = ("role", "format", "message_id", "client_id", "model", "compaction_id", "note")
+_JSON = ("usage", "details")
+
+
+class StoredEntry(NamedTuple):
+    """An entry of a log exactly as it is stored: JSON as text, and what proves it.
+
+    `sealed` holds the fields that the hash covers, beside the digest of the content.
+    """
+
+    seq: int
+    hash: bytes
+    salt: bytes | None
+    content_digest: bytes | None
+    extra: str | None
+    content: str | None
+    sealed: Sealed
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredLog:
+    """What restoring a log did: how many entries it was given, and how many of them were new."""
+
+    session_id: str
+    entries: int
+    new: int
+    created: bool
+
+
+_STORED = (
+    select(
+        *(entries.c.seq, entries.c.hash, entries.c.salt),
+        *(entries.c.content_digest, entries.c.extra, entries.c.content),
+        *(entries.c[name] for name in Sealed._fields),
+    )
+    .where(
+        entries.c.session_id == bindparam("session_id"),
+        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
+    )
+    .order_by(entries.c.seq)
+    .limit(bindparam("page"))
+)
+_HASH = select(entries.c.hash).where(
+    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq")
+)
+_IS_WHOLE = select(entries.c.salt).where(
+    entries.c.session_id == bindparam("session_id"),
+    entries.c.seq == bindparam("seq"),
+    entries.c.salt.is_not(None),
+)
+
+
+def read_stored(tx: Transaction, session_id: str, after: int, last: int) -> list[StoredEntry]:
+    """The entries that follow `after`, at most a page of them."""
+    read_head(tx, session_id)  # which raises if it was purged in the meantime
+    rows = tx.rows(_STORED, session_id=session_id, lo=after + 1, hi=last, page=PAGE)
+    return [_stored(row) for row in rows]
+
+
+def _stored(row: SqlRow) -> StoredEntry:
+    seq, hash_, salt, digest, extra, content, *sealed = row
+    return StoredEntry(seq, hash_, salt, digest, extra, content, Sealed(*sealed))
+
+
+def check_not_redacted_since(tx: Transaction, session_id: str, last: int) -> None:
+    """Refuse entries up to `last` of which some were redacted later: no note of theirs says so."""
+    now = read_head(tx, session_id).last_seq
+    later = [note for note in read_notes(tx, session_id, REDACTION, now) if note.seq > last]
+    if later:
+        raise VersionConflict(
+            f"Session {session_id!r} was redacted while it was read: entry {later[0].seq}.",
+            expected=last,
+            actual=now,
+        )
+
+
+def restore(
+    tx: Transaction,
+    session_id: str,
+    stored: Iterable[StoredEntry],
+    *,
+    parent: str | None,
+    created_at: int,
+) -> RestoredLog:
+    """Write entries verbatim, behind those of the session if these begin in the same way."""
+    head, created = _opened(tx, session_id, parent, created_at)
+    restoring = _Restoring(tx, session_id, head)
+    source = iter(stored)
+    while page := list(islice(source, PAGE)):
+        restoring.add(page)
+    if restoring.finish():
+        rebuild(tx, session_id)
+        _verify(tx, session_id)
+    elif created:
+        rebuild(tx, session_id)
+    last = restoring.seq
+    return RestoredLog(session_id, last, max(0, last - head.last_seq), created)
+
+
+def _opened(
+    tx: Transaction, session_id: str, parent: str | None, created_at: int
+) -> tuple[SessionHead, bool]:
+    """The head of the session, locked; the session is created if there is none."""
+    try:
+        head = lock(tx, session_id)
+    except SessionNotFound as error:
+        if type(error) is not SessionNotFound:
+            raise  # it was purged, and its id is never used again
+        head = SessionHead(0, GENESIS, 0, 0, 0, created_at)
+        add(tx, session_id, head, now=created_at, parent=parent)
+        return head, True
+    if (found := parent_of(tx, session_id)) != parent:
+        raise SessionExists(
+            f"Session {session_id!r} exists, and its parent is {found!r}, not {parent!r}.",
+            session_id=session_id,
+        )
+    return head, False
+
+
+class _Restoring:
+    """Checks entries in order, and writes those that the session does not have yet."""
+
+    def __init__(self, tx: Transaction, session_id: str, head: SessionHead) -> None:
+        self._tx, self._session_id, self._head = tx, session_id, head
+        self.seq, self._hash = 0, GENESIS
+        self._head_seq, self._updated_at = head.head_seq, head.updated_at
+        self._messages, self._bytes = head.messages, head.bytes
+        self._skeletons: dict[int, str] = {}
+        self._redacts: list[int] = []
+
+    def add(self, page: Iterable[StoredEntry]) -> None:
+        """Check a page of entries and write the new ones."""
+        rows = [row for entry in page if (row := self._row(entry)) is not None]
+        if not rows:
+            return
+        columns = list(zip(*rows, strict=True))
+        statement, pick = filling(tuple(column.count(None) < len(rows) for column in columns))
+        try:
+            self._tx.insert(statement, *zip(*pick(columns), strict=True))
+        except UniqueViolation:
+            raise beyond(self._session_id, self._head.last_seq) from None
+
+    def finish(self) -> bool:
+        """Move the head behind the new entries; whether there were any."""
+        old = self._head
+        if self.seq <= old.last_seq:
+            self._check_same(self.seq, self._hash)
+            return False
+        new = old._replace(
+            last_seq=self.seq,
+            last_hash=self._hash,
+            head_seq=self._head_seq,
+            messages=self._messages,
+            bytes=self._bytes,
+            updated_at=self._updated_at,
+        )
+        move_head(self._tx, self._session_id, old, new)
+        for seq in self._redacts:
+            if seq in self._skeletons and self._is_whole(seq):
+                put_skeleton(self._tx, self._session_id, seq, self._skeletons[seq])
+        return True
+
+    def _row(self, entry: StoredEntry) -> tuple[Any, ...] | None:
+        """The values of a new entry; None for one that the session has."""
+        sealed = entry.sealed
+        if entry.seq != self.seq + 1:
+            raise _bad(
+                self.seq + 1, f"entry {self.seq + 1} is missing, {entry.seq} is in its place"
+            )
+        following = link(self._hash, entry_digest(sealed, entry.content_digest))
+        if following != entry.hash:
+            raise _bad(entry.seq, "the hash does not follow from the entry and the one before")
+        self.seq, self._hash = entry.seq, following
+        if entry.seq <= self._head.last_seq:
+            if entry.seq == self._head.last_seq:
+                self._check_same(entry.seq, following)
+            if entry.salt is None and entry.content is not None:
+                self._skeletons[entry.seq] = entry.content
+            return None
+        tools = self._checked(entry)
+        if sealed.kind != Kind.NOTE:
+            self._head_seq = entry.seq
+        elif sealed.note == REDACTION and sealed.target is not None:
+            self._redacts.append(sealed.target)
+        if sealed.kind in _MESSAGES:
+            self._messages, self._bytes = self._messages + 1, self._bytes + sealed.size
+        self._updated_at = sealed.recorded_at
+        row = {
+            "session_id": self._session_id,
+            "messages_total": self._messages,
+            "bytes_total": self._bytes,
+            "tools": tools,
+            **entry._asdict(),
+            **sealed._asdict(),
+        }
+        return tuple(row[name] for name in VALUES)
+
+    def _checked(self, entry: StoredEntry) -> str | None:
+        """Refuse what no operation of the store would have written; the ids of its tools."""
+        sealed, content = entry.sealed, None
+        try:
+            for name in _NAMES:
+                if (value := getattr(sealed, name)) is not None:
+                    check_id(name, value)
+            for text in (entry.extra, *(getattr(sealed, name) for name in _JSON)):
+                _decoded(text)
+            content = _decoded(entry.content)
+            if sealed.kind not in _MESSAGES or sealed.format is None or sealed.role is None:
+                return None
+            if entry.salt is not None:
+                reader(sealed.format).check(sealed.role, content)
+            if entry.content is not None and may_hold_tools(entry.content):
+                return tools_text(sealed.format, sealed.role, content)
+        except RooContextError as error:
+            raise _bad(entry.seq, error.fact.rstrip(".") or type(error).__name__) from None
+        return None
+
+    def _check_same(self, seq: int, hash_: bytes) -> None:
+        """Refuse a log that is not the session's own: one is no beginning of the other."""
+        stored = self._head.last_hash
+        if seq < self._head.last_seq:
+            row = self._tx.row(_HASH, session_id=self._session_id, seq=seq)
+            stored = GENESIS if row is None else row[0]
+        if stored != hash_:
+            raise SessionExists(
+                f"Session {self._session_id!r} exists, and its entries 1 to {seq} are others.",
+                session_id=self._session_id,
+            )
+
+    def _is_whole(self, seq: int) -> bool:
+        return self._tx.row(_IS_WHOLE, session_id=self._session_id, seq=seq) is not None
+
+
+def _decoded(text: str | None) -> Any:
+    """The value of stored JSON; an error if the store would have written it in another way."""
+    if text is None:
+        return None
+    value = decode(text)
+    if encode(value) != text:
+        raise HistoryCorrupt("its JSON is not written as the store writes it")
+    return value
+
+
+def _verify(tx: Transaction, session_id: str) -> None:
+    verifier = Verifier(tx, session_id)
+    while verifier.page(tx):
+        pass
+    found = verifier.finish(tx)
+    if found.problem is not None:
+        raise _bad(found.seq, found.problem)
+
+
+def _bad(seq: int | None, problem: str) -> HistoryCorrupt:
+    where = "The log" if seq is None else f"Entry {seq}"
+    return HistoryCorrupt(f"{where} was not restored: {problem}. Nothing was written.", seq=seq)
+
+
+def repeatable(stored: Iterable[StoredEntry]) -> Iterable[StoredEntry]:
+    """Entries that can be read again: a transaction may have to be repeated."""
+    return list(stored) if isinstance(stored, Iterator) else stored

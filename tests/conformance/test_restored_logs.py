@@ -1,0 +1,243 @@
+"""A log out of one store and into another: equal in every view, every hash and every byte."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from roocontext import NewMessage, Plan, Store
+from roocontext.errors import HistoryCorrupt, SessionExists, SessionPurged, VersionConflict
+from roocontext.formats import jsonl
+from support.dialogue import call, fill, result, text, work
+from support.histories import HISTORIES, play
+from support.steady_sources import CountedIds, SetClock
+
+SECRET = "hunter2-the-secret-password"
+
+
+@pytest.fixture(scope="module")
+def other(leg: Any) -> Any:
+    """Another store, of another engine."""
+    with Store.open(":memory:", clock=SetClock(), ids=CountedIds()) as store:
+        yield store
+
+
+def everything(chat: Any) -> Any:
+    """All that a session shows, at every past seq."""
+    last = chat.head().seq
+    views = [chat.view(as_of=seq) for seq in range(last + 1)]
+    info = replace(chat.info(), updated_at=0)
+    return views, list(chat.audit()), list(chat.stored()), info, chat.stats(), chat.head()
+
+
+def copied(chat: Any, store: Any, entries: Any = None) -> Any:
+    info = chat.info()
+    given = list(chat.stored()) if entries is None else entries
+    return store.restore(chat.id, given, parent=info.parent, created_at=info.created_at)
+
+
+def busy(chat: Any) -> None:
+    """One of everything."""
+    fill(chat, 3)
+    work(chat, ("t1",), SECRET)
+    chat.append("user", [text("\ud83d \0")], extra={"a": [1, 1.0, True]}, message_id="m")
+    chat.commit(Plan.condense(chat.view(), [1, 2], "S", compaction_id="c"))
+    chat.commit(Plan.clear(chat.view(), [(5, 0)], "-"))
+    chat.pin(6)
+    chat.rename("title \u00e9")
+    chat.describe({"tool": "x", "n": 1})
+    chat.rewind(to=6)
+    chat.undo()
+    chat.redact(5)
+    chat.append("assistant", [call("t2")], model="m", usage={"input_tokens": 3}, client_id="k")
+    chat.append("user", [result("t2")], answers=(chat.head_seq(), 0))
+
+
+@given(history=HISTORIES)
+def test_any_session_comes_back_equal(shared, other, history):
+    chat = shared.store.create()
+    play(chat, history)
+    copied(chat, other)
+    twin = other.session(chat.id)
+    assert everything(twin) == everything(chat)
+    assert twin.verify(chat.head()).ok
+    assert twin.rebuild() == 0
+    other.purge(chat.id)
+
+
+def test_one_of_everything(store, other):
+    chat = store.create()
+    busy(chat)
+    done = copied(chat, other)
+    assert (done.entries, done.new, done.created) == (chat.head().seq, chat.head().seq, True)
+    assert everything(other.session(chat.id)) == everything(chat)
+    assert copied(chat, other).new == 0
+    # It goes on like any other session.
+    other.session(chat.id).append("user", "more")
+    assert other.session(chat.id).verify(chat.head()).ok
+
+
+def test_an_empty_session(store, other):
+    chat = store.create()
+    assert copied(chat, other).created
+    assert everything(other.session(chat.id)) == everything(chat)
+
+
+def test_a_longer_log_continues_a_session(store, other):
+    chat = store.create()
+    fill(chat, 4)
+    copied(chat, other)
+    chat.commit(Plan.condense(chat.view(), [1, 2], "S"))
+    fill(chat, 2)
+    assert copied(chat, other).new == 3
+    twin = other.session(chat.id)
+    assert everything(twin) == everything(chat)
+    assert copied(chat, other, list(chat.stored(last=3))).new == 0
+    assert everything(twin) == everything(chat)
+
+
+def test_a_redaction_reaches_a_copy_that_is_continued(store, other):
+    chat = store.create()
+    fill(chat, 2)
+    chat.append("user", SECRET)
+    copied(chat, other)
+    chat.redact(3)
+    copied(chat, other)
+    assert everything(other.session(chat.id)) == everything(chat)
+    assert SECRET not in repr(list(other.session(chat.id).stored()))
+
+
+def test_another_log_of_the_same_name_is_refused(store, other):
+    chat = store.create()
+    fill(chat, 3)
+    mine = other.create(chat.id)
+    fill(mine, 2)
+    before = everything(mine)
+    for last in (1, 2, 3):
+        with pytest.raises(SessionExists):
+            copied(chat, other, list(chat.stored(last=last)))
+    assert everything(mine) == before
+    with pytest.raises(SessionExists, match="parent"):
+        other.restore(chat.id, [], parent="elsewhere")
+    other.purge(chat.id)
+    with pytest.raises(SessionPurged):
+        copied(chat, other)
+
+
+DAMAGE = {
+    "a missing entry": lambda rows: [rows[0], *rows[2:]],
+    "another order": lambda rows: [rows[1], rows[0], *rows[2:]],
+    "other content": lambda rows: [rows[0]._replace(content='"x"'), *rows[1:]],
+    "another hash": lambda rows: [rows[0]._replace(hash=bytes(32)), *rows[1:]],
+    "another time": lambda rows: [
+        rows[0]._replace(sealed=rows[0].sealed._replace(ts=5)),
+        *rows[1:],
+    ],
+    "no salt": lambda rows: [rows[0]._replace(salt=None), *rows[1:]],
+    "spaces in its JSON": lambda rows: [rows[0]._replace(extra='{"a": 1}'), *rows[1:]],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_log_is_refused_whole(store, other, damage):
+    chat = store.create()
+    chat.append("user", "a", extra={"a": 1})
+    fill(chat, 3)
+    with pytest.raises(HistoryCorrupt, match=r"Nothing was written|A check of the schema"):
+        copied(chat, other, DAMAGE[damage](list(chat.stored())))
+    assert other.find(chat.id) == []
+
+
+def test_a_redaction_during_the_reading(store):
+    chat = store.create()
+    fill(chat, 3)
+    entries = chat.stored()
+    chat.redact(2)
+    assert len(list(entries)) == 4  # it had not begun
+    with pytest.raises(VersionConflict):
+        list(chat.stored(last=3))
+
+
+def test_a_file_of_a_family_is_the_same_again(store, other, tmp_path):
+    chat = store.create()
+    busy(chat)
+    child = store.create(parent=chat.id)
+    child.append_many([NewMessage("user", f"line {n}") for n in range(3)])
+    store.create(parent=child.id)
+    if hasattr(store, "target"):
+        chat, store = store.target._plain.session(chat.id), store.target._plain
+    path = tmp_path / "family.jsonl"
+    path.write_bytes(b"".join(jsonl.export_family(store, chat)))
+    done = list(jsonl.restore_file(other, path))
+    assert [one.problem for one in done] == [None] * 3
+    assert [one.new for one in done] == [one.entries for one in done] == [chat.head().seq, 3, 0]
+    again = b"".join(jsonl.export_family(other, other.session(chat.id)))
+    assert again == path.read_bytes()
+    assert [one.new for one in jsonl.restore_file(other, path)] == [0, 0, 0]
+    for one in done:
+        other.purge(one.session_id)
+    store.purge(chat.id)
+
+
+@pytest.fixture
+def family(shared, other, tmp_path):
+    """A file of two sessions, the first of five lines."""
+    store = shared.store
+    chat = store.create()
+    fill(chat, 4)
+    child = store.create(parent=chat.id)
+    fill(child, 2)
+    path = tmp_path / "family.jsonl"
+    path.write_bytes(b"".join(jsonl.export_family(store, chat)))
+    return path, chat, child
+
+
+BROKEN = {
+    "no JSON": (3, lambda line: b"nonsense\n", 1),
+    "an unknown field": (3, lambda line: line.replace(b'{"seq"', b'{"new":1,"seq"'), 1),
+    "no hexadecimal number": (3, lambda line: line.replace(b'"hash":"', b'"hash":"x'), 1),
+    "a letter of another language": (3, lambda line: line.replace(b"message 1", b"\xc3\xa9"), 1),
+    "another hash": (3, lambda line: line.replace(b'"seq":2', b'"seq":3'), 0),
+    "another version": (1, lambda line: line.replace(b'"version":1', b'"version":2'), 0),
+    "a header without a name": (1, lambda line: line.replace(b'"session_id"', b'"id"'), 0),
+    "a bad escape": (3, lambda line: line.replace(b"message 1", b"\\ud8"), 1),
+    "an invalid name": (
+        1,
+        lambda line: line.replace(b'"session_id":"', b'"session_id":"\\u0000'),
+        0,
+    ),
+}
+
+
+@pytest.mark.one_leg
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_broken_line_is_named_and_the_rest_restored(family, other, broken):
+    path, chat, child = family
+    number, change, kept = BROKEN[broken]
+    lines = path.read_bytes().splitlines(keepends=True)
+    assert change(lines[number - 1]) != lines[number - 1]
+    lines[number - 1] = change(lines[number - 1])
+    path.write_bytes(b"".join(lines))
+    first, second = jsonl.restore_file(other, path)
+    assert (first.problem.path, first.problem.line) == (str(path), number)
+    assert str(first.problem).startswith(f"{path}:{number}: ")
+    assert first.entries == kept
+    assert (second.session_id, second.entries, second.problem) == (child.id, 2, None)
+    if kept:
+        assert other.session(chat.id).verify().ok
+
+
+@pytest.mark.one_leg
+def test_a_file_that_is_cut_off_is_continued_later(family, other):
+    path, _, child = family
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-10])
+    first, second = jsonl.restore_file(other, path)
+    assert (first.problem, second.new) == (None, 1)
+    assert "cut off" in str(second.problem)
+    path.write_bytes(b"".join(whole.splitlines(keepends=True)[:-1]))
+    assert "ends after entry 1 of 2" in str(list(jsonl.restore_file(other, path))[1].problem)
+    path.write_bytes(whole)
+    assert [one.new for one in jsonl.restore_file(other, path)] == [0, 1]
+    assert everything(other.session(child.id)) == everything(child)
