@@ -1,0 +1,171 @@
+"""Claude Code's transcripts: ~/.claude/projects/FOLDER/SESSION.jsonl. docs/formats/claude-code.md.
+
+The rows of a file are a tree. Its branches are told apart in `claude_code_tree`; here every row
+becomes an event.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from roocontext.formats.claude_code_tree import Back, Row, Rows, Step, in_tree_order
+from roocontext.formats.events import (
+    Cleared,
+    Event,
+    Hid,
+    Noted,
+    Problem,
+    Said,
+    Source,
+    Titled,
+    WentBack,
+)
+from roocontext.formats.lines import read_at
+from roocontext.log.entries import NewMessage
+
+NAME = "claude-code"
+FOLDERS = ("~/.claude/projects", "~/.config/claude/projects")
+CLEARED = "[Old tool result content cleared]"
+_TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
+_OWN_AGENTS = ("agent-acompact-", "agent-aprompt_suggestion-")
+
+
+def looks_like(record: Any) -> bool:
+    """Whether a file whose first record is this is a transcript."""
+    return isinstance(record, dict) and (
+        isinstance(record.get("uuid"), str)
+        or (record.get("type") in _TITLES and ("leafUuid" in record or "sessionId" in record))
+        or record.get("type") in ("file-history-snapshot", "queue-operation", "permission-mode")
+    )
+
+
+def sources(path: Path) -> Iterator[Source]:
+    """The sessions of a file: the main one, and those of sub-agents in the same file."""
+    if path.name.startswith(_OWN_AGENTS):
+        return
+    problems: list[Problem] = []
+    rows = Rows.read(path, problems)
+    base, parent = _names(path, rows)
+    shared = {"tool": NAME, "path": str(path)}
+    is_agent_file = path.name.startswith("agent-")
+    main = [row for row in rows.all if is_agent_file or not row.agent]
+    if any(row.speaks for row in main):
+        yield Source(
+            base,
+            path,
+            {**shared, **rows.facts},
+            partial(_events, path, main, rows.loose, problems),
+            problems,
+            parent,
+        )
+    if is_agent_file:
+        return
+    for agent in dict.fromkeys(row.agent for row in rows.all if row.agent):
+        of_agent = [row for row in rows.all if row.agent == agent]
+        if any(row.speaks for row in of_agent):
+            found: list[Problem] = []
+            facts = {**shared, **rows.facts, "agent": agent}
+            events = partial(_events, path, of_agent, [], found)
+            yield Source(f"{base}/{agent}", path, facts, events, found, base)
+
+
+def _names(path: Path, rows: Rows) -> tuple[str, str | None]:
+    """The id of a file's session, and of its parent."""
+    if not path.name.startswith("agent-"):
+        return f"{NAME}:{path.stem}", None
+    owner = path.parent.parent.name if path.parent.name == "subagents" else rows.facts["session"]
+    parent = f"{NAME}:{owner or path.parent.name}"
+    return f"{parent}/{path.stem.removeprefix('agent-')}", parent
+
+
+def _events(
+    path: Path, rows: list[Row], loose: list[Row], problems: list[Problem]
+) -> Iterator[Event]:
+    with path.open("rb") as file:
+        calls = _Calls()
+        for step in in_tree_order(rows, path, problems):
+            if isinstance(step, Back):
+                yield WentBack(None, step.to)
+            else:
+                yield from _events_of(file, step, calls)
+        yield from _loose_events(file, loose, {row.uuid for row in rows})
+
+
+class _Calls:
+    """Where the result of each call is, for the prunes that name calls."""
+
+    def __init__(self) -> None:
+        self.results: dict[str, tuple[str, int]] = {}
+
+    def learn(self, uuid: str, content: Any) -> None:
+        """Remember the results in a message."""
+        for index, block in enumerate(content if isinstance(content, list) else []):
+            if isinstance(block, dict) and block.get("type") == "tool_result":
+                self.results[str(block.get("tool_use_id"))] = (uuid, index)
+
+
+def _events_of(file: BinaryIO, step: Step, calls: _Calls) -> Iterator[Event]:
+    row = step.row
+    record = read_at(file, row.start, row.end)
+    ts = _time(record.get("timestamp"))
+    if not row.speaks:
+        if row.subtype == "microcompact_boundary":
+            yield _cleared(row, record, calls)
+        yield Noted(row.uuid, row.type, record, ts, row.line)
+        return
+    message = record["message"]
+    content = message.get("content")
+    calls.learn(row.uuid, content)
+    rest = {**record, "message": {k: v for k, v in message.items() if k != "content"}}
+    model = message.get("model")
+    said = NewMessage(
+        "assistant" if row.type == "assistant" else "user",
+        content,
+        ts=ts,
+        message_id=row.uuid,
+        model=model if isinstance(model, str) and model else None,
+        usage=message.get("usage") if step.ends_answer else None,
+        extra={"record": rest},
+    )
+    if row.is_summary:
+        kept = step.keeps
+        yield Hid(row.uuid, (said,), keeps=kept, record=step.record, line=row.line)
+    else:
+        yield Said(row.uuid, said, row.line)
+
+
+def _cleared(row: Row, record: dict[str, Any], calls: _Calls) -> Cleared:
+    named = (record.get("microcompactMetadata") or {}).get("compactedToolIds") or []
+    blocks = [calls.results[one] for one in map(str, named) if one in calls.results]
+    return Cleared(f"{row.uuid}:cleared", tuple(blocks), CLEARED, line=row.line)
+
+
+def _loose_events(file: BinaryIO, loose: list[Row], known: set[str]) -> Iterator[Event]:
+    """The lines that stand in no chain; the best title among them."""
+    titles: dict[str, Titled] = {}
+    for row in loose:
+        record = read_at(file, row.start, row.end)
+        kind = row.type or "unknown"
+        is_record = isinstance(record, dict)
+        ts = _time(record.get("timestamp")) if is_record else None
+        yield Noted(None, kind, record, ts, row.line)
+        name = _TITLES.get(kind)
+        title = record.get(name) if is_record and name else None
+        if isinstance(title, str) and title.strip():
+            # A summary is often that of another session, whose last row it names.
+            if kind == "summary" and record.get("leafUuid") not in known:
+                continue
+            titles[kind] = Titled(title.strip()[:200], row.line)
+    for kind in _TITLES:
+        if kind in titles:
+            yield titles[kind]
+            return
+
+
+def _time(value: Any) -> int | None:
+    try:
+        return int(datetime.fromisoformat(value).timestamp() * 1000)
+    except (TypeError, ValueError, OverflowError):
+        return None

@@ -1,0 +1,367 @@
+"""The rows of a Claude Code transcript, and the order in which a model would read them.
+
+A single walk from the last row to the first loses rows: one answer is split over several rows, and
+each result of a tool hangs on its own. So the rows of one answer and their results are one *unit*,
+and the units are the tree. A branch that was left is followed by a rewind.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from roocontext.formats.events import Problem
+from roocontext.formats.lines import Line, read_lines
+
+_SPEAKERS = ("user", "assistant")
+
+
+@dataclass(slots=True)
+class Row:
+    """What is kept in memory of a row: its place in the tree and in the file."""
+
+    index: int
+    line: int
+    start: int
+    end: int
+    type: str
+    uuid: str = ""
+    parent: str | None = None
+    subtype: str | None = None
+    answer: str | None = None
+    calls: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    source: str | None = None
+    agent: str | None = None
+    speaks: bool = False
+    is_summary: bool = False
+    stopped: bool = False
+    kept: tuple[str, ...] = ()
+    segment: tuple[str, str] | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Rows:
+    """The rows of a file, those without a place in the tree, and the facts of the session."""
+
+    all: list[Row] = field(default_factory=list)
+    loose: list[Row] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path, problems: list[Problem]) -> "Rows":
+        """Read a file once; of rows with the same uuid the first one counts."""
+        found = cls()
+        seen: set[str] = set()
+        names = {"session": "sessionId", "folder": "cwd", "branch": "gitBranch"}
+        facts = dict.fromkeys([*names, "version"], None)
+        for index, line in enumerate(read_lines(path, problems)):
+            record = line.record
+            row = _row(index, line)
+            if isinstance(record, dict):
+                for fact, name in (*names.items(), ("version", "version")):
+                    if isinstance(record.get(name), str) and facts[fact] is None:
+                        facts[fact] = record[name]
+            else:
+                problems.append(Problem(path, line.number, "the line holds no object"))
+            if not row.uuid:
+                found.loose.append(row)
+            elif row.uuid not in seen:
+                seen.add(row.uuid)
+                found.all.append(row)
+        _name_agents(found.all)
+        found.facts = facts
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The next row. The last row of an answer has its usage; a summary says what it keeps."""
+
+    row: Row
+    ends_answer: bool = False
+    keeps: frozenset[str] = frozenset()
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """A branch ends: the session goes back to right after this row."""
+
+    to: str | None
+
+
+Steps: TypeAlias = Iterator[Step | Back]
+
+
+@dataclass(slots=True)
+class _Unit:
+    """A row, or the rows of one answer with the results of its calls, and the notes among them."""
+
+    rows: list[Row] = field(default_factory=list)
+    notes: list[Row] = field(default_factory=list)
+    children: list["_Unit"] = field(default_factory=list)
+    newest: int = -1
+    begins: bool = False
+
+    def ordered(self) -> list[Row]:
+        """The answer first, and then the results, each in the order of the file."""
+        return sorted(self.rows, key=lambda row: (row.type != "assistant", row.index))
+
+
+def in_tree_order(rows: list[Row], path: Path, problems: list[Problem]) -> Steps:
+    """All rows: a branch that was left comes first, and then a rewind, and then the next one."""
+    tree = _Tree(rows)
+    root = tree.build(path, problems)
+    # Not by recursion: a chain may be longer than Python's stack.
+    todo: list[tuple[_Unit, str | None] | Back] = [(root, None)]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, Back):
+            yield item
+            continue
+        unit, at = item
+        ordered = unit.ordered()
+        if unit.begins:
+            yield Back(None)
+        for row in ordered:
+            yield tree.step(row, unit, ordered)
+            at = row.uuid
+        for row in unit.notes:
+            yield Step(row)
+            if row.subtype == "microcompact_boundary":
+                at = f"{row.uuid}:cleared"
+        branches = sorted(unit.children, key=lambda child: child.newest)
+        following: list[tuple[_Unit, str | None] | Back] = []
+        for number, child in enumerate(branches):
+            if number:
+                following.append(Back(at))
+            following.append((child, at))
+        todo += reversed(following)
+
+
+class _Tree:
+    def __init__(self, rows: list[Row]) -> None:
+        self._rows = rows
+        self._by_uuid = {row.uuid: row for row in rows}
+        self._unit_of: dict[str, _Unit] = {}
+        self._boundaries: dict[str, Row] = {}
+        self._summarised: set[str] = set()
+
+    def build(self, path: Path, problems: list[Problem]) -> _Unit:
+        """The units as a tree; those that hang on nothing hang on the root."""
+        self._reattach()
+        root = _Unit()
+        units: list[_Unit] = []
+        answers: dict[str, _Unit] = {}
+        callers: dict[str, _Unit] = {}
+        last: Row | None = None
+        for row in self._rows:
+            if not row.speaks:
+                continue
+            unit = self._joined(row, answers, callers)
+            if unit is None:
+                unit = _Unit()
+                units.append(unit)
+            if row.type == "assistant":
+                if row.answer:
+                    answers.setdefault(row.answer, unit)
+                callers.update(dict.fromkeys(row.calls, unit))
+            unit.rows.append(row)
+            self._unit_of[row.uuid] = unit
+        for unit in units:
+            self._hang(unit, root)
+        for row in self._rows:
+            if row.speaks:
+                last = row
+            else:
+                self._note(row, last, root)
+        self._break_cycles(root, units, path, problems)
+        self._date(root)
+        return root
+
+    def step(self, row: Row, unit: _Unit, ordered: list[Row]) -> Step:
+        """A row of a unit, with what its neighbours say of it."""
+        if row.is_summary:
+            boundary = self._boundaries.get(row.uuid)
+            keeps, record = self._kept(boundary), boundary.metadata if boundary else {}
+            return Step(row, keeps=keeps, record=record)
+        replies = [one for one in ordered if one.type == "assistant"]
+        goes_on = bool(unit.children) or len(ordered) > len(replies)
+        is_last = bool(replies) and row is replies[-1]
+        return Step(row, ends_answer=is_last and (goes_on or row.stopped or not row.answer))
+
+    def _joined(
+        self, row: Row, answers: dict[str, _Unit], callers: dict[str, _Unit]
+    ) -> _Unit | None:
+        """The unit that a row belongs to, if it exists already."""
+        if row.type == "assistant":
+            return answers.get(row.answer) if row.answer else None
+        if not row.results:
+            return None
+        for uuid in (row.source, self._speaker_above(row)):
+            if uuid in self._by_uuid and self._by_uuid[uuid].type == "assistant":
+                return self._unit_of.get(uuid)
+        return next((callers[one] for one in row.results if one in callers), None)
+
+    def _speaker_above(self, row: Row) -> str:
+        """The nearest message above a row; "" if there is none."""
+        parent, seen = row.parent, {row.uuid}
+        while parent and parent in self._by_uuid and parent not in seen:
+            above = self._by_uuid[parent]
+            if above.speaks:
+                return parent
+            seen.add(parent)
+            parent = above.parent
+        return ""
+
+    def _reattach(self) -> None:
+        """Give compactions their place: behind what they cut off, and ahead of what follows."""
+        speaker, summary = "", ""
+        boundary: Row | None = None
+        kept: frozenset[str] = frozenset()
+        for row in self._rows:
+            if row.subtype == "compact_boundary":
+                boundary, summary, kept = row, "", self._kept(row)
+                if not row.parent or row.parent not in self._by_uuid:
+                    row.parent = speaker or None
+            elif row.is_summary:
+                if boundary is not None:
+                    self._boundaries[row.uuid], summary = boundary, row.uuid
+                    self._summarised.add(boundary.uuid)
+                elif row.parent not in self._by_uuid:
+                    row.parent = speaker or None
+            elif summary and row.parent in kept:
+                # What follows hangs on a row that was kept, although it comes after the summary.
+                row.parent = summary
+            if row.speaks:
+                speaker = row.uuid
+
+    def _kept(self, boundary: Row | None) -> frozenset[str]:
+        """The rows that a compaction has kept as they are."""
+        if boundary is None:
+            return frozenset()
+        kept = set(boundary.kept)
+        if boundary.segment:
+            head, at = boundary.segment
+            while at in self._by_uuid and at not in kept:
+                kept.add(at)
+                if at == head:
+                    break
+                at = self._by_uuid[at].parent or ""
+        return frozenset(kept)
+
+    def _hang(self, unit: _Unit, root: _Unit) -> None:
+        first = unit.rows[0]
+        above = self._by_uuid.get(first.parent or "")
+        # A compaction without a summary: the model sees only what follows it.
+        unit.begins = (
+            above is not None
+            and above.subtype == "compact_boundary"
+            and above.uuid not in self._summarised
+        )
+        parent = self._unit_of.get(self._speaker_above(first))
+        (root if parent is None or parent is unit else parent).children.append(unit)
+
+    def _note(self, row: Row, last: Row | None, root: _Unit) -> None:
+        above = self._speaker_above(row) or (last.uuid if last else "")
+        self._unit_of.get(above, root).notes.append(row)
+
+    def _break_cycles(
+        self, root: _Unit, units: list[_Unit], path: Path, problems: list[Problem]
+    ) -> None:
+        """Hang units that only hang on each other on the root."""
+        seen: set[int] = set()
+        _mark(root, seen)
+        for unit in units:
+            if id(unit) not in seen:
+                row = unit.rows[0]
+                problems.append(Problem(path, row.line, "its parents form a cycle"))
+                for other in units:
+                    if unit in other.children:
+                        other.children.remove(unit)
+                root.children.append(unit)
+                _mark(unit, seen)
+
+    def _date(self, root: _Unit) -> None:
+        """Find the newest row below each unit: the branch that holds it is the live one."""
+        order = [root]
+        for unit in order:
+            order += unit.children
+        for unit in reversed(order):
+            own = max((row.index for row in unit.rows), default=-1)
+            unit.newest = max([own, *(child.newest for child in unit.children)])
+
+
+def _mark(root: _Unit, seen: set[int]) -> None:
+    todo = [root]
+    while todo:
+        unit = todo.pop()
+        if id(unit) not in seen:
+            seen.add(id(unit))
+            todo += unit.children
+
+
+def _row(index: int, line: Line) -> Row:
+    record = line.record
+    row = Row(index, line.number, line.start, line.end, "unknown")
+    if not isinstance(record, dict):
+        return row
+    row.type = str(record.get("type") or "unknown")
+    uuid = record.get("uuid")
+    if not isinstance(uuid, str) or not uuid:
+        return row
+    row.uuid = uuid
+    row.subtype = _text(record.get("subtype"))
+    row.parent = _text(record.get("parentUuid"))
+    row.source = _text(record.get("sourceToolAssistantUUID"))
+    if record.get("isSidechain") is True:
+        row.agent = _text(record.get("agentId")) or "?"
+    message = record.get("message")
+    row.speaks = (
+        row.type in _SPEAKERS and isinstance(message, dict) and not record.get("isApiErrorMessage")
+    )
+    if row.speaks:
+        _read_message(row, message)
+        row.is_summary = record.get("isCompactSummary") is True
+    if row.subtype == "compact_boundary":
+        row.parent = row.parent or _text(record.get("logicalParentUuid"))
+        metadata = record.get("compactMetadata")
+        row.metadata = metadata if isinstance(metadata, dict) else {}
+        _read_kept(row)
+    return row
+
+
+def _read_message(row: Row, message: Any) -> None:
+    row.answer = _text(message.get("id")) if row.type == "assistant" else None
+    row.stopped = message.get("stop_reason") is not None
+    content = message.get("content")
+    blocks = [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
+    row.calls = tuple(str(one.get("id")) for one in blocks if one.get("type") == "tool_use")
+    row.results = tuple(
+        str(one.get("tool_use_id")) for one in blocks if one.get("type") == "tool_result"
+    )
+
+
+def _read_kept(row: Row) -> None:
+    segment = row.metadata.get("preservedSegment")
+    if isinstance(segment, dict):
+        row.segment = (str(segment.get("headUuid")), str(segment.get("tailUuid")))
+    kept = row.metadata.get("preservedMessages")
+    uuids = kept.get("uuids") if isinstance(kept, dict) else None
+    if isinstance(uuids, list):
+        row.kept = tuple(one for one in uuids if isinstance(one, str))
+
+
+def _name_agents(rows: list[Row]) -> None:
+    """Name the sub-agents of rows that have none: by the first row of their chain."""
+    by_uuid = {row.uuid: row for row in rows}
+    for row in rows:
+        if row.agent == "?":
+            above = by_uuid.get(row.parent or "")
+            row.agent = above.agent if above and above.agent else row.uuid
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,111 @@
+"""What happened in a session of a foreign tool, in the words that every importer shares.
+
+A reader of a format yields these in the order of its source. `id` is the source's own id of the
+record. Ids are how later events refer to earlier ones.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from roocontext.log.entries import NewMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message. Its `extra` holds what the record says beside it."""
+
+    id: str | None
+    message: NewMessage
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A record that no model sees."""
+
+    id: str | None
+    kind: str
+    record: Any
+    ts: int | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hid:
+    """A condensation, or a truncation: messages gave way to the first or the `lead` of `rows`.
+
+    `hides` are the ids of the messages that are hidden; None hides all that are visible. `keeps`
+    stay visible in either case. The rows stand behind the last message that they hide, or at the
+    end.
+    """
+
+    id: str | None
+    rows: tuple[NewMessage, ...]
+    hides: frozenset[str] | None = None
+    keeps: frozenset[str] = frozenset()
+    lead: int = 0
+    at_end: bool = False
+    truncates: bool = False
+    record: Mapping[str, Any] = field(default_factory=dict)
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """Outputs of tools that were replaced by a placeholder: ids of messages, with their blocks."""
+
+    id: str | None
+    blocks: tuple[tuple[str, int], ...]
+    placeholder: str
+    record: Mapping[str, Any] = field(default_factory=dict)
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WentBack:
+    """A rewind to right after the event with this id; None goes back to the start."""
+
+    id: str | None
+    to: str | None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Titled:
+    """The session's title."""
+
+    title: str
+    line: int | None = None
+
+
+Event: TypeAlias = Said | Noted | Hid | Cleared | WentBack | Titled
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A part of a source that could not be taken as it should be."""
+
+    path: Path
+    line: int | None
+    what: str
+
+    def __str__(self) -> str:
+        place = str(self.path) if self.line is None else f"{self.path}:{self.line}"
+        return f"{place}: {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One session of a foreign tool: where it is, what it is called, and what happened in it.
+
+    `events` begins anew with each call. It adds to `problems` while it runs.
+    """
+
+    session_id: str
+    path: Path
+    metadata: Mapping[str, Any]
+    events: Callable[[], Iterator[Event]]
+    problems: list[Problem] = field(default_factory=list)
+    parent: str | None = None

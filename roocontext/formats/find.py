@@ -1,0 +1,88 @@
+"""Which sessions lie at a path, and in which format."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from roocontext.errors import InvalidOption, UnreadableSource
+from roocontext.formats import claude_code, roo
+from roocontext.formats.events import Problem, Source
+from roocontext.formats.lines import loads
+
+JSONL = "roocontext"
+PLACES = {
+    claude_code.NAME: claude_code.FOLDERS,
+    roo.ROO: (
+        "~/.config/Code/User/globalStorage/rooveterinaryinc.roo-cline/tasks",
+        "~/Library/Application Support/Code/User/globalStorage/rooveterinaryinc.roo-cline/tasks",
+    ),
+    roo.CLINE: (
+        "~/.config/Code/User/globalStorage/saoudrizwan.claude-dev/tasks",
+        "~/Library/Application Support/Code/User/globalStorage/saoudrizwan.claude-dev/tasks",
+    ),
+}
+"""Where each tool keeps its sessions by default."""
+
+_HEAD = 1 << 16
+_LINES = 20
+
+
+def places(tool: str) -> list[Path]:
+    """The default places of a tool that exist here."""
+    if tool not in PLACES:
+        known = ", ".join(PLACES)
+        raise InvalidOption(f"{tool!r} is not a tool that is known: {known}.", name="from")
+    return [found for place in PLACES[tool] if (found := Path(place).expanduser()).is_dir()]
+
+
+def files(path: Path, problems: list[Problem]) -> Iterator[Path]:
+    """The files and task folders at a path that may hold sessions, in the order of their names."""
+    if not path.is_dir():
+        if not path.exists():
+            raise UnreadableSource(f"{path}: there is no such file.", path=str(path))
+        yield path
+        return
+    if roo.is_task(path):
+        yield path
+        return
+    try:
+        # Links are not followed: one may lead back to a folder above.
+        inside = sorted(os.scandir(path), key=lambda entry: entry.name)
+    except OSError as error:
+        problems.append(Problem(path, None, error.strerror or "it cannot be read"))
+        return
+    for entry in inside:
+        if entry.is_dir(follow_symlinks=False):
+            yield from files(Path(entry), problems)
+        elif entry.name.endswith(".jsonl") and entry.is_file():
+            yield Path(entry)
+
+
+def format_of(path: Path) -> str | None:
+    """The format of a file or folder; None if it is none that is known."""
+    if path.is_dir():
+        return roo.ROO if roo.is_task(path) else None
+    if path.name in (roo.API, *roo.UI):
+        return roo.ROO
+    with path.open("rb") as file:
+        for number, text in enumerate(iter(lambda: file.readline(_HEAD), b"")):
+            if text.startswith(b'{"roocontext":'):
+                return JSONL
+            if b'"uuid"' in text and b'"sessionId"' in text:
+                return claude_code.NAME
+            try:
+                if claude_code.looks_like(loads(text)):
+                    return claude_code.NAME
+            except ValueError:
+                pass
+            if number == _LINES:
+                break
+    return None
+
+
+def sources(path: Path, format_: str) -> Iterator[Source]:
+    """The sessions of a file or folder in this format."""
+    if format_ == claude_code.NAME:
+        yield from claude_code.sources(path)
+    else:
+        yield from roo.sources(path if path.is_dir() else path.parent)

@@ -1,0 +1,139 @@
+"""What an earlier import has left in a session: a tree of events, and where its tip is.
+
+The client id of an imported entry names the event: its digest, its number among equal ones, the
+source's id, and the generation, which grows when the import goes to another branch. So the log
+itself says what was imported, and in which order.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from roocontext.errors import InvalidIdentifier
+from roocontext.formats.events import Cleared, Event, Hid, Noted, Said, Titled, WentBack
+from roocontext.log.encoding import check_id, encode
+from roocontext.log.entries import Kind
+from roocontext.store.audit import AuditEntry
+
+_OURS = "import"
+_SWITCH = "switch"
+_LONGEST = 300
+
+
+@dataclass(slots=True)
+class Node:
+    """An imported event, and those that followed it, each in its own branch."""
+
+    seq: int = 0
+    children: dict[str, "Node"] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Imported:
+    """The tree of what was imported into a session."""
+
+    root: Node = field(default_factory=Node)
+    notes: set[str] = field(default_factory=set)
+    tip: Node = field(init=False)
+    generation: int = 0
+    foreign: int | None = None
+    """The first entry that somebody else has added behind the newest imported one."""
+
+    def __post_init__(self) -> None:
+        self.tip = self.root
+
+    @classmethod
+    def read(cls, audit: Iterable[AuditEntry]) -> "Imported":
+        """The tree that the entries of a session make."""
+        found = cls()
+        nodes = {0: found.root}
+        plans: set[str] = set()
+        companions: dict[int, str | None] = {}
+        for shown in audit:
+            entry = shown.entry
+            generation, key = _parsed(entry.client_id)
+            if entry.kind is Kind.NOTE:
+                if key is not None:
+                    found.notes.add(key)
+                continue
+            if key is None:
+                if entry.kind is Kind.COMPANION and entry.compaction_id in plans:
+                    found.tip.seq = entry.seq
+                    nodes[entry.seq] = found.tip
+                elif found.foreign is None:
+                    found.foreign = entry.seq
+                    companions[entry.seq] = entry.compaction_id
+                continue
+            if found.foreign is not None and companions[found.foreign] == entry.compaction_id:
+                found.foreign = None if entry.compaction_id else found.foreign
+            if key.startswith(_SWITCH):
+                found.generation = generation
+                found.tip = nodes.get(entry.details["to"], found.root)
+                continue
+            node = found.tip.children[key] = Node(entry.seq)
+            found.tip = nodes[entry.seq] = node
+            if entry.compaction_id is not None:
+                plans.add(entry.compaction_id)
+        return found
+
+    def client_id(self, key: str) -> str:
+        """The client id of an event in the current generation."""
+        return f"{_OURS}#{self.generation}#{key}"
+
+    def switch(self, node: Node) -> str:
+        """Go to another branch; the client id of the rewind that does it."""
+        self.generation += 1
+        self.tip = node
+        return self.client_id(f"{_SWITCH}#{node.seq}")
+
+
+class Keys:
+    """Names the events of a stream, so that equal streams give equal names."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, int] = {}
+
+    def key(self, event: Event) -> str:
+        """The event's digest, its number among equal ones, and its own id."""
+        digest = sha256(encode(_said(event)).encode()).hexdigest()[:24]
+        name = storable(getattr(event, "id", None)) or "-"
+        number = self._seen[f"{digest}{name}"] = self._seen.get(f"{digest}{name}", 0) + 1
+        return f"{digest}#{number}#{name}"
+
+
+def storable(name: str | None) -> str | None:
+    """A source's id as the store takes it: a digest of one that it would refuse."""
+    if name is None:
+        return None
+    try:
+        check_id("id", name)
+        short = len(name.encode()) <= _LONGEST
+    except InvalidIdentifier:
+        short = False
+    return name if short else sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _parsed(client_id: str | None) -> tuple[int, str | None]:
+    ours, _, rest = (client_id or "").partition("#")
+    generation, _, key = rest.partition("#")
+    if ours != _OURS or not generation.isdecimal() or not key:
+        return 0, None
+    return int(generation), key
+
+
+def _said(event: Event) -> object:
+    match event:
+        case Said(message=message):
+            return ["said", message.role, message.format, message.content]
+        case Noted():
+            return ["noted", event.kind, event.record]
+        case Hid():
+            rows = [[row.role, row.format, row.content] for row in event.rows]
+            hides = None if event.hides is None else sorted(event.hides)
+            return ["hid", event.truncates, rows, hides, sorted(event.keeps)]
+        case Cleared():
+            return ["cleared", [list(block) for block in event.blocks], event.placeholder]
+        case WentBack():
+            return ["went back", event.to]
+        case Titled():
+            return ["titled", event.title]

@@ -1,0 +1,84 @@
+"""Records of a JSONL file that another program may be writing, whatever state it is in."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import msgspec
+
+from roocontext.formats.events import Problem
+
+_decode = msgspec.json.Decoder().decode
+_JSON = json.JSONDecoder()
+
+
+class Line(NamedTuple):
+    """A record, the number of its line, and the bytes of the file that hold it."""
+
+    number: int
+    record: Any
+    start: int
+    end: int
+
+
+def read_lines(path: Path, problems: list[Problem]) -> Iterator[Line]:
+    """The records of a file in order. What is not JSON is reported with its line's number."""
+    with path.open("rb") as file:
+        start = 0
+        for number, text in enumerate(file, 1):
+            if text.strip():
+                yield from _records(path, number, text, start, problems)
+            start += len(text)
+
+
+def read_at(file: BinaryIO, start: int, end: int) -> Any:
+    """The record at this place of a file."""
+    file.seek(start)
+    return loads(file.read(end - start))
+
+
+def loads(text: bytes) -> Any:
+    """A JSON value; ValueError if it is none."""
+    try:
+        return _decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        pass  # the standard library also reads lone surrogates, and numbers of any size
+    try:
+        return json.loads(text.decode("utf-8", "surrogatepass"), parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _records(
+    path: Path, number: int, text: bytes, start: int, problems: list[Problem]
+) -> Iterator[Line]:
+    try:
+        record = loads(text)
+    except ValueError as error:
+        why = str(error)
+    else:
+        yield Line(number, record, start, start + len(text))
+        return
+    # A program that was stopped between a record and its newline leaves two records on one line.
+    try:
+        rest = text.decode("utf-8", "surrogatepass")
+        place = 0
+        while rest[place:].strip():
+            place += len(rest[place:]) - len(rest[place:].lstrip())
+            record, end = _JSON.raw_decode(rest, place)
+            begin = start + len(rest[:place].encode("utf-8", "surrogatepass"))
+            size = len(rest[place:end].encode("utf-8", "surrogatepass"))
+            if not isinstance(record, dict):
+                break
+            yield Line(number, record, begin, begin + size)
+            place = end
+        else:
+            return
+    except (ValueError, RecursionError):
+        pass
+    problems.append(Problem(path, number, why if text.endswith(b"\n") else "the line is cut off"))

@@ -1,0 +1,247 @@
+"""Task folders of Roo Code and Cline. docs/formats/roo-code.md.
+
+The API file is the list of messages as it is now: it is played in its order, and a summary or
+marker comes right behind the last message that it hides.
+"""
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from roocontext.formats.events import Event, Hid, Noted, Problem, Said, Source, Titled, WentBack
+from roocontext.formats.lines import loads
+from roocontext.log.entries import NewMessage
+
+ROO, CLINE = "roo-code", "cline"
+API = "api_conversation_history.json"
+UI = ("ui_messages.json", "claude_messages.json")
+_CLINE_FIELDS = ("conversationHistoryDeletedRange", "modelInfo", "lastCheckpointHash")
+_FACTS = ("history_item.json", "task_metadata.json")
+_JSON = json.JSONDecoder()
+
+
+def is_task(folder: Path) -> bool:
+    """Whether a folder is a task's."""
+    return any((folder / name).is_file() for name in (API, *UI))
+
+
+def sources(folder: Path) -> Iterator[Source]:
+    """The session of a task folder."""
+    problems: list[Problem] = []
+    item = _object(folder / _FACTS[0], problems)
+    screen = _screen(folder, problems)
+    tool = _tool(folder, screen)
+    parent = item.get("parentTaskId")
+    facts = {
+        "tool": tool,
+        "path": str(folder),
+        "session": folder.name,
+        "folder": item.get("workspace"),
+        "mode": item.get("mode"),
+    }
+    yield Source(
+        f"{tool}:{folder.name}",
+        folder,
+        facts,
+        partial(_events, folder, problems),
+        problems,
+        f"{tool}:{parent}" if isinstance(parent, str) and parent else None,
+    )
+
+
+def _events(folder: Path, problems: list[Problem]) -> Iterator[Event]:
+    problems.clear()
+    rows = _list(folder / API, problems)
+    screen = _screen(folder, problems)
+    yield from _history(rows, _deleted(folder, screen))
+    for number, record in enumerate(screen):
+        at = record.get("ts") if isinstance(record, dict) else None
+        yield Noted(f"ui:{at}:{number}", "ui", record, _ts(at))
+    for name in _FACTS:
+        if found := _object(folder / name, problems):
+            yield Noted(None, name.removesuffix(".json"), found)
+    title = _title(_object(folder / _FACTS[0], []), screen)
+    if title:
+        yield Titled(title)
+
+
+def _history(rows: list[Any], deleted: tuple[int, int] | None) -> Iterator[Event]:
+    """The messages in their order; each summary or marker behind the last one that it hides."""
+    names = _Names()
+    ids = [names.name(row) for row in rows]
+    hidden = _hidden_by(rows, ids)
+    due: dict[int, list[int]] = {}
+    for index, row in enumerate(rows):
+        if _hider_id(row) is not None:
+            last = hidden.get(_hider_id(row) or "", (index, frozenset()))[0]
+            due.setdefault(max(index, last), []).append(index)
+    for index, row in enumerate(rows):
+        if not isinstance(row, dict):
+            yield Noted(None, "unknown", row)
+        elif _hider_id(row) is None:
+            yield _said(row, ids[index])
+        for hider in due.get(index, ()):
+            yield _hid(rows, hider, ids, hidden)
+        if deleted is not None and index == deleted[1]:
+            # The tool leaves these out and puts nothing in their place.
+            yield WentBack(f"deleted:{deleted[1]}", ids[deleted[0] - 1] if deleted[0] else None)
+
+
+def _hidden_by(rows: list[Any], ids: list[str]) -> dict[str, tuple[int, frozenset[str]]]:
+    """For each id of a summary or marker: the last row with this tag, and all of them."""
+    found: dict[str, tuple[int, frozenset[str]]] = {}
+    for index, row in enumerate(rows):
+        for tag in ("condenseParent", "truncationParent"):
+            parent = row.get(tag) if isinstance(row, dict) else None
+            if isinstance(parent, str) and parent:
+                found[parent] = (index, found.get(parent, (0, frozenset[str]()))[1] | {ids[index]})
+    return found
+
+
+def _hid(
+    rows: list[Any], index: int, ids: list[str], hidden: dict[str, tuple[int, frozenset[str]]]
+) -> Hid:
+    row = rows[index]
+    record = {name: row[name] for name in ("condenseId", "truncationId") if name in row}
+    message = _message(row, ids[index])
+    if row.get("isTruncationMarker"):
+        tagged = hidden.get(_hider_id(row) or "", (0, frozenset[str]()))[1]
+        return Hid(ids[index], (message,), hides=tagged, truncates=True, record=record)
+    # The tool sends what follows its last summary, and one of the assistant's after the first row.
+    first = isinstance(rows[0], dict) and rows[0].get("role") == "user"
+    keeps = {ids[0]} if first and row.get("role") != "user" else set[str]()
+    tagged = hidden.get(_hider_id(row) or "", (0, frozenset[str]()))[1]
+    return Hid(ids[index], (message,), keeps=frozenset(keeps) - tagged, record=record)
+
+
+def _hider_id(row: Any) -> str | None:
+    """The id of a summary or marker; "" for one that has none."""
+    if not isinstance(row, dict):
+        return None
+    for flag, name in (("isSummary", "condenseId"), ("isTruncationMarker", "truncationId")):
+        if row.get(flag) is True:
+            found = row.get(name)
+            return found if isinstance(found, str) else ""
+    return None
+
+
+class _Names:
+    """Rows have no ids: their times serve, numbered where they recur."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, int] = {}
+
+    def name(self, row: Any) -> str:
+        """The name of the next row."""
+        ts = row.get("ts") if isinstance(row, dict) else None
+        mark = "-" if ts is None else str(ts)
+        number = self._seen[mark] = self._seen.get(mark, 0) + 1
+        return f"{mark}:{number}"
+
+
+def _said(row: dict[str, Any], name: str) -> Event:
+    if row.get("role") not in ("user", "assistant"):
+        return Noted(name, "unknown", row, _ts(row.get("ts")))
+    return Said(name, _message(row, name))
+
+
+def _message(row: dict[str, Any], name: str) -> NewMessage:
+    rest = {key: value for key, value in row.items() if key not in ("role", "content")}
+    content, format_ = row.get("content"), "anthropic"
+    if row.get("type") == "reasoning" and content is None:
+        # A whole message may be an item of the Responses API.
+        content, format_ = {k: v for k, v in rest.items() if k != "ts"}, "openai-responses"
+    info = row.get("modelInfo")
+    model = info.get("modelId") if isinstance(info, dict) else None
+    return NewMessage(
+        str(row.get("role")),
+        content,
+        format_,
+        ts=_ts(row.get("ts")),
+        message_id=name,
+        model=model if isinstance(model, str) and model else None,
+        extra={"record": rest},
+    )
+
+
+def _deleted(folder: Path, screen: list[Any]) -> tuple[int, int] | None:
+    """The rows that Cline leaves out; the newest word of the interface or the task counts."""
+    found = _object(folder / _FACTS[0], []).get("conversationHistoryDeletedRange")
+    for record in screen:
+        if isinstance(record, dict) and record.get("conversationHistoryDeletedRange"):
+            found = record["conversationHistoryDeletedRange"]
+    match found:
+        case [int(start), int(end)] if 0 <= start <= end:
+            return start, end
+    return None
+
+
+def _tool(folder: Path, screen: list[Any]) -> str:
+    where = str(folder)
+    if "claude-dev" in where:
+        return CLINE
+    if "roo-cline" in where or "zoo" in where.lower():
+        return ROO
+    is_cline = any(name in one for one in screen if isinstance(one, dict) for name in _CLINE_FIELDS)
+    return CLINE if is_cline else ROO
+
+
+def _title(item: dict[str, Any], screen: list[Any]) -> str | None:
+    first = screen[0] if screen and isinstance(screen[0], dict) else {}
+    for text in (item.get("task"), first.get("text")):
+        if isinstance(text, str) and text.strip():
+            return text.strip().replace("\0", "")[:200]
+    return None
+
+
+def _screen(folder: Path, problems: list[Problem]) -> list[Any]:
+    name = next((name for name in UI if (folder / name).is_file()), None)
+    return _list(folder / name, problems) if name else []
+
+
+def _list(path: Path, problems: list[Problem]) -> list[Any]:
+    """The records of a list; those before the damage if it is damaged."""
+    if not path.is_file():
+        problems.append(Problem(path, None, "the file is missing"))
+        return []
+    text = path.read_bytes()
+    try:
+        found = loads(text)
+    except ValueError as error:
+        problems.append(Problem(path, None, f"{error}" if text.strip() else "the file is empty"))
+        return _beginning(text.decode("utf-8", "replace"))
+    if isinstance(found, list):
+        return found
+    problems.append(Problem(path, None, "it holds no list"))
+    return []
+
+
+def _beginning(text: str) -> list[Any]:
+    """The whole records of a list that is cut off."""
+    found: list[Any] = []
+    place = text.find("[") + 1
+    while place:
+        place += len(text[place:]) - len(text[place:].lstrip(" \n\r\t,"))
+        try:
+            record, place = _JSON.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            break
+        found.append(record)
+    return found
+
+
+def _object(path: Path, problems: list[Problem]) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        found = loads(path.read_bytes())
+    except ValueError as error:
+        problems.append(Problem(path, None, str(error)))
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _ts(value: Any) -> int | None:
+    return value if type(value) is int else None

@@ -1,0 +1,80 @@
+"""Transcripts of Claude Code, made row by row from the published field tables."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+class Transcript:
+    """A file that grows. Each method returns the uuid of its row."""
+
+    def __init__(self, path: Path, session: str = "s-1") -> None:
+        self.path, self.session = path, session
+        self.at: str | None = None
+        self.count = 0
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+    def line(self, record: Any, end: str = "\n") -> None:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + end)
+
+    def row(self, kind: str, *, parent: Any = ..., move: bool = True, **fields: Any) -> str:
+        self.count += 1
+        uuid = fields.pop("uuid", f"u-{self.count}")
+        record = {
+            "parentUuid": self.at if parent is ... else parent,
+            "isSidechain": False,
+            "userType": "external",
+            "cwd": "/work",
+            "sessionId": self.session,
+            "version": "2.1.81",
+            "gitBranch": "main",
+            "type": kind,
+            "uuid": uuid,
+            "timestamp": f"2026-03-01T10:00:{self.count % 60:02}.123Z",
+            **fields,
+        }
+        self.line(record)
+        if move:
+            self.at = uuid
+        return uuid
+
+    def user(self, content: Any, **fields: Any) -> str:
+        return self.row("user", message={"role": "user", "content": content}, **fields)
+
+    def reply(self, answer: str, *blocks: Any, stop: str | None = None, **fields: Any) -> str:
+        usage = {"input_tokens": 10, "output_tokens": 5}
+        message = {
+            "id": answer,
+            "type": "message",
+            "role": "assistant",
+            "model": "claude-opus-4-6",
+            "content": [say(one) if isinstance(one, str) else one for one in blocks],
+            "stop_reason": stop,
+            "usage": usage,
+        }
+        return self.row("assistant", message=message, requestId=f"r-{answer}", **fields)
+
+    def result(self, call: str, output: str = "done", **fields: Any) -> str:
+        block = {"type": "tool_result", "tool_use_id": call, "content": output}
+        return self.user([block], toolUseResult=output, **fields)
+
+    def compact(self, summary: str = "S", *, logical: Any = ..., **metadata: Any) -> str:
+        self.row(
+            "system",
+            parent=None,
+            subtype="compact_boundary",
+            logicalParentUuid=self.at if logical is ... else logical,
+            compactMetadata={"trigger": "auto", "preTokens": 1000, **metadata},
+            content="Conversation compacted",
+        )
+        return self.user(summary, isCompactSummary=True, isVisibleInTranscriptOnly=True)
+
+
+def say(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def use(call: str) -> dict[str, Any]:
+    return {"type": "tool_use", "id": call, "name": "Bash", "input": {"command": "ls"}}

@@ -1,0 +1,352 @@
+"""Claude Code's transcripts, imported: what the tool would send next, and all that the file has."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roocontext import Store
+from roocontext.errors import SourceDiverged
+from roocontext.formats import claude_code
+from roocontext.formats.play import Played, in_order, play
+from roocontext.log.forms import Rule
+from support.steady_sources import CountedIds, SetClock
+from support.transcripts import Transcript, say, use
+
+
+@pytest.fixture
+def store() -> Any:
+    with Store.open(":memory:", clock=SetClock(), ids=CountedIds()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Transcript:
+    return Transcript(tmp_path / "-work" / "s-1.jsonl")
+
+
+def take(store: Any, path: Path, **options: Any) -> list[Played]:
+    return [play(store, one, **options) for one in in_order(claude_code.sources(path))]
+
+
+def chat_of(store: Any, name: str = "claude-code:s-1") -> Any:
+    return store.session(name)
+
+
+def seen(chat: Any) -> list[Any]:
+    """What the model sees: roles, and texts or tools in short."""
+    return [
+        (message.role[0], short(block))
+        for message in chat.view().messages
+        for block in (
+            [say(message.content)] if isinstance(message.content, str) else message.content
+        )
+    ]
+
+
+def short(block: Any) -> str:
+    return str(block.get("text") or block.get("id") or f"={block.get('tool_use_id')}")
+
+
+def records(chat: Any) -> list[Any]:
+    """Every record of the source that the log holds."""
+    return [
+        entry.entry for entry in chat.audit() if (entry.entry.client_id or "").startswith("imp")
+    ]
+
+
+def test_a_plain_session(store, file):
+    file.user("hello")
+    file.reply("m1", {"type": "thinking", "thinking": "hm", "signature": "x"})
+    file.reply("m1", "let me see", use("t1"), stop="tool_use")
+    file.result("t1")
+    file.reply("m2", "done", stop="end_turn")
+    file.line({"type": "ai-title", "aiTitle": "A title", "sessionId": "s-1"})
+    (done,) = take(store, file.path)
+    assert (done.created, done.messages, done.problems) == (True, 5, [])
+    chat = chat_of(store)
+    assert [message.message_id for message in chat.view().messages] == [
+        f"u-{n}" for n in range(1, 6)
+    ]
+    assert chat.info().title == "A title"
+    metadata = chat.info().metadata
+    assert (metadata["tool"], metadata["branch"], metadata["version"]) == (
+        *("claude-code", "main"),
+        "2.1.81",
+    )
+    assert [one.session_id for one in store.sessions(where={"folder": "/work"})] == [chat.id]
+    # One answer in two rows has one usage.
+    assert [one.seq for one in chat.calls()] == [
+        message.seq for message in chat.view().messages if message.message_id in ("u-3", "u-5")
+    ]
+    assert chat.view().messages[0].ts == 1772359201123
+    assert chat.verify().ok
+    assert {repair.rule for repair in chat.validate()} == {Rule.MERGED}
+
+
+def test_importing_again_changes_nothing(store, file):
+    file.user("hello")
+    file.reply("m1", "yes", stop="end_turn")
+    file.compact()
+    file.line({"type": "file-history-snapshot", "messageId": "x", "snapshot": {}})
+    take(store, file.path)
+    head = chat_of(store).head()
+    (again,) = take(store, file.path)
+    assert (again.new, again.created, again.rewound) == (0, False, False)
+    assert chat_of(store).head() == head
+
+
+def test_a_session_that_has_grown_is_continued(store, file):
+    file.user("one")
+    take(store, file.path)
+    file.reply("m1", "two", stop="end_turn")
+    file.user("three")
+    (done,) = take(store, file.path)
+    assert (done.messages, done.rewound) == (2, False)
+    assert seen(chat_of(store)) == [("u", "one"), ("a", "two"), ("u", "three")]
+
+
+def test_parallel_calls_are_no_branches(store, file):
+    file.user("go")
+    first = file.reply("m1", use("t1"))
+    second = file.reply("m1", use("t2"), stop="tool_use")
+    file.row("progress", parent=first, move=False, data={"type": "bash_progress"})
+    file.result("t1", parent=first, sourceToolAssistantUUID=first)
+    file.result("t2", parent=second)
+    file.reply("m2", "done", stop="end_turn")
+    take(store, file.path)
+    chat = chat_of(store)
+    assert seen(chat) == [
+        *(("u", "go"), ("a", "t1"), ("a", "t2"), ("u", "=t1"), ("u", "=t2")),
+        ("a", "done"),
+    ]
+    assert not [entry for entry in chat.audit() if entry.kind == "rewind"]
+    assert {repair.rule for repair in chat.validate()} == {Rule.MERGED}
+    assert len(records(chat)) == 7 + 1  # with the metadata
+
+
+def test_results_between_the_rows_of_an_answer_come_behind_it(store, file):
+    file.user("go")
+    first = file.reply("m1", use("t1"))
+    file.result("t1", parent=first, move=False)
+    second = file.reply("m1", use("t2"), parent=first, stop="tool_use")
+    file.result("t2", parent=second)
+    take(store, file.path)
+    assert [short for _, short in seen(chat_of(store))] == ["go", "t1", "t2", "=t1", "=t2"]
+
+
+def test_an_edited_prompt_is_a_rewind(store, file):
+    file.user("hello")
+    at = file.reply("m1", "yes", stop="end_turn")
+    file.user("left")
+    file.reply("m2", "gone", stop="end_turn")
+    take(store, file.path)
+    file.user("instead", parent=at)
+    (done,) = take(store, file.path)
+    chat = chat_of(store)
+    assert seen(chat) == [("u", "hello"), ("a", "yes"), ("u", "instead")]
+    assert done.messages == 1
+    # All at once gives the same.
+    with Store.open(":memory:") as fresh:
+        take(fresh, file.path)
+        assert seen(chat_of(fresh)) == seen(chat)
+        assert len(list(chat_of(fresh).audit())) == len(list(chat.audit()))
+
+
+def test_a_compaction(store, file):
+    file.user("one")
+    file.reply("m1", "two", stop="end_turn")
+    file.compact("S1")
+    file.user("three")
+    file.compact("S2")
+    file.user("four")
+    take(store, file.path)
+    chat = chat_of(store)
+    assert seen(chat) == [("u", "S2"), ("u", "four")]
+    kinds = [entry.kind for entry in chat.audit() if entry.kind != "note"]
+    assert kinds == ["message", "message", "summary", "message", "summary", "message"]
+    assert take(store, file.path)[0].new == 0
+
+
+@pytest.mark.parametrize("newer", [True, False])
+def test_a_compaction_that_keeps_rows(store, file, newer):
+    file.user("one")
+    file.reply("m1", "two", stop="end_turn")
+    head = file.user("kept")
+    tail = file.reply("m2", "kept too", stop="end_turn")
+    kept = {"preservedMessages": {"anchorUuid": "u-6", "uuids": [head, tail]}}
+    segment = {"preservedSegment": {"headUuid": head, "anchorUuid": "u-6", "tailUuid": tail}}
+    file.compact("S", **(kept if newer else segment))
+    file.user("more", parent=tail)
+    take(store, file.path)
+    assert [text for _, text in seen(chat_of(store))] == ["S", "kept", "kept too", "more"]
+
+
+def test_a_file_that_begins_with_a_compaction(store, file):
+    file.at = "not-here"
+    file.compact("S")
+    file.user("more")
+    (done,) = take(store, file.path)
+    assert (seen(chat_of(store)), done.problems) == ([("u", "S"), ("u", "more")], [])
+
+
+def test_a_compaction_without_a_summary(store, file):
+    file.user("one")
+    boundary = file.compact("S")
+    lines = file.path.read_text().splitlines(keepends=True)
+    file.path.write_text("".join(lines[:2]))
+    file.user("more", parent=json.loads(lines[1])["uuid"])
+    take(store, file.path)
+    assert (boundary, seen(chat_of(store))) == ("u-3", [("u", "more")])
+
+
+def test_a_micro_compaction_clears(store, file):
+    file.user("go")
+    file.reply("m1", use("t1"), stop="tool_use")
+    file.result("t1", "long " * 50)
+    file.row(
+        "system",
+        subtype="microcompact_boundary",
+        microcompactMetadata={"trigger": "auto", "compactedToolIds": ["t1", "gone"]},
+    )
+    file.reply("m2", "done", stop="end_turn")
+    take(store, file.path)
+    chat = chat_of(store)
+    (result,) = [m for m in chat.view().messages if m.cleared]
+    assert result.content[0]["content"] == claude_code.CLEARED
+    assert take(store, file.path)[0].new == 0
+
+
+def test_rows_are_taken_once(store, file):
+    file.user("one")
+    file.user("two")
+    text = file.path.read_text()
+    file.path.write_text(text + text.replace('"two"', '"changed"'))
+    take(store, file.path)
+    assert seen(chat_of(store)) == [("u", "one"), ("u", "two")]
+
+
+def test_two_records_on_a_line(store, file):
+    file.user("one")
+    file.path.write_text(file.path.read_text().rstrip("\n"))
+    file.line({"type": "summary", "summary": "T", "leafUuid": "u-1"})
+    file.user("two")
+    (done,) = take(store, file.path)
+    assert (seen(chat_of(store)), done.problems) == ([("u", "one"), ("u", "two")], [])
+    assert chat_of(store).info().title == "T"
+
+
+def test_a_line_that_is_being_written_is_taken_later(store, file):
+    file.user("one")
+    file.user("two \ud83d \0")
+    whole = file.path.read_bytes()
+    file.path.write_bytes(whole[:-20])
+    (done,) = take(store, file.path)
+    assert [(one.line, one.what) for one in done.problems] == [(2, "the line is cut off")]
+    file.path.write_bytes(whole)
+    (done,) = take(store, file.path)
+    assert (done.messages, done.problems) == (1, [])
+    assert seen(chat_of(store)) == [("u", "one"), ("u", "two \ud83d \0")]
+
+
+def test_bad_lines_are_named_and_the_rest_is_taken(store, file):
+    file.user("one")
+    with file.path.open("a") as text:
+        text.write("nonsense\n\n[1]\n" + "[" * 100_000 + "\n")
+    file.row("user", message={"role": "user", "content": [{"type": "function_call"}]})
+    file.user("two", parent="u-1")
+    file.row("hologram", parent="u-3")
+    file.line({"type": "never-seen", "x": [1]})
+    (done,) = take(store, file.path)
+    assert [one.line for one in done.problems] == [2, 4, 5, 6]
+    assert seen(chat_of(store))[-1] == ("u", "two")
+    kinds = [note.content["kind"] for note in chat_of(store).notes("imported")]
+    assert {"refused", "hologram", "never-seen"} <= set(kinds)
+    assert take(store, file.path)[0].new == 0
+
+
+def test_a_cycle_of_parents(store, file):
+    file.user("one", parent="u-2")
+    file.user("two", parent="u-1")
+    file.user("three", parent="u-3")
+    (done,) = take(store, file.path)
+    assert any("cycle" in one.what for one in done.problems)
+    assert len([e for e in chat_of(store).audit() if e.kind == "message"]) == 3
+
+
+def test_a_parent_that_is_not_in_the_file_begins_anew(store, file):
+    file.user("one")
+    file.user("two", parent="elsewhere")
+    take(store, file.path)
+    assert seen(chat_of(store)) == [("u", "two")]
+
+
+def test_side_chains_are_child_sessions(store, file):
+    file.user("one")
+    file.reply("m1", use("t1"), stop="tool_use")
+    file.user("do it", parent=None, isSidechain=True, agentId="a1", move=False)
+    file.reply("m9", "did", parent="u-3", isSidechain=True, agentId="a1", move=False)
+    file.result("t1")
+    folder = file.path.parent / "s-1" / "subagents"
+    agent = Transcript(folder / "agent-a2.jsonl")
+    agent.user("look", isSidechain=True, agentId="a2")
+    take(store, file.path)
+    take(store, agent.path)
+    assert seen(chat_of(store)) == [("u", "one"), ("a", "t1"), ("u", "=t1")]
+    children = chat_of(store).children()
+    assert [one.session_id for one in children] == ["claude-code:s-1/a1", "claude-code:s-1/a2"]
+    assert seen(store.session("claude-code:s-1/a1")) == [("u", "do it"), ("a", "did")]
+
+
+def test_errors_of_the_api_are_not_sent(store, file):
+    file.user("one")
+    file.reply("m1", "API Error: 529", isApiErrorMessage=True)
+    file.user("two")
+    take(store, file.path)
+    assert seen(chat_of(store)) == [("u", "one"), ("u", "two")]
+
+
+def test_entries_of_somebody_else_are_never_taken_back(store, file):
+    file.user("one")
+    take(store, file.path)
+    chat = chat_of(store)
+    chat.append("user", "mine")
+    assert take(store, file.path)[0].new == 0
+    file.user("two")
+    before = chat.head()
+    with pytest.raises(SourceDiverged):
+        take(store, file.path)
+    assert chat.head() == before
+    (done,) = take(store, file.path, on_conflict="fork")
+    assert (done.forked_from, done.session_id) == (chat.id, "claude-code:s-1~2")
+    assert seen(store.session(done.session_id)) == [("u", "one"), ("u", "two")]
+    assert seen(chat) == [("u", "one"), ("u", "mine")]
+    file.user("three")
+    (done,) = take(store, file.path)
+    assert (done.session_id, done.messages) == ("claude-code:s-1~2", 1)
+
+
+def test_a_source_that_was_rewritten_and_comes_back(store, file):
+    file.user("one")
+    file.user("two")
+    file.user("three")
+    old = file.path.read_text()
+    take(store, file.path)
+    file.path.write_text(old.replace('"two"', '"changed"'))
+    (done,) = take(store, file.path)
+    assert (done.rewound, done.messages) == (True, 2)
+    assert [text for _, text in seen(chat_of(store))] == ["one", "changed", "three"]
+    file.path.write_text(old)
+    (done,) = take(store, file.path)
+    assert (done.rewound, done.messages) == (True, 0)
+    assert [text for _, text in seen(chat_of(store))] == ["one", "two", "three"]
+    assert chat_of(store).verify().ok
+    assert take(store, file.path)[0].new == 0
+
+
+def test_a_dry_run_writes_nothing(store, file):
+    file.user("one")
+    file.compact()
+    (done,) = take(store, file.path, dry_run=True)
+    assert (done.messages, done.controls, store.sessions()) == (1, 1, [])

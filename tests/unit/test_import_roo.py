@@ -1,0 +1,204 @@
+"""Task folders of Roo Code and Cline, imported: what the tool would send next, and all it had."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roocontext import Store
+from roocontext.formats import roo
+from roocontext.formats.play import Played, play
+from support.steady_sources import CountedIds, SetClock
+
+
+@pytest.fixture
+def store() -> Any:
+    with Store.open(":memory:", clock=SetClock(), ids=CountedIds()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "tasks" / "0190-task"
+    made.mkdir(parents=True)
+    return made
+
+
+def task(folder: Path, rows: Any, screen: Any = (), **item: Any) -> None:
+    (folder / roo.API).write_text(json.dumps(rows))
+    (folder / "ui_messages.json").write_text(json.dumps(list(screen)))
+    if item:
+        (folder / "history_item.json").write_text(json.dumps({"id": folder.name, **item}))
+
+
+def row(role: str, said: str, ts: int | None, **fields: Any) -> dict[str, Any]:
+    content = [{"type": "text", "text": said}]
+    return {"role": role, "content": content, **({} if ts is None else {"ts": ts}), **fields}
+
+
+def take(store: Any, folder: Path, **options: Any) -> Played:
+    (source,) = roo.sources(folder)
+    return play(store, source, **options)
+
+
+def seen(store: Any, done: Played) -> list[str]:
+    return [
+        message.content[0]["text"] for message in store.session(done.session_id).view().messages
+    ]
+
+
+def talk(count: int, start: int = 1_000) -> list[dict[str, Any]]:
+    return [row("user" if n % 2 == 0 else "assistant", f"m{n}", start + n) for n in range(count)]
+
+
+def tagged(rows: list[Any], lo: int, hi: int, **tags: Any) -> list[Any]:
+    return [{**one, **tags} if lo <= n < hi else one for n, one in enumerate(rows)]
+
+
+def test_a_task(store, folder):
+    screen = [
+        {"ts": 999, "type": "say", "say": "text", "text": "Fix the parser"},
+        {"ts": 1_000, "type": "say", "say": "api_req_started", "text": "{}"},
+    ]
+    task(folder, talk(4), screen, workspace="/work", mode="code")
+    done = take(store, folder)
+    chat = store.session(done.session_id)
+    assert (done.session_id, done.problems) == ("roo-code:0190-task", [])
+    assert seen(store, done) == ["m0", "m1", "m2", "m3"]
+    assert [m.ts for m in chat.view().messages] == [1_000, 1_001, 1_002, 1_003]
+    info = chat.info()
+    assert (info.title, info.metadata["tool"], info.metadata["folder"]) == (
+        *("Fix the parser", "roo-code"),
+        "/work",
+    )
+    assert [n.content["record"] for n in chat.notes("imported")][:2] == screen
+    head = chat.head()
+    assert take(store, folder).new == 0
+    assert chat.head() == head
+    task(folder, talk(5), screen, workspace="/work", mode="code")
+    assert take(store, folder).messages == 1
+
+
+def test_a_condense_of_december_2025(store, folder):
+    rows = tagged(talk(8), 1, 5, condenseParent="c1")
+    summary = row("assistant", "S", 1_004, isSummary=True, condenseId="c1")
+    task(folder, [*rows[:5], summary, *rows[5:]])
+    done = take(store, folder)
+    assert seen(store, done) == ["m0", "S", "m5", "m6", "m7"]
+    (kept,) = [e for e in store.session(done.session_id).audit() if e.kind == "summary"]
+    assert kept.entry.details["record"]["condenseId"] == "c1"
+    assert take(store, folder).new == 0
+
+
+def test_a_condense_of_2026(store, folder):
+    rows = tagged(talk(4), 0, 4, condenseParent="c1")
+    first = row("user", "S1", 1_004, isSummary=True, condenseId="c1", condenseParent="c2")
+    later = tagged(talk(2, 2_000), 0, 2, condenseParent="c2")
+    second = row("user", "S2", 2_003, isSummary=True, condenseId="c2")
+    task(folder, [*rows, first, *later, second, row("assistant", "go on", 3_000)])
+    done = take(store, folder)
+    assert seen(store, done) == ["S2", "go on"]
+
+
+def test_a_condense_without_ids(store, folder):
+    old = {"role": "assistant", "content": "S", "ts": 1_000, "isSummary": True}
+    task(folder, [row("user", "m0", 1_000), old, row("user", "m7", 1_007)])
+    done = take(store, folder)
+    contents = [m.content for m in store.session(done.session_id).view().messages]
+    assert contents[1] == "S"
+    assert len(contents) == 3
+
+
+@pytest.mark.parametrize("at", [1, 5], ids=["of the first days", "today's"])
+def test_a_truncation(store, folder, at):
+    rows = tagged(talk(8), 1, 5, truncationParent="t1")
+    marker = row("user", "[hidden]", 1_004, isTruncationMarker=True, truncationId="t1")
+    task(folder, [*rows[:at], marker, *rows[at:]])
+    done = take(store, folder)
+    assert seen(store, done) == ["m0", "[hidden]", "m5", "m6", "m7"]
+    assert [e.kind for e in store.session(done.session_id).audit()].count("marker") == 1
+
+
+def test_tags_without_their_summary_hide_nothing(store, folder):
+    task(folder, tagged(talk(3), 0, 3, condenseParent="gone", truncationParent="gone too"))
+    assert seen(store, take(store, folder)) == ["m0", "m1", "m2"]
+
+
+def test_a_compaction_after_an_import_is_a_rewind_and_what_follows(store, folder):
+    task(folder, talk(8))
+    take(store, folder)
+    rows = tagged(talk(8), 1, 5, condenseParent="c1")
+    task(folder, [*rows[:5], row("assistant", "S", 9, isSummary=True, condenseId="c1"), *rows[5:]])
+    done = take(store, folder)
+    assert done.rewound
+    assert seen(store, done) == ["m0", "S", "m5", "m6", "m7"]
+    assert store.session(done.session_id).verify().ok
+
+
+def test_rows_that_cline_leaves_out(store, folder):
+    screen = [
+        {"ts": 1, "text": "t", "lastCheckpointHash": "x", "conversationHistoryIndex": -1},
+        {"ts": 2, "conversationHistoryDeletedRange": [2, 3]},
+        {"ts": 3, "conversationHistoryDeletedRange": [2, 5]},
+    ]
+    rows = [{k: v for k, v in one.items() if k != "ts"} for one in talk(9)]
+    rows[1]["modelInfo"] = {"modelId": "claude-x", "providerId": "p", "mode": "act"}
+    task(folder, rows, screen)
+    done = take(store, folder)
+    assert done.session_id == "cline:0190-task"
+    assert seen(store, done) == ["m0", "m1", "m6", "m7", "m8"]
+    entries = [e for e in store.session(done.session_id).audit() if e.kind == "message"]
+    assert [e.content[0]["text"] for e in entries] == [f"m{n}" for n in range(9)]
+    assert entries[1].entry.model == "claude-x"
+    assert take(store, folder).new == 0
+
+
+def test_equal_times_and_unknown_rows(store, folder):
+    rows: list[Any] = [row("user", "a", 5), row("user", "a", 5), row("user", "b", 5)]
+    reasoning = {"type": "reasoning", "summary": [], "encrypted_content": "x", "role": "assistant"}
+    task(folder, [*rows, 7, {"role": "robot", "content": "x"}, {**reasoning, "ts": 6}])
+    done = take(store, folder)
+    assert [m.message_id for m in store.session(done.session_id).view().messages] == [
+        *("5:1", "5:2", "5:3"),
+        "6:1",
+    ]
+    assert take(store, folder).new == 0
+
+
+DAMAGE = {
+    "empty": (b"", 0),
+    "cut off": (json.dumps(talk(3)).encode()[:-30], 2),
+    "no list": (b'{"a":1}', 0),
+    "nonsense": (b"\xff\xfe", 0),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_file_is_named_and_the_rest_taken(store, folder, damage):
+    task(folder, talk(3), [{"ts": 1, "type": "say", "text": "title"}])
+    text, kept = DAMAGE[damage]
+    (folder / roo.API).write_bytes(text)
+    done = take(store, folder)
+    assert [problem.path.name for problem in done.problems] == [roo.API]
+    assert (done.messages, done.notes) == (kept, 3)
+    assert (folder / roo.API).read_bytes() == text
+
+
+def test_the_old_name_of_the_screen_file(store, folder):
+    task(folder, talk(2))
+    (folder / "ui_messages.json").rename(folder / "claude_messages.json")
+    assert take(store, folder).problems == []
+    assert (folder / "claude_messages.json").exists()
+
+
+def test_a_subtask_is_a_child(store, folder):
+    task(folder, talk(2))
+    take(store, folder)
+    other = folder.parent / "0191-task"
+    other.mkdir()
+    task(other, talk(2), parentTaskId="0190-task")
+    take(store, other)
+    assert [c.session_id for c in store.session("roo-code:0190-task").children()] == [
+        "roo-code:0191-task"
+    ]
