@@ -25,6 +25,7 @@ from roocontext.cli.commands import (
     read,
     rewind,
     sums,
+    transfers,
 )
 from roocontext.cli.commands import sessions as listing
 from roocontext.cli.exit_codes import Code, PipeClosed, Refusal, end
@@ -64,7 +65,7 @@ def commands() -> Any:
     )
     for family in (
         *(listing, read, entry, sums, append, rewind, change),
-        *(erase, backup, maintain, demo),
+        *(transfers, erase, backup, maintain, demo),
     ):
         app.add_typer(family.app)
     app.callback()(_root)

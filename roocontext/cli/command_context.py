@@ -200,10 +200,11 @@ def command(
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         about = (function.__doc__ or "").partition("\n\n")[0]
-        app.command(function.__name__, rich_help_panel=panel, short_help=about)(
+        name = function.__name__.removesuffix("_")  # `import` is a word of Python's own
+        app.command(name, rich_help_panel=panel, short_help=about)(
             _runnable(function, database=database)
         )
-        described.append(Described(function.__name__, document, stream, *narrowed))
+        described.append(Described(name, document, stream, *narrowed))
         return function
 
     return register

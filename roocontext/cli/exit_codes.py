@@ -35,8 +35,8 @@ class Code(IntEnum):
 MEANINGS = {
     Code.DONE: "Success. A closed pipe is not an error.",
     Code.NO: "The answer is no: `verify` found a problem, `doctor` found a risk, there was"
-    " nothing to hide or to undo, the confirmation was declined, or `backup` only printed the"
-    " command to run.",
+    " nothing to hide or to undo, the confirmation was declined, `backup` only printed the"
+    " command to run, or `import` could not read a file or a line.",
     Code.USAGE: "The command line is wrong, or the input cannot be stored.",
     Code.NOT_FOUND: "There is no such session, entry, message or database; or several session ids"
     " begin like that; or the session was purged; or a file or folder that was named cannot be"

@@ -86,3 +86,8 @@ def sources(path: Path, format_: str) -> Iterator[Source]:
         yield from claude_code.sources(path)
     else:
         yield from roo.sources(path if path.is_dir() else path.parent)
+
+
+def is_of(format_: str, tool: str) -> bool:
+    """Whether a format is a tool's: Roo Code and Cline share one."""
+    return format_ == tool or {format_, tool} <= {roo.ROO, roo.CLINE}

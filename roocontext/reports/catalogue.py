@@ -9,6 +9,7 @@ from roocontext.reports import (
     results,
     sessions,
     spending,
+    transfers,
     tree,
     undo,
     usage,
@@ -34,6 +35,7 @@ _MODULES = (
     erasing,
     verification,
     backup,
+    transfers,
     health,
 )
 

@@ -151,7 +151,7 @@ ACTING: list[tuple[str, str]] = [
     ("purge --older-than 2026-01-01T00:07", ""),
 ]  # fmt: skip
 LOOKS = [(line, "") for line in LOOKING]
-SHOWN_ELSEWHERE = {"doctor", "demo", "backup"}
+SHOWN_ELSEWHERE = {"doctor", "demo", "backup", "import", "export"}
 """They have screens that differ between engines, or goldens of their own."""
 SCENARIO = [*LOOKS, *ACTING]
 

@@ -1,0 +1,171 @@
+"""Commands that bring sessions in and out."""
+
+import sys
+import time
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import roocontext
+from roocontext import reports
+from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.command_group import CHANGE
+from roocontext.cli.exit_codes import Code, Refusal
+from roocontext.cli.follow import PAUSE
+from roocontext.cli.options import DryRunOption, SessionName
+from roocontext.cli.screens import transfers
+from roocontext.errors import StoreNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from roocontext import Store
+    from roocontext.reports.transfers import Import
+
+app = typer.Typer()
+_transfer = partial(command, app, panel=CHANGE)
+
+
+@_transfer(document="Import")
+def import_(
+    context: CommandContext,
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[PATH]...", help="Files and folders; the format is recognised."),
+    ] = None,
+    *,
+    tool: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="TOOL",
+            help="Only this tool's sessions: claude-code, roo-code or cline. Without a path, those"
+            " in its default place.",
+        ),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Look in the default places of all tools.")
+    ] = False,
+    on_conflict: Annotated[
+        str,
+        typer.Option(
+            "--on-conflict",
+            metavar="refuse|fork",
+            help="What to do if the session has entries of its own since the last import.",
+        ),
+    ] = "refuse",
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Import again when something changes, until Ctrl-C.")
+    ] = False,
+    dry_run: DryRunOption = False,
+) -> bool:
+    """Import sessions of other agents, or files that `export` has written.
+
+    Importing again doubles nothing: a session that has grown is continued. The exit code is 1 if a
+    file or a line could not be read. Everything else is imported.
+    """
+    from roocontext.formats import find  # noqa: PLC0415 - heavy
+
+    if on_conflict not in ("refuse", "fork"):
+        raise Refusal("--on-conflict is refuse or fork.", Code.USAGE)
+    chosen = list(paths or ())
+    if not chosen:
+        tools = list(find.PLACES) if everything else [tool] if tool else []
+        if not tools:
+            line = "Name files or folders, or use --from TOOL or --all."
+            raise Refusal(line, Code.USAGE)
+        chosen = [place for one in tools for place in find.places(one)]
+    answer = _imported(context, chosen, tool, on_conflict, dry_run=dry_run)
+    context.show(answer, transfers.draw_import)
+    while watch:
+        sys.stdout.flush()
+        time.sleep(PAUSE)
+        answer = _imported(context, chosen, tool, on_conflict, dry_run=dry_run)
+        if any(one.status not in ("unchanged", "failed") for one in answer.sessions):
+            context.show(answer, transfers.draw_import)
+    return answer.ok
+
+
+@_transfer(document="Exported")
+def export(
+    context: CommandContext,
+    session: SessionName,
+    *,
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="FORMAT",
+            help="jsonl, which loses nothing; markdown; or the request for a provider: anthropic,"
+            " openai, openai-responses or gemini.",
+        ),
+    ] = "jsonl",
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="A new file. Without it, standard output."
+        ),
+    ] = None,
+    family: Annotated[
+        bool, typer.Option("--family", help="Export the sessions of its sub-agents too.")
+    ] = False,
+) -> None:
+    """Write a session in another format.
+
+    With --output, `--json` prints what was written. Without it, only the session itself is printed.
+    """
+    from roocontext.formats import export as exporting  # noqa: PLC0415 - heavy
+
+    with context.store() as store:
+        chat = store.session(reports.naming.find(store, session))
+        lines = exporting.export(store, chat, to, family=family)
+        first = next(lines, b"")  # before the file is created: the format may be refused
+        try:
+            with nullcontext(sys.stdout.buffer) if output is None else output.open("xb") as file:
+                written = file.write(first) + sum(map(file.write, lines))
+        except FileExistsError:
+            raise Refusal(f"{str(output)!r} exists already.", Code.NOT_FOUND) from None
+        except OSError as error:
+            if output is None:
+                raise
+            line = f"{str(output)!r} cannot be written: {error.strerror}."
+            raise Refusal(line, Code.NOT_FOUND) from None
+    if output is not None:
+        answer = reports.transfers.exported(chat.id, to, output, written)
+        context.show(answer, transfers.draw_export)
+
+
+def _imported(
+    context: CommandContext, paths: list[Path], tool: str | None, on_conflict: str, *, dry_run: bool
+) -> "Import":
+    from roocontext.formats.gather import import_paths  # noqa: PLC0415 - heavy
+
+    with (
+        _store(context, dry_run=dry_run) as store,
+        context.progress("Importing") as progress,
+    ):
+        found = import_paths(
+            store,
+            paths,
+            tool=tool,
+            on_conflict="fork" if on_conflict == "fork" else "refuse",
+            dry_run=dry_run,
+            progress=progress,
+        )
+        return reports.transfers.imported(found, dry_run=dry_run)
+
+
+@contextmanager
+def _store(context: CommandContext, *, dry_run: bool) -> "Iterator[Store]":
+    """The store; for a dry run without a database an empty one."""
+    try:
+        with context.store(write=not dry_run, create=not dry_run) as store:
+            yield store
+    except StoreNotFound:
+        if not dry_run:
+            raise
+        with roocontext.Store.open(":memory:") as store:
+            yield store

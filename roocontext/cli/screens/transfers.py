@@ -1,0 +1,47 @@
+"""What an import has found, and what an export has written."""
+
+from typing import TYPE_CHECKING
+
+from roocontext.cli.screens.safe_text import named, one_line
+from roocontext.cli.screens.screen import Screen
+from roocontext.reports.words import quantity, size
+
+if TYPE_CHECKING:
+    from roocontext.reports.transfers import Exported, Import, ImportedSession
+
+_LISTED = 20
+"""How many sessions without changes, or files without sessions, are listed."""
+
+
+def draw_import(screen: Screen, answer: "Import") -> None:
+    """Each session that has changed, each problem, and how many others there are."""
+    changed = [one for one in answer.sessions if one.status != "unchanged" or one.problems]
+    for one in changed:
+        screen.line(_session(one, screen), indent=0)
+        for problem in one.problems:
+            screen.line((one_line(problem), "warn"), indent=2)
+    for skipped in answer.skipped[:_LISTED]:
+        style = "warn" if skipped.is_problem else "note"
+        screen.line((f"Skipped {one_line(skipped.path)}: {one_line(skipped.why)}.", style))
+    if (rest := len(answer.skipped) - _LISTED) > 0:
+        screen.line((f"Skipped {quantity(rest, 'more file')}.", "note"))
+    would = "Would import" if answer.dry_run else "Imported"
+    unchanged = len(answer.sessions) - len(changed)
+    screen.line(f"{would} {quantity(len(changed), 'session')}, {unchanged} unchanged.")
+
+
+def draw_export(screen: Screen, answer: "Exported") -> None:
+    """The file, and how large it is."""
+    name = named(answer.session_id, screen.signs.more)
+    screen.line(
+        f"Wrote {name} as {answer.format} to {one_line(answer.file)}, {size(answer.bytes)}."
+    )
+
+
+def _session(one: "ImportedSession", screen: Screen) -> str:
+    name = named(one.session_id, screen.signs.more) if one.session_id else "a session"
+    what = f"{quantity(one.messages, 'message')}, {quantity(one.notes, 'note')}"
+    if one.controls:
+        what += f", {quantity(one.controls, 'control row')}"
+    forked = f" from {named(one.forked_from, screen.signs.more)}" if one.forked_from else ""
+    return f"{one.status}{forked}: {name}, {what}"

@@ -1,0 +1,96 @@
+"""Imports and exports: what was found, what was taken and skipped, and why."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from roocontext.formats.gather import Skipped, Taken
+from roocontext.reports.document import Document, Text
+
+
+class ImportedSession(Document):
+    """A session that was imported, or would be.
+
+    `status` is created, continued, rewound, forked, unchanged or failed. The numbers count new
+    entries: messages, notes, and summaries, markers, clearings and rewinds. Each of the `problems`
+    names the file and the line.
+    """
+
+    session_id: Text
+    tool: str
+    path: Text
+    status: str
+    messages: int
+    notes: int
+    controls: int
+    forked_from: Text | None
+    problems: list[Text]
+
+
+class SkippedFile(Document):
+    """A file that holds nothing to import, or cannot be read."""
+
+    path: Text
+    why: Text
+    is_problem: bool
+
+
+class Import(Document):
+    """What was imported from which files. It is `ok` if nothing was wrong with any of them."""
+
+    ok: bool
+    dry_run: bool
+    sessions: list[ImportedSession]
+    skipped: list[SkippedFile]
+
+
+class Exported(Document):
+    """A session that was written to a file."""
+
+    session_id: Text
+    format: str
+    file: Text
+    bytes: int
+
+
+def imported(found: Iterable[Taken | Skipped], *, dry_run: bool) -> Import:
+    """Sum up an import."""
+    sessions: list[ImportedSession] = []
+    skipped: list[SkippedFile] = []
+    for one in found:
+        if isinstance(one, Taken):
+            sessions.append(_session(one))
+        else:
+            skipped.append(SkippedFile(path=str(one.path), why=one.why, is_problem=one.is_problem))
+    is_bad = any(one.problems for one in sessions) or any(one.is_problem for one in skipped)
+    return Import(ok=not is_bad, dry_run=dry_run, sessions=sessions, skipped=skipped)
+
+
+def exported(session_id: str, format_: str, file: Path, size: int) -> Exported:
+    """What an export has written."""
+    return Exported(session_id=session_id, format=format_, file=str(file), bytes=size)
+
+
+def _session(taken: Taken) -> ImportedSession:
+    return ImportedSession(
+        session_id=taken.session_id,
+        tool=taken.tool,
+        path=str(taken.path),
+        status=_status(taken),
+        messages=taken.messages,
+        notes=taken.notes,
+        controls=taken.controls,
+        forked_from=taken.forked_from,
+        problems=[str(problem) for problem in taken.problems],
+    )
+
+
+def _status(taken: Taken) -> str:
+    if taken.failed:
+        return "failed"
+    if taken.created:
+        return "created"
+    if taken.forked_from is not None:
+        return "forked"
+    if taken.rewound:
+        return "rewound"
+    return "continued" if taken.messages or taken.notes or taken.controls else "unchanged"

@@ -1,0 +1,138 @@
+"""Sessions of other agents in, and any session out again, on the command line."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from roocontext import NewMessage, Plan, Store
+from roocontext.cli.exit_codes import Code
+from support.cli_process import CommandLine
+from support.transcripts import Transcript, use
+
+
+@pytest.fixture
+def run(database: str, command_line: Callable[..., CommandLine]) -> CommandLine:
+    return command_line(database)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A transcript with a sub-agent, a task of Roo Code's, and files that hold no session."""
+    file = Transcript(tmp_path / "home" / "-work" / "s-1.jsonl")
+    file.user("Fix the parser")
+    file.reply("m1", use("t1"), stop="tool_use")
+    file.result("t1")
+    agent = Transcript(file.path.parent / "s-1" / "subagents" / "agent-a1.jsonl")
+    agent.user("look", isSidechain=True, agentId="a1")
+    task = tmp_path / "home" / "tasks" / "0190"
+    task.mkdir(parents=True)
+    rows = [{"role": "user", "content": "hi", "ts": 5}]
+    (task / "api_conversation_history.json").write_text(json.dumps(rows))
+    (tmp_path / "home" / "empty.jsonl").write_text("")
+    (tmp_path / "home" / "other.jsonl").write_text('{"a": 1}\n')
+    (tmp_path / "home" / "loop").symlink_to(tmp_path / "home")
+    return tmp_path / "home"
+
+
+def test_a_folder_is_imported(run: CommandLine, folder: Path) -> None:
+    dry = run("import", str(folder), "--dry-run", "--json")
+    assert (dry.code, len(dry.document["sessions"])) == (Code.NO, 3)
+    assert run("sessions", "--json").document["sessions"] == []
+    done = run("import", str(folder), "--json")
+    assert done.code == Code.NO  # one file is in no known format
+    found = {one["session_id"]: one for one in done.document["sessions"]}
+    assert {name: one["status"] for name, one in found.items()} == dict.fromkeys(
+        ["claude-code:s-1", "claude-code:s-1/a1", "roo-code:0190"], "created"
+    )
+    assert found["claude-code:s-1"]["messages"] == 3
+    skipped = {Path(one["path"]).name: one["is_problem"] for one in done.document["skipped"]}
+    assert skipped == {"empty.jsonl": False, "other.jsonl": True}
+    (folder / "other.jsonl").unlink()
+    again = run("import", str(folder), "--json")
+    assert (again.code, {one["status"] for one in again.document["sessions"]}) == (
+        Code.DONE,
+        {"unchanged"},
+    )
+    assert run("import", str(folder)).out.endswith("Imported 0 sessions, 3 unchanged.\n")
+    only = run("import", str(folder), "--from", "roo-code", "--json").document
+    assert [one["tool"] for one in only["sessions"]] == ["roo-code"]
+    listed = run("sessions", "--where", "tool=claude-code", "--json").document
+    assert len(json.dumps(listed)) > 10
+    assert "claude-code:s-1" in json.dumps(listed)
+
+
+def test_a_dry_run_needs_no_database(
+    folder: Path, command_line: Callable[..., CommandLine]
+) -> None:
+    run = command_line(str(folder / "none.db"))
+    assert len(run("import", str(folder), "--dry-run", "--json").document["sessions"]) == 3
+    assert not (folder / "none.db").exists()
+
+
+def test_what_is_wrong_is_named(run: CommandLine, folder: Path) -> None:
+    (folder / "other.jsonl").unlink()
+    file = folder / "-work" / "s-1.jsonl"
+    file.write_text(file.read_text() + "nonsense\n")
+    done = run("import", str(folder))
+    assert done.code == Code.NO
+    assert f"{file}:4: " in done.out.replace("\n", "").replace("  ", "")
+    missing = run("import", str(folder / "nowhere"))
+    assert (missing.code, "there is no such file" in missing.out) == (Code.NO, True)
+    for words in (("import",), ("import", str(folder), "--on-conflict", "x")):
+        assert run(*words).code == Code.USAGE
+    assert run("import", "--from", "nobody").code == Code.USAGE
+
+
+def test_a_conflict_is_refused_or_forked(run: CommandLine, folder: Path, database: str) -> None:
+    file = folder / "-work" / "s-1.jsonl"
+    run("import", str(file))
+    with Store.open(database) as store:
+        store.session("claude-code:s-1").append("user", "mine")
+    transcript = Transcript(file)
+    transcript.at, transcript.count = "u-3", 3
+    transcript.user("theirs")
+    refused = run("import", str(file), "--json")
+    assert (refused.code, refused.document["sessions"][0]["status"]) == (Code.NO, "failed")
+    forked = run("import", str(file), "--on-conflict", "fork", "--json")
+    assert forked.document["sessions"][0]["session_id"] == "claude-code:s-1~2"
+
+
+def story(database: str) -> None:
+    with Store.open(database) as store:
+        chat = store.create("one", title="The <b>parser</b>")
+        chat.append_many(
+            [NewMessage("user", "Why? ```` # x"), NewMessage("assistant", "So. " * 99)]
+        )
+        chat.commit(Plan.condense(chat.view(), [2, 3], "S"))
+        chat.append("user", "Go on.")
+        store.create("child", parent="one").append("user", "look")
+
+
+def test_a_session_goes_out_and_comes_back(
+    run: CommandLine, database: str, tmp_path: Path, command_line: Callable[..., CommandLine]
+) -> None:
+    story(database)
+    file = tmp_path / "one.jsonl"
+    done = run("export", "one", "--family", "-o", str(file), "--json")
+    assert done.document["bytes"] == file.stat().st_size
+    assert run("export", "one", "-o", str(file)).code == Code.NOT_FOUND
+    other = command_line(str(tmp_path / "other.db"))
+    restored = other("import", str(file), "--json").document
+    assert [one["status"] for one in restored["sessions"]] == ["created", "created"]
+    assert other("export", "one", "--family").out == file.read_text()
+    assert other("verify").code == Code.DONE
+
+
+def test_what_other_programs_read(run: CommandLine, database: str) -> None:
+    story(database)
+    for form, name in {"anthropic": "messages", "gemini": "contents", "openai": "messages"}.items():
+        assert json.loads(run("export", "one", "--to", form).out)[name]
+    page = run("export", "one", "--to", "markdown").out
+    assert page.startswith("# The b parser /b\n")
+    assert "`````text\nWhy? ```` # x\n`````" in page
+    assert "hidden by entry 4" in page
+    for words in (("--to", "nonsense"), ("--to", "gemini", "--family")):
+        done = run("export", "one", *words)
+        assert (done.code, done.out) == (Code.USAGE, "")
