@@ -5,7 +5,6 @@ becomes an event.
 """
 
 from collections.abc import Iterator
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,6 +22,7 @@ from roocontext.formats.events import (
     WentBack,
 )
 from roocontext.formats.lines import read_at
+from roocontext.formats.times import iso_ms
 from roocontext.log.entries import NewMessage
 
 NAME = "claude-code"
@@ -109,7 +109,7 @@ class _Calls:
 def _events_of(file: BinaryIO, step: Step, calls: _Calls) -> Iterator[Event]:
     row = step.row
     record = read_at(file, row.start, row.end)
-    ts = _time(record.get("timestamp"))
+    ts = iso_ms(record.get("timestamp"))
     if not row.speaks:
         if row.subtype == "microcompact_boundary":
             yield _cleared(row, record, calls)
@@ -149,7 +149,7 @@ def _loose_events(file: BinaryIO, loose: list[Row], known: set[str]) -> Iterator
         record = read_at(file, row.start, row.end)
         kind = row.type or "unknown"
         is_record = isinstance(record, dict)
-        ts = _time(record.get("timestamp")) if is_record else None
+        ts = iso_ms(record.get("timestamp")) if is_record else None
         yield Noted(None, kind, record, ts, row.line)
         name = _TITLES.get(kind)
         title = record.get(name) if is_record and name else None
@@ -162,10 +162,3 @@ def _loose_events(file: BinaryIO, loose: list[Row], known: set[str]) -> Iterator
         if kind in titles:
             yield titles[kind]
             return
-
-
-def _time(value: Any) -> int | None:
-    try:
-        return int(datetime.fromisoformat(value).timestamp() * 1000)
-    except (TypeError, ValueError, OverflowError):
-        return None

@@ -5,13 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from roocontext.errors import InvalidOption, UnreadableSource
-from roocontext.formats import claude_code, roo
+from roocontext.formats import claude_code, codex, roo
 from roocontext.formats.events import Problem, Source
 from roocontext.formats.lines import loads
 
 JSONL = "roocontext"
 PLACES = {
     claude_code.NAME: claude_code.FOLDERS,
+    codex.NAME: codex.FOLDERS,
     roo.ROO: (
         "~/.config/Code/User/globalStorage/rooveterinaryinc.roo-cline/tasks",
         "~/Library/Application Support/Code/User/globalStorage/rooveterinaryinc.roo-cline/tasks",
@@ -23,6 +24,7 @@ PLACES = {
 }
 """Where each tool keeps its sessions by default."""
 
+_LINE_BY_LINE = (codex, claude_code)
 _HEAD = 1 << 16
 _LINES = 20
 
@@ -68,22 +70,31 @@ def format_of(path: Path) -> str | None:
         for number, text in enumerate(iter(lambda: file.readline(_HEAD), b"")):
             if text.startswith(b'{"roocontext":'):
                 return JSONL
-            if b'"uuid"' in text and b'"sessionId"' in text:
-                return claude_code.NAME
-            try:
-                if claude_code.looks_like(loads(text)):
-                    return claude_code.NAME
-            except ValueError:
-                pass
+            found = _recognised(text)
+            if found is not None:
+                return found
             if number == _LINES:
                 break
     return None
 
 
+def _recognised(text: bytes) -> str | None:
+    """The format of a line."""
+    try:
+        record = loads(text)
+    except ValueError:
+        # A long line was read in part, and its first fields are enough.
+        is_transcript = b'"uuid"' in text and b'"sessionId"' in text
+        return claude_code.NAME if is_transcript else None
+    known = (module for module in _LINE_BY_LINE if module.looks_like(record))
+    return next((module.NAME for module in known), None)
+
+
 def sources(path: Path, format_: str) -> Iterator[Source]:
     """The sessions of a file or folder in this format."""
-    if format_ == claude_code.NAME:
-        yield from claude_code.sources(path)
+    readers = {module.NAME: module.sources for module in _LINE_BY_LINE}
+    if format_ in readers:
+        yield from readers[format_](path)
     else:
         yield from roo.sources(path if path.is_dir() else path.parent)
 

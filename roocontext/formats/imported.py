@@ -12,11 +12,13 @@ from hashlib import sha256
 from roocontext.errors import InvalidIdentifier
 from roocontext.formats.events import Cleared, Event, Hid, Noted, Said, Titled, WentBack
 from roocontext.log.encoding import check_id, encode
-from roocontext.log.entries import Kind
+from roocontext.log.entries import Entry, Kind
 from roocontext.store.audit import AuditEntry
 
 _OURS = "import"
 _SWITCH = "switch"
+COMPANION = "with"
+"""How the key of a message begins that came with another one."""
 _LONGEST = 300
 
 
@@ -38,43 +40,50 @@ class Imported:
     generation: int = 0
     foreign: int | None = None
     """The first entry that somebody else has added behind the newest imported one."""
+    _nodes: dict[int, Node] = field(init=False)
+    _plan: str | None = None
+    _waiting: str | None = None
 
     def __post_init__(self) -> None:
-        self.tip = self.root
+        self.tip, self._nodes = self.root, {0: self.root}
 
     @classmethod
     def read(cls, audit: Iterable[AuditEntry]) -> "Imported":
         """The tree that the entries of a session make."""
         found = cls()
-        nodes = {0: found.root}
-        plans: set[str] = set()
-        companions: dict[int, str | None] = {}
         for shown in audit:
-            entry = shown.entry
-            generation, key = _parsed(entry.client_id)
-            if entry.kind is Kind.NOTE:
-                if key is not None:
-                    found.notes.add(key)
-                continue
-            if key is None:
-                if entry.kind is Kind.COMPANION and entry.compaction_id in plans:
-                    found.tip.seq = entry.seq
-                    nodes[entry.seq] = found.tip
-                elif found.foreign is None:
-                    found.foreign = entry.seq
-                    companions[entry.seq] = entry.compaction_id
-                continue
-            if found.foreign is not None and companions[found.foreign] == entry.compaction_id:
-                found.foreign = None if entry.compaction_id else found.foreign
-            if key.startswith(_SWITCH):
-                found.generation = generation
-                found.tip = nodes.get(entry.details["to"], found.root)
-                continue
-            node = found.tip.children[key] = Node(entry.seq)
-            found.tip = nodes[entry.seq] = node
-            if entry.compaction_id is not None:
-                plans.add(entry.compaction_id)
+            generation, key = _parsed(shown.entry.client_id)
+            if shown.kind is Kind.NOTE:
+                found.notes |= {key} if key else set()
+            elif key is None:
+                found._take_other(shown.entry)
+            else:
+                found._take_own(shown.entry, generation, key)
         return found
+
+    def _take_own(self, entry: Entry, generation: int, key: str) -> None:
+        if self._waiting is not None and self._waiting == entry.compaction_id:
+            self.foreign = self._waiting = None  # it was a companion ahead of its summary
+        if key.startswith(_SWITCH):
+            self.generation = generation
+            self.tip = self._nodes.get(entry.details["to"], self.root)
+        elif key.startswith(COMPANION):
+            self._extend(entry)
+        else:
+            node = self.tip.children[key] = self._nodes[entry.seq] = Node(entry.seq)
+            self.tip = node
+            self._plan = entry.compaction_id
+
+    def _take_other(self, entry: Entry) -> None:
+        if entry.kind is Kind.COMPANION and entry.compaction_id == self._plan:
+            self._extend(entry)
+        elif self.foreign is None:
+            self.foreign, self._waiting = entry.seq, entry.compaction_id
+
+    def _extend(self, entry: Entry) -> None:
+        """A row that came with the newest event: behind it is where the event ends."""
+        self.tip.seq = entry.seq
+        self._nodes[entry.seq] = self.tip
 
     def client_id(self, key: str) -> str:
         """The client id of an event in the current generation."""

@@ -29,7 +29,7 @@ from roocontext.formats.events import (
     Titled,
     WentBack,
 )
-from roocontext.formats.imported import Imported, Keys, Node, storable
+from roocontext.formats.imported import COMPANION, Imported, Keys, Node, storable
 from roocontext.log.draft import message_draft
 from roocontext.log.entries import NewMessage, ranges_of
 from roocontext.log.plan import Action, Plan
@@ -275,7 +275,9 @@ class _Player:
         hidden = self._hidden(event)
         if not hidden:
             # A file may begin with a summary of what another file holds.
-            self._wait(Said(event.id, event.rows[event.lead]), key, rows[event.lead])
+            for index, row in enumerate(rows):
+                name = key if index == event.lead else f"{COMPANION}#{index}#{key}"
+                self._wait(Said(row.message_id, row), name, self._message(row, name))
             return
         head = self._open().head_seq()
         plan = Plan(

@@ -12,6 +12,7 @@ from typing import Any
 
 from roocontext.formats.events import Event, Hid, Noted, Problem, Said, Source, Titled, WentBack
 from roocontext.formats.lines import loads
+from roocontext.formats.times import whole_ms
 from roocontext.log.entries import NewMessage
 
 ROO, CLINE = "roo-code", "cline"
@@ -58,7 +59,7 @@ def _events(folder: Path, problems: list[Problem]) -> Iterator[Event]:
     yield from _history(rows, _deleted(folder, screen))
     for number, record in enumerate(screen):
         at = record.get("ts") if isinstance(record, dict) else None
-        yield Noted(f"ui:{at}:{number}", "ui", record, _ts(at))
+        yield Noted(f"ui:{at}:{number}", "ui", record, whole_ms(at))
     for name in _FACTS:
         if found := _object(folder / name, problems):
             yield Noted(None, name.removesuffix(".json"), found)
@@ -143,7 +144,7 @@ class _Names:
 
 def _said(row: dict[str, Any], name: str) -> Event:
     if row.get("role") not in ("user", "assistant"):
-        return Noted(name, "unknown", row, _ts(row.get("ts")))
+        return Noted(name, "unknown", row, whole_ms(row.get("ts")))
     return Said(name, _message(row, name))
 
 
@@ -159,7 +160,7 @@ def _message(row: dict[str, Any], name: str) -> NewMessage:
         str(row.get("role")),
         content,
         format_,
-        ts=_ts(row.get("ts")),
+        ts=whole_ms(row.get("ts")),
         message_id=name,
         model=model if isinstance(model, str) and model else None,
         extra={"record": rest},
@@ -241,7 +242,3 @@ def _object(path: Path, problems: list[Problem]) -> dict[str, Any]:
         problems.append(Problem(path, None, str(error)))
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _ts(value: Any) -> int | None:
-    return value if type(value) is int else None

@@ -1,0 +1,261 @@
+"""Codex CLI's rollouts: ~/.codex/sessions/YYYY/MM/DD/rollout-TIME-ID.jsonl. docs/formats/codex.md.
+
+What the model sees are the response items; the other lines are the program's own log. A compaction
+replaces the items so far, and a rollback drops the last turns of the user.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace as with_fields
+
+from roocontext.formats.events import Event, Hid, Noted, Problem, Said, Source, WentBack
+from roocontext.formats.lines import read_lines
+from roocontext.formats.times import iso_ms
+from roocontext.log.entries import NewMessage
+from roocontext.log.readings import reader, text_of
+
+NAME = "codex"
+FOLDERS = ("~/.codex/sessions", "~/.codex/archived_sessions")
+FORMAT = "openai-responses"
+
+_ENVELOPES = frozenset({"session_meta", "response_item", "turn_context", "compacted", "event_msg"})
+_NOT_SENT = frozenset({"ghost_snapshot"})
+_CONTEXT = ("<environment_context>", "<user_instructions>", "# AGENTS.md", "<turn_aborted>", "<INS")
+"""How the program's own words begin that it says as the user."""
+
+
+def looks_like(record: Any) -> bool:
+    """Whether a file whose first record is this is a rollout."""
+    if not isinstance(record, dict):
+        return False
+    if record.get("type") in _ENVELOPES and isinstance(record.get("payload"), dict):
+        return True
+    # Before October 2025 the first line was the session's facts without an envelope.
+    return {"id", "timestamp", "instructions"} <= record.keys()
+
+
+def sources(path: Path) -> Iterator[Source]:
+    """The session of a file."""
+    problems: list[Problem] = []
+    facts = _facts(path)
+    identity = facts.pop("session", None) or path.stem
+    parent = facts.pop("parent", None)
+    yield Source(
+        f"{NAME}:{identity}",
+        path,
+        {"tool": NAME, "path": str(path), "session": identity, **facts},
+        partial(_events, path, problems),
+        problems,
+        f"{NAME}:{parent}" if parent else None,
+    )
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    """What the first lines say of the session."""
+    for number, line in enumerate(read_lines(path, [])):
+        kind, payload = _opened(line.record)
+        if kind == "session_meta":
+            git = payload.get("git")
+            branch = git.get("branch") if isinstance(git, dict) else None
+            return {
+                "session": _text(payload.get("id")),
+                "folder": _text(payload.get("cwd")),
+                "version": _text(payload.get("cli_version")),
+                "branch": _text(branch),
+                "parent": _parent(payload.get("source")),
+            }
+        if number > 20:
+            break
+    return {}
+
+
+def _parent(source: Any) -> str | None:
+    match source:
+        case {"subagent": {"thread_spawn": {"parent_thread_id": str(parent)}}}:
+            return parent
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """An item of the history as it is now: its id, and whose words it holds."""
+
+    id: str
+    is_turn: bool
+    is_context: bool
+
+
+@dataclass(slots=True)
+class _History:
+    """The items that the program would send now, and the reply whose usage may still come."""
+
+    items: list[_Item] = field(default_factory=list)
+    count: int = 0
+    model: str | None = None
+    reply: Said | None = None
+    behind: list[Event] = field(default_factory=list)
+
+    def add(self, payload: dict[str, Any], ts: int | None) -> NewMessage:
+        """The next item as a message."""
+        self.count += 1
+        name = f"{self.count}:{payload.get('id') or payload.get('call_id') or '-'}"
+        message = _message(payload, name, ts, self.model)
+        words = _words(message)
+        speaks = payload.get("type", "message") == "message"
+        is_user = speaks and payload.get("role") == "user"
+        is_own = is_user and words.lstrip().startswith(_CONTEXT)
+        is_context = is_own or (speaks and payload.get("role") in ("developer", "system"))
+        self.items.append(_Item(name, is_user and not is_own, is_context))
+        return message
+
+    def cut(self, turns: int) -> str | None:
+        """Drop the last turns of the user; the last item that stays."""
+        starts = [index for index, item in enumerate(self.items) if item.is_turn]
+        if not starts or turns <= 0:
+            return self.items[-1].id if self.items else None
+        first = max(len(starts) - turns, 0)
+        at = starts[first]
+        # What was said for the dropped turn goes with it, but the first turn's is the session's.
+        while first and at and self.items[at - 1].is_context:
+            at -= 1
+        del self.items[at:]
+        return self.items[-1].id if self.items else None
+
+
+def _events(path: Path, problems: list[Problem]) -> Iterator[Event]:
+    problems.clear()
+    history = _History()
+    for line in read_lines(path, problems):
+        for event in _events_of(line.record, line.number, history):
+            # The tokens of a reply are reported some lines behind it.
+            if history.reply is not None:
+                if not isinstance(event, Noted):
+                    yield from _released(history)
+                else:
+                    history.behind.append(event)
+                    continue
+            if isinstance(event, Said) and event.message.role == "assistant":
+                history.reply = event
+            else:
+                yield event
+        if (usage := _usage(line.record)) and history.reply is not None:
+            message = with_fields(history.reply.message, usage=usage)
+            history.reply = replace(history.reply, message=message)
+            yield from _released(history)
+    yield from _released(history)
+
+
+def _released(history: _History) -> Iterator[Event]:
+    if history.reply is not None:
+        yield history.reply
+    yield from history.behind
+    history.reply, history.behind = None, []
+
+
+def _events_of(record: Any, line: int, history: _History) -> Iterator[Event]:
+    kind, payload = _opened(record)
+    ts = iso_ms(record.get("timestamp")) if isinstance(record, dict) else None
+    if kind == "response_item" and payload.get("type") not in _NOT_SENT:
+        message = history.add(payload, ts)
+        yield Said(message.message_id, message, line)
+        return
+    if kind == "turn_context":
+        history.model = _text(payload.get("model"))
+    if kind == "compacted":
+        yield from _compacted(payload, line, ts, history)
+    if kind == "event_msg" and payload.get("type") == "thread_rolled_back":
+        turns = payload.get("num_turns")
+        to = history.cut(turns if type(turns) is int else 1)
+        yield WentBack(f"rollback:{line}", to, line)
+    yield Noted(None, kind, record, ts, line)
+
+
+def _compacted(
+    payload: dict[str, Any], line: int, ts: int | None, history: _History
+) -> Iterator[Event]:
+    name = f"compacted:{line}"
+    text = payload.get("message") if isinstance(payload.get("message"), str) else ""
+    replaced = payload.get("replacement_history")
+    if isinstance(replaced, list):
+        history.items = []
+        rows = [history.add(item, ts) for item in replaced if isinstance(item, dict)]
+        lead = _summary_among(rows, str(text))
+        if lead is not None:
+            yield Hid(name, tuple(rows), lead=lead, record={"compacted": True}, line=line)
+            return
+        # Nothing that can be read stands for what was replaced: these items are all there is.
+        yield WentBack(name, None, line)
+        for row in rows:
+            yield Said(row.message_id, row, line)
+        return
+    if not str(text).strip():
+        return
+    kept = [item for item in history.items if item.is_turn or item.is_context]
+    history.items = kept
+    said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+    row = history.add(said, ts)
+    history.items[-1] = replace(history.items[-1], is_turn=False)
+    keeps = frozenset(item.id for item in kept)
+    yield Hid(name, (row,), keeps=keeps, at_end=True, record={"compacted": True}, line=line)
+
+
+def _summary_among(rows: list[NewMessage], text: str) -> int | None:
+    """The row that holds the summary; else the last one that has words."""
+    texts = [_words(row) for row in rows]
+    holds = [index for index, words in enumerate(texts) if text.strip() and text.strip() in words]
+    speaks = [index for index, words in enumerate(texts) if words.strip()]
+    found = holds or speaks
+    return found[-1] if found else None
+
+
+def _opened(record: Any) -> tuple[str, dict[str, Any]]:
+    """The type and the payload of a line, of those without an envelope too."""
+    if not isinstance(record, dict):
+        return "unknown", {}
+    payload = record.get("payload")
+    if isinstance(payload, dict):
+        return str(record.get("type") or "unknown"), payload
+    if "record_type" in record:
+        return "state", record
+    if "type" in record:
+        return "response_item", record
+    return "session_meta", record
+
+
+def _message(payload: dict[str, Any], name: str, ts: int | None, model: str | None) -> NewMessage:
+    kind = str(payload.get("type") or "message")
+    role = payload.get("role")
+    if kind != "message" or not isinstance(role, str):
+        role = "user" if kind.endswith("output") else "assistant"
+    is_reply = role == "assistant"
+    return NewMessage(
+        role, payload, FORMAT, ts=ts, message_id=name, model=model if is_reply else None
+    )
+
+
+def _words(message: NewMessage) -> str:
+    try:
+        return text_of(reader(FORMAT).blocks(message.role, message.content)[1])
+    except (AttributeError, TypeError, ValueError):
+        return ""
+
+
+def _usage(record: Any) -> dict[str, Any] | None:
+    """The tokens of the last reply, in the names of the Responses API."""
+    match record:
+        case {"payload": {"type": "token_count", "info": {"last_token_usage": dict(used)}}}:
+            return {
+                "input_tokens": used.get("input_tokens"),
+                "input_tokens_details": {"cached_tokens": used.get("cached_input_tokens")},
+                "output_tokens": used.get("output_tokens"),
+                "output_tokens_details": {"reasoning_tokens": used.get("reasoning_output_tokens")},
+            }
+    return None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

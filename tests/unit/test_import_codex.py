@@ -1,0 +1,167 @@
+"""Codex CLI's rollouts, imported: what the program would send next, and all that the file has."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roocontext import Store
+from roocontext.formats import codex
+from roocontext.formats.play import Played, play
+from support.steady_sources import CountedIds, SetClock
+
+
+@pytest.fixture
+def store() -> Any:
+    with Store.open(":memory:", clock=SetClock(), ids=CountedIds()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "rollout-2026-03-01T10-00-00-aa.jsonl"
+    write(file, META)
+    return file
+
+
+def line(kind: str, **payload: Any) -> dict[str, Any]:
+    return {"timestamp": "2026-03-01T10:00:00.500Z", "type": kind, "payload": payload}
+
+
+META = line("session_meta", id="aa", cwd="/work", cli_version="0.9", git={"branch": "main"})
+
+
+def write(file: Path, *records: Any) -> None:
+    with file.open("a") as text:
+        text.writelines(f"{json.dumps(record)}\n" for record in records)
+
+
+def said(role: str, text: str) -> dict[str, Any]:
+    kind = "output_text" if role == "assistant" else "input_text"
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+
+
+def item(role: str, text: str) -> dict[str, Any]:
+    return line("response_item", **said(role, text))
+
+
+ENVIRONMENT = item("user", "<environment_context>\n</environment_context>")
+PERMISSIONS = item("developer", "permissions")
+TURN = line("turn_context", model="gpt-5.2", cwd="/work")
+
+
+def take(store: Any, path: Path) -> Played:
+    (source,) = codex.sources(path)
+    return play(store, source)
+
+
+def seen(store: Any) -> list[str]:
+    def short(content: Any) -> str:
+        if "content" in content:
+            return content["content"][0]["text"].split("\n")[0]
+        return content["type"]
+
+    return [short(message.content) for message in store.session("codex:aa").view().messages]
+
+
+def test_a_session(store, path):
+    call = {"type": "function_call", "name": "shell", "arguments": "{}", "call_id": "c1"}
+    output = {"type": "function_call_output", "call_id": "c1", "output": "a \0 b"}
+    used = {"input_tokens": 9, "cached_input_tokens": 4, "output_tokens": 2}
+    info = {"total_token_usage": used, "last_token_usage": used}
+    write(path, META, TURN, ENVIRONMENT, item("user", "hello"))
+    write(path, line("event_msg", type="user_message", message="hello"))
+    write(path, line("response_item", type="reasoning", summary=[], encrypted_content="x"))
+    write(path, line("response_item", **call), line("event_msg", type="token_count", info=info))
+    write(path, line("response_item", **output), line("response_item", type="ghost_snapshot"))
+    write(path, line("world_state", full=True, state={}), item("assistant", "done"))
+    done = take(store, path)
+    assert (done.messages, done.problems) == (6, [])
+    assert seen(store) == [
+        *("<environment_context>", "hello", "reasoning", "function_call"),
+        *("function_call_output", "done"),
+    ]
+    chat = store.session("codex:aa")
+    assert chat.info().metadata["branch"] == "main"
+    ((one),) = chat.usage()
+    assert (one.usage["input_tokens"], one.model) == (9, "gpt-5.2")
+    assert chat.messages("openai-responses")[-1]["content"][0]["text"] == "done"
+    assert take(store, path).new == 0
+    write(path, item("user", "more"))
+    assert take(store, path).messages == 1
+
+
+def test_a_compaction_that_replaces_the_history(store, path):
+    write(path, ENVIRONMENT, item("user", "one"), item("assistant", "two"))
+    new = [said("developer", "permissions"), said("user", "one"), said("user", "Summary: S")]
+    write(path, line("compacted", message="S", replacement_history=new), item("user", "three"))
+    take(store, path)
+    assert seen(store) == ["permissions", "one", "Summary: S", "three"]
+    (summary,) = [e for e in store.session("codex:aa").audit() if e.kind == "summary"]
+    assert summary.content["content"][0]["text"] == "Summary: S"
+    assert take(store, path).new == 0
+
+
+def test_a_summary_that_nobody_can_read(store, path):
+    write(path, item("user", "one"), item("assistant", "two"))
+    opaque = {"type": "compaction", "encrypted_content": "x"}
+    write(path, line("compacted", message="", replacement_history=[opaque]), item("user", "three"))
+    take(store, path)
+    assert seen(store) == ["compaction", "three"]
+    assert take(store, path).new == 0
+
+
+def test_items_that_are_kept_without_a_summary(store, path):
+    write(path, item("user", "one"), item("assistant", "two"))
+    kept = [said("user", "one"), {"type": "compaction", "encrypted_content": "x"}]
+    write(path, line("compacted", message="", replacement_history=kept), item("user", "three"))
+    take(store, path)
+    assert seen(store) == ["one", "compaction", "three"]
+
+
+def test_an_old_compaction_keeps_what_the_user_said(store, path):
+    write(path, ENVIRONMENT, item("user", "one"), item("assistant", "two"), item("user", "three"))
+    write(path, line("compacted", message="S"), item("assistant", "four"))
+    take(store, path)
+    assert seen(store) == ["<environment_context>", "one", "three", "S", "four"]
+
+
+def test_a_rollback(store, path):
+    write(path, PERMISSIONS, ENVIRONMENT, item("user", "one"), item("assistant", "two"))
+    write(path, PERMISSIONS, item("user", "three"), item("assistant", "four"))
+    write(path, line("event_msg", type="thread_rolled_back", num_turns=1), item("user", "five"))
+    take(store, path)
+    assert seen(store) == ["permissions", "<environment_context>", "one", "two", "five"]
+    write(path, line("event_msg", type="thread_rolled_back", num_turns=9))
+    take(store, path)
+    assert seen(store) == ["permissions", "<environment_context>"]
+    assert take(store, path).new == 0
+
+
+def test_a_file_without_envelopes(store, tmp_path):
+    path = tmp_path / "rollout-old.jsonl"
+    meta = {"id": "aa", "timestamp": "2025-05-01T00:00:00Z", "instructions": None, "git": {}}
+    write(path, meta, said("user", "one"), {"record_type": "state"}, said("assistant", "two"))
+    take(store, path)
+    assert seen(store) == ["one", "two"]
+
+
+def test_a_thread_of_a_sub_agent(store, path, tmp_path):
+    write(path, item("user", "one"))
+    take(store, path)
+    other = tmp_path / "rollout-b.jsonl"
+    spawn = {"subagent": {"thread_spawn": {"parent_thread_id": "aa", "depth": 1}}}
+    write(other, line("session_meta", id="bb", source=spawn), item("user", "look"))
+    take(store, other)
+    assert [one.session_id for one in store.session("codex:aa").children()] == ["codex:bb"]
+
+
+def test_a_file_that_is_being_written(store, path):
+    write(path, item("user", "one"), item("assistant", "two"))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-10])
+    done = take(store, path)
+    assert [(one.line, one.what) for one in done.problems] == [(3, "the line is cut off")]
+    path.write_bytes(whole.rstrip(b"\n"))
+    assert (take(store, path).messages, seen(store)) == (1, ["one", "two"])
