@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from roocontext.errors import InvalidOption, UnreadableSource
-from roocontext.formats import claude_code, codex, roo
+from roocontext.formats import claude_code, codex, gemini_cli, roo
 from roocontext.formats.events import Problem, Source
 from roocontext.formats.lines import loads
 
@@ -13,6 +13,7 @@ JSONL = "roocontext"
 PLACES = {
     claude_code.NAME: claude_code.FOLDERS,
     codex.NAME: codex.FOLDERS,
+    gemini_cli.NAME: gemini_cli.FOLDERS,
     roo.ROO: (
         "~/.config/Code/User/globalStorage/rooveterinaryinc.roo-cline/tasks",
         "~/Library/Application Support/Code/User/globalStorage/rooveterinaryinc.roo-cline/tasks",
@@ -24,7 +25,7 @@ PLACES = {
 }
 """Where each tool keeps its sessions by default."""
 
-_LINE_BY_LINE = (codex, claude_code)
+_LINE_BY_LINE = (codex, gemini_cli, claude_code)
 _HEAD = 1 << 16
 _LINES = 20
 
@@ -56,8 +57,13 @@ def files(path: Path, problems: list[Problem]) -> Iterator[Path]:
     for entry in inside:
         if entry.is_dir(follow_symlinks=False):
             yield from files(Path(entry), problems)
-        elif entry.name.endswith(".jsonl") and entry.is_file():
+        elif _is_candidate(Path(entry)) and entry.is_file():
             yield Path(entry)
+
+
+def _is_candidate(path: Path) -> bool:
+    """Whether a file in a folder is looked into; a folder of a tool holds many others."""
+    return path.suffix == ".jsonl" or gemini_cli.is_name(path)
 
 
 def format_of(path: Path) -> str | None:
@@ -66,6 +72,8 @@ def format_of(path: Path) -> str | None:
         return roo.ROO if roo.is_task(path) else None
     if path.name in (roo.API, *roo.UI):
         return roo.ROO
+    if gemini_cli.is_name(path):
+        return gemini_cli.NAME
     with path.open("rb") as file:
         for number, text in enumerate(iter(lambda: file.readline(_HEAD), b"")):
             if text.startswith(b'{"roocontext":'):
@@ -84,8 +92,9 @@ def _recognised(text: bytes) -> str | None:
         record = loads(text)
     except ValueError:
         # A long line was read in part, and its first fields are enough.
-        is_transcript = b'"uuid"' in text and b'"sessionId"' in text
-        return claude_code.NAME if is_transcript else None
+        if b'"uuid"' in text and b'"sessionId"' in text:
+            return claude_code.NAME
+        return codex.NAME if b'"payload"' in text else None
     known = (module for module in _LINE_BY_LINE if module.looks_like(record))
     return next((module.NAME for module in known), None)
 

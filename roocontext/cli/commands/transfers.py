@@ -42,8 +42,8 @@ def import_(
         typer.Option(
             "--from",
             metavar="TOOL",
-            help="Only this tool's sessions: claude-code, codex, roo-code or cline. Without a path,"
-            " those in its default place.",
+            help="Only this tool's sessions: claude-code, codex, gemini-cli, opencode, roo-code or"
+            " cline. Without a path, those in its default place.",
         ),
     ] = None,
     everything: Annotated[

@@ -1,0 +1,316 @@
+"""Gemini CLI's recordings and checkpoints in ~/.gemini/tmp/PROJECT. docs/formats/gemini-cli.md.
+
+A recording is a list of messages, or the log of changes to such a list. The list is played as it
+is before each change that takes something away, and at the end; what was taken away is a rewind.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from roocontext.formats.events import Event, Noted, Problem, Said, Source, Titled, WentBack
+from roocontext.formats.lines import loads, read_lines
+from roocontext.formats.times import iso_ms
+from roocontext.log.entries import NewMessage
+
+NAME = "gemini-cli"
+FOLDERS = ("~/.gemini/tmp",)
+FORMAT = "gemini"
+_SERVER = "a2a-server"
+_CHECKPOINT = "checkpoint-"
+_SPEAKERS = frozenset({"user", "gemini"})
+_NOT_SENT = ("/", "?", "<session_context>", "<hook_context>")
+"""How the user's texts begin that are for the program."""
+
+
+def is_name(path: Path) -> bool:
+    """Whether a JSON file with this name is a recording or a checkpoint."""
+    return path.suffix == ".json" and path.name.startswith(("session-", _CHECKPOINT))
+
+
+def looks_like(record: Any) -> bool:
+    """Whether a file whose first record is this is a recording."""
+    if not isinstance(record, dict):
+        return False
+    is_message = record.get("type") in _SPEAKERS and "content" in record and "id" in record
+    return is_message or any(name in record for name in ("projectHash", "$set", "$rewindTo"))
+
+
+def sources(path: Path) -> Iterator[Source]:
+    """The session of a file."""
+    problems: list[Problem] = []
+    if path.name.startswith(_CHECKPOINT):
+        tag = unquote(path.stem.removeprefix(_CHECKPOINT))
+        name = f"{NAME}:{path.parent.name[:16]}/{tag}"
+        events = partial(_checkpoint_events, path, problems)
+        facts = {"tool": NAME, "path": str(path), "checkpoint": tag}
+        yield Source(name, path, facts, events, problems)
+        return
+    if path.suffix == ".json" and path.with_suffix(".jsonl").exists():
+        return  # the program has copied it there, and goes on there
+    facts = _facts(path)
+    session = facts["session"] or path.stem
+    project = facts["project"]
+    name = f"{session}/{str(project)[:16]}" if session == _SERVER else session
+    above = path.parent
+    parent = f"{NAME}:{above.name}" if above.parent.name == "chats" else None
+    events = partial(_events, path, problems, is_server=session == _SERVER)
+    facts = {"tool": NAME, "path": str(path), **facts}
+    yield Source(f"{NAME}:{name}", path, facts, events, problems, parent)
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    facts: dict[str, Any] = {"session": None, "project": None, "kind": None}
+    for record, _ in _records(path, []):
+        if isinstance(record, dict) and isinstance(record.get("sessionId"), str):
+            facts["session"] = record["sessionId"]
+            facts["project"] = record.get("projectHash")
+            facts["kind"] = record.get("kind")
+            break
+    return facts
+
+
+def _records(path: Path, problems: list[Problem]) -> Iterator[tuple[Any, int | None]]:
+    if path.suffix != ".json":
+        for line in read_lines(path, problems):
+            yield line.record, line.number
+        return
+    try:
+        yield loads(path.read_bytes()), None
+    except ValueError as error:
+        problems.append(Problem(path, None, str(error)))
+
+
+@dataclass(slots=True)
+class _Recording:
+    """The list of messages as it is, and as it was played last."""
+
+    is_server: bool
+    now: dict[str, dict[str, Any]] = field(default_factory=dict)
+    played: list[tuple[str, dict[str, Any], str | None]] = field(default_factory=list)
+    noted: set[str] = field(default_factory=set)
+    backs: int = 0
+    title: str | None = None
+
+    def apply(self, record: Any, line: int | None) -> Iterator[Event]:
+        """Take one line of the recording."""
+        match record:
+            case {"$rewindTo": str(to)}:
+                yield from self.play()
+                names = list(self.now)
+                # The program clears the list if it does not know the message.
+                gone = names[names.index(to) :] if to in self.now else names
+                self.now = {name: one for name, one in self.now.items() if name not in gone}
+            case {"$set": {"messages": list(messages), **rest}}:
+                yield from self.play()
+                self.now = {}
+                self._take_all(messages)
+                yield Noted(None, "set", rest, line=line)
+                self._learn(rest)
+                return
+            case {"$set": dict(facts)}:
+                self._learn(facts)
+            case {"$patch": dict(patch)}:
+                yield from self._patch(patch)
+            case {"id": str(name), "type": str()}:
+                if (before := self.now.get(name)) is not None and before != record:
+                    yield Noted(None, "superseded", before, iso_ms(before.get("timestamp")), line)
+                self.now[name] = record
+                return
+            case {"messages": list(messages), **rest}:
+                self._take_all(messages)
+                self._learn(rest)
+                yield Noted(None, "session", rest, line=line)
+                return
+            case {"sessionId": str()}:
+                self._learn(record)
+        yield Noted(None, "record", record, line=line)
+
+    def play(self) -> Iterator[Event]:
+        """What makes the list that was played last the list as it is."""
+        wanted = list(self.now.items())
+        same = 0
+        for (name, record, _), (new_name, new) in zip(self.played, wanted, strict=False):
+            if (name, record) != (new_name, new):
+                break
+            same += 1
+        if any(last is not None for _, _, last in self.played[same:]):
+            self.backs += 1
+            ends = [last for _, _, last in self.played[:same] if last is not None]
+            yield WentBack(f"back:{self.backs}", ends[-1] if ends else None)
+        del self.played[same:]
+        for name, record in wanted[same:]:
+            last = None
+            for event in self._events_of(name, record):
+                if isinstance(event, Said):
+                    last = event.id
+                yield event
+            self.played.append((name, record, last))
+
+    def _events_of(self, name: str, record: dict[str, Any]) -> Iterator[Event]:
+        ts = iso_ms(record.get("timestamp"))
+        said = [] if self.is_server else _said(name, record, ts)
+        yield from said
+        if not said:
+            mark = json.dumps([name, record], sort_keys=True)
+            if mark not in self.noted:
+                self.noted.add(mark)
+                yield Noted(name, str(record.get("type")), record, ts)
+
+    def _take_all(self, messages: list[Any]) -> None:
+        for number, record in enumerate(messages):
+            if isinstance(record, dict):
+                self.now[str(record.get("id") or f"#{number}")] = record
+
+    def _learn(self, facts: Mapping[Any, Any]) -> None:
+        summary = facts.get("summary")
+        if isinstance(summary, str) and summary.strip():
+            self.title = summary.strip()[:200]
+
+    def _patch(self, patch: dict[str, Any]) -> Iterator[Event]:
+        changes = [patch, *(one for one in patch.get("updates") or [] if isinstance(one, dict))]
+        for change in changes:
+            name = change.get("id")
+            if isinstance(name, str) and name in self.now:
+                self.now[name] = _merged(self.now[name], change)
+        removed = {one for one in patch.get("removeIds") or [] if isinstance(one, str)}
+        order = [one for one in patch.get("orderIds") or [] if one in self.now]
+        if removed or order:
+            yield from self.play()
+            names = [*order, *(name for name in self.now if name not in order)]
+            self.now = {name: self.now[name] for name in names if name not in removed}
+
+
+def _events(path: Path, problems: list[Problem], *, is_server: bool) -> Iterator[Event]:
+    problems.clear()
+    recording = _Recording(is_server)
+    for record, line in _records(path, problems):
+        yield from recording.apply(record, line)
+    yield from recording.play()
+    if recording.title:
+        yield Titled(recording.title)
+
+
+def _checkpoint_events(path: Path, problems: list[Problem]) -> Iterator[Event]:
+    problems.clear()
+    for record, _ in _records(path, problems):
+        history = record.get("history") if isinstance(record, dict) else record
+        if not isinstance(history, list):
+            problems.append(Problem(path, None, "it holds no history"))
+            return
+        for number, content in enumerate(history):
+            role = content.get("role") if isinstance(content, dict) else None
+            name = str(number)
+            if role in ("user", "model"):
+                yield Said(name, NewMessage(str(role), content, FORMAT, message_id=name))
+            else:
+                yield Noted(name, "unknown", content)
+
+
+def _said(name: str, record: dict[str, Any], ts: int | None) -> list[Said]:
+    """A record as the messages that the program sends: none, one, or a reply and its results."""
+    parts = _parts(record.get("content"))
+    if record.get("type") == "user":
+        text = "".join(part["text"] for part in parts if isinstance(part.get("text"), str)).strip()
+        is_words = all(set(part) == {"text"} for part in parts)
+        if not parts or (is_words and (not text or text.startswith(_NOT_SENT))):
+            return []
+        rest = {key: value for key, value in record.items() if key != "content"}
+        return [Said(name, _message("user", parts, name, ts, rest))]
+    if record.get("type") != "gemini":
+        return []
+    calls = [one for one in record.get("toolCalls") or [] if isinstance(one, dict)]
+    is_whole = any("functionCall" in part or part.get("thought") for part in parts)
+    results: list[dict[str, Any]] = []
+    if not is_whole:
+        parts = [part for part in parts if part.get("text") != ""]
+        parts = [*_thoughts(record), *parts, *map(_call, calls)]
+        results = [part for call in calls for part in _result(call)]
+    if not parts:
+        return []
+    kept = {key: value for key, value in record.items() if key not in ("content", "toolCalls")}
+    kept["toolCalls"] = [{k: v for k, v in one.items() if k != "result"} for one in calls]
+    message = _message("model", parts, name, ts, kept)
+    said = [Said(name, message)]
+    if results:
+        back = f"{name}:results"
+        said.append(Said(back, _message("user", results, back, ts)))
+    return said
+
+
+def _message(
+    role: str, parts: list[dict[str, Any]], name: str, ts: int | None, rest: Any = None
+) -> NewMessage:
+    model = (rest or {}).get("model")
+    return NewMessage(
+        role,
+        {"role": role, "parts": parts},
+        FORMAT,
+        ts=ts,
+        message_id=name,
+        model=model if isinstance(model, str) and model else None,
+        usage=_usage((rest or {}).get("tokens")),
+        extra=None if rest is None else {"record": rest},
+    )
+
+
+def _parts(content: Any) -> list[dict[str, Any]]:
+    given = content if isinstance(content, list) else [] if content is None else [content]
+    parts = [{"text": one} if isinstance(one, str) else one for one in given]
+    return [part for part in parts if isinstance(part, dict)]
+
+
+def _thoughts(record: dict[str, Any]) -> list[dict[str, Any]]:
+    found = [one for one in record.get("thoughts") or [] if isinstance(one, dict)]
+    return [
+        {"text": f"**{one['subject']}** {one.get('description', '')}", "thought": True}
+        if one.get("subject")
+        else {"text": str(one.get("description", "")), "thought": True}
+        for one in found
+    ]
+
+
+def _call(call: dict[str, Any]) -> dict[str, Any]:
+    asked: dict[str, Any] = {"name": call.get("name"), "args": call.get("args") or {}}
+    return {"functionCall": {**asked, **({"id": call["id"]} if call.get("id") else {})}}
+
+
+def _result(call: dict[str, Any]) -> list[dict[str, Any]]:
+    found = call.get("result")
+    if found is None:
+        return []
+    if isinstance(found, str):
+        answer = {"id": call.get("id"), "name": call.get("name"), "response": {"output": found}}
+        return [{"functionResponse": answer}]
+    return _parts(found)
+
+
+def _merged(record: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+    merged = {**record, **({"content": change["content"]} if "content" in change else {})}
+    changed = {one.get("id"): one for one in change.get("toolCalls") or [] if isinstance(one, dict)}
+    if changed:
+        calls = [one for one in record.get("toolCalls") or [] if isinstance(one, dict)]
+        known = {one.get("id") for one in calls}
+        merged["toolCalls"] = [
+            *({**one, **changed.get(one.get("id"), {})} for one in calls),
+            *(one for name, one in changed.items() if name not in known),
+        ]
+    return merged
+
+
+def _usage(tokens: Any) -> dict[str, Any] | None:
+    if not isinstance(tokens, dict):
+        return None
+    names = {
+        "input": "promptTokenCount",
+        "output": "candidatesTokenCount",
+        "cached": "cachedContentTokenCount",
+        "thoughts": "thoughtsTokenCount",
+        "tool": "toolUsePromptTokenCount",
+        "total": "totalTokenCount",
+    }
+    return {name: tokens[key] for key, name in names.items() if type(tokens.get(key)) is int}

@@ -1,0 +1,178 @@
+"""Gemini CLI's recordings and checkpoints, imported: what it would send when it resumes them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roocontext import Store
+from roocontext.formats import gemini_cli
+from roocontext.formats.play import Played, play
+from support.steady_sources import CountedIds, SetClock
+
+META = {"sessionId": "g-1", "projectHash": "ab" * 32, "startTime": "2026-04-01T00:00:00.000Z"}
+RESPONSE = [{"functionResponse": {"id": "c1", "name": "ls", "response": {"output": "a"}}}]
+CALL = {"id": "c1", "name": "ls", "args": {"path": "."}, "status": "success", "result": RESPONSE}
+
+
+@pytest.fixture
+def store() -> Any:
+    with Store.open(":memory:", clock=SetClock(), ids=CountedIds()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "chats").mkdir()
+    return tmp_path / "chats" / "session-2026-04-01T00-00-g1.jsonl"
+
+
+def record(name: str, kind: str, content: Any, **fields: Any) -> dict[str, Any]:
+    at = "2026-04-01T00:00:01.000Z"
+    return {"id": name, "timestamp": at, "type": kind, "content": content, **fields}
+
+
+def write(path: Path, *records: Any) -> None:
+    with path.open("a") as file:
+        file.writelines(f"{json.dumps(one)}\n" for one in records)
+
+
+def take(store: Any, path: Path) -> Played:
+    (source,) = gemini_cli.sources(path)
+    return play(store, source)
+
+
+def seen(store: Any, name: str = "gemini-cli:g-1") -> list[Any]:
+    def short(part: Any) -> str:
+        return part.get("text") or next(iter(part))
+
+    messages = store.session(name).view().messages
+    return [(m.role[0], *(short(part) for part in m.content["parts"])) for m in messages]
+
+
+WORK = [
+    record("1", "user", "hello"),
+    record("2", "info", "a notice"),
+    record("3", "gemini", "let me see", toolCalls=[CALL], model="gemini-3-pro",
+           thoughts=[{"subject": "Plan", "description": "look"}],
+           tokens={"input": 9, "output": 2, "cached": 4, "total": 11}),
+    record("4", "gemini", "done"),
+]  # fmt: skip
+SEEN = [
+    *(("u", "hello"), ("m", "**Plan** look", "let me see", "functionCall")),
+    *(("u", "functionResponse"), ("m", "done")),
+]
+
+
+def test_a_recording_as_one_document(store, path):
+    path = path.with_suffix(".json")
+    path.write_text(json.dumps({**META, "messages": WORK, "summary": "A title"}, indent=2))
+    done = take(store, path)
+    assert (seen(store), done.problems) == (SEEN, [])
+    chat = store.session("gemini-cli:g-1")
+    assert chat.info().title == "A title"
+    ((one),) = chat.usage()
+    assert (one.model, one.usage["promptTokenCount"]) == ("gemini-3-pro", 9)
+    assert chat.messages("gemini")
+    assert take(store, path).new == 0
+
+
+def test_a_recording_line_by_line(store, path):
+    pending = {**WORK[2], "toolCalls": [{**CALL, "status": "executing", "result": None}]}
+    write(path, META, WORK[0], WORK[1], pending, {"$set": {"lastUpdated": "x"}}, WORK[2], WORK[3])
+    take(store, path)
+    assert seen(store) == SEEN
+    kinds = [n.content["kind"] for n in store.session("gemini-cli:g-1").notes("imported")]
+    assert sorted(kinds) == ["info", "record", "record", "superseded"]
+    assert take(store, path).new == 0
+    write(path, record("5", "user", "more"))
+    assert take(store, path).messages == 1
+
+
+def test_a_rewind(store, path):
+    write(path, META, *WORK, {"$rewindTo": "3"}, record("5", "user", "instead"))
+    take(store, path)
+    assert seen(store) == [("u", "hello"), ("u", "instead")]
+    assert len([e for e in store.session("gemini-cli:g-1").audit() if e.kind == "message"]) == 5
+    write(path, {"$rewindTo": "nobody"}, record("6", "user", "anew"))
+    take(store, path)
+    assert seen(store) == [("u", "anew")]
+    assert take(store, path).new == 0
+
+
+def test_a_list_that_is_set_anew(store, path):
+    write(path, META, *WORK, {"$set": {"messages": [WORK[0], record("9", "gemini", "short")]}})
+    take(store, path)
+    assert seen(store) == [("u", "hello"), ("m", "short")]
+
+
+def test_patches(store, path):
+    bare = {**WORK[2], "toolCalls": [{**CALL, "result": None}]}
+    write(path, META, WORK[0], bare)
+    write(path, {"$patch": {"id": "3", "toolCalls": [{"id": "c1", "result": RESPONSE}]}}, WORK[3])
+    take(store, path)
+    assert seen(store) == SEEN
+    write(path, {"$patch": {"removeIds": ["4"], "orderIds": ["3", "1"]}})
+    take(store, path)
+    assert [one[0] for one in seen(store)] == ["m", "u", "u"]
+
+
+def test_what_is_not_sent(store, path):
+    texts = ["", "/help", "?", "<session_context>x", "<hook_context>x", "real"]
+    write(path, META, *(record(str(n), "user", text) for n, text in enumerate(texts)))
+    write(path, record("8", "user", [{"text": "a picture"}, {"inlineData": {"data": "AA"}}]))
+    whole = [{"text": "hm", "thought": True}, {"functionCall": {"name": "ls", "args": {}}}]
+    write(path, record("9", "gemini", whole, toolCalls=[CALL], thoughts=[{"description": "x"}]))
+    take(store, path)
+    assert seen(store) == [
+        *(("u", "real"), ("u", "a picture", "inlineData")),
+        ("m", "hm", "functionCall"),
+    ]
+
+
+def test_a_server_sends_nothing_of_it(store, path):
+    write(path, {**META, "sessionId": "a2a-server"}, WORK[0])
+    done = take(store, path)
+    assert (done.messages, done.notes) == (0, 3)
+
+
+def test_a_sub_agent(store, path):
+    write(path, META, WORK[0])
+    take(store, path)
+    other = path.parent / "g-1" / "g-2.jsonl"
+    other.parent.mkdir()
+    write(other, {**META, "sessionId": "g-2", "kind": "subagent"}, WORK[0])
+    take(store, other)
+    assert [c.session_id for c in store.session("gemini-cli:g-1").children()] == ["gemini-cli:g-2"]
+
+
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_a_checkpoint(store, tmp_path, wrapped):
+    history = [
+        {"role": "user", "parts": [{"text": "summary"}]},
+        {"role": "model", "parts": [{"text": "Got it."}]},
+        {"role": "robot", "parts": []},
+    ]
+    path = tmp_path / "checkpoint-my%20tag.json"
+    path.write_text(json.dumps({"history": history, "authType": "x"} if wrapped else history))
+    done = take(store, path)
+    assert done.session_id.endswith("/my tag")
+    assert seen(store, done.session_id) == [("u", "summary"), ("m", "Got it.")]
+
+
+def test_a_recording_that_was_moved_is_taken_once(path):
+    old = path.with_suffix(".json")
+    old.write_text(json.dumps({**META, "messages": WORK}))
+    write(path, META)
+    assert list(gemini_cli.sources(old)) == []
+
+
+def test_damage(store, path):
+    write(path, META, WORK[0])
+    with path.open("a") as file:
+        file.write('nonsense\n[1]\n{"id": 7}\n')
+    write(path, WORK[3])
+    done = take(store, path)
+    assert [one.line for one in done.problems] == [3]
+    assert seen(store) == [("u", "hello"), ("m", "done")]
