@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from roocontext.errors import InvalidOption, UnreadableSource
-from roocontext.formats import claude_code, codex, gemini_cli, roo
+from roocontext.formats import claude_code, codex, gemini_cli, opencode, roo
 from roocontext.formats.events import Problem, Source
 from roocontext.formats.lines import loads
 
@@ -14,6 +14,7 @@ PLACES = {
     claude_code.NAME: claude_code.FOLDERS,
     codex.NAME: codex.FOLDERS,
     gemini_cli.NAME: gemini_cli.FOLDERS,
+    opencode.NAME: opencode.FOLDERS,
     roo.ROO: (
         "~/.config/Code/User/globalStorage/rooveterinaryinc.roo-cline/tasks",
         "~/Library/Application Support/Code/User/globalStorage/rooveterinaryinc.roo-cline/tasks",
@@ -45,7 +46,7 @@ def files(path: Path, problems: list[Problem]) -> Iterator[Path]:
             raise UnreadableSource(f"{path}: there is no such file.", path=str(path))
         yield path
         return
-    if roo.is_task(path):
+    if roo.is_task(path) or opencode.is_storage(path):
         yield path
         return
     try:
@@ -63,27 +64,42 @@ def files(path: Path, problems: list[Problem]) -> Iterator[Path]:
 
 def _is_candidate(path: Path) -> bool:
     """Whether a file in a folder is looked into; a folder of a tool holds many others."""
-    return path.suffix == ".jsonl" or gemini_cli.is_name(path)
+    return path.suffix == ".jsonl" or gemini_cli.is_name(path) or opencode.is_database(path)
 
 
 def format_of(path: Path) -> str | None:
     """The format of a file or folder; None if it is none that is known."""
-    if path.is_dir():
-        return roo.ROO if roo.is_task(path) else None
-    if path.name in (roo.API, *roo.UI):
-        return roo.ROO
-    if gemini_cli.is_name(path):
-        return gemini_cli.NAME
+    named = (
+        (roo.ROO, roo.is_task(path) or path.name in (roo.API, *roo.UI)),
+        (opencode.NAME, opencode.is_storage(path) or opencode.is_database(path)),
+        (gemini_cli.NAME, gemini_cli.is_name(path)),
+    )
+    found = next((name for name, matches in named if matches), None)
+    if found is not None or path.is_dir():
+        return found
+    return _document_format(path) if path.suffix == ".json" else _format_of_lines(path)
+
+
+def _format_of_lines(path: Path) -> str | None:
+    """The format of the first line that has one."""
     with path.open("rb") as file:
         for number, text in enumerate(iter(lambda: file.readline(_HEAD), b"")):
             if text.startswith(b'{"roocontext":'):
                 return JSONL
             found = _recognised(text)
-            if found is not None:
+            if found is not None or number == _LINES:
                 return found
-            if number == _LINES:
-                break
     return None
+
+
+def _document_format(path: Path) -> str | None:
+    """The format of a JSON document: an export of OpenCode, or a recording of Gemini CLI."""
+    try:
+        record = loads(path.read_bytes())
+    except ValueError:
+        return None
+    known = (module for module in (opencode, gemini_cli) if module.looks_like(record))
+    return next((module.NAME for module in known), None)
 
 
 def _recognised(text: bytes) -> str | None:
@@ -101,7 +117,7 @@ def _recognised(text: bytes) -> str | None:
 
 def sources(path: Path, format_: str) -> Iterator[Source]:
     """The sessions of a file or folder in this format."""
-    readers = {module.NAME: module.sources for module in _LINE_BY_LINE}
+    readers = {module.NAME: module.sources for module in (*_LINE_BY_LINE, opencode)}
     if format_ in readers:
         yield from readers[format_](path)
     else:

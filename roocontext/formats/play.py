@@ -133,6 +133,9 @@ class _Player:
         if self._following:
             # The source may end earlier than it did: then the session goes back to there.
             self._go_to_cursor(only_if_moved=True)
+        if self.done.events == 0:
+            self._waiting.clear()  # no session for a source that holds nothing
+            self.done.created = False
         self._flush()
         self.done.problems += self._source.problems
         self.done.problems.sort(key=lambda problem: problem.line or 0)
@@ -242,9 +245,10 @@ class _Player:
             return Noted(event.id, "refused", record, event.message.ts, event.line)
         return event
 
-    def _skip(self, event: Event, key: str, what: str) -> None:
+    def _skip(self, event: Event, key: str, what: str, *, is_problem: bool = True) -> None:
         """Report an event that cannot be played. The note keeps the next import from trying."""
-        self._report(event, what)
+        if is_problem:
+            self._report(event, what)
         content = {"kind": SKIPPED, "why": what}
         self._take_note(
             None, f"{SKIPPED}#{key}", lambda name: NewNote(NOTE, content, None, None, name)
@@ -326,7 +330,7 @@ class _Player:
             )
         )
         if not blocks:
-            self._skip(event, key, "there is nothing left that it could clear")
+            self._skip(event, key, "what it cleared is hidden", is_problem=False)
             return
         head = session.head_seq()
         plan = Plan(

@@ -1,0 +1,242 @@
+"""OpenCode's sessions, imported from an export, both kinds of folders, and the database."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roocontext import Store
+from roocontext.formats import find, opencode
+from roocontext.formats.gather import import_paths
+from support.steady_sources import CountedIds, SetClock
+
+INFO = {"id": "ses_1", "projectID": "p", "directory": "/work", "title": "A title", "version": "1"}
+
+
+@pytest.fixture
+def store() -> Any:
+    with Store.open(":memory:", clock=SetClock(), ids=CountedIds()) as opened:
+        yield opened
+
+
+def user(number: int, *parts: Any, **info: Any) -> dict[str, Any]:
+    return sent(number, "user", parts, **info)
+
+
+def reply(number: int, *parts: Any, **info: Any) -> dict[str, Any]:
+    tokens = {"input": 9, "output": 2, "reasoning": 0, "cache": {"read": 3, "write": 1}}
+    more = {"modelID": "claude-x", "finish": "stop", "tokens": tokens, **info}
+    return sent(number, "assistant", parts, **more)
+
+
+def sent(number: int, role: str, parts: Any, **info: Any) -> dict[str, Any]:
+    name = f"msg_{number:03}"
+    made = [{"type": "text", "text": one} if isinstance(one, str) else one for one in parts]
+    named = [{"id": f"prt_{number:03}{n}", "messageID": name, **one} for n, one in enumerate(made)]
+    return {
+        "info": {"id": name, "sessionID": "ses_1", "role": role, "time": {"created": 5}, **info},
+        "parts": named,
+    }
+
+
+def tool(call: str, status: str = "completed", **state: Any) -> dict[str, Any]:
+    done = {"completed": {"output": f"out {call}"}, "error": {"error": "no"}}.get(status, {})
+    return {
+        "type": "tool",
+        "callID": call,
+        "tool": "bash",
+        "state": {"status": status, "input": {"command": "ls"}, **done, **state},
+    }
+
+
+def as_export(folder: Path, info: Any, messages: list[Any]) -> Path:
+    path = folder / "export.json"
+    path.write_text(json.dumps({"info": info, "messages": messages}))
+    return path
+
+
+def as_storage(folder: Path, info: Any, messages: list[Any]) -> Path:
+    root = folder / "storage"
+    put(root / "session" / "p" / "ses_1.json", info)
+    (root / "message").mkdir(exist_ok=True)
+    for one in messages:
+        name = one["info"]["id"]
+        put(root / "message" / "ses_1" / f"{name}.json", one["info"])
+        for part in one["parts"]:
+            put(root / "part" / name / f"{part['id']}.json", part)
+    return root
+
+
+def as_first_storage(folder: Path, info: Any, messages: list[Any]) -> Path:
+    root = folder / "project" / "work" / "storage" / "session"
+    put(root / "info" / "ses_1.json", info)
+    for one in messages:
+        name = one["info"]["id"]
+        put(root / "message" / "ses_1" / f"{name}.json", one["info"])
+        for part in one["parts"]:
+            put(root / "part" / "ses_1" / name / f"{part['id']}.json", part)
+    return root.parent
+
+
+def as_database(folder: Path, info: Any, messages: list[Any]) -> Path:
+    path = folder / "opencode.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(
+            "PRAGMA journal_mode = WAL;"
+            "CREATE TABLE IF NOT EXISTS session (id, project_id, parent_id, directory, title,"
+            " version, revert);"
+            "CREATE TABLE IF NOT EXISTS message (id, session_id, time_created, data);"
+            "CREATE TABLE IF NOT EXISTS part (id, message_id, session_id, data);"
+            "CREATE TABLE IF NOT EXISTS credential (secret);"
+            "DELETE FROM session; DELETE FROM message; DELETE FROM part;"
+        )
+        revert = json.dumps(info["revert"]) if "revert" in info else None
+        values = (info["id"], "p", None, "/work", info["title"], "1", revert)
+        connection.execute("INSERT INTO session VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+        for one in messages:
+            head = {k: v for k, v in one["info"].items() if k not in ("id", "sessionID")}
+            row = (one["info"]["id"], "ses_1", 5, json.dumps(head))
+            connection.execute("INSERT INTO message VALUES (?, ?, ?, ?)", row)
+            for part in one["parts"]:
+                rest = {k: v for k, v in part.items() if k not in ("id", "messageID")}
+                values = (part["id"], one["info"]["id"], "ses_1", json.dumps(rest))
+                connection.execute("INSERT INTO part VALUES (?, ?, ?, ?)", values)
+        connection.commit()
+    return path
+
+
+def put(path: Path, record: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record))
+
+
+KINDS = {
+    "export": as_export,
+    "storage": as_storage,
+    "the first storage": as_first_storage,
+    "database": as_database,
+}
+
+
+@pytest.fixture(params=KINDS)
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """Writes the messages in one of the ways; the path to import."""
+
+    def write(*messages: Any, **info: Any) -> Path:
+        return KINDS[request.param](tmp_path, {**INFO, **info}, list(messages))
+
+    return write
+
+
+def take(store: Any, path: Path) -> Any:
+    (done,) = import_paths(store, [path])
+    return done
+
+
+def seen(store: Any) -> list[str]:
+    def short(block: Any) -> str:
+        return block.get("text") or block.get("id") or str(block.get("content"))
+
+    view = store.session("opencode:ses_1").view()
+    return [short(block) for message in view.messages for block in message.content]
+
+
+def test_a_session(store, kept):
+    path = kept(
+        user(1, "hello"),
+        reply(2, "let me", tool("c1"), {"type": "step-start"}, tool("c2", "error"), "done"),
+        reply(3, tool("c3", "running")),
+        reply(4, error={"name": "APIError", "data": {}}),
+        user(5, {"type": "file", "mime": "image/png", "url": "data:image/png;base64,AA"}, "more"),
+    )
+    done = take(store, path)
+    assert (done.problems, done.session_id) == ((), "opencode:ses_1")
+    chat = store.session(done.session_id)
+    roles = [message.role[0] for message in chat.view().messages]
+    assert roles == ["u", "a", "u", "a", "u", "u"]
+    assert seen(store)[:7] == ["hello", "let me", "c1", "out c1", "c2", "done", "no"]
+    assert (chat.info().title, chat.info().metadata["folder"]) == ("A title", "/work")
+    ((one),) = chat.usage()
+    assert one.usage["cache_read_input_tokens"] == 3
+    assert chat.messages()
+    again = take(store, path)
+    assert (again.messages, again.notes, again.controls) == (0, 0, 0)
+
+
+ASKED = user(3, {"type": "compaction", "auto": True})
+SUMMARY = reply(4, "S", summary=True, parentID="msg_003")
+
+
+def test_a_compaction(store, kept):
+    path = kept(user(1, "one"), reply(2, "two"), ASKED, SUMMARY, user(5, "go on"))
+    take(store, path)
+    assert seen(store) == ["What did we do so far?", "S", "go on"]
+    assert take(store, path).messages == 0
+
+
+def test_a_compaction_that_keeps_a_tail(store, kept):
+    asked = user(3, {"type": "compaction", "auto": True, "tail_start_id": "msg_002"})
+    take(store, kept(user(1, "one"), user(2, "two"), asked, SUMMARY, user(5, "go on")))
+    assert seen(store) == ["What did we do so far?", "S", "two", "go on"]
+
+
+@pytest.mark.parametrize("damage", [{"finish": None}, {"error": {"name": "X"}}, {"parentID": "?"}])
+def test_an_unfinished_summary_hides_nothing(store, kept, damage):
+    summary = {**SUMMARY, "info": {**SUMMARY["info"], **damage}}
+    take(store, kept(user(1, "one"), ASKED, summary))
+    assert seen(store)[:2] == ["one", "What did we do so far?"]
+
+
+def test_outputs_that_were_cleared(store, kept):
+    cleared = tool("c1", time={"start": 1, "end": 2, "compacted": 3})
+    path = kept(user(1, "one"), reply(2, cleared, tool("c2")))
+    take(store, path)
+    assert seen(store) == ["one", "c1", "c2", "[Old tool result content cleared]", "out c2"]
+    take(store, kept(user(1, "one"), reply(2, cleared, tool("c2")), user(3, "more")))
+    assert seen(store)[-1] == "more"
+    assert "[Old tool result content cleared]" in seen(store)
+
+
+def test_a_revert(store, kept):
+    messages = (user(1, "one"), reply(2, "two", "three"), user(3, "four"))
+    take(store, kept(*messages, revert={"messageID": "msg_003"}))
+    assert seen(store) == ["one", "two", "three"]
+    take(store, kept(*messages, revert={"messageID": "msg_002", "partID": "prt_0021"}))
+    assert seen(store) == ["one", "two"]
+    take(store, kept(*messages))
+    assert seen(store) == ["one", "two", "three", "four"]
+
+
+def test_a_database_that_is_none(store, tmp_path):
+    path = tmp_path / "opencode.db"
+    path.write_bytes(b"not a database, and long enough to be taken for one" * 9)
+    done = take(store, path)
+    assert "not a database" in str(done.problems[0])
+    assert store.sessions() == []
+
+
+def test_only_the_tables_of_sessions_are_read(tmp_path, monkeypatch):
+    path = as_database(tmp_path, INFO, [user(1, "one")])
+    asked: list[str] = []
+    real = sqlite3.connect
+
+    def watched(*args: Any, **options: Any) -> Any:
+        connection = real(*args, **options)
+        connection.set_trace_callback(asked.append)
+        return connection
+
+    monkeypatch.setattr(opencode.sqlite3, "connect", watched)
+    for source in opencode.sources(path):
+        list(source.events())
+    assert asked
+    assert not any("credential" in query or "account" in query for query in asked)
+
+
+def test_the_database_of_another_tool_is_left_alone(tmp_path):
+    path = tmp_path / ".opencode" / "opencode.db"
+    path.parent.mkdir()
+    path.write_bytes(b"")
+    assert list(find.files(tmp_path, [])) == []
