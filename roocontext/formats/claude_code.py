@@ -36,7 +36,7 @@ def looks_like(record: Any) -> bool:
     """Whether a file whose first record is this is a transcript."""
     return isinstance(record, dict) and (
         isinstance(record.get("uuid"), str)
-        or (record.get("type") in _TITLES and ("leafUuid" in record or "sessionId" in record))
+        or (str(record.get("type")) in _TITLES and ("leafUuid" in record or "sessionId" in record))
         or record.get("type") in ("file-history-snapshot", "queue-operation", "permission-mode")
     )
 
@@ -155,7 +155,7 @@ def _loose_events(file: BinaryIO, loose: list[Row], known: set[str]) -> Iterator
         title = record.get(name) if is_record and name else None
         if isinstance(title, str) and title.strip():
             # A summary is often that of another session, whose last row it names.
-            if kind == "summary" and record.get("leafUuid") not in known:
+            if kind == "summary" and str(record.get("leafUuid")) not in known:
                 continue
             titles[kind] = Titled(title.strip()[:200], row.line)
     for kind in _TITLES:

@@ -22,8 +22,9 @@ NAME = "codex"
 FOLDERS = ("~/.codex/sessions", "~/.codex/archived_sessions")
 FORMAT = "openai-responses"
 
-_ENVELOPES = frozenset({"session_meta", "response_item", "turn_context", "compacted", "event_msg"})
-_NOT_SENT = frozenset({"ghost_snapshot"})
+# Tuples: what a damaged record holds in the place of a name need not be hashable.
+_ENVELOPES = ("session_meta", "response_item", "turn_context", "compacted", "event_msg")
+_NOT_SENT = ("ghost_snapshot",)
 _CONTEXT = ("<environment_context>", "<user_instructions>", "# AGENTS.md", "<turn_aborted>", "<INS")
 """How the program's own words begin that it says as the user."""
 

@@ -14,6 +14,10 @@ Progress = Callable[[int, int], None]
 RESTORED = "roocontext"
 SUBAGENT = "agent-"
 
+_UNEXPECTED = (TypeError, AttributeError, LookupError, ValueError, RecursionError)
+"""What a reader raises for a record that no release of a tool has written so far. One such file
+must not keep the others from being imported."""
+
 
 @dataclass(frozen=True, slots=True)
 class Taken:
@@ -90,6 +94,8 @@ def _import_file(
                 yield Skipped(path, "it holds no messages")
     except OSError as error:
         yield Skipped(path, error.strerror or type(error).__name__, is_problem=True)
+    except _UNEXPECTED as error:
+        yield Skipped(path, f"its shape is unknown ({type(error).__name__})", is_problem=True)
 
 
 def _import_source(
@@ -101,9 +107,13 @@ def _import_source(
     except (RooContextError, OSError) as error:
         what = error.fact if isinstance(error, RooContextError) else error.strerror
         problem = Problem(source.path, None, (what or type(error).__name__).rstrip("."))
-        problems = (*source.problems, problem)
-        return Taken(source.session_id, tool, source.path, failed=True, problems=problems)
-    return _taken(done, tool)
+    except _UNEXPECTED as error:
+        what = f"its shape is unknown ({type(error).__name__}): what is before was imported"
+        problem = Problem(source.path, None, what)
+    else:
+        return _taken(done, tool)
+    problems = (*source.problems, problem)
+    return Taken(source.session_id, tool, source.path, failed=True, problems=problems)
 
 
 def _taken(done: Played, tool: str) -> Taken:

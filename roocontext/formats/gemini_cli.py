@@ -22,7 +22,7 @@ FOLDERS = ("~/.gemini/tmp",)
 FORMAT = "gemini"
 _SERVER = "a2a-server"
 _CHECKPOINT = "checkpoint-"
-_SPEAKERS = frozenset({"user", "gemini"})
+_SPEAKERS = ("user", "gemini")
 _NOT_SENT = ("/", "?", "<session_context>", "<hook_context>")
 """How the user's texts begin that are for the program."""
 
@@ -172,13 +172,15 @@ class _Recording:
             self.title = summary.strip()[:200]
 
     def _patch(self, patch: dict[str, Any]) -> Iterator[Event]:
-        changes = [patch, *(one for one in patch.get("updates") or [] if isinstance(one, dict))]
+        changes = [patch, *(one for one in _listed(patch, "updates") if isinstance(one, dict))]
         for change in changes:
             name = change.get("id")
             if isinstance(name, str) and name in self.now:
                 self.now[name] = _merged(self.now[name], change)
-        removed = {one for one in patch.get("removeIds") or [] if isinstance(one, str)}
-        order = [one for one in patch.get("orderIds") or [] if one in self.now]
+        removed = {one for one in _listed(patch, "removeIds") if isinstance(one, str)}
+        order = [
+            one for one in _listed(patch, "orderIds") if isinstance(one, str) and one in self.now
+        ]
         if removed or order:
             yield from self.play()
             names = [*order, *(name for name in self.now if name not in order)]
@@ -223,7 +225,7 @@ def _said(name: str, record: dict[str, Any], ts: int | None) -> list[Said]:
         return [Said(name, _message("user", parts, name, ts, rest))]
     if record.get("type") != "gemini":
         return []
-    calls = [one for one in record.get("toolCalls") or [] if isinstance(one, dict)]
+    calls = [one for one in _listed(record, "toolCalls") if isinstance(one, dict)]
     is_whole = any("functionCall" in part or part.get("thought") for part in parts)
     results: list[dict[str, Any]] = []
     if not is_whole:
@@ -265,7 +267,7 @@ def _parts(content: Any) -> list[dict[str, Any]]:
 
 
 def _thoughts(record: dict[str, Any]) -> list[dict[str, Any]]:
-    found = [one for one in record.get("thoughts") or [] if isinstance(one, dict)]
+    found = [one for one in _listed(record, "thoughts") if isinstance(one, dict)]
     return [
         {"text": f"**{one['subject']}** {one.get('description', '')}", "thought": True}
         if one.get("subject")
@@ -291,15 +293,22 @@ def _result(call: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _merged(record: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     merged = {**record, **({"content": change["content"]} if "content" in change else {})}
-    changed = {one.get("id"): one for one in change.get("toolCalls") or [] if isinstance(one, dict)}
+    changed = {
+        str(one.get("id")): one for one in _listed(change, "toolCalls") if isinstance(one, dict)
+    }
     if changed:
-        calls = [one for one in record.get("toolCalls") or [] if isinstance(one, dict)]
-        known = {one.get("id") for one in calls}
+        calls = [one for one in _listed(record, "toolCalls") if isinstance(one, dict)]
+        known = {str(one.get("id")) for one in calls}
         merged["toolCalls"] = [
-            *({**one, **changed.get(one.get("id"), {})} for one in calls),
+            *({**one, **changed.get(str(one.get("id")), {})} for one in calls),
             *(one for name, one in changed.items() if name not in known),
         ]
     return merged
+
+
+def _listed(record: dict[str, Any], name: str) -> list[Any]:
+    found = record.get(name)
+    return found if isinstance(found, list) else []
 
 
 def _usage(tokens: Any) -> dict[str, Any] | None:

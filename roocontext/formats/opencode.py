@@ -152,7 +152,7 @@ def _summaries(sent: list[Sent]) -> dict[str, str]:
         if one.info.get("summary") is True
         and one.info.get("finish")
         and not one.info.get("error")
-        and one.info.get("parentID") in asked
+        and str(one.info.get("parentID")) in asked
     }
 
 
