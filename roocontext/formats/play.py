@@ -7,7 +7,7 @@ returned to.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from msgspec.structs import replace as with_fields
@@ -30,9 +30,10 @@ from roocontext.formats.events import (
     WentBack,
 )
 from roocontext.formats.imported import COMPANION, Imported, Keys, Node, storable
-from roocontext.log.draft import message_draft
+from roocontext.log.encoding import encode
 from roocontext.log.entries import NewMessage, ranges_of
 from roocontext.log.plan import Action, Plan
+from roocontext.log.readings import reader
 from roocontext.store.items import Describe, Item, NewNote, Rename, Rewind
 from roocontext.store.session import Session
 from roocontext.store.store import Store
@@ -70,6 +71,8 @@ def play(
     store: Store, source: Source, *, on_conflict: OnConflict = "refuse", dry_run: bool = False
 ) -> Played:
     """Import a source, or continue its import. A dry run only counts."""
+    name, parent = storable(source.session_id), storable(source.parent)
+    source = replace(source, session_id=name or "-", parent=parent)
     player = _Player(store, source, on_conflict, dry_run=dry_run)
     for event in source.events():
         player.take(event)
@@ -228,22 +231,41 @@ class _Player:
                 self.done.notes += 1
         if self._dry_run:
             return
-        written = self._open().write_batch([item for _, _, item in waiting])
+        session, items = self._open(), [item for _, _, item in waiting]
+        try:
+            written = session.write_batch(items)
+        except InvalidMessage:
+            written = session.write_batch(
+                [self._plainer(event, item) for event, _, item in waiting]
+            )
         for (event, _, item), one in zip(waiting, written, strict=True):
             if event is not None and isinstance(item, NewMessage):
                 self._remember(event, one.seq)
 
     def _checked(self, event: Event) -> Event:
-        """The event, or a note in place of a message that the store would refuse."""
-        if not isinstance(event, Said):
-            return event
+        """The event, or a note in place of messages that the store would refuse."""
+        rows = event.rows if isinstance(event, Hid) else ()
+        rows = (event.message,) if isinstance(event, Said) else rows
         try:
-            message_draft(self._message(event.message, None), now=0, salts=bytes)
+            # Only this: what else a draft would check, the key and the batch check too.
+            for row in rows:
+                reader(row.format).check(row.role, row.content)
         except InvalidMessage as error:
             self._report(event, error.fact)
-            record = {"content": event.message.content, "extra": event.message.extra}
-            return Noted(event.id, "refused", record, event.message.ts, event.line)
+            record = [{"content": row.content, "extra": row.extra} for row in rows]
+            return Noted(getattr(event, "id", None), "refused", record, rows[0].ts, event.line)
         return event
+
+    def _plainer(self, event: Event | None, item: Item) -> Item:
+        """A message without the rest of its record, if it is this that the store refuses."""
+        if not isinstance(item, NewMessage):
+            return item
+        try:
+            encode(item.extra)
+        except InvalidMessage as error:
+            self._report(event, f"only its content was taken: {error.fact}")
+            return with_fields(item, extra=None)
+        return item
 
     def _skip(self, event: Event, key: str, what: str, *, is_problem: bool = True) -> None:
         """Report an event that cannot be played. The note keeps the next import from trying."""
@@ -392,7 +414,9 @@ class _Player:
 
 def _note(event: Noted | Titled, client_id: str) -> Item:
     if isinstance(event, Titled):
-        return Rename(event.title, client_id)
+        # A title holds what every engine can index: neither NUL nor half of a character.
+        title = event.title.replace("\0", " ").encode("utf-8", "replace").decode()
+        return Rename(title, client_id)
     content = {"kind": event.kind, "record": event.record}
     return NewNote(NOTE, content, ts=event.ts, client_id=client_id)
 

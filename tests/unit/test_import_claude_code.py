@@ -266,6 +266,19 @@ def test_bad_lines_are_named_and_the_rest_is_taken(store, file):
     assert take(store, file.path)[0].new == 0
 
 
+def test_a_record_that_is_nested_too_deeply_for_the_store(store, file):
+    deep: Any = 1
+    for _ in range(600):
+        deep = [deep]
+    file.user("one", toolUseResult=deep)
+    file.line({"type": "odd", "deep": deep})
+    file.user("two")
+    (done,) = take(store, file.path)
+    assert [one.line for one in done.problems] == [1, 2]
+    assert seen(chat_of(store)) == [("u", "one"), ("u", "two")]
+    assert take(store, file.path)[0].new == 0
+
+
 def test_a_cycle_of_parents(store, file):
     file.user("one", parent="u-2")
     file.user("two", parent="u-1")
