@@ -7,7 +7,8 @@ from pathlib import Path
 from roocontext.errors import RooContextError, UnreadableSource
 from roocontext.formats import find, jsonl
 from roocontext.formats.events import Problem, Source
-from roocontext.formats.play import OnConflict, Played, play
+from roocontext.formats.play import OnConflict, play
+from roocontext.formats.played import Played
 from roocontext.store.store import Store
 
 Progress = Callable[[int, int], None]

@@ -6,8 +6,7 @@ changed writes nothing, one that has grown is continued, and a branch that was i
 returned to.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from msgspec.structs import replace as with_fields
@@ -30,6 +29,7 @@ from roocontext.formats.events import (
     WentBack,
 )
 from roocontext.formats.imported import COMPANION, Imported, Keys, Node, storable
+from roocontext.formats.played import Played
 from roocontext.log.encoding import encode
 from roocontext.log.entries import NewMessage, ranges_of
 from roocontext.log.plan import Action, Plan
@@ -44,27 +44,6 @@ BATCH = 500
 BATCH_BYTES = 4 << 20
 NOTE = "imported"
 SKIPPED = "skipped"
-
-
-@dataclass(slots=True)
-class Played:
-    """What the import of one source found and wrote."""
-
-    source: Source
-    session_id: str
-    events: int = 0
-    messages: int = 0
-    notes: int = 0
-    controls: int = 0
-    created: bool = False
-    rewound: bool = False
-    forked_from: str | None = None
-    problems: list[Problem] = field(default_factory=list)
-
-    @property
-    def new(self) -> int:
-        """How many entries were written, or would be."""
-        return self.messages + self.notes + self.controls
 
 
 def play(
@@ -419,18 +398,3 @@ def _note(event: Noted | Titled, client_id: str) -> Item:
         return Rename(title, client_id)
     content = {"kind": event.kind, "record": event.record}
     return NewNote(NOTE, content, ts=event.ts, client_id=client_id)
-
-
-def in_order(sources: Iterator[Source]) -> list[Source]:
-    """Sources with parents before their children."""
-    found = list(sources)
-    names = {source.session_id for source in found}
-    depth: dict[str, int] = {}
-    parents = {source.session_id: source.parent for source in found}
-    for source in found:
-        name, steps, seen = source.session_id, 0, set()
-        while (parent := parents.get(name)) in names and parent not in seen and parent is not None:
-            name, steps = parent, steps + 1
-            seen.add(parent)
-        depth[source.session_id] = steps
-    return sorted(found, key=lambda source: depth[source.session_id])

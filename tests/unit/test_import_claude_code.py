@@ -9,7 +9,8 @@ import pytest
 from roocontext import Store
 from roocontext.errors import SourceDiverged
 from roocontext.formats import claude_code
-from roocontext.formats.play import Played, in_order, play
+from roocontext.formats.play import play
+from roocontext.formats.played import Played
 from roocontext.log.forms import Rule
 from support.steady_sources import CountedIds, SetClock
 from support.transcripts import Transcript, say, use
@@ -27,7 +28,7 @@ def file(tmp_path: Path) -> Transcript:
 
 
 def take(store: Any, path: Path, **options: Any) -> list[Played]:
-    return [play(store, one, **options) for one in in_order(claude_code.sources(path))]
+    return [play(store, one, **options) for one in claude_code.sources(path)]
 
 
 def chat_of(store: Any, name: str = "claude-code:s-1") -> Any:

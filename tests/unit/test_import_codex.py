@@ -8,7 +8,8 @@ import pytest
 
 from roocontext import Store
 from roocontext.formats import codex
-from roocontext.formats.play import Played, play
+from roocontext.formats.play import play
+from roocontext.formats.played import Played
 from support.steady_sources import CountedIds, SetClock
 
 

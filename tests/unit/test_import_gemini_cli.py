@@ -8,7 +8,8 @@ import pytest
 
 from roocontext import Store
 from roocontext.formats import gemini_cli
-from roocontext.formats.play import Played, play
+from roocontext.formats.play import play
+from roocontext.formats.played import Played
 from support.steady_sources import CountedIds, SetClock
 
 META = {"sessionId": "g-1", "projectHash": "ab" * 32, "startTime": "2026-04-01T00:00:00.000Z"}
