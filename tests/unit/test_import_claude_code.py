@@ -364,3 +364,52 @@ def test_a_dry_run_writes_nothing(store, file):
     file.compact()
     (done,) = take(store, file.path, dry_run=True)
     assert (done.messages, done.controls, store.sessions()) == (1, 1, [])
+
+
+def test_a_file_that_grows_line_by_line_gives_what_the_whole_gives(store, file):
+    file.user("go")
+    first = file.reply("m1", use("t1"))
+    second = file.reply("m1", use("t2"), stop="tool_use")
+    file.result("t1", parent=first)
+    file.result("t2", parent=second)
+    file.reply("m2", "ok", stop="end_turn")
+    file.compact("S1")
+    file.user("more")
+    at = file.reply("m3", "yes", stop="end_turn")
+    file.user("left")
+    file.reply("m4", "bye", stop="end_turn")
+    file.user("again", parent=at)
+    file.compact("S2")
+    file.user("end")
+    lines = file.path.read_text().splitlines(keepends=True)
+    for number in range(1, len(lines) + 1):
+        file.path.write_text("".join(lines[:number]))
+        (grown,) = take(store, file.path)
+        assert grown.problems == []
+        whole = file.path.with_name(f"whole-{number}.jsonl")
+        whole.write_text("".join(lines[:number]))
+        take(store, whole)
+        assert seen(chat_of(store)) == seen(store.session(f"claude-code:whole-{number}"))
+    # Nothing was written twice on the way: sixteen rows, one rewind, and the metadata.
+    assert chat_of(store).head().seq == len(lines) + 2
+    assert chat_of(store).verify().ok
+
+
+def test_every_record_is_in_the_log(store, file):
+    """As many entries as records: the exact duplicates and the metadata apart."""
+    file.user("one")
+    file.row("progress", data={"type": "hook_progress"})
+    file.reply("m1", "two", stop="end_turn")
+    file.compact("S")
+    file.line({"type": "queue-operation", "operation": "enqueue"})
+    file.line({"type": "queue-operation", "operation": "enqueue"})
+    file.path.write_text(file.path.read_text() + file.path.read_text().splitlines()[0] + "\n")
+    take(store, file.path)
+    assert len(records(chat_of(store))) == 7 + 1
+
+
+def test_a_line_of_ten_megabytes(store, file):
+    file.user("x" * 10_000_000)
+    file.user("after")
+    assert take(store, file.path)[0].problems == []
+    assert [len(text) for _, text in seen(chat_of(store))] == [10_000_000, 5]
