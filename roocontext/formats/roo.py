@@ -183,7 +183,7 @@ def _tool(folder: Path, screen: list[Any]) -> str:
     where = str(folder)
     if "claude-dev" in where:
         return CLINE
-    if "roo-cline" in where or "zoo" in where.lower():
+    if "roo-cline" in where or "zoo-code" in where.lower():
         return ROO
     is_cline = any(name in one for one in screen if isinstance(one, dict) for name in _CLINE_FIELDS)
     return CLINE if is_cline else ROO
