@@ -8,12 +8,23 @@ SQLite its values go to the driver without a row in between. What is written is 
 from contextlib import suppress
 from functools import cache
 
-from sqlalchemy import BigInteger, LargeBinary, and_, bindparam, case, func, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    LargeBinary,
+    and_,
+    bindparam,
+    case,
+    func,
+    insert,
+    literal_column,
+    select,
+    update,
+)
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from roocontext.log.chain import link
 from roocontext.log.draft import Draft
-from roocontext.log.times import moment, own_time
+from roocontext.log.times import moment
 from roocontext.store.append import (
     VALUES,
     Receipt,
@@ -34,8 +45,12 @@ from roocontext.store.schema import entries, sessions
 _DRAWN = ("seq", "messages_total", "bytes_total", "hash")
 
 
+# Written into the statement: seven parameters less to send.
+_ZERO, _ONE = (literal_column(digit, BigInteger) for digit in "01")
+
+
 def _is_earlier(time: ColumnElement[int], latest: str) -> ColumnElement[int]:
-    return case((time < sessions.c[latest], 1), else_=0)
+    return case((time < sessions.c[latest], _ONE), else_=_ZERO)
 
 
 @cache
@@ -52,7 +67,7 @@ def _one_statement(
     if refers:
         conditions.append(sessions.c.last_seq >= bindparam("refers_to", type_=BigInteger))
     recorded = bindparam("recorded_at", type_=BigInteger)
-    own = bindparam("own_time", type_=BigInteger)
+    own = bindparam("ts", type_=BigInteger) if "ts" in names else recorded
     prompt = bindparam("prompt", type_=sessions.c.first_prompt.type)
     kept = {"first_prompt": func.coalesce(sessions.c.first_prompt, prompt)} if prompts else {}
     # One statement (0004): an UPDATE that draws the seq and chains the hash, as a CTE, and an
@@ -63,10 +78,10 @@ def _one_statement(
         update(sessions)
         .where(and_(*conditions))
         .values(
-            last_seq=sessions.c.last_seq + 1,
-            head_seq=sessions.c.last_seq + 1,
+            last_seq=sessions.c.last_seq + _ONE,
+            head_seq=sessions.c.last_seq + _ONE,
             last_hash=func.sha256(sessions.c.last_hash.op("||")(digest), type_=LargeBinary),
-            messages=sessions.c.messages + 1,
+            messages=sessions.c.messages + _ONE,
             bytes=sessions.c.bytes + bindparam("size", type_=BigInteger),
             latest_recorded=func.greatest(sessions.c.latest_recorded, recorded),
             recorded_back=sessions.c.recorded_back + _is_earlier(recorded, "latest_recorded"),
@@ -106,7 +121,6 @@ def _append_in_one_statement(
     params = {
         **dict(zip(VALUES, values, strict=True)),
         "digest": draft.digest,
-        "own_time": own_time(draft.sealed),
         "minute": minute_of(draft.sealed.recorded_at),
         "expected_seq": expected_seq,
         "refers_to": draft.refers_to,

@@ -360,7 +360,7 @@ def test_sqlite_sums_up_only_the_sessions_of_the_page(sqlite_work: tuple[Path, C
 def postgres_work(postgres: Any) -> Iterator[tuple[psycopg.Connection, Catcher]]:
     """A store on PostgreSQL that has no statistics yet, and what it ran."""
     url, catcher = postgres.fresh(), Catcher()
-    execute = psycopg.Connection.execute
+    execute = psycopg.RawCursor.execute
 
     def recording(self: Any, text: Any, params: Any = None, **options: Any) -> Any:
         catcher.catch(str(text), params)
@@ -376,7 +376,7 @@ def postgres_work(postgres: Any) -> Iterator[tuple[psycopg.Connection, Catcher]]
             "'\"' || repeat('0', 200) || '\"'",
         )
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(psycopg.Connection, "execute", recording)
+            patch.setattr(psycopg.RawCursor, "execute", recording)
             with Store.open(url, durability="normal") as store:
                 work(store, catcher)
         yield admin, catcher
@@ -514,18 +514,10 @@ def test_every_table_of_the_view_was_caught(catcher: Catcher) -> None:
 
 def _explain(admin: psycopg.Connection, text: str, params: Params, times: int) -> dict[str, Any]:
     """The plan of a statement that was prepared and, if it changes nothing, run so many times."""
-    names: list[str] = []
-
-    def numbered(match: re.Match[str]) -> str:
-        if match[1] not in names:
-            names.append(match[1])
-        return f"${names.index(match[1]) + 1}"
-
-    prepared = re.sub(r"%\((\w+)\)s", numbered, text).replace("%%", "%")
-    admin.execute(f"PREPARE planned AS {prepared}")
+    admin.execute(f"PREPARE planned AS {text}")
     try:
-        given = ", ".join(_literal(params[name]) for name in names)
-        call = f"planned({given})" if names else "planned"
+        given = ", ".join(map(_literal, params or ()))
+        call = f"planned({given})" if given else "planned"
         for _ in range(times):
             admin.execute(f"EXECUTE {call}")
         row = admin.execute(f"EXPLAIN (FORMAT JSON) EXECUTE {call}").fetchone()

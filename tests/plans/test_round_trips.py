@@ -20,7 +20,7 @@ class Waits:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.count = 0
         for kind, name, inside in (
-            (psycopg.Connection, "execute", False),
+            (psycopg.Cursor, "execute", False),
             (psycopg.Connection, "pipeline", False),
             (psycopg.Cursor, "executemany", False),
             (psycopg.Cursor, "fetchone", True),

@@ -275,7 +275,7 @@ class Database:
                 return tx
             tx.connection.close()
         self._recover()
-        tx = hold.tx = Transaction(self._engine.connect(), self._compiled)
+        tx = hold.tx = Transaction(self._engine.connect(), self._engine.cursor, self._compiled)
         return tx
 
     def _recover(self) -> None:

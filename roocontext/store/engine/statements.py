@@ -16,22 +16,14 @@ class Compiled:
         compiled = statement.compile(dialect=dialect)
         self.text = str(compiled)
         self._constants = {k: v for k, v in compiled.params.items() if v is not None}
-        order: Sequence[str] | None = getattr(compiled, "positiontup", None)
-        self.names: Sequence[str] = order or tuple(compiled.params)
-        self._is_named = order is None
-        self._pick = itemgetter(*order) if order else tuple
-        self._is_one = order is not None and len(order) == 1
+        self.names: Sequence[str] = getattr(compiled, "positiontup", None) or ()
+        self._pick = itemgetter(*self.names) if self.names else tuple
+        self._is_one = len(self.names) == 1
 
-    def bind(self, params: Mapping[str, Any]) -> Any:
+    def bind(self, params: Mapping[str, Any]) -> tuple[Any, ...]:
         """The parameters as the driver takes them."""
         given = {**self._constants, **params} if self._constants else params
-        if self._is_named:
-            return given
         return (self._pick(given),) if self._is_one else self._pick(given)
-
-    def bind_row(self, row: tuple[Any, ...]) -> Any:
-        """The same, given the values in the order of the statement's parameters."""
-        return dict(zip(self.names, row, strict=True)) if self._is_named else row
 
 
 # Statements live at module level, so their number is fixed and nothing here needs to be evicted.
