@@ -5,7 +5,7 @@ import json
 import typing
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from openai.types.responses import ResponseOutputItem
 
@@ -570,7 +570,11 @@ def test_no_function_fails_on_what_check_lets_through(case):
     assert content == before
 
 
+BOTH_SPELLINGS = {"function_response": {}, "functionResponse": None}
+
+
 @given(cases)
+@example(("gemini", "user", {"role": "user", "parts": [BOTH_SPELLINGS]}))
 def test_clearing_changes_the_outputs_and_nothing_else(case):
     name, role, content = case
     before = copy.deepcopy(content)

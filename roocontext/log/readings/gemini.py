@@ -162,12 +162,12 @@ def _parts(content: object) -> list[Block]:
 
 def as_sent(part: Block, depth: int = 0) -> Block:
     """Show a part under the API's names, without null fields."""
+    part = {key: value for key, value in part.items() if value is not None}
     if "_" in "".join(part):  # of two spellings of a name the API's counts
         part = {camel(key): part[key] for key in sorted(part, key=lambda it: "_" not in it)}
     return {
         key: value if isinstance(value, str) or key in _FREE else _within(value, depth)
         for key, value in part.items()
-        if value is not None
     }
 
 
