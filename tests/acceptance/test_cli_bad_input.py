@@ -547,8 +547,9 @@ def test_a_beginning_that_several_sessions_have(database: str, command_line: Com
     ["tomorrowish", "-5", "1.5", "٣", "9" * 30, "2026-13-01", "1h", "99999999999999h ago", "25:00"],
 )
 def test_nonsense_for_a_time(when: str, run: CommandLine) -> None:
-    refused(run("show", "parser", "--as-of", when), Code.USAGE, "--as-of")
-    refused(run("diff", "parser", "--", when), Code.USAGE, "OLD")
+    code = Code.USAGE if when in ("-5", "9" * 30) else Code.NOT_FOUND  # it might be a message's id
+    refused(run("show", "parser", "--as-of", when), code, "--as-of")
+    refused(run("diff", "parser", "--", when), code, "OLD")
 
 
 def test_points_that_the_log_does_not_have(run: CommandLine) -> None:
@@ -563,12 +564,18 @@ def test_points_that_the_log_does_not_have(run: CommandLine) -> None:
     assert run("show", "parser", "--as-of", "100h ago", "--json").document["seq"] == 27
 
 
-@pytest.mark.parametrize("seq", ["x", "", "1.0", "-1", "9" * 30])
+@pytest.mark.parametrize("seq", ["x", "1.0", "-1", "9" * 30])
 def test_nonsense_for_a_seq(seq: str, run: CommandLine) -> None:
-    refused(run("pin", "parser", "--", seq), Code.USAGE, "SEQ")
-    refused(run("redact", "--yes", "parser", "--", seq), Code.USAGE, "SEQ")
-    refused(run("fork", "parser", "--at", seq), Code.USAGE, "--at")
-    refused(run("undo", "parser", "--of", seq), Code.USAGE, "--of")
+    code = Code.USAGE if seq in ("-1", "9" * 30) else Code.NOT_FOUND  # it might be a message's id
+    refused(run("pin", "parser", "--", seq), code, "SEQ")
+    refused(run("redact", "--yes", "parser", "--", seq), code, "SEQ")
+    refused(run("fork", "parser", "--at", seq), code, "--at")
+    refused(run("undo", "parser", "--of", seq), code, "--of")
+
+
+def test_nothing_names_no_entry(run: CommandLine) -> None:
+    for words in (["pin", "parser", ""], ["show", "parser", ""], ["fork", "parser", "--at", ""]):
+        refused(run(*words), Code.USAGE, "message_id")
 
 
 @pytest.mark.parametrize(
@@ -576,7 +583,6 @@ def test_nonsense_for_a_seq(seq: str, run: CommandLine) -> None:
     [
         "frobnicate",
         "show",
-        "show parser extra",
         "show parser --frob",
         "show parser --as-of",
         "sessions --limit 0",

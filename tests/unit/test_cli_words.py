@@ -212,13 +212,10 @@ def on(hour: int, minute: int = 0, day: int = 1) -> datetime:
     ],
 )
 def test_points_of_a_session_are_read(text: str, meant: Any) -> None:
-    assert parse_time.seq_or_time("--to", text, NOW) == meant
     assert parse_time.target("--to", text, NOW) == meant
 
 
 def test_what_is_no_point_may_be_a_messages_id() -> None:
     assert parse_time.target("--to", "m8", NOW) == "m8"
-    with pytest.raises(InvalidOption):
-        parse_time.seq_or_time("--to", "m8", NOW)
     with pytest.raises(InvalidOption):
         parse_time.target("--to", "-8", NOW)

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from roocontext import reports
-from roocontext.cli import parse_time
+from roocontext.cli import named_entries
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.options import SessionName
@@ -18,12 +18,9 @@ app = typer.Typer()
 def why(
     context: CommandContext,
     session: SessionName,
-    seq: Annotated[
-        str, typer.Argument(metavar="SEQ", help="The entry's number, as `audit` shows it.")
-    ],
+    seq: Annotated[str, typer.Argument(metavar="SEQ", help=f"The entry: {named_entries.WAYS}.")],
 ) -> None:
     """Show whether the model sees an entry, and if not, what hides it and how to bring it back."""
-    number = parse_time.entry_number("SEQ", seq)
     with context.session(session) as chat:
-        answer = reports.why.why(chat, number)
+        answer = reports.why.why(chat, named_entries.entry(chat, "SEQ", seq, context.now))
     context.show(answer, entry.draw_why)
