@@ -100,7 +100,8 @@ class CommandContext:
     ) -> Iterator["Session"]:
         """The session with this name, for writing; `new` creates one."""
         is_new = name == NEW
-        with self.store(write=True, create=is_new) as store:
+        create = is_new and find_database.is_first_use(self.url)
+        with self.store(write=True, create=create) as store:
             if is_new:
                 yield store.create(session_id, title=title)
             else:

@@ -23,6 +23,7 @@ from roocontext.cli.exit_codes import MEANINGS, Code, Refusal
 from roocontext.errors import StoreNotFound
 from support import showcase
 from support.cli_process import CommandLine, Done
+from support.empty_files import empty_file
 from support.steady_sources import SetClock
 
 CommandLines = Callable[..., CommandLine]
@@ -299,7 +300,7 @@ def test_rights_that_are_missing(command_line: CommandLines, open_folder: Path) 
     open_folder.chmod(0o555)
     assert run("show", "parser", user=user).code == 0
     assert "read as it is" in run("doctor", "--json", user=user).out
-    refused(run("append", "new", "hello", "--db", "other.db", user=user), Code.DATABASE, "other.db")
+    refused(run("db", "upgrade", "--db", "other.db", user=user), Code.DATABASE, "other.db")
     path.chmod(0o666)
     refused(run("append", "parser", "hello", user=user), Code.DATABASE, repr(str(open_folder)))
     open_folder.chmod(0)
@@ -765,7 +766,7 @@ def test_names_that_act_on_a_terminal_are_shown_harmless(run: CommandLine) -> No
 
 
 def test_an_id_of_several_lines_forges_none(command_line: CommandLines, tmp_path: Path) -> None:
-    run = command_line(str(tmp_path / "store.db"))
+    run = command_line(empty_file(tmp_path / "store.db"))
     assert run("append", "new", "x", "--id", "good\nok  evil  9 entries").code == 0
     for command in (["verify"], ["sessions"], ["show", "last"], ["audit", "last"]):
         shown = run(*command)
@@ -776,7 +777,7 @@ def test_an_id_of_several_lines_forges_none(command_line: CommandLines, tmp_path
 def test_warnings_are_lines_of_ours_and_harmless(
     command_line: CommandLines, tmp_path: Path
 ) -> None:
-    run = command_line(str(tmp_path / "store.db"))
+    run = command_line(empty_file(tmp_path / "store.db"))
     usage = ["--usage", '{"input_tokens": 5}', "--role", "assistant"]
     assert run("append", "new", "word " * 3_000, "--id", "warn").code == 0
     for _ in range(2):  # one report alone is no reason to warn
@@ -791,7 +792,7 @@ def test_warnings_are_lines_of_ours_and_harmless(
 
 
 def test_many_warnings_are_one_line(command_line: CommandLines, tmp_path: Path) -> None:
-    run = command_line(str(tmp_path / "store.db"))
+    run = command_line(empty_file(tmp_path / "store.db"))
     assert run("append", "new", "word " * 3_000, "--id", "warn").code == 0
     wrong = {"MODEL_MAX_CONTEXT_TOKENS": "x", "MLC_MAX_CONTEXT_TOKENS": "-1"}
     done = run("preview", "warn", "--model", "gpt-4o", env=wrong)

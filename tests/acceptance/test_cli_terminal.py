@@ -22,6 +22,7 @@ from roocontext import Store
 from roocontext.cli.exit_codes import Code
 from support import showcase
 from support.cli_process import CommandLine
+from support.empty_files import empty_file
 
 CommandLines = Callable[..., CommandLine]
 SCRIPT = Path(sys.executable).with_name("roocontext")
@@ -263,6 +264,7 @@ def test_what_was_done_is_not_told_to_have_failed(
         run.begin(words.split(), ["/dev/null", "/dev/full", str(told)])
         return run.ended()
 
+    empty_file(tmp_path / "store.db")
     assert run("append", "new", "Hello", "--id", "one").code == 0
     for words in ("append last again --json", "title last T", "pin last 1"):
         assert (full(words), told.read_text()) == (Code.UNCERTAIN, untold)
@@ -291,7 +293,7 @@ def test_words_that_are_no_text_are_refused(tmp_path: Path, command_line: Comman
         assert done.err == f"roocontext: Argument {len(words)} of `roocontext` is not UTF-8.\n"
     done = run("stats", env={"ROOCONTEXT_MODEL": "\udcff"})
     assert (done.code, done.err) == (Code.USAGE, "roocontext: ROOCONTEXT_MODEL is not UTF-8.\n")
-    assert not (tmp_path / "store.db").exists()
+    empty_file(tmp_path / "store.db")
     assert run("append", "new", "é 漢 \U0001f600").code == 0
 
 
