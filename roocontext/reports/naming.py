@@ -19,6 +19,9 @@ LAST = "last"
 LITERAL = "="
 _BACK = re.compile(rf"{LAST}(?:~([0-9]{{1,6}}))?")
 
+_SHORT, _LEAST = 16, 6
+"""Ids up to this length are shown whole; of others no less is shown than this."""
+
 _SHOWN = 5
 ALL = (1 << 31) - 1
 """A limit that no number of sessions reaches."""
@@ -43,6 +46,21 @@ def find(store: "Store", name: str) -> str:
     more = " and more" if len(found) > _SHOWN else ""
     line = f"Several sessions begin with {name!r}: {shown}{more}."
     raise SessionNotFound(line, advice="", session_id=name)
+
+
+def short_id(store: "Store", session_id: str) -> str:
+    """The id as it is shown: as short as it names no other session."""
+    length = _LEAST
+    while shortened(session_id, length) != session_id:
+        if len(store.find(session_id[:length], limit=2)) == 1:
+            break
+        length += 1
+    return shortened(session_id, length)
+
+
+def shortened(session_id: str, unique: int) -> str:
+    """The beginning of an id that is shown, of which so many characters make it unique."""
+    return session_id if len(session_id) <= _SHORT else session_id[: max(_LEAST, unique)]
 
 
 def _newest(store: "Store", back: int) -> str:

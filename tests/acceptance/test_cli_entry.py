@@ -39,7 +39,8 @@ def chat(database: str) -> Any:
 
 def why(run: CommandLine, seq: int) -> tuple[str, str]:
     """The verdict, and the commands that bring the entry back."""
-    _, verdict, *lines = run("why", "one", str(seq)).out.splitlines()
+    back, *_ = run("why", "one", str(seq)).out.split("To go back to before")
+    _, verdict, *lines = back.splitlines()
     commands = [line.strip() for line in lines if line.startswith("  roocontext ")]
     return verdict, "; ".join(commands)
 
@@ -61,6 +62,8 @@ def test_what_hides_an_entry_and_what_brings_it_back(chat: Session, run: Command
     verdict, commands = why(run, 1)
     assert verdict == "Entry 1, user: the model does not see it."
     assert commands == "roocontext uncover one 10"
+    before = "To go back to before it was hidden, without what came since:\n  roocontext rewind one"
+    assert f"{before} --to 9\n" in run("why", "one", "1").out
     assert "Hidden by summary 10 since " in run("why", "one", "1").out
     assert "    Question 1 was answered.\n" in run("why", "one", "1").out
     chat.commit(Plan.truncate(chat.view(), [10, 5], "[cut]"))

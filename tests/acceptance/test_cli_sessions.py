@@ -184,8 +184,9 @@ def test_a_terminal_shows_as_many_rows_as_it_holds(
 
     shown = lines()
     assert len(shown) == 22
-    assert shown[-1].startswith("|There are more")
-    assert len(lines("--limit", "40")) == 41
+    assert shown[-2].startswith("|There are more")
+    assert shown[-1] == "|What the model sees of one: `roocontext show s39`"
+    assert len(lines("--limit", "40")) == 42
     assert len(run("sessions").out.splitlines()) == 22
 
 

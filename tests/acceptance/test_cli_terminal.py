@@ -3,16 +3,11 @@
 What depends on how a process starts or ends is tried with the console script itself.
 """
 
-import fcntl
 import json
 import os
-import pty
 import re
-import select
-import struct
 import subprocess
 import sys
-import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,45 +18,10 @@ from roocontext.cli.exit_codes import Code
 from support import showcase
 from support.cli_process import CommandLine
 from support.empty_files import empty_file
+from support.terminal import END, Terminal, plain
 
 CommandLines = Callable[..., CommandLine]
 SCRIPT = Path(sys.executable).with_name("roocontext")
-END = "\x04"
-"""What ends what is typed."""
-
-ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
-
-
-class Terminal:
-    """A pseudo-terminal in which commands run, one after the other."""
-
-    def __init__(self, run: CommandLine, columns: int) -> None:
-        self._run = run
-        self._run.env |= {"TERM": "xterm-256color"}
-        del self._run.env["COLUMNS"]
-        self._master, self._slave = pty.openpty()
-        fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        self.code = 0
-
-    def __call__(self, *words: str, answer: str = "", **env: str) -> str:
-        """Run a command and answer what it asks; what the screen showed."""
-        ended = self._run.begin(words, [os.ttyname(self._slave)] * 3, env=env)
-        shown, asked = "", bool(answer)
-        while True:
-            ready = select.select([self._master, ended], [], [])[0]
-            if self._master in ready:
-                shown += os.read(self._master, 65_536).decode()
-            elif ended in ready:
-                break
-            if asked and "[y/N]" in shown:
-                os.write(self._master, answer.encode() + b"\n" * (answer != END))
-                asked = False
-        self.code = self._run.ended()
-        return shown.replace("\r\n", "\n")
-
-    def close(self) -> None:
-        os.close(self._master)
-        os.close(self._slave)
 
 
 @pytest.fixture
@@ -78,10 +38,6 @@ def terminal(tmp_path: Path, command_line: CommandLines) -> Iterator[Callable[..
     yield make
     for one in opened:
         one.close()
-
-
-def plain(shown: str) -> str:
-    return ESCAPE.sub("", shown)
 
 
 def test_a_whole_session_by_commands_alone(

@@ -142,6 +142,7 @@ def test_a_dry_run_foresees_and_writes_nothing(words: str, chat: Session, run: C
 def test_a_rewind_shows_where_it_left_the_session(chat: Session, run: CommandLine) -> None:
     assert line(run("rewind", "one", "--to", "7")) == (
         "Rewound one to entry 7. 2 messages left the view. Undo: `roocontext undo one`"
+        " Compare: `roocontext diff one 9`"
         " The view ends with: 7 user Question 3 Files of the project are untouched."
     )
     done = run("rewind", "one", "--to", "7")

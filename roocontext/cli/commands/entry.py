@@ -1,5 +1,6 @@
 """Commands about one entry of a session."""
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -23,4 +24,5 @@ def why(
     """Show whether the model sees an entry, and if not, what hides it and how to bring it back."""
     with context.session(session) as chat:
         answer = reports.why.why(chat, named_entries.entry(chat, "SEQ", seq, context.now))
-    context.show(answer, entry.draw_why)
+        draw = partial(entry.draw_why, name=context.short_id(chat))
+    context.show(answer, draw)

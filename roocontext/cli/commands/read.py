@@ -107,7 +107,7 @@ def show(
         with context.session(session) as chat:
             one = named_entries.entry(chat, "SEQ", seq, context.now)
             row, info = reports.history.one_entry(chat, one), chat.info()
-        draw = partial(entry.draw_entry, session_id=info.session_id, title=info.title)
+            draw = partial(entry.draw_entry, info=info, name=context.short_id(chat))
         context.show(row, draw, pager=pager)
         return
     if follow and (context.as_json or as_of is not None):
@@ -124,7 +124,8 @@ def show(
             answer = reports.history.effective_history(
                 chat, model, as_of=when, selection=chosen, progress=progress
             )
-        draw_view = partial(timeline.draw_view, full=full)
+        name = "" if follow else context.short_id(chat)
+        draw_view = partial(timeline.draw_view, full=full, name=name)
         context.show(answer, draw_view, pager=pager and not follow, at_end=not reverse)
         if follow:
             newer = partial(_newer, chat, chosen)
@@ -169,7 +170,8 @@ def audit(
         if follow and number is None:
             chosen = replace(chosen, newest=_FOLLOWED)
         info = chat.info()
-        log = timeline.Log(chat.id, info.title, info.last_seq, chosen.after)
+        name = context.short_id(chat)
+        log = timeline.Log(chat.id, info.title, info.last_seq, chosen.after, name)
         rows = reports.history.audit_rows(chat, chosen)
         if follow:
             rows = chain(rows, followed(info.last_seq, partial(_newer, chat, chosen)))

@@ -67,7 +67,8 @@ def rewind(
             where, ts=ts, keep_target=not before, expected_seq=expected_seq, dry_run=dry_run
         )
         answer = reports.undo.rewound_report(chat, done)
-    context.show(answer, view_changes.draw_view_change)
+        draw = partial(view_changes.draw_view_change, short=context.short_id(chat))
+    context.show(answer, draw)
 
 
 @_view(document="ViewChange")
@@ -96,7 +97,8 @@ def undo(
         answer = reports.undo.undo(
             chat, of=change, force=force, expected_seq=expected_seq, dry_run=dry_run
         )
-    context.show(answer, view_changes.draw_view_change)
+        draw = partial(view_changes.draw_view_change, short=context.short_id(chat))
+    context.show(answer, draw)
 
 
 @_view(document="ViewChange")
@@ -118,4 +120,5 @@ def uncover(
         target = named_entries.entry(chat, "SEQ", seq, context.now)
         done = chat.uncover(target, expected_seq=expected_seq, dry_run=dry_run)
         answer = reports.undo.uncovered_report(chat, done)
-    context.show(answer, view_changes.draw_view_change)
+        draw = partial(view_changes.draw_view_change, short=context.short_id(chat))
+    context.show(answer, draw)
