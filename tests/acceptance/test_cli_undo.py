@@ -151,6 +151,14 @@ def test_a_rewind_shows_where_it_left_the_session(chat: Session, run: CommandLin
     assert line(run("undo", "one")).startswith("Undid rewind 11 of one. 7 messages came back.")
 
 
+def test_a_tools_output_is_shown_with_its_tool(chat: Session, run: CommandLine) -> None:
+    assert "ends with: 3 tool ← run (100 B) x x" in line(run("rewind", "one", "--to", "3"))
+    chat.rewind(to=2)
+    shown = run("diff", "one", "9").out
+    assert "-     3 tool       ← run (100 B) x x" in shown
+    assert "unknown" not in shown
+
+
 def test_what_decides_is_what_counts_now() -> None:
     hiding = Control(5, Kind.SUMMARY, hides=((2, 3),))
     log = [hiding, Control(6, Kind.UNCOVERING, uncovers=(5,))]
