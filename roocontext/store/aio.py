@@ -188,6 +188,7 @@ class AsyncSession(_Threaded[Session]):
     validate = _threaded(Session.validate)
     diff = _threaded(Session.diff)
     message = _threaded(Session.message)
+    find_message = _threaded(Session.find_message)
     notes = _threaded(Session.notes)
     newest_note = _threaded(Session.newest_note)
     uncovered_since = _threaded(Session.uncovered_since)

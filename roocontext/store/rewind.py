@@ -4,10 +4,8 @@ A rewind is an entry like any other. It means: from here on the session is as it
 entry `to`. So an undo is a rewind to just before a rewind, and an undo can be undone too.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from sqlalchemy import bindparam, func, select, text
@@ -33,8 +31,9 @@ from roocontext.store.caches import (
 )
 from roocontext.store.engine.transaction import Query, SqlRow, Transaction
 from roocontext.store.head import SessionHead, check_version, head_query, lock_query, to_head
+from roocontext.store.message_ids import by_id, in_words, unknown
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
-from roocontext.store.view import ALL_CONTROLS, IS_MESSAGE, bounds, to_controls
+from roocontext.store.view import ALL_CONTROLS, bounds, to_controls
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,26 +77,6 @@ class _Place:
 
 _in_session = entries.c.session_id == bindparam("session_id")
 _between = entries.c.seq.between(bindparam("lo"), bindparam("hi"))
-_BY_MESSAGE_ID = (
-    select(entries.c.seq, entries.c.ts, entries.c.recorded_at)
-    .where(
-        _in_session,
-        entries.c.message_id.is_not(None),
-        entries.c.message_id == bindparam("message_id"),
-        IS_FOLDED,
-        IS_MESSAGE,
-        IN_LOG,
-    )
-    .order_by(entries.c.seq.desc())
-)
-# Candidates for an error: the newest hundred, so that a typing error in a long session costs
-# little.
-_MESSAGE_IDS = (
-    select(entries.c.message_id, entries.c.seq)
-    .where(_in_session, entries.c.message_id.is_not(None), IN_LOG)
-    .order_by(entries.c.seq.desc())
-    .limit(100)
-)
 _FOLDED = (
     select(entries.c.seq)
     .where(_in_session, _between, text("kind NOT IN ('note', 'rewind')"))
@@ -329,8 +308,7 @@ class _Targets:
         return _Place(seq, seq - 1, tail=tail)
 
     def _by_message_id(self, message_id: str) -> _Place:
-        query = (_BY_MESSAGE_ID, {**self._session, "message_id": message_id})
-        live, rows = self._live_and(query)
+        live, rows = self._live_and(by_id(self._session_id, message_id))
         for seq, ts, recorded_at in rows:
             if within(live, seq):
                 return _Place(seq, seq - 1, seq, _time(ts, recorded_at))
@@ -340,15 +318,7 @@ class _Targets:
                 f"Message {message_id!r} is entry {seqs[0]}, which is not live: give its seq.",
                 candidates=tuple(seqs),
             )
-        ids = self._tx.rows(_MESSAGE_IDS, **self._session)
-        known = {name[:64]: name for name, seq in ids if within(live, seq)}
-        near = get_close_matches(message_id[:64], known, n=3, cutoff=0.0) if known else []
-        nearest = f"; the nearest are {_in_words([*map(repr, near)])}" if near else ""
-        raise MessageNotFound(
-            f"No live message has the id {message_id[:64]!r}{nearest}.",
-            candidates=tuple(known[one] for one in near),
-            message_id=message_id,
-        )
+        raise unknown(self._tx, self._session_id, message_id, live)
 
     def _by_time(self, ts: int) -> _Place:
         """The first live message whose own time is exactly this."""
@@ -358,7 +328,7 @@ class _Targets:
             return _Place(found, found - 1, found, ts)
         near = times.nearest(self._tx, self._session_id, ts)
         others = [f"entry {seq}, of {at} ms ({utc(at)})" for seq, at in near]
-        nearest = f"the nearest are {_in_words(others)}" if near else "none has one"
+        nearest = f"the nearest are {in_words(others)}" if near else "none has one"
         raise MessageNotFound(
             f"No live message has the agent's time {ts} ms ({utc(ts)}); {nearest}.",
             candidates=tuple(at for _, at in near),
@@ -390,9 +360,3 @@ class _Targets:
 def _time(ts: int | None, recorded_at: int) -> int:
     """A message's own time: the agent's, or else when it was recorded."""
     return recorded_at if ts is None else ts
-
-
-def _in_words(names: Sequence[str]) -> str:
-    """Join a few names: `a, b and c`."""
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last

@@ -20,6 +20,7 @@ from roocontext.store import (
     head,
     live,
     loop,
+    message_ids,
     notes,
     outline,
     request,
@@ -192,6 +193,14 @@ class SessionReader:
         """One message, visible or not, as it was written."""
         check_whole("seq", seq, least=1)
         return self._database.snapshot(view.read_message, self.id, seq)
+
+    def find_message(self, message_id: str) -> int:
+        """The entry of the newest live message with this id of the agent's.
+
+        If none is live, the newest that a rewind took back.
+        """
+        check_id("message_id", message_id)
+        return self._database.snapshot(message_ids.find, self.id, message_id)
 
     def notes(self, note: str, *, as_of: int | datetime | None = None) -> list[Note]:
         """All notes of a kind, oldest first; the newest of each target counts."""

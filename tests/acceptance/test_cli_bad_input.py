@@ -23,6 +23,7 @@ from roocontext.cli.exit_codes import MEANINGS, Code, Refusal
 from roocontext.errors import StoreNotFound
 from support import showcase
 from support.cli_process import CommandLine, Done
+from support.empty_files import empty_file
 from support.steady_sources import SetClock
 
 CommandLines = Callable[..., CommandLine]
@@ -299,7 +300,7 @@ def test_rights_that_are_missing(command_line: CommandLines, open_folder: Path) 
     open_folder.chmod(0o555)
     assert run("show", "parser", user=user).code == 0
     assert "read as it is" in run("doctor", "--json", user=user).out
-    refused(run("append", "new", "hello", "--db", "other.db", user=user), Code.DATABASE, "other.db")
+    refused(run("db", "upgrade", "--db", "other.db", user=user), Code.DATABASE, "other.db")
     path.chmod(0o666)
     refused(run("append", "parser", "hello", user=user), Code.DATABASE, repr(str(open_folder)))
     open_folder.chmod(0)
@@ -547,8 +548,9 @@ def test_a_beginning_that_several_sessions_have(database: str, command_line: Com
     ["tomorrowish", "-5", "1.5", "٣", "9" * 30, "2026-13-01", "1h", "99999999999999h ago", "25:00"],
 )
 def test_nonsense_for_a_time(when: str, run: CommandLine) -> None:
-    refused(run("show", "parser", "--as-of", when), Code.USAGE, "--as-of")
-    refused(run("diff", "parser", "--", when), Code.USAGE, "OLD")
+    code = Code.USAGE if when in ("-5", "9" * 30) else Code.NOT_FOUND  # it might be a message's id
+    refused(run("show", "parser", "--as-of", when), code, "--as-of")
+    refused(run("diff", "parser", "--", when), code, "OLD")
 
 
 def test_points_that_the_log_does_not_have(run: CommandLine) -> None:
@@ -563,12 +565,18 @@ def test_points_that_the_log_does_not_have(run: CommandLine) -> None:
     assert run("show", "parser", "--as-of", "100h ago", "--json").document["seq"] == 27
 
 
-@pytest.mark.parametrize("seq", ["x", "", "1.0", "-1", "9" * 30])
+@pytest.mark.parametrize("seq", ["x", "1.0", "-1", "9" * 30])
 def test_nonsense_for_a_seq(seq: str, run: CommandLine) -> None:
-    refused(run("pin", "parser", "--", seq), Code.USAGE, "SEQ")
-    refused(run("redact", "--yes", "parser", "--", seq), Code.USAGE, "SEQ")
-    refused(run("fork", "parser", "--at", seq), Code.USAGE, "--at")
-    refused(run("undo", "parser", "--of", seq), Code.USAGE, "--of")
+    code = Code.USAGE if seq in ("-1", "9" * 30) else Code.NOT_FOUND  # it might be a message's id
+    refused(run("pin", "parser", "--", seq), code, "SEQ")
+    refused(run("redact", "--yes", "parser", "--", seq), code, "SEQ")
+    refused(run("fork", "parser", "--at", seq), code, "--at")
+    refused(run("undo", "parser", "--of", seq), code, "--of")
+
+
+def test_nothing_names_no_entry(run: CommandLine) -> None:
+    for words in (["pin", "parser", ""], ["show", "parser", ""], ["fork", "parser", "--at", ""]):
+        refused(run(*words), Code.USAGE, "message_id")
 
 
 @pytest.mark.parametrize(
@@ -576,7 +584,6 @@ def test_nonsense_for_a_seq(seq: str, run: CommandLine) -> None:
     [
         "frobnicate",
         "show",
-        "show parser extra",
         "show parser --frob",
         "show parser --as-of",
         "sessions --limit 0",
@@ -759,7 +766,7 @@ def test_names_that_act_on_a_terminal_are_shown_harmless(run: CommandLine) -> No
 
 
 def test_an_id_of_several_lines_forges_none(command_line: CommandLines, tmp_path: Path) -> None:
-    run = command_line(str(tmp_path / "store.db"))
+    run = command_line(empty_file(tmp_path / "store.db"))
     assert run("append", "new", "x", "--id", "good\nok  evil  9 entries").code == 0
     for command in (["verify"], ["sessions"], ["show", "last"], ["audit", "last"]):
         shown = run(*command)
@@ -770,7 +777,7 @@ def test_an_id_of_several_lines_forges_none(command_line: CommandLines, tmp_path
 def test_warnings_are_lines_of_ours_and_harmless(
     command_line: CommandLines, tmp_path: Path
 ) -> None:
-    run = command_line(str(tmp_path / "store.db"))
+    run = command_line(empty_file(tmp_path / "store.db"))
     usage = ["--usage", '{"input_tokens": 5}', "--role", "assistant"]
     assert run("append", "new", "word " * 3_000, "--id", "warn").code == 0
     for _ in range(2):  # one report alone is no reason to warn
@@ -785,7 +792,7 @@ def test_warnings_are_lines_of_ours_and_harmless(
 
 
 def test_many_warnings_are_one_line(command_line: CommandLines, tmp_path: Path) -> None:
-    run = command_line(str(tmp_path / "store.db"))
+    run = command_line(empty_file(tmp_path / "store.db"))
     assert run("append", "new", "word " * 3_000, "--id", "warn").code == 0
     wrong = {"MODEL_MAX_CONTEXT_TOKENS": "x", "MLC_MAX_CONTEXT_TOKENS": "-1"}
     done = run("preview", "warn", "--model", "gpt-4o", env=wrong)

@@ -115,6 +115,7 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "outline": lambda _, chat: chat.outline(),
     "stats": lambda _, chat: chat.stats(),
     "message": lambda _, chat: chat.message(LONG // 2),
+    "message by its id": lambda _, chat: chat.find_message("m5"),
     "tokens": lambda _, chat: chat.tokens(BYTES),
     "tokens of the past": lambda _, chat: chat.tokens(BYTES, as_of=LONG - 10),
     "tokens of each": lambda _, chat: chat.counts(BYTES),

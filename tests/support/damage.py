@@ -174,6 +174,7 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "audit_pages": lambda _, chat: list(chat.audit_pages(3)),
     "diff": lambda _, chat: chat.diff(3),
     "message": lambda _, chat: [chat.message(seq) for seq in (3, 4, 8, 11)],
+    "find_message": lambda _, chat: chat.find_message("named"),
     "notes": lambda _, chat: [chat.notes(kind) for kind in ("mine", "title", "redaction")],
     "pins": lambda _, chat: chat.pins(),
     "newest_note": lambda _, chat: [chat.newest_note(kind) for kind in ("mine", "title")],

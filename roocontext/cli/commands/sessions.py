@@ -23,8 +23,8 @@ app = typer.Typer()
 
 _USUAL = 20
 """How many sessions are listed where there is no screen to fill."""
-_OTHER_LINES = 4
-"""The lines of a screen that are left for the headings, a note below and the next command."""
+_OTHER_LINES = 5
+"""The lines of a screen that are left for the headings, two notes below and the next prompt."""
 
 
 @command(app, panel=INSPECT, document="Sessions")
