@@ -90,6 +90,7 @@ def test_a_short_id_names_its_session(run: CommandLine) -> None:
     assert [row["short_id"] for row in found] == ["0f3a77c1-other", "0f3a77c1d", "old-one"]
 
 
+@pytest.mark.every_leg
 def test_sessions_are_filtered_by_age(run: CommandLine) -> None:
     assert ids(run("sessions", "--since", "2h")) == ["0f3a77c1-other"]
     assert ids(run("sessions", "--since", "3 days ago")) == ["0f3a77c1-other", "0f3a77c1d"]
