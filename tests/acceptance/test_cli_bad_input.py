@@ -226,6 +226,7 @@ def test_a_file_that_is_no_database(command_line: CommandLines, tmp_path: Path) 
     assert path.read_text().startswith("These are notes")
 
 
+@pytest.mark.every_leg
 def test_a_database_that_is_no_store(database: str, command_line: CommandLines) -> None:
     foreign = ["DROP VIEW effective_history", "DROP VIEW messages", "DROP TABLE roocontext_version"]
     sql(database, *foreign)
@@ -253,6 +254,7 @@ def test_an_empty_file_holds_no_store_yet(command_line: CommandLines, tmp_path: 
     assert run("sessions").out == "No sessions.\n"
 
 
+@pytest.mark.every_leg
 def test_a_newer_schema(database: str, command_line: CommandLines) -> None:
     sql(database, "UPDATE roocontext_version SET version_num = '9999'")
     run = command_line(database)
@@ -467,6 +469,7 @@ def test_no_home_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told.value is missing_file
 
 
+@pytest.mark.every_leg
 def test_the_doctor_misses_entries(database: str, command_line: CommandLines) -> None:
     showcase.build(database)
     guard = (
@@ -483,6 +486,7 @@ def test_the_doctor_misses_entries(database: str, command_line: CommandLines) ->
     assert f"triggers: missing: {missing}" in said
 
 
+@pytest.mark.every_leg
 def test_a_damaged_log(database: str, command_line: CommandLines) -> None:
     showcase.build(database)
     if database.startswith("postgres"):
@@ -503,6 +507,7 @@ def test_a_damaged_log(database: str, command_line: CommandLines) -> None:
 # The session
 
 
+@pytest.mark.every_leg
 def test_an_empty_store(database: str, command_line: CommandLines) -> None:
     run = command_line(database)
     assert run("sessions").out == "No sessions.\n"
@@ -628,6 +633,7 @@ def test_what_is_appended_must_be_utf_8(run: CommandLine, tmp_path: Path) -> Non
     refused(run("append", "parser", "--file", str(path)), Code.USAGE, "byte 0")
 
 
+@pytest.mark.every_leg
 def test_conflicts_are_refused(database: str, command_line: CommandLines) -> None:
     showcase.build(database)
     run = command_line(database)

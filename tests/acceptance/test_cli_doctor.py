@@ -138,6 +138,7 @@ def test_the_doctors_document_is_as_it_was() -> None:
     assert documented() == (GOLDEN / "doctor-json.txt").read_text()
 
 
+@pytest.mark.every_leg
 def test_the_doctor_looks_at_a_real_database(database: str, command_line: CommandLines) -> None:
     showcase.build(database)
     run = command_line(database)

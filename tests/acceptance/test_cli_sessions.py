@@ -98,6 +98,7 @@ def test_commands_to_copy_have_the_short_id(run: CommandLine) -> None:
     assert "  roocontext rewind 0f3a77c1d --to 5\n" in run("why", LONG_ID, "2").out
 
 
+@pytest.mark.every_leg
 def test_sessions_are_filtered_by_age(run: CommandLine) -> None:
     assert ids(run("sessions", "--since", "2h")) == ["0f3a77c1-other"]
     assert ids(run("sessions", "--since", "3 days ago")) == ["0f3a77c1-other", "0f3a77c1d"]
