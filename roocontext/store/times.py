@@ -10,7 +10,7 @@ from roocontext.log.entries import Range
 from roocontext.log.spans import within
 from roocontext.log.times import Times
 from roocontext.store.engine.shapes import whole_number
-from roocontext.store.engine.transaction import Query, SqlRow, Transaction
+from roocontext.store.engine.transaction import Query, Transaction
 from roocontext.store.head import SessionHead
 from roocontext.store.schema import IN_LOG, UP_TO_SEQ, entries, sessions, spans
 
@@ -155,35 +155,41 @@ def last_appended(session_id: str, time: int) -> Query:
     return _LAST_APPENDED_BY_HALVING, {"session_id": session_id, "time": time}
 
 
+def beside(session_id: str, time: int, start: int, last: int) -> list[Query]:
+    """What asks for the messages beside the place where later ones begin, live or not.
+
+    First those before `start` that a plan inserted and that are later, then the first later one
+    from `start` on, then the last one before it.
+    """
+    own = {"session_id": session_id}
+    return [
+        (_LATER_INSERTED, {**own, "lo": 1, "hi": start - 1, "time": time}),
+        (_FIRST_LATER, {**own, "lo": start, "hi": last, "time": time}),
+        (_LAST_MESSAGE, {**own, "lo": 1, "hi": start - 1}),
+    ]
+
+
 def first_later(
-    tx: Transaction,
-    session_id: str,
-    live: Sequence[Range],
-    *,
-    time: int,
-    start: int,
-    others: Sequence[Query],
-) -> tuple[TimedRow | None, TimedRow | None, list[list[SqlRow]]]:
+    tx: Transaction, session_id: str, live: Sequence[Range], *, time: int, start: int
+) -> tuple[TimedRow | None, TimedRow | None]:
     """The first live message, by seq, whose own time is later; and the last one before `start`.
 
-    Before `start` only a row that a plan inserted may be later. The rows of other queries that are
-    asked for with it come with it.
+    Before `start` only a row that a plan inserted may be later.
     """
     own = {"session_id": session_id}
     later = [{"lo": max(lo, start), "hi": hi} for lo, hi in live if hi >= start] or [_NOWHERE]
     before = [{"lo": lo, "hi": min(hi, start - 1)} for lo, hi in live if lo < start] or [_NOWHERE]
-    inserted, first, last, *rows = tx.all(
+    inserted, first, last = tx.all(
         [
             (_LATER_INSERTED, {**own, "lo": 1, "hi": start - 1, "time": time}),
             (_FIRST_LATER, {**own, **later[0], "time": time}),
             (_LAST_MESSAGE, {**own, **before[-1]}),
-            *others,
         ]
     )
     found = next((row for row in [*inserted, *first] if within(live, row[0])), None)
     for stretch in later[1:]:
         found = found or tx.row(_FIRST_LATER, **own, **stretch, time=time)
-    return found and _timed_row(found), _timed_row(last[0]) if last else None, rows
+    return found and _timed_row(found), _timed_row(last[0]) if last else None
 
 
 def last_message(
