@@ -17,7 +17,6 @@ from roocontext.store.caches import Tail, tail_queries, to_tail
 from roocontext.store.engine.transaction import Query, SqlRow, Transaction
 from roocontext.store.head import SessionHead, check_version, head_query, lock_query, to_head
 from roocontext.store.schema import IN_LOG, entries
-from roocontext.store.totals import totals_queries
 from roocontext.store.view import ALL_CONTROLS, IS_MESSAGE, to_controls
 
 
@@ -152,12 +151,9 @@ class Targets:
         That is so unless one of them is not live, or a plan inserted a row that is later.
         """
         last, start = self.head.last_seq, reached + 1
-        inserted, first, before, cached, controls, *totals = self._tx.all(
-            [
-                *times.beside(self._session_id, when, start, last),
-                *tail_queries(self._session_id, start),
-                *totals_queries(self._session_id, [[(start, last)]] if start <= last else []),
-            ]
+        beside = times.beside(self._session_id, when, start, last)
+        inserted, first, before, cached, controls = self._tx.all(
+            [*beside, *tail_queries(self._session_id, start)]
         )
         tail = to_tail(start, last, cached, controls)
         live = tail.live()
@@ -165,12 +161,13 @@ class Targets:
         if inserted or not before or not all(within(live, row[0]) for row in (*first, *before)):
             return None
         end = first[0][0] if first else last + 1
-        target = before[0]
+        seq, ts, recorded_at, messages, size = before[0]
+        target = seq, ts, recorded_at
         if end != start:
             # What is between them is no message that was appended, but may be an inserted one.
             target = times.last_message(self._tx, self._session_id, live, end) or target
-        read = [row for rows in totals for row in rows]
-        return Place(end - 1, target[0] - 1, target[0], _time(*target[1:]), tail, read)
+        totals = [(seq, messages, size), (last, self.head.messages, self.head.bytes)]
+        return Place(end - 1, target[0] - 1, target[0], _time(*target[1:]), tail, totals)
 
     def _searched(self, when: int, start: int) -> Place:
         """The same, if no message before `start` is later but those that a plan inserted."""
