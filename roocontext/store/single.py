@@ -16,7 +16,6 @@ from sqlalchemy import (
     case,
     func,
     insert,
-    literal_column,
     select,
     update,
 )
@@ -45,12 +44,8 @@ from roocontext.store.schema import entries, sessions
 _DRAWN = ("seq", "messages_total", "bytes_total", "hash")
 
 
-# Written into the statement: seven parameters less to send.
-_ZERO, _ONE = (literal_column(digit, BigInteger) for digit in "01")
-
-
 def _is_earlier(time: ColumnElement[int], latest: str) -> ColumnElement[int]:
-    return case((time < sessions.c[latest], _ONE), else_=_ZERO)
+    return case((time < sessions.c[latest], 1), else_=0)
 
 
 @cache
@@ -78,10 +73,10 @@ def _one_statement(
         update(sessions)
         .where(and_(*conditions))
         .values(
-            last_seq=sessions.c.last_seq + _ONE,
-            head_seq=sessions.c.last_seq + _ONE,
+            last_seq=sessions.c.last_seq + 1,
+            head_seq=sessions.c.last_seq + 1,
             last_hash=func.sha256(sessions.c.last_hash.op("||")(digest), type_=LargeBinary),
-            messages=sessions.c.messages + _ONE,
+            messages=sessions.c.messages + 1,
             bytes=sessions.c.bytes + bindparam("size", type_=BigInteger),
             latest_recorded=func.greatest(sessions.c.latest_recorded, recorded),
             recorded_back=sessions.c.recorded_back + _is_earlier(recorded, "latest_recorded"),

@@ -1,6 +1,6 @@
 """How many messages and bytes the spans hold: running totals subtracted, and no content read."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -92,9 +92,12 @@ def totals_of(tx: Transaction, session_id: str, sides: Sequence[Sequence[Range]]
     return to_totals(sides, tx.all(totals_queries(session_id, sides)))
 
 
-def totals_queries(session_id: str, sides: Sequence[Sequence[Range]]) -> list[Query]:
-    """The queries for what `to_totals` subtracts."""
-    return [(_TOTALS, {"session_id": session_id, "seq": seq}) for seq in sorted(_ends(sides))]
+def totals_queries(
+    session_id: str, sides: Sequence[Sequence[Range]], known: Collection[int] = ()
+) -> list[Query]:
+    """The queries for what `to_totals` subtracts, except of entries whose totals are known."""
+    ends = sorted(_ends(sides).difference(known))
+    return [(_TOTALS, {"session_id": session_id, "seq": seq}) for seq in ends]
 
 
 def to_totals(sides: Sequence[Sequence[Range]], found: Iterable[Sequence[SqlRow]]) -> list[Total]:

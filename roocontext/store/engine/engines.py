@@ -26,11 +26,12 @@ from roocontext.errors import InvalidOption, StoreUnavailable
 from roocontext.store.engine import sqlite_files
 from roocontext.store.engine.driver_errors import translated, unconnected
 from roocontext.store.engine.holds import Queue
+from roocontext.store.engine.statements import with_constants
 
 Durability: TypeAlias = Literal["full", "normal"]
 
 _CONNINFO = re.compile(r"(?:^|\s)(?:host|password|dbname)\s*=")
-_SQLITE = SQLiteDialect_pysqlite()
+_SQLITE = with_constants(SQLiteDialect_pysqlite())
 _SYNCHRONOUS_SQLITE: Mapping[str, str] = {"full": "FULL", "normal": "NORMAL"}
 
 
@@ -195,7 +196,7 @@ def _postgres(url: URL, durability: Durability, *, read_only: bool) -> Engine:
 
     # With the server's own $1, psycopg has no parameters to find and to rewrite in a statement.
     made: Callable[..., Dialect] = url.set(drivername="postgresql+psycopg").get_dialect()
-    dialect = made(paramstyle="numeric_dollar")
+    dialect = with_constants(made(paramstyle="numeric_dollar"))
     args, options = dialect.create_connect_args(url)
     settings = [
         *(["SET default_transaction_read_only = on"] if read_only else []),

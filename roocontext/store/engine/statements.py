@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql import ClauseElement
+from sqlalchemy.sql.elements import BindParameter
 
 
 class Compiled:
@@ -15,19 +16,34 @@ class Compiled:
     def __init__(self, statement: ClauseElement, dialect: Dialect) -> None:
         compiled = statement.compile(dialect=dialect)
         self.text = str(compiled)
-        self._constants = {k: v for k, v in compiled.params.items() if v is not None}
         self.names: Sequence[str] = getattr(compiled, "positiontup", None) or ()
         self._pick = itemgetter(*self.names) if self.names else tuple
         self._is_one = len(self.names) == 1
 
     def bind(self, params: Mapping[str, Any]) -> tuple[Any, ...]:
         """The parameters as the driver takes them."""
-        given = {**self._constants, **params} if self._constants else params
-        return (self._pick(given),) if self._is_one else self._pick(given)
+        return (self._pick(params),) if self._is_one else self._pick(params)
 
 
 # Statements live at module level, so their number is fixed and nothing here needs to be evicted.
 _known: defaultdict[str, dict[ClauseElement, Compiled]] = defaultdict(dict)
+
+
+def with_constants(dialect: Dialect) -> Dialect:
+    """Let a dialect write the constants of a statement into it, instead of sending them each time.
+
+    PostgreSQL then knows them when it plans. It does not keep a plan for a LIMIT that it does not
+    know: it would plan the statement anew each time it is run.
+    """
+    made: Any = dialect.statement_compiler
+
+    def visit_bindparam(self: Any, given: BindParameter[Any], **options: Any) -> Any:
+        if given.value is not None:
+            options["literal_binds"] = True
+        return made.visit_bindparam(self, given, **options)
+
+    dialect.statement_compiler = type(made.__name__, (made,), {"visit_bindparam": visit_bindparam})
+    return dialect
 
 
 def compiler(dialect: Dialect) -> Callable[[ClauseElement], Compiled]:
