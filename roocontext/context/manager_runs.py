@@ -16,9 +16,9 @@ from roocontext.context.run import Run
 from roocontext.context.session_port import AnySession, DryRun, LiveSession, any_session
 from roocontext.context.settings import (
     AIMS,
+    GivenTools,
     Settings,
     SizedFrame,
-    Tools,
     check_options,
     counter_of,
     frame_of,
@@ -123,13 +123,13 @@ class ManagerRuns:
             )
         return window
 
-    def _port(self, chat: AnySession, system: Any, tools: Tools | None) -> LiveSession:
+    def _port(self, chat: AnySession, system: Any, tools: GivenTools) -> LiveSession:
         if not self._awaits:  # others may have registered hooks since
             self.settings.hooks.refuse_async()
         return LiveSession(*self._parts(chat, system, tools))
 
     def _parts(
-        self, chat: AnySession, system: Any, tools: Tools | None
+        self, chat: AnySession, system: Any, tools: GivenTools
     ) -> tuple[AnySession, Settings, SizedFrame, Limit]:
         settings = self.settings
         frame = frame_of(settings.measure, system, tools)
@@ -140,13 +140,13 @@ class ManagerRuns:
         chat: AnySession,
         aim: Aim,
         system: Any,
-        tools: Tools | None,
+        tools: GivenTools,
         trigger: str = "manual",
     ) -> Run:
         return Run(self._port(chat, system, tools), aim, trigger, self._summarise)
 
     def _previewed(
-        self, chat: AnySession, aim: str, system: Any, tools: Tools | None
+        self, chat: AnySession, aim: str, system: Any, tools: GivenTools
     ) -> Steps[Outcome]:
         if aim not in AIMS:
             raise InvalidOption(f"What is previewed is one of {', '.join(AIMS)}.", name="aim")
@@ -165,7 +165,7 @@ class ManagerRuns:
         chat: AnySession,
         error: BaseException,
         system: Any,
-        tools: Tools | None,
+        tools: GivenTools,
     ) -> Steps[Outcome]:
         if not isinstance(error, BaseException):
             raise InvalidOption("What is recovered from is the provider's error.", name="error")
@@ -202,7 +202,7 @@ class ManagerRuns:
         self,
         chat: AnySession,
         system: Any,
-        tools: Tools | None,
+        tools: GivenTools,
         *,
         dry_run: bool,
     ) -> Steps[Restored]:

@@ -132,7 +132,7 @@ class Settings:
         return found
 
 
-Tools: TypeAlias = Sequence[Mapping[str, Any]]
+GivenTools: TypeAlias = Sequence[Mapping[str, Any]] | None
 """Tool definitions; an empty list offers none, and None leaves the recorded ones as they are."""
 
 
@@ -144,7 +144,7 @@ class SizedFrame:
     """
 
     system: Any = None
-    tools: Tools | None = None
+    tools: GivenTools = None
     system_size: Size = FREE
     overhead: Size = FREE
 
