@@ -11,7 +11,7 @@ from typing import Any, Final
 from sqlalchemy import bindparam, select, text
 
 from roocontext.errors import InvalidOption, NoSuchCall
-from roocontext.log.draft import RESERVED, Draft, Salts, message_draft, note_draft
+from roocontext.log.draft import KEPT_UNDER, Draft, Salts, message_draft, note_draft
 from roocontext.log.encoding import MAX_INTEGER, decode, encode_plain
 from roocontext.log.entries import BlockRef, Kind, Message, NewMessage, Range
 from roocontext.log.pairs import links_of, matched, tools_from
@@ -220,6 +220,6 @@ def _stop_reason(tx: Transaction, session_id: str, seq: int) -> object:
     """Why the reply ended, if it was recorded with that."""
     row = tx.row(_EXTRA, session_id=session_id, seq=seq)
     match decode(row[0]) if row and row[0] else None:
-        case dict(extra) if isinstance(kept := extra.get(RESERVED), dict):
+        case dict(extra) if isinstance(kept := extra.get(KEPT_UNDER), dict):
             return kept.get("stop_reason")
     return None
