@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
@@ -16,6 +16,7 @@ from roocontext.context.run import Run
 from roocontext.context.session_port import AnySession, DryRun, LiveSession, any_session
 from roocontext.context.settings import (
     AIMS,
+    GivenTools,
     Settings,
     SizedFrame,
     check_options,
@@ -122,15 +123,13 @@ class ManagerRuns:
             )
         return window
 
-    def _port(
-        self, chat: AnySession, system: Any, tools: Sequence[Mapping[str, Any]]
-    ) -> LiveSession:
+    def _port(self, chat: AnySession, system: Any, tools: GivenTools) -> LiveSession:
         if not self._awaits:  # others may have registered hooks since
             self.settings.hooks.refuse_async()
         return LiveSession(*self._parts(chat, system, tools))
 
     def _parts(
-        self, chat: AnySession, system: Any, tools: Sequence[Mapping[str, Any]]
+        self, chat: AnySession, system: Any, tools: GivenTools
     ) -> tuple[AnySession, Settings, SizedFrame, Limit]:
         settings = self.settings
         frame = frame_of(settings.measure, system, tools)
@@ -141,13 +140,13 @@ class ManagerRuns:
         chat: AnySession,
         aim: Aim,
         system: Any,
-        tools: Sequence[Mapping[str, Any]],
+        tools: GivenTools,
         trigger: str = "manual",
     ) -> Run:
         return Run(self._port(chat, system, tools), aim, trigger, self._summarise)
 
     def _previewed(
-        self, chat: AnySession, aim: str, system: Any, tools: Sequence[Mapping[str, Any]]
+        self, chat: AnySession, aim: str, system: Any, tools: GivenTools
     ) -> Steps[Outcome]:
         if aim not in AIMS:
             raise InvalidOption(f"What is previewed is one of {', '.join(AIMS)}.", name="aim")
@@ -166,7 +165,7 @@ class ManagerRuns:
         chat: AnySession,
         error: BaseException,
         system: Any,
-        tools: Sequence[Mapping[str, Any]],
+        tools: GivenTools,
     ) -> Steps[Outcome]:
         if not isinstance(error, BaseException):
             raise InvalidOption("What is recovered from is the provider's error.", name="error")
@@ -203,7 +202,7 @@ class ManagerRuns:
         self,
         chat: AnySession,
         system: Any,
-        tools: Sequence[Mapping[str, Any]],
+        tools: GivenTools,
         *,
         dry_run: bool,
     ) -> Steps[Restored]:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from roocontext.context.hooks import Hooks
 from roocontext.errors import InvalidOption
@@ -132,12 +132,19 @@ class Settings:
         return found
 
 
+GivenTools: TypeAlias = Sequence[Mapping[str, Any]] | None
+"""Tool definitions; an empty list offers none, and None leaves the recorded ones as they are."""
+
+
 @dataclass(frozen=True, slots=True)
 class SizedFrame:
-    """What is sent around the messages: the system prompt and the tools, and what they cost."""
+    """What is sent around the messages: the system prompt and the tools, and what they cost.
+
+    What was left out is None; empty tools are an offer of none.
+    """
 
     system: Any = None
-    tools: Sequence[Mapping[str, Any]] = ()
+    tools: GivenTools = None
     system_size: Size = FREE
     overhead: Size = FREE
 
@@ -151,7 +158,7 @@ def frame_of(measure: Measure, system: Any, tools: Any) -> SizedFrame:
     prompt = list(system) if isinstance(system, tuple) else system
     size = measure("user", prompt, "anthropic") if prompt else FREE
     offered = measure("user", _text(tools), "anthropic") if tools else FREE
-    return SizedFrame(prompt, tuple(tools or ()), size, size.plus(offered))
+    return SizedFrame(prompt, None if tools is None else tuple(tools), size, size.plus(offered))
 
 
 def _text(tools: Sequence[Any]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from roocontext.log.entries import Message
-from roocontext.log.forms import Outgoing, Repair, Rule, forms, model_of
+from roocontext.log.forms import Outgoing, Repair, Rule, forms
 from roocontext.log.frame import Frame
 
 _DATED: Final = re.compile(r"-(?:latest|\d{8}|\d{4}-\d{2}-\d{2})$")
@@ -82,13 +82,12 @@ def compose_request(asked: Asked, form: str, *, cache: bool) -> Request:
     return Request(body, asked.seq, form, asked.sendable.model, made.repairs)
 
 
-def as_recorded(model: str | None, messages: Sequence[Message]) -> str | None:
-    """The model's name as its replies have it, by default that of the newest reply.
+def as_recorded(model: str | None, newest: str | None) -> str | None:
+    """The model's name as its replies have it, by default the model of the newest reply.
 
     A model that is asked for as `claude-x` answers as `claude-x-20260205`. Taken for another model,
     its own thinking would be left out.
     """
-    newest = model_of(messages)
     if model is None or newest is None:
         return model or newest
     return newest if _DATED.sub("", newest) == _DATED.sub("", model) else model

@@ -174,7 +174,19 @@ def rows_to_messages(rows: Sequence[SqlRow]) -> list[Message]:
         # By position and unpacked in one step: anything else takes a quarter longer for the whole.
         messages = [
             Message(
-                seq, _KINDS[kind], role, it, form, ts, at, own, by, model, (), asked, to and (to, n)
+                seq,
+                _KINDS[kind],
+                role,
+                it,
+                form,
+                ts,
+                at,
+                own,
+                by,
+                model,
+                (),
+                asked,
+                None if to is None else (to, n),
             )
             for (seq, kind, role, _, form, ts, at, own, by, model, asked, to, n), it in zip(
                 rows, contents, strict=True

@@ -156,9 +156,11 @@ def test_the_readme_and_the_guides_are_executed() -> None:
     assert executed >= {"README.md", *guides, *(f"docs/{page}.md" for page in core)}
 
 
-def test_the_readmes_example_is_short() -> None:
+def test_the_readmes_example_is_the_loop_and_short() -> None:
     first = next(block for block in blocks(ROOT / "README.md") if block.language == "python")
-    assert len(first.text.splitlines()) <= 30
+    assert len(first.text.splitlines()) <= 40
+    steps = ("waits_for", "pending", "answer", "manage", "request", "recover", "record")
+    assert all(f".{step}(" in first.text for step in steps)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

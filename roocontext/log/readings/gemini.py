@@ -87,8 +87,8 @@ class _Gemini:
     ) -> tuple[str, Any]:
         asked = [as_sent(part).get("functionCall") for part in _parts(content)]
         call = [call for call in asked if isinstance(call, dict)][number]
-        said = {"error" if is_error else "output": words(output)}
-        response = output if isinstance(output, dict) and not is_error else said
+        worded = {"error" if is_error else "output": words(output)}
+        response = output if isinstance(output, dict) and not is_error else worded
         part = {"functionResponse": {**strings(call, "id", "name"), "response": response}}
         return "user", {"role": "user", "parts": [part]}
 
@@ -116,9 +116,13 @@ class _Gemini:
         part = as_sent(part)
         match part:
             case {"functionResponse": dict(response)}:
-                said, failed = said_in(response.get("response"))
-                media = [it for part in dicts(response.get("parts")) if (it := self._said(part))]
-                output = [*([text(said)] if said else []), *media] if media else said
+                output_text, failed = response_text(response.get("response"))
+                media = [it for part in dicts(response.get("parts")) if (it := self._shown(part))]
+                output = (
+                    [*([text(output_text)] if output_text else []), *media]
+                    if media
+                    else output_text
+                )
                 result = tool_result(self._id(response, nameless), output)
                 return {**result, "is_error": True} if failed else result
             case {"functionCall": dict(call)}:
@@ -126,13 +130,13 @@ class _Gemini:
                 return tool_use(self._id(call, nameless), string(call, "name"), arguments)
             case {"thought": True}:
                 return None
-        return self._said(part)
+        return self._shown(part)
 
     def _id(self, tool: Block, nameless: _Counters) -> str:
         name = string(tool, "name")
         return string(tool, "id") or f"{name}#{next(nameless[name])}"
 
-    def _said(self, part: Block) -> Block | None:
+    def _shown(self, part: Block) -> Block | None:
         match part:
             case {"text": str(value)}:
                 return text(value) if value else None
@@ -148,7 +152,7 @@ class _Gemini:
         return None if kind is None else {"type": kind, kind: part[kind]}
 
 
-def said_in(response: object) -> tuple[str, bool]:
+def response_text(response: object) -> tuple[str, bool]:
     """The text of a response, as JSON if it is not plain text; and whether it is an error."""
     match list(as_dict(response).items()):
         case [("output" | "error" as key, str(value))]:
