@@ -86,8 +86,7 @@ def _cost(row: ReportedUsage, table: Prices) -> float | None:
     if isinstance(row.usage, Mapping):
         for name in _COSTS:
             cost = row.usage.get(name)
-            is_number = isinstance(cost, int | float) and type(cost) is not bool
-            if is_number and abs(cost) <= MAX_INTEGER:
-                return float(cost)
+            if isinstance(cost, int | float) and type(cost) is not bool:
+                return float(cost) if abs(cost) <= MAX_INTEGER else None
     price, usage = table.of(row.model), usage_tokens(row.usage)
     return None if price is None or usage is None else price.cost(usage)
