@@ -8,7 +8,16 @@ from sqlalchemy import bindparam, select
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.encoding import decode
-from roocontext.log.entries import MESSAGE_KINDS, Control, Entry, Kind, Message, Range, subtract
+from roocontext.log.entries import (
+    MESSAGE_KINDS,
+    Control,
+    Entry,
+    Kind,
+    Message,
+    Range,
+    block_ref,
+    subtract,
+)
 from roocontext.log.spans import Span, clearings_of, spans_of, visible_ranges
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.head import read_head
@@ -225,7 +234,7 @@ def to_entry(fields: Sequence[Any]) -> Entry:
             None if d is None else decode(d),
             None if extra is None else decode(extra),
             asked_at,
-            None if answers_seq is None else (answers_seq, answers_block),
+            block_ref(answers_seq, answers_block),
         )
     except (HistoryCorrupt, KeyError):
         raise HistoryCorrupt(

@@ -13,7 +13,7 @@ from sqlalchemy import bindparam, select, text
 from roocontext.errors import InvalidOption, NoSuchCall
 from roocontext.log.draft import KEPT_UNDER, Draft, Salts, message_draft, note_draft
 from roocontext.log.encoding import MAX_INTEGER, decode, encode_plain
-from roocontext.log.entries import BlockRef, Kind, Message, NewMessage, Range
+from roocontext.log.entries import BlockRef, Kind, Message, NewMessage, Range, block_ref
 from roocontext.log.pairs import links_of, matched, tools_from
 from roocontext.log.readings import reader
 from roocontext.log.spans import within
@@ -194,7 +194,7 @@ def _answer_to(
         if within(standing, row[0]) and not tools.are_calls and len(tools.ids) == 1:
             return row[0], row[2]
     rows = tx.each(_TOOLS, bounds(session_id, standing))
-    links = links_of((row[0], None if row[2] is None else (row[2], row[3])) for row in rows)
+    links = links_of((row[0], block_ref(row[2], row[3])) for row in rows)
     for pair in matched([tools_from(row[1]) for row in rows], links):
         if (rows[pair.call[0]][0], pair.call[1]) == place:
             return rows[pair.result[0]][0], rows[pair.result[0]][4]

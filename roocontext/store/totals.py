@@ -118,7 +118,7 @@ def to_totals(sides: Sequence[Sequence[Range]], found: Iterable[Sequence[SqlRow]
 
 def _ends(sides: Sequence[Sequence[Range]]) -> set[int]:
     # Each end once: neighbouring ranges share theirs.
-    return {seq for side in sides for lo, hi in side for seq in (lo - 1, hi) if seq > 0}
+    return {seq for side in sides for lo, hi in side for seq in (lo - 1, hi) if seq != 0}
 
 
 def visible_total(tx: Transaction, session_id: str, last: int) -> Total:
