@@ -43,7 +43,7 @@ format: $(VENV)/.ready  ## rewrite the code in the house's format
 	$(RUN)/ruff check --fix .
 
 torture: $(VENV)/.ready  ## the long runs: crashes, soak, fuzz
-	ROOCONTEXT_TORTURE=10 $(RUN)/python -m pytest -n 2 tests/torture tests/conformance tests/unit tests/acceptance/test_cli_golden.py
+	ROOCONTEXT_TORTURE=10 $(RUN)/python -m pytest -n 2 tests/torture tests/conformance tests/unit tests/acceptance/test_cli_golden.py tests/acceptance/test_cli_demo.py
 
 bench: $(VENV)/.ready  ## every budget as a ratio, measured in one run
 	$(RUN)/python -m bench
