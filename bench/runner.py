@@ -14,6 +14,7 @@ from bench.managing import keeping
 from bench.report import Line
 from bench.sites import PostgresSite, Site, SqliteSite
 from bench.sizes import Sizes
+from bench.starting import starting
 from bench.whole import importing, listing, newest, opening, whole_sessions
 from bench.writing import appending, appending_many
 
@@ -32,6 +33,8 @@ def lines(sqlite: SqliteSite, postgres: PostgresSite, sizes: Sizes, say: Say) ->
     yield from folding(sizes)
     say("import")
     yield importing(sizes)
+    say("start of a command")
+    yield from starting(sizes)
 
 
 def _of_engine(site: Site, sizes: Sizes, say: Say) -> Iterator[Line]:

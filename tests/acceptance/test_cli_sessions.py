@@ -140,8 +140,17 @@ def test_how_full_it_is_was_reported(run: CommandLine, database: str) -> None:
         assert context()[1:] == (False, None)
         chat.append("assistant", "So.", model=MODEL, usage={"input_tokens": 9, "output_tokens": 1})
         assert context() == (10, True, 10)
-        chat.rewind(to=4)
-        assert context()[1:] == (False, None)
+        rewind = chat.rewind(to=4)
+        # The summary and what came after it are taken back: the first report counts again.
+        assert context() == (83_000, False, 82_000)
+        assert chat.view().messages[-1].seq == 4
+        chat.append("user", "x" * 3_998)
+        assert context() == (84_000, False, 82_000)
+        chat.undo(of=rewind.seq, force=True)
+        assert context() == (10, True, 10)
+        assert run("show", LONG_ID, "--json").document["context"]["tokens"] == 10
+        chat.rewind(to=1)
+        assert context()[2] is None
 
 
 def test_a_list_is_one_query_whatever_its_length(

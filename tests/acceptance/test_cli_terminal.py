@@ -182,6 +182,19 @@ def test_both_ways_to_start_it_are_the_same(tmp_path: Path) -> None:
     assert "roocontext rewind SESSION" in shown[0].stdout
 
 
+def test_the_interpreter_ends_without_looking_for_garbage() -> None:
+    code = (
+        "import atexit, gc; from roocontext.cli import main;"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 1_000, gc.get_threshold()[0]));"
+        "main(['--version'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[1] == "True 50000"
+
+
 @pytest.mark.parametrize(
     ("redirected", "code", "told"),
     [

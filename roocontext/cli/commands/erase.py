@@ -104,7 +104,7 @@ def _purge_all(context: CommandContext, older_than: str, *, yes: bool, dry_run: 
         answer = reports.erasing.purged_sessions(planned, dry_run=dry_run)
         if planned and not dry_run:
             if not yes:
-                context.confirm(erasing.purge_all_question(answer))
+                context.confirm(erasing.purge_all_question(answer, now=context.now))
             done: list[PurgedReport] = []
             with context.progress("Purging") as progress:
                 for number, row in enumerate(planned, 1):
@@ -116,4 +116,4 @@ def _purge_all(context: CommandContext, older_than: str, *, yes: bool, dry_run: 
                         )
                     progress(number, len(planned))
             answer = reports.erasing.purged_sessions(done, dry_run=False)
-    context.show(answer, erasing.draw_purged_sessions)
+    context.show(answer, partial(erasing.draw_purged_sessions, now=context.now))

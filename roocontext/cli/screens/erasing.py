@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from roocontext.cli.screens.safe_text import ASCII_SIGNS, named, one_line, shortened
 from roocontext.cli.screens.screen import Screen
-from roocontext.reports.times import local_time, zoned_time
+from roocontext.reports.times import age, zoned_time
 from roocontext.reports.words import quantity, size
 
 if TYPE_CHECKING:
@@ -76,13 +76,13 @@ def purge_question(answer: "PurgedReport") -> str:
     return f"{about}This deletes {what} of {name}.{stay} Delete them for good?"
 
 
-def draw_purged_sessions(screen: Screen, answer: "PurgedSessions") -> None:
+def draw_purged_sessions(screen: Screen, answer: "PurgedSessions", *, now: int) -> None:
     """A line for each session that went, or would go, and the sums."""
     if not answer.sessions:
         screen.line("No session is that old. Nothing was changed.")
         return
     for row in answer.sessions:
-        screen.line(_row(row, screen.signs.more))
+        screen.line(_row(row, now, screen.signs.more))
     screen.line(f"{'This would delete' if answer.dry_run else 'Deleted'} {_sum(answer)}.")
     if copies := sorted({copy for row in answer.sessions for copy in row.copies}):
         names = _names(copies, screen.signs.more)
@@ -90,9 +90,9 @@ def draw_purged_sessions(screen: Screen, answer: "PurgedSessions") -> None:
     _bytes(screen, dry_run=answer.dry_run, erased=all(row.erased for row in answer.sessions))
 
 
-def purge_all_question(answer: "PurgedSessions") -> str:
+def purge_all_question(answer: "PurgedSessions", *, now: int) -> str:
     """Ask before many sessions are purged, and list the first of them."""
-    rows = [_row(row, ASCII_SIGNS.more) for row in answer.sessions[:_LISTED]]
+    rows = [_row(row, now, ASCII_SIGNS.more) for row in answer.sessions[:_LISTED]]
     if left := len(answer.sessions) - len(rows):
         rows.append(f"and {left:,} more")
     lines = "".join(f"{row}\n" for row in rows)
@@ -104,9 +104,9 @@ def _sum(answer: "PurgedSessions") -> str:
     return f"{sessions} with {quantity(answer.messages, 'message')}, {size(answer.bytes)}"
 
 
-def _row(row: "PurgedReport", more: str) -> str:
-    """A session on a line: its id, its last entry, its size, and what it is about."""
-    since = "" if row.updated_at is None else f"  {local_time(row.updated_at)}"
+def _row(row: "PurgedReport", now: int, more: str) -> str:
+    """A session on a line: its id, the age of its last entry, its size, and what it is about."""
+    since = "" if row.updated_at is None else f"  {age(row.updated_at, now)}"
     about = shortened(one_line(row.title or row.first_prompt or ""), _WORDS, more)
     counts = f"{quantity(row.messages, 'message')}, {size(row.bytes)}"
     return f"{named(row.session_id, more)}{since}  {counts}  {about}".rstrip()
