@@ -21,7 +21,7 @@ from roocontext.store.schema import clearings, entries
 from roocontext.store.search_matches import Match, Matcher
 from roocontext.store.search_scope import Search, cursor
 
-RANKED: Final = 200
+RANKED: Final = 100
 """How many of the newest matches are ranked. The older ones follow them, newest first."""
 
 
