@@ -123,7 +123,7 @@ class Matcher:
         _, _, _, format_, role, _, extra, stored = row
         if is_quoting(extra):
             return None
-        content = content_of(key.seq, format_, role, stored)
+        content = content_of(key.session_id, key.seq, format_, role, stored)
         if self._search.among == "visible":
             content = self._as_shown(key, format_, content)
         name_of = partial(self._name_of, key)
@@ -144,7 +144,7 @@ class Matcher:
         for seq, format_, role, stored in self._tx.rows(
             _CALLS_BEFORE, session_id=key.session_id, seq=key.seq
         ):
-            content = content_of(seq, format_, role, stored)
+            content = content_of(key.session_id, seq, format_, role, stored)
             names = call_names(reader(format_).blocks(role, content)[1])
             if call_id in names:
                 return names[call_id]
