@@ -146,6 +146,9 @@ class AsyncStore(_Threaded[Store]):
     purge = _threaded(Store.purge)
     purged = _threaded(Store.purged)
     usage = _threaded(Store.usage)
+    search = _threaded(Store.search)
+    index = _threaded(Store.index)
+    drop_index = _threaded(Store.drop_index)
 
 
 class AsyncSession(_Threaded[Session]):

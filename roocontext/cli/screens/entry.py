@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from roocontext.reports.history import EntryRow
     from roocontext.reports.why import Reason, Why
 
-_HIDES = {
+HIDES = {
     Kind.SUMMARY: "Hidden by summary",
     Kind.MARKER: "Hidden by marker",
     Kind.CLEARING: "Its output is cleared by clearing",
@@ -34,7 +34,7 @@ def draw_entry(screen: Screen, row: "EntryRow", *, info: "SessionInfo", name: st
     for hider in row.hiders:
         trigger = f", {one_line(hider.trigger)}" if hider.trigger else ""
         since = f"since {zoned_time(hider.recorded_at)}{trigger}"
-        screen.line((f"{_HIDES[Kind(hider.kind)]} {hider.seq} {since}.", "note"))
+        screen.line((f"{HIDES[Kind(hider.kind)]} {hider.seq} {since}.", "note"))
     if row.hiders:
         draw_next(screen, "How to bring it back", next_command(name, f"why {{}} {row.seq}"))
     elif row.visible:
@@ -76,7 +76,7 @@ def _reason(screen: Screen, reason: "Reason") -> None:
     who = [one_line(one) for one in (reason.trigger, policy) if one]
     by = f" ({', '.join(who)})" if who else ""
     since = f"since {zoned_time(reason.recorded_at)}{by}"
-    screen.line((f"{_HIDES[Kind(reason.kind)]} {reason.seq}", "acts"), f" {since}.")
+    screen.line((f"{HIDES[Kind(reason.kind)]} {reason.seq}", "acts"), f" {since}.")
     if reason.text:
         text, rest = content.readable(reason.text, full=False)
         screen.line(text, indent=4)
