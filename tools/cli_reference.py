@@ -112,6 +112,8 @@ def _command(name: str, command: Any) -> str:
     shape = next(one for one in described if one.name == name.rpartition(" ")[2])
     lines = "a line for each " if shape.is_stream else ""
     prints = f"`--json`: {lines}[{shape.document}](#{shape.document.lower()})"
+    if not shape.document:
+        prints = "It prints no document"
     if narrow := shape.narrow_document:
         prints += f"; with {shape.narrowed} [{narrow}](#{narrow.lower()})"
     parts = [f"### `{usage}`", "", inspect.cleandoc(command.help), "", f"{prints}.", ""]

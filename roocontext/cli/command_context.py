@@ -195,7 +195,7 @@ def command(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make a function a command of the app. Without `database`, it creates one of its own.
 
-    `narrowed` is an argument with which `--json` prints another document, and that document.
+    A command that prints no document names none. `narrowed` is an argument with which `--json` prints another document, and that document.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
