@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from roocontext.log.reported import ReportedUsage
     from roocontext.log.request import Request
     from roocontext.log.turns import PendingCall
+    from roocontext.search.snippet import Snippet
     from roocontext.store.aio import AsyncSession, AsyncStore
     from roocontext.store.append import Receipt
     from roocontext.store.audit import AuditEntry, Diff, Hider
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from roocontext.store.overview import LastCall, SessionOverview
     from roocontext.store.restorable import Restorable
     from roocontext.store.rewind import Rewound
+    from roocontext.store.search import Hit, SearchPage
     from roocontext.store.session import Session
     from roocontext.store.sessions import SessionInfo, Stats
     from roocontext.store.snapshot import Snapshot, Wanted
@@ -94,6 +96,7 @@ __all__ = [
     "Head",
     "Hider",
     "HistoryCorrupt",
+    "Hit",
     "Hooks",
     "InvalidIdentifier",
     "InvalidMessage",
@@ -130,6 +133,7 @@ __all__ = [
     "Rewound",
     "RooContextError",
     "SchemaMismatch",
+    "SearchPage",
     "Session",
     "SessionExists",
     "SessionInfo",
@@ -138,6 +142,7 @@ __all__ = [
     "SessionPurged",
     "Size",
     "Snapshot",
+    "Snippet",
     "Stats",
     "Store",
     "StoreClosed",
@@ -176,6 +181,7 @@ _LAZY = {
     "roocontext.log.request": "Request",
     "roocontext.log.turns": "PendingCall",
     "roocontext.log.reported": "ReportedUsage",
+    "roocontext.search.snippet": "Snippet",
     "roocontext.store.aio": "AsyncSession AsyncStore",
     "roocontext.store.append": "Receipt",
     "roocontext.store.audit": "AuditEntry Diff Hider",
@@ -189,6 +195,7 @@ _LAZY = {
     "roocontext.store.overview": "LastCall SessionOverview",
     "roocontext.store.restorable": "Restorable",
     "roocontext.store.rewind": "Rewound",
+    "roocontext.store.search": "Hit SearchPage",
     "roocontext.store.session": "Session",
     "roocontext.store.sessions": "SessionInfo Stats",
     "roocontext.store.snapshot": "Snapshot Wanted",

@@ -8,6 +8,8 @@ too would show the same words again and again.
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
+from roocontext.log.encoding import decode
+
 QUOTED: Final = "quoted_entries"
 """The name in a message's `extra` under which the entries that it quotes are listed."""
 
@@ -35,6 +37,12 @@ def quotes_of(extra: Any) -> tuple[Quote, ...]:
     if not isinstance(listed, list) or not all(map(_is_quote, listed)):
         return ()
     return tuple(Quote(*one) for one in listed)
+
+
+def is_quoting(extra: str | None) -> bool:
+    """Whether a message with this stored `extra` quotes others."""
+    # A search in the text first: almost no message quotes any.
+    return extra is not None and f'"{QUOTED}"' in extra and bool(quotes_of(decode(extra)))
 
 
 def _is_quote(given: Any) -> bool:

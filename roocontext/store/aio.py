@@ -146,6 +146,7 @@ class AsyncStore(_Threaded[Store]):
     purge = _threaded(Store.purge)
     purged = _threaded(Store.purged)
     usage = _threaded(Store.usage)
+    search = _threaded(Store.search)
 
 
 class AsyncSession(_Threaded[Session]):

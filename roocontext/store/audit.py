@@ -118,7 +118,7 @@ class Auditor:
         controls = to_controls([row[:3] for row in rows])
         self._spans = spans_of(controls, self.seq)
         self._cleared = _by_row(controls, self.seq)
-        self._hiders = {row[0]: _hider(row) for row in rows}
+        self._hiders = {row[0]: to_hider(row) for row in rows}
 
     def page(self, tx: Transaction, after: int, limit: int) -> list[AuditEntry]:
         """The entries that follow `after`."""
@@ -235,7 +235,8 @@ def to_entry(fields: Sequence[Any]) -> Entry:
         ) from None
 
 
-def _hider(row: SqlRow) -> Hider:
+def to_hider(row: SqlRow) -> Hider:
+    """The entry that hides a row, from its seq, kind, details and time."""
     seq, kind, details, recorded_at = row
     match decode(details):
         case {"record": {"trigger": str(trigger)}}:

@@ -13,7 +13,7 @@ from sqlalchemy import URL
 from roocontext.errors import InvalidOption, SessionExists, SessionNotFound, SessionPurged
 from roocontext.log.encoding import check_id
 from roocontext.log.reported import ReportedUsage
-from roocontext.store import erase, overview, sessions, usage
+from roocontext.store import erase, overview, search, sessions, usage
 from roocontext.store.check_arguments import check_whole
 from roocontext.store.clock_and_ids import Clock, Ids, RandomIds, system_clock
 from roocontext.store.engine import migrate
@@ -24,6 +24,8 @@ from roocontext.store.items import Describe, Rename
 from roocontext.store.listing import wanted
 from roocontext.store.notes import drafted
 from roocontext.store.overview import SessionOverview
+from roocontext.store.search import SearchPage
+from roocontext.store.search_scope import Among, Order, asked
 from roocontext.store.session import Session
 from roocontext.store.sessions import SessionInfo
 
@@ -189,6 +191,52 @@ class Store:
         times = wanted(None, None, since, until).params
         lo, hi = times.get("since"), times.get("until")
         return self._database.snapshot(usage.reported_between, lo, hi)
+
+    def search(
+        self,
+        query: str,
+        *,
+        session: str | None = None,
+        family: str | None = None,
+        role: str | None = None,
+        tool: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        where: Mapping[str, str] | None = None,
+        among: Among = "all",
+        order: Order = "best",
+        limit: int = 20,
+        after: str | None = None,
+        context: int = 0,
+    ) -> SearchPage:
+        """The messages that hold all words of the query, hidden and rewound ones too.
+
+        A `"phrase"` is found as it is written, and `begin*` finds all that begins so. Only messages
+        of one `session`, of a session and its descendants (`family`), or of sessions whose metadata
+        has the strings of `where`; only what the `user` or the `assistant` said or a `tool` gave
+        back (`role`); only the calls and outputs of one `tool`; only messages recorded at `since`
+        or later, and before `until`. `among` is "all", "standing" (not rewound), "visible" (what
+        the model sees now) or "hidden" (what a summary or marker hides).
+
+        The `order` is "best", "newest" or "oldest". The next page begins `after` the page's `next`.
+        Snippets show `context` more lines on either side.
+        """
+        search_for = asked(
+            query,
+            session=session,
+            family=family,
+            role=role,
+            tool=tool,
+            since=since,
+            until=until,
+            where=where,
+            among=among,
+            order=order,
+            limit=limit,
+            after=after,
+            context=context,
+        )
+        return self._database.snapshot(search.search, search_for)
 
     def purged(self, *, limit: int = 100) -> list[Purged]:
         """The receipts of purged sessions, the newest first."""

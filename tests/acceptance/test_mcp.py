@@ -99,7 +99,7 @@ def test_messages_are_appended_and_sessions_rewound(store: Store) -> None:
     receipt = ask(store, "append", **said, allow_write=True)
     assert (receipt["seq"], receipt["new"]) == (chat.head_seq(), True)
     assert not ask(store, "append", **said, allow_write=True)["new"]
-    assert chat.messages()[-1] == {"role": "user", "content": "hello"}
+    assert chat.view().messages[-1].content == "hello"
     back = {"session": "parser", "to": 4}
     planned = ask(store, "rewind", **back, dry_run=True, allow_write=True)
     assert (planned["dry_run"], chat.head_seq()) == (True, receipt["seq"])
