@@ -1,6 +1,5 @@
 """What a client can ask for: each tool answers with a document, as `--json` prints it."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field

@@ -189,6 +189,7 @@ class AsyncSession(_Threaded[Session]):
     validate = _threaded(Session.validate)
     diff = _threaded(Session.diff)
     message = _threaded(Session.message)
+    originals = _threaded(Session.originals)
     notes = _threaded(Session.notes)
     newest_note = _threaded(Session.newest_note)
     uncovered_since = _threaded(Session.uncovered_since)

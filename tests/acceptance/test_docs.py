@@ -56,6 +56,7 @@ VALUES = [
         "Hider",
         "Diff",
         "Entry",
+        "Original",
         "Repair",
     ),
     *("Note", "SessionInfo", "Stats", "Verification", "Redacted", "Purged"),

@@ -32,33 +32,28 @@ def test_a_redacted_quote_is_listed_no_more(chat):
 
 
 def test_quotes_are_found_in_ancestors_and_in_forks(store):
-    top = store.create("top")
-    child = store.create("child", parent="top")
-    grandchild = store.create("grandchild", parent="child")
-    stranger = store.create("stranger")
+    top = store.create()
+    child = store.create(parent=top.id)
+    grandchild = store.create(parent=child.id)
+    stranger = store.create()
     for chat in (top, child, grandchild, stranger):
         fill(chat, 2)
-    quote(top, Quote("grandchild", 2, 2))
-    quote(stranger, Quote("grandchild", 2, 2))
+    quote(top, Quote(grandchild.id, 2, 2))
+    quote(stranger, Quote(grandchild.id, 2, 2))
     quote(grandchild, Quote(None, 1, 2))
-    top.fork(session_id="top-fork")
-    grandchild.fork(session_id="grandchild-fork")
-    wanted = [
-        ("grandchild", 3),
-        ("grandchild-fork", 3),
-        ("top", 3),
-        ("top-fork", 3),
-    ]
-    assert list(grandchild.redact(2).quotes) == wanted
+    forks = [top.fork(), grandchild.fork()]
+    wanted = {(chat.id, 3) for chat in (top, grandchild, *forks)}
+    found = grandchild.redact(2).quotes
+    assert found == tuple(sorted(wanted))
 
 
 def test_a_fork_outlives_the_session_that_it_quotes(store):
-    chat = store.create("first")
+    chat = store.create()
     fill(chat, 2)
     quote(chat, Quote(None, 1, 1))
-    fork = chat.fork(session_id="fork")
-    store.purge("first")
-    assert fork.redact(1).quotes == (("fork", 3),)
+    fork = chat.fork()
+    store.purge(chat.id)
+    assert fork.redact(1).quotes == ((fork.id, 3),)
 
 
 def test_summaries_of_quotes_and_of_summaries_are_listed(chat):

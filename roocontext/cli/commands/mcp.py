@@ -36,7 +36,7 @@ def mcp(
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "mcp":
             raise
-        line = "MCP needs a package: install it with `pip install 'roocontext[mcp]'`."
+        line = "The server needs the mcp package. Install the extra: pip install 'roocontext[mcp]'."
         raise Refusal(line, Code.USAGE) from None
     with context.bars.hidden(), context.store(write=allow_write) as store:
         server = serving.SessionServer(store, allow_write=allow_write)
