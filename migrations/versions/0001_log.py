@@ -1,6 +1,6 @@
-"""The log, the caches of its fold, the checks and triggers that guard it, and the views.
+"""The log, the caches of its fold, the checks and triggers that guard it, the views, the search.
 
-The triggers and the views are in the `.sql` files beside this one.
+The triggers, the views and the index of the search are in the `.sql` files beside this one.
 """
 
 import logging
@@ -67,6 +67,7 @@ ENTRIES_RULES = {
 }
 SPANS_RULES = {"range": "lo >= 1 AND hi >= lo AND position >= 0"}
 CLEARINGS_RULES = {"block": "seq >= 1 AND block >= 0 AND cleared_by > seq"}
+SEARCH_MARKS_RULES = {"seq": "seq >= 0"}
 COUNTS_RULES = {"tokens": "seq >= 1 AND tokens >= 0"}
 
 
@@ -76,6 +77,7 @@ def upgrade() -> None:
     _indexes()
     _triggers()
     _views()
+    _search()
 
 
 def _tables() -> None:
@@ -182,6 +184,13 @@ def _tables() -> None:
         sqlite_with_rowid=False,
         rules={},
     )
+    _table(
+        "search_marks",
+        sa.Column("session_id", TEXT, nullable=False),
+        sa.Column("seq", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("session_id", name="search_marks_pkey"),
+        rules=SEARCH_MARKS_RULES,
+    )
 
 
 def _table(
@@ -251,6 +260,11 @@ def _views() -> None:
     connection = op.get_bind()
     joined = JOINED_BLOCKS[connection.dialect.name]
     _run(connection, [one.replace("JOINED_BLOCKS", joined) for one in _statements("views")])
+
+
+def _search() -> None:
+    connection = op.get_bind()
+    _run(connection, _statements(f"search_{connection.dialect.name}"))
 
 
 def _statements(name: str) -> list[str]:

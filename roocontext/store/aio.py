@@ -147,6 +147,8 @@ class AsyncStore(_Threaded[Store]):
     purged = _threaded(Store.purged)
     usage = _threaded(Store.usage)
     search = _threaded(Store.search)
+    index = _threaded(Store.index)
+    drop_index = _threaded(Store.drop_index)
 
 
 class AsyncSession(_Threaded[Session]):

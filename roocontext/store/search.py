@@ -12,6 +12,7 @@ from typing import Final
 
 from sqlalchemy import bindparam, select
 
+from roocontext.errors import HistoryCorrupt
 from roocontext.log.entries import Kind
 from roocontext.search.snippet import Snippet, snippet
 from roocontext.store.audit import Hider, to_hider
@@ -69,13 +70,13 @@ _CLEARED_BY = (
 )
 
 
-def search(tx: Transaction, asked: Search) -> SearchPage:
+def search(tx: Transaction, asked: Search, dialect: str) -> SearchPage:
     """The page of hits that was asked for."""
     if not asked.query.words:
         return SearchPage((), None)
     end = asked.skip + asked.limit
     is_ranked = asked.order == "best"
-    found = list(islice(Matcher(tx, asked).matches(), max(is_ranked * RANKED, end + 1)))
+    found = list(islice(Matcher(tx, asked, dialect).matches(), max(is_ranked * RANKED, end + 1)))
     page = (_ranked(found) if is_ranked else found)[asked.skip : end]
     following = None
     if len(found) > end:
@@ -99,7 +100,7 @@ def _hit(tx: Transaction, match: Match, context: int) -> Hit:
     return Hit(
         session_id,
         seq,
-        Kind(kind),
+        _kind(seq, kind),
         role,
         format_,
         ts,
@@ -120,3 +121,10 @@ def _hit(tx: Transaction, match: Match, context: int) -> Hit:
 def _hider(tx: Transaction, session_id: str, seq: int | None) -> Hider | None:
     row = None if seq is None else tx.row(_HIDER, session_id=session_id, seq=seq)
     return None if row is None else to_hider(row)
+
+
+def _kind(seq: int, kind: str) -> Kind:
+    try:
+        return Kind(kind)
+    except ValueError:
+        raise HistoryCorrupt(f"Entry {seq} is of no known kind.", seq=seq) from None

@@ -4,11 +4,12 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 from typing import NamedTuple
 
 from sqlalchemy import bindparam, select, text
 
-from roocontext.log.encoding import decode
+from roocontext.errors import HistoryCorrupt
 from roocontext.log.quotes import is_quoting
 from roocontext.log.readings import reader
 from roocontext.log.spans import Span
@@ -16,11 +17,13 @@ from roocontext.search.letters import composed
 from roocontext.search.match import Stretch, occurrences, score
 from roocontext.search.passages import Wanted, call_names, passages
 from roocontext.store.engine.transaction import SqlRow, Transaction
-from roocontext.store.schema import clearings, entries, spans
+from roocontext.store.schema import IN_LOG, clearings, entries, spans
 from roocontext.store.search_keys import candidates
 from roocontext.store.search_scope import Key, Search
+from roocontext.store.search_text import content_of
 
 _BATCH = 50
+_LO = attrgetter("lo")
 
 
 class Match(NamedTuple):
@@ -48,6 +51,7 @@ _ROW = select(
     entries.c.seq == bindparam("seq"),
     # A redacted row has no salt: what is left of it is not searched.
     text("role IS NOT NULL AND salt IS NOT NULL"),
+    IN_LOG,
 )
 _SPANS = (
     select(*(column for column in spans.c if column is not spans.c.session_id))
@@ -60,7 +64,7 @@ _CLEARED = (
     .order_by(clearings.c.block)
 )
 _CALLS_BEFORE = (
-    select(entries.c.format, entries.c.role, entries.c.content)
+    select(entries.c.seq, entries.c.format, entries.c.role, entries.c.content)
     .where(
         entries.c.session_id == bindparam("session_id"),
         entries.c.seq < bindparam("seq"),
@@ -75,14 +79,15 @@ _CALLS_BEFORE = (
 class Matcher:
     """Compares messages with a search, in one snapshot."""
 
-    def __init__(self, tx: Transaction, search: Search) -> None:
+    def __init__(self, tx: Transaction, search: Search, dialect: str) -> None:
         self._tx = tx
+        self._dialect = dialect
         self._search = search
         self._spans: dict[str, list[Span]] = {}
 
     def matches(self) -> Iterator[Match]:
         """The messages that match, in the order of the search."""
-        keys = candidates(self._tx, self._search)
+        keys = candidates(self._tx, self._search, self._dialect)
         while batch := list(islice(keys, _BATCH)):
             standing = [(key, span) for key in batch if self._is_wanted(span := self._span(key))]
             at = [{"session_id": key.session_id, "seq": key.seq} for key, _ in standing]
@@ -98,7 +103,10 @@ class Matcher:
         if known is None:
             rows = self._tx.rows(_SPANS, session_id=key.session_id)
             known = self._spans[key.session_id] = [Span(*row) for row in rows]
-        return known[bisect_right(known, key.seq, key=lambda span: span.lo) - 1]
+        index = bisect_right(known, key.seq, key=_LO) - 1
+        if index < 0:
+            raise HistoryCorrupt(f"No span holds entry {key.seq}.", seq=key.seq)
+        return known[index]
 
     def _is_wanted(self, span: Span) -> bool:
         match self._search.among:
@@ -115,7 +123,7 @@ class Matcher:
         _, _, _, format_, role, _, extra, stored = row
         if is_quoting(extra):
             return None
-        content = decode(stored)
+        content = content_of(key.seq, format_, role, stored)
         if self._search.among == "visible":
             content = self._as_shown(key, format_, content)
         name_of = partial(self._name_of, key)
@@ -133,10 +141,11 @@ class Matcher:
 
     def _name_of(self, key: Key, call_id: str) -> str | None:
         """The tool whose call has this id, which an earlier message holds."""
-        for format_, role, content in self._tx.rows(
+        for seq, format_, role, stored in self._tx.rows(
             _CALLS_BEFORE, session_id=key.session_id, seq=key.seq
         ):
-            names = call_names(reader(format_).blocks(role, decode(content))[1])
+            content = content_of(seq, format_, role, stored)
+            names = call_names(reader(format_).blocks(role, content)[1])
             if call_id in names:
                 return names[call_id]
         return None

@@ -13,7 +13,7 @@ from sqlalchemy import URL
 from roocontext.errors import InvalidOption, SessionExists, SessionNotFound, SessionPurged
 from roocontext.log.encoding import check_id
 from roocontext.log.reported import ReportedUsage
-from roocontext.store import erase, overview, search, sessions, usage
+from roocontext.store import erase, overview, search, search_index, sessions, usage
 from roocontext.store.check_arguments import check_whole
 from roocontext.store.clock_and_ids import Clock, Ids, RandomIds, system_clock
 from roocontext.store.engine import migrate
@@ -236,7 +236,21 @@ class Store:
             after=after,
             context=context,
         )
-        return self._database.snapshot(search.search, search_for)
+        return self._database.snapshot(search.search, search_for, self._database.dialect)
+
+    def index(self, *, anew: bool = False) -> int:
+        """Bring the index of `search` up to date; how many messages were added to it.
+
+        A search finds the same without it, and reads what is not indexed. Appends do not write to
+        it. With `anew`, the index is dropped first and made again.
+        """
+        if anew:
+            self.drop_index()
+        return search_index.bring_up_to_date(self._database)
+
+    def drop_index(self) -> None:
+        """Delete the index of `search`. `index` makes it again."""
+        self._database.write(search_index.drop)
 
     def purged(self, *, limit: int = 100) -> list[Purged]:
         """The receipts of purged sessions, the newest first."""

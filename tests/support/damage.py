@@ -180,6 +180,7 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "stats": lambda _, chat: chat.stats(),
     "outline": lambda _, chat: chat.outline(),
     "overview": lambda store, _: store.overview(),
+    "search": lambda store, _: [store.search(SECRET), store.search("room", among="visible")],
     "visible_bytes": lambda _, chat: chat.visible_bytes(),
     "live": lambda _, chat: chat.live(),
     "tokens": lambda _, chat: chat.tokens(BYTES),
@@ -209,6 +210,8 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
 WRITING: dict[str, Callable[[Any, Any], Any]] = {
     "keep_counts": lambda _, chat: chat.keep_counts(chat.snapshot(WANTED).counted),
     "keep_estimate": lambda _, chat: chat.keep_estimate(3, BYTES, 7),
+    "index": lambda store, _: [store.index(), store.search(SECRET)],
+    "drop_index": lambda store, _: store.drop_index(),
     "append": lambda _, chat: chat.append("user", "more"),
     "append again": lambda _, chat: chat.append("user", SECRET, client_id="once"),
     "append an answer": lambda _, chat: chat.append(
