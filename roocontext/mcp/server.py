@@ -50,6 +50,7 @@ class SessionServer(MCPServer[Any]):
         queries = Queries(store)
         reading = ToolAnnotations(read_only_hint=True, open_world_hint=False)
         for query in (
+            queries.search_history,
             queries.read_history,
             queries.list_sessions,
             queries.show_session,

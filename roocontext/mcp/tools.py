@@ -1,12 +1,13 @@
 """What a client can ask for: each tool answers with a document, as `--json` prints it."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import Field
 
 from roocontext import reports
 from roocontext.mcp.texts import as_text
 from roocontext.reports.selection import Selection
+from roocontext.store.search_scope import Among, Order
 
 if TYPE_CHECKING:
     from roocontext import Session, Store
@@ -27,6 +28,7 @@ Longest = Annotated[
     int,
     Field(ge=2, le=100_000, description="Texts with more characters are cut in the middle."),
 ]
+Role = Literal["user", "assistant", "tool"]
 Expected = Annotated[
     int | None,
     Field(description="Refuse if the session has changed since this `head_seq` was read."),
@@ -38,6 +40,53 @@ class Queries:
 
     def __init__(self, store: "Store") -> None:
         self._store = store
+
+    def search_history(
+        self,
+        query: Annotated[
+            str,
+            Field(
+                description="Words that a message must all hold. A phrase in quotation marks is"
+                " found as it is written, and begin* finds what begins like that."
+            ),
+        ],
+        session: Annotated[
+            str | None, Field(description="Only in this session and those it has started.")
+        ] = None,
+        *,
+        role: Annotated[Role | None, Field(description="Only what this one said.")] = None,
+        tool: Annotated[
+            str | None, Field(description="Only the calls and outputs of this tool.")
+        ] = None,
+        among: Annotated[
+            Among,
+            Field(
+                description="standing: not rewound; visible: what the model sees now; hidden:"
+                " what a summary or marker hides."
+            ),
+        ] = "all",
+        order: Order = "best",
+        limit: Limit = 20,
+        after: Annotated[
+            str | None, Field(description="The `next` of the page before, for the next page.")
+        ] = None,
+    ) -> str:
+        """Search the messages of all sessions, hidden and rewound ones too.
+
+        Each hit has its session, its seq, a snippet, and what hides it from the model now.
+        """
+        family = None if session is None else reports.naming.find(self._store, session)
+        page = self._store.search(
+            query,
+            family=family,
+            role=role,
+            tool=tool,
+            among=among,
+            order=order,
+            limit=limit,
+            after=after,
+        )
+        return as_text(page, LONGEST)
 
     def read_history(
         self,

@@ -11,7 +11,6 @@ from typing import Any, Final, TypeAlias
 from roocontext.context.steps import Steps, ask, drive, drive_async
 from roocontext.errors import InvalidIdentifier, InvalidOption, SessionNotFound
 from roocontext.log.counting import Counter
-from roocontext.log.entries import Kind
 from roocontext.log.readings import Holds, pieces, reader
 from roocontext.log.recall import READ_HISTORY, SEARCH_HISTORY
 from roocontext.log.turns import PendingCall
@@ -35,6 +34,7 @@ HITS: Final = 8
 _MESSAGES: Final = 50
 """How many messages are read at once; most answers have room for fewer."""
 _TOOLS: Final = (SEARCH_HISTORY, READ_HISTORY)
+IN_VIEW: Final = "still in your context"
 
 AnySession: TypeAlias = Session | AsyncSession
 
@@ -93,21 +93,22 @@ class _Recall:
     def _searched(self, call: SearchCall) -> Steps[Recalled]:
         named = yield from self._named(call.session)
         end = call.page * HITS
-        found: list[Hit] = []
+        found: list[Excerpt] = []
         after: str | None = None
         while len(found) <= end:
             page = yield from self._page(call, named, after)
-            found += yield from self._told(page.hits, call.query)
+            found += yield from self._excerpts(page.hits, call.query)
             after = page.next
             if after is None:
                 break
-        hits = found[end - HITS : end]
+        # The model need not be shown first what it sees.
+        hits = sorted(found[end - HITS : end], key=lambda one: one.remark == IN_VIEW)
         if not hits:
             return Recalled(f"No message of the history holds all of these words: {call.query}")
-        shown = self._budget.page([self._excerpt(hit) for hit in hits]).shown
-        more = f"There are more hits on page {call.page + 1}." if len(found) > end else ""
+        shown = self._budget.page(hits).shown
         left = len(hits) - len(shown)
         cut = f"{left} more of this page did not fit: use more words." if left else ""
+        more = f"There are more hits on page {call.page + 1}." if len(found) > end else ""
         how = f"To read a message in full, use {READ_HISTORY}."
         return quoted("Found in the history.", shown, " ".join(filter(None, (how, cut, more))))
 
@@ -130,30 +131,23 @@ class _Recall:
         )
         return page
 
-    def _told(self, hits: Sequence[Hit], query: str) -> Steps[list[Hit]]:
+    def _excerpts(self, hits: Sequence[Hit], query: str) -> Steps[list[Excerpt]]:
         """The hits that are messages and say it, instead of asking these tools for it."""
-        told: list[Hit] = []
+        told: list[Excerpt] = []
         for hit in hits:
-            if hit.kind is not Kind.MESSAGE:
-                continue
-            if hit.role not in ("user", "tool"):
-                chat = yield from self._session(hit.session_id)
-                found = yield from ask(partial(chat.originals, hit.seq, hit.seq, rewound=True))
-                if not any(_holds(one, query) for one in found):
-                    continue
-            told.append(hit)
+            chat = yield from self._session(hit.session_id)
+            read = partial(chat.originals, hit.seq, hit.seq, rewound=True)
+            found: Sequence[Original] = yield from ask(read)
+            told += [self._of_hit(hit, one) for one in found if _holds(one, query)]
         return told
 
-    def _excerpt(self, hit: Hit) -> Excerpt:
+    def _of_hit(self, hit: Hit, one: Original) -> Excerpt:
+        is_own = hit.session_id == self._chat.id
+        excerpt = _of_original(None if is_own else hit.session_id, one)
         shown = hit.snippet
         text = f"{'…' if shown.is_continued else ''}{shown.text}{'…' if shown.continues else ''}"
-        remark = ""
-        if hit.rewound_by is not None:
-            remark = "taken back by a rewind"
-        elif hit.visible and not hit.cleared and hit.session_id == self._chat.id:
-            remark = "still in your context"
-        session = None if hit.session_id == self._chat.id else hit.session_id
-        return Excerpt(session, hit.seq, hit.recorded_at, hit.role, text, remark)
+        in_view = IN_VIEW if is_own and hit.visible and not hit.cleared else ""
+        return excerpt._replace(text=text, remark=excerpt.remark or in_view)
 
     # Reading
 

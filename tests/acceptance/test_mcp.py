@@ -25,7 +25,7 @@ from support.dialogue import fill
 HOSTILE = '../../etc/passwd?id=x#y%2F {"jsonrpc"} \u2028 .. \x1b[31m'
 NASTY = 'a\x00b \ud800 \x1b[31m \u2028 日本 \n{"jsonrpc": "2.0", "id": 1, "result": {}}\n'
 
-READING = {"read_history", "list_sessions", "show_session", "why_hidden"}
+READING = {"search_history", "read_history", "list_sessions", "show_session", "why_hidden"}
 WRITING = {"append", "rewind"}
 
 on_a_file = pytest.mark.parametrize("database", ["file"], indirect=True)
@@ -76,6 +76,8 @@ def test_the_answers_are_the_documents_of_the_command_line(store: Store) -> None
     (row,) = ask(store, "list_sessions")["sessions"]
     assert (row["session_id"], row["title"]) == ("parser", "fix the parser")
     assert ask(store, "list_sessions", text="lexer")["sessions"] == []
+    hits = ask(store, "search_history", query='"message 5"', session="parser")["hits"]
+    assert [(hit["session_id"], hit["seq"], hit["hidden_by"]) for hit in hits] == [("parser", 7, 9)]
 
 
 @on_a_file
@@ -119,6 +121,9 @@ def test_messages_are_appended_and_sessions_rewound(store: Store) -> None:
         ("why_hidden", {"session": "parser", "seq": 0}, "greater than or equal to 1"),
         ("read_history", {"session": "parser", "limit": 10_000}, "less than or equal to 200"),
         ("read_history", {"session": ""}, "InvalidIdentifier"),
+        ("search_history", {"query": "x", "among": "none"}, "Input should be"),
+        ("search_history", {"query": "x", "after": "x"}, "InvalidOption"),
+        ("search_history", {"query": "x", "session": "nobody"}, "SessionNotFound"),
         ("append", {"session": "parser", "content": "x", "role": "nobody"}, "InvalidMessage"),
     ],
 )
