@@ -25,6 +25,7 @@ from roocontext.cli.commands import (
     mcp,
     read,
     rewind,
+    search,
     sums,
 )
 from roocontext.cli.commands import sessions as listing
@@ -64,7 +65,7 @@ def commands() -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     for family in (
-        *(listing, read, entry, sums, append, rewind, change),
+        *(listing, read, search, entry, sums, append, rewind, change),
         *(erase, backup, maintain, mcp, demo),
     ):
         app.add_typer(family.app)

@@ -1,12 +1,15 @@
 """What a client can ask for: each tool answers with a document, as `--json` prints it."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field
 
 from roocontext import reports
+from roocontext.errors import StoreFull, StoreReadOnly, StoreUnavailable
 from roocontext.mcp.texts import as_text
 from roocontext.reports.selection import Selection
+from roocontext.search.passages import Speaker
 from roocontext.store.search_scope import Among, Order
 
 if TYPE_CHECKING:
@@ -28,7 +31,6 @@ Longest = Annotated[
     int,
     Field(ge=2, le=100_000, description="Texts with more characters are cut in the middle."),
 ]
-Role = Literal["user", "assistant", "tool"]
 Expected = Annotated[
     int | None,
     Field(description="Refuse if the session has changed since this `head_seq` was read."),
@@ -54,7 +56,7 @@ class Queries:
             str | None, Field(description="Only in this session and those it has started.")
         ] = None,
         *,
-        role: Annotated[Role | None, Field(description="Only what this one said.")] = None,
+        role: Annotated[Speaker | None, Field(description="Only what this one said.")] = None,
         tool: Annotated[
             str | None, Field(description="Only the calls and outputs of this tool.")
         ] = None,
@@ -76,6 +78,9 @@ class Queries:
         Each hit has its session, its seq, a snippet, and what hides it from the model now.
         """
         family = None if session is None else reports.naming.find(self._store, session)
+        # Without the index a search reads more and finds the same.
+        with suppress(StoreReadOnly, StoreFull, StoreUnavailable):
+            self._store.index()
         page = self._store.search(
             query,
             family=family,
@@ -86,7 +91,7 @@ class Queries:
             limit=limit,
             after=after,
         )
-        return as_text(page, LONGEST)
+        return as_text(reports.search.found(query, page), LONGEST)
 
     def read_history(
         self,

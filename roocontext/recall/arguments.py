@@ -1,12 +1,13 @@
 """What a model asks for: its arguments, checked. What is wrong is said to it."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 from roocontext.errors import InvalidOption
-from roocontext.search.passages import SPEAKERS
+from roocontext.search.passages import Speaker
 
-MOST_PAGES = 50
+MOST_PAGES: Final = 50
+_SPEAKERS: Final = get_args(Speaker)
 
 
 class SearchCall(NamedTuple):
@@ -37,8 +38,8 @@ def search_call(given: Any) -> SearchCall:
     if not query:
         raise InvalidOption("query is missing.", name="query")
     role = _text(taken, "role")
-    if role not in (None, *SPEAKERS):
-        raise InvalidOption(f"role is one of {', '.join(SPEAKERS)}.", name="role")
+    if role not in (None, *_SPEAKERS):
+        raise InvalidOption(f"role is one of {', '.join(_SPEAKERS)}.", name="role")
     page = _number(taken, "page", least=1)
     if page is not None and page > MOST_PAGES:
         raise InvalidOption(f"page is at most {MOST_PAGES}. Use more words.", name="page")

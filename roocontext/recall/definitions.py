@@ -1,7 +1,7 @@
 """The definitions of the tools, as each provider takes them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from roocontext.errors import InvalidOption
 from roocontext.log.forms.tools import (
@@ -12,7 +12,7 @@ from roocontext.log.forms.tools import (
     responses_tools,
 )
 from roocontext.log.recall import READ_HISTORY, SEARCH_HISTORY
-from roocontext.search.passages import SPEAKERS
+from roocontext.search.passages import Speaker
 
 _SESSION: Final = {
     "type": "string",
@@ -40,7 +40,7 @@ FUNCTIONS: Final = (
                 },
                 "role": {
                     "type": "string",
-                    "enum": list(SPEAKERS),
+                    "enum": list(get_args(Speaker)),
                     "description": "Only what this one said; `tool` is the outputs of tools.",
                 },
                 "tool": {

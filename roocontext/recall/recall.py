@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from roocontext.context.steps import Steps, ask, drive, drive_async
 from roocontext.errors import InvalidIdentifier, InvalidOption, SessionNotFound
 from roocontext.log.counting import Counter
-from roocontext.log.readings import Holds, pieces, reader
+from roocontext.log.readings import reader
 from roocontext.log.recall import READ_HISTORY, SEARCH_HISTORY
 from roocontext.log.turns import PendingCall
 from roocontext.recall.answers import Budget, Excerpt, Recalled, quoted
@@ -19,7 +19,7 @@ from roocontext.recall.arguments import ReadCall, SearchCall, read_call, search_
 from roocontext.recall.definitions import definitions
 from roocontext.search.letters import composed
 from roocontext.search.match import occurrences
-from roocontext.search.passages import passages
+from roocontext.search.passages import passages, speaker_of
 from roocontext.search.query import parse
 from roocontext.store.aio import AsyncSession, AsyncStore
 from roocontext.store.append import Receipt
@@ -252,10 +252,7 @@ class AsyncRecall(_Recall):
 
 
 def _of_original(session: str | None, one: Original) -> Excerpt:
-    speaker, blocks = reader(one.format).blocks(one.role, one.content)
-    found = pieces(blocks)
-    if found and all(piece.kind is Holds.OUTPUT for piece in found):
-        speaker = "tool"
+    speaker = speaker_of(one.format, one.role, one.content)
     remark = "taken back by a rewind" if one.rewound else ""
     text = passages(one.format, one.role, one.content)
     return Excerpt(session, one.seq, one.recorded_at, speaker, text, remark)

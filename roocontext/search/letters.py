@@ -22,6 +22,8 @@ _UNSPACED = (
 )
 RUN: Final = re.compile(f"[^\\W_{_UNSPACED}]+")
 UNSPACED: Final = re.compile(f"[{_UNSPACED}]+")
+JOINT: Final = r"(?:[^\w\s]|_)"
+"""What stands between the runs of one word: anything but a space."""
 SYMBOLS: Final = re.compile(r"[^\w\s\x00-\x7f]")
 """Candidates: `is_symbol` decides."""
 
@@ -58,12 +60,14 @@ def is_symbol(char: str) -> bool:
 
 def is_in_run(char: str) -> bool:
     """Whether this character of a folded text belongs to a run."""
-    return char.isalnum() and not UNSPACED.match(char)
+    return char.isalnum() and (char.isascii() or not UNSPACED.match(char))
 
 
 @lru_cache(maxsize=1 << 16)
 def parts(run: str) -> tuple[str, ...]:
     """The parts of a run, in its own case."""
+    if run.islower():
+        return (run,)
     edges = [0, *(at for at in range(1, len(run)) if begins_part(run, at)), len(run)]
     return tuple(run[lo:hi] for lo, hi in pairwise(edges))
 

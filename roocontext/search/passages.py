@@ -3,11 +3,11 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from roocontext.log.readings import Block, Holds, Piece, pieces, reader, walk
 
-SPEAKERS: Final = ("user", "assistant", "tool")
+Speaker: TypeAlias = Literal["user", "assistant", "tool"]
 _OPAQUE: Final = 256
 """A word of this length in data of an unknown kind is encoded: nobody searches for it."""
 
@@ -33,6 +33,12 @@ def passages(format_: str, role: str, content: Any, wanted: Wanted = Wanted()) -
         if wanted.speaker in (None, by) and _is_of_tool(piece, wanted):
             found.extend(_texts(piece))
     return "\n".join(found)
+
+
+def speaker_of(format_: str, role: str, content: Any) -> str:
+    """The role of a message, or `tool` if it holds nothing but outputs of tools."""
+    kinds = {piece.kind for piece in pieces(reader(format_).blocks(role, content)[1])}
+    return "tool" if kinds == {Holds.OUTPUT} else role
 
 
 def call_names(blocks: Iterable[Block]) -> Mapping[str, str]:

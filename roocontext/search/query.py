@@ -6,16 +6,30 @@ is plain text: there is no other operator, and no query is an error.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise, starmap
 from typing import Final, NamedTuple, TypeAlias
 
-from roocontext.search.letters import RUN, SYMBOLS, UNSPACED, composed, folded, is_symbol, parts
-from roocontext.search.terms import term
+from roocontext.search.letters import (
+    JOINT,
+    RUN,
+    SYMBOLS,
+    UNSPACED,
+    composed,
+    folded,
+    is_symbol,
+    parts,
+)
+from roocontext.search.terms import pair, term
 
 _WORDS: Final = re.compile(r'"([^"]+)"(\*?)|(\S+)')
 _UNITS: Final = re.compile(f"({RUN.pattern})|({UNSPACED.pattern})|({SYMBOLS.pattern})")
+_SPACE: Final = re.compile(r"\s")
 _GAP: Final = r"[\W_]*"
+"""Between the words of a phrase."""
+_JOINTS: Final = f"{JOINT}*"
 _MOST_INDEXED: Final = 32
 """The index is asked for the first ones only; the text is compared with all."""
 
@@ -32,11 +46,15 @@ Alternatives: TypeAlias = tuple[tuple[Term, ...], ...]
 
 
 class Unit(NamedTuple):
-    """A run of the query, by its folded parts, or characters that stand side by side."""
+    """A run of the query, by its folded parts, or characters that stand side by side.
+
+    `is_joined` says that it belongs to the same word as the unit before it.
+    """
 
     parts: tuple[str, ...]
     is_run: bool = True
     is_beginning: bool = False
+    is_joined: bool = False
 
     @property
     def whole(self) -> str:
@@ -49,11 +67,11 @@ class Unit(NamedTuple):
         if not self.is_run:
             pairs = [self.whole[at : at + 2] for at in range(len(self.whole) - 1)]
             return (tuple(map(Term, pairs or self.parts)),)
-        *before, last = map(term, self.parts)
-        by_parts = (*map(Term, before), Term(last, self.is_beginning))
-        if not before:
-            return (by_parts,)
-        return (by_parts, (Term(term(self.whole), self.is_beginning),))
+        whole = (Term(term(self.whole), self.is_beginning),)
+        pairs = list(starmap(pair, pairwise(self.parts)))
+        if not pairs:
+            return (whole,)
+        return ((*map(Term, pairs[:-1]), Term(pairs[-1], self.is_beginning)), whole)
 
 
 @dataclass(frozen=True)
@@ -67,10 +85,21 @@ class Word:
         """Where this may be in a folded text: each part is a group."""
         text = ""
         for number, unit in enumerate(self.units):
-            gap = _GAP if unit.is_run else ""
-            text += _GAP if number else ""
+            gap = _JOINTS if unit.is_run else ""
+            text += (_JOINTS if unit.is_joined else _GAP) if number else ""
             text += gap.join(f"({re.escape(part)})" for part in unit.parts)
         return re.compile(text)
+
+    @property
+    def indexed(self) -> Iterator[Alternatives]:
+        """What every text that holds this has among its terms."""
+        yield from (unit.alternatives for unit in self.units)
+        for left, right in pairwise(self.units):
+            # A run of several parts may be found by its whole, which has other neighbours.
+            is_pair = left.is_run and right.is_run and len(left.parts) == len(right.parts) == 1
+            if is_pair and right.is_joined:
+                joint = pair(left.whole, right.whole)
+                yield ((Term(joint, right.is_beginning),),)
 
 
 @dataclass(frozen=True)
@@ -82,8 +111,8 @@ class Query:
     @cached_property
     def indexed(self) -> tuple[Alternatives, ...]:
         """What every text that is found has among its terms."""
-        units = dict.fromkeys(unit for word in self.words for unit in word.units)
-        return tuple(unit.alternatives for unit in list(units)[:_MOST_INDEXED])
+        asked = dict.fromkeys(one for word in self.words for one in word.indexed)
+        return tuple(asked)[:_MOST_INDEXED]
 
     def may_be_in(self, stored: str) -> bool:
         """Whether a message with this stored content may be found, decided without decoding it.
@@ -113,14 +142,21 @@ def parse(text: str) -> Query:
 def _units(text: str, *, is_beginning: bool) -> tuple[Unit, ...]:
     plain = folded(text)
     units: list[Unit] = []
+    end = 0
     for found in _UNITS.finditer(plain):
         run, unspaced, symbol = found.groups()
+        is_joined = not _SPACE.search(plain, end, found.start())
+        end = found.end()
         if run:
             cut = parts(text[found.start() : found.end()])
             ends = plain[found.end() :] in ("", "*")
-            units.append(Unit(tuple(map(folded, cut)), is_beginning=is_beginning and ends))
+            units.append(
+                Unit(
+                    tuple(map(folded, cut)), is_beginning=is_beginning and ends, is_joined=is_joined
+                )
+            )
         elif unspaced:
-            units.append(Unit(tuple(unspaced), is_run=False))
+            units.append(Unit(tuple(unspaced), is_run=False, is_joined=is_joined))
         elif is_symbol(symbol):
-            units.append(Unit((symbol,), is_run=False))
+            units.append(Unit((symbol,), is_run=False, is_joined=is_joined))
     return tuple(units)

@@ -1,16 +1,34 @@
 """The terms that a text is indexed by.
 
 Each part of a run, and each whole run; each character of a script without spaces, and each two
-that are neighbours; each symbol.
+that are neighbours; each symbol. Of the parts of a word, such as `foo_bar.py`, each two neighbours
+too: so an index finds it without reading all that has a `foo` and a `bar`.
 """
 
+import re
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, product, starmap
 from typing import Final
 
-from roocontext.search.letters import RUN, SYMBOLS, UNSPACED, composed, folded, is_symbol, parts
+from roocontext.search.letters import (
+    JOINT,
+    RUN,
+    SYMBOLS,
+    UNSPACED,
+    composed,
+    folded,
+    is_symbol,
+    parts,
+)
 
-LONGEST: Final = 255
+_BETWEEN: Final = "\u00b7"
+"""No letter and no symbol, so it is in no other term; not ASCII, so FTS5 does not cut there."""
+_JOINED: Final = re.compile(f"({RUN.pattern}){JOINT}+(?=({RUN.pattern}))")
+# The same for a text that is ASCII, as most are: this takes half as long.
+_ASCII_RUN: Final = re.compile(r"[A-Za-z0-9]+")
+_ASCII_JOINED: Final = re.compile(r"([A-Za-z0-9]+)[^A-Za-z0-9\s]+(?=([A-Za-z0-9]+))")
+
+LONGEST: Final = 200
 """Longer terms are cut, because PostgreSQL refuses lexemes of 2 kB."""
 
 
@@ -19,10 +37,14 @@ def terms_of(text: str) -> set[str]:
     text = composed(text)
     terms: set[str] = set()
     if text.isascii():
-        return terms.union(*map(_run_terms, set(RUN.findall(text))))
+        terms.update(*map(_run_terms, set(_ASCII_RUN.findall(text))))
+        terms.update(*starmap(_joint_terms, set(_ASCII_JOINED.findall(text))))
+        return terms
     plain = folded(text)
-    runs = {text[found.start() : found.end()] for found in RUN.finditer(plain)}
+    runs = {text[slice(*found.span())] for found in RUN.finditer(plain)}
     terms.update(*map(_run_terms, runs))
+    joined = {(text[slice(*j.span(1))], text[slice(*j.span(2))]) for j in _JOINED.finditer(plain)}
+    terms.update(*starmap(_joint_terms, joined))
     for run in set(UNSPACED.findall(plain)):
         terms.update(run)
         terms.update(map("".join, pairwise(run)))
@@ -32,7 +54,18 @@ def terms_of(text: str) -> set[str]:
 
 @lru_cache(maxsize=1 << 16)
 def _run_terms(run: str) -> tuple[str, ...]:
-    return tuple({term(part) for part in (run, *parts(run))})
+    cut = parts(run)
+    return tuple({*map(term, (run, *cut)), *starmap(pair, pairwise(cut))})
+
+
+@lru_cache(maxsize=1 << 16)
+def _joint_terms(left: str, right: str) -> tuple[str, ...]:
+    return tuple(starmap(pair, product({left, parts(left)[-1]}, {right, parts(right)[0]})))
+
+
+def pair(left: str, right: str) -> str:
+    """The term of two neighbours in a word."""
+    return f"{term(left)}{_BETWEEN}{term(right)}"
 
 
 def term(part: str) -> str:

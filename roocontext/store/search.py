@@ -13,7 +13,9 @@ from typing import Final
 from sqlalchemy import bindparam, select
 
 from roocontext.errors import HistoryCorrupt
+from roocontext.log.encoding import decode
 from roocontext.log.entries import Kind
+from roocontext.search.passages import speaker_of
 from roocontext.search.snippet import Snippet, snippet
 from roocontext.store.audit import Hider, to_hider
 from roocontext.store.engine.transaction import Transaction
@@ -21,7 +23,7 @@ from roocontext.store.schema import clearings, entries
 from roocontext.store.search_matches import Match, Matcher
 from roocontext.store.search_scope import Search, cursor
 
-RANKED: Final = 200
+RANKED: Final = 100
 """How many of the newest matches are ranked. The older ones follow them, newest first."""
 
 
@@ -29,14 +31,16 @@ RANKED: Final = 200
 class Hit:
     """A message that holds all words of the query, and what became of it.
 
-    `visible`, `hidden_by`, `hider`, the parents and `cleared` are those of an AuditEntry: whether
-    the model sees the message now, and if not, what hides it.
+    `speaker` is the role, or `tool` if the message holds nothing but outputs of tools. `visible`,
+    `hidden_by`, `hider`, the parents and `cleared` are those of an AuditEntry: whether the model
+    sees the message now, and if not, what hides it.
     """
 
     session_id: str
     seq: int
     kind: Kind
     role: str
+    speaker: str
     format: str
     ts: int | None
     recorded_at: int
@@ -92,7 +96,7 @@ def _ranked(found: Sequence[Match]) -> list[Match]:
 
 
 def _hit(tx: Transaction, match: Match, context: int) -> Hit:
-    session_id, seq, kind, format_, role, ts, _, _ = match.row
+    session_id, seq, kind, format_, role, ts, _, stored = match.row
     span = match.span
     hidden_by = (
         span.rewound_by or span.uncovered_by or span.condense_parent or span.truncation_parent
@@ -102,6 +106,7 @@ def _hit(tx: Transaction, match: Match, context: int) -> Hit:
         seq,
         _kind(seq, kind),
         role,
+        speaker_of(format_, role, decode(stored)),
         format_,
         ts,
         match.key.recorded_at,

@@ -16,11 +16,13 @@ from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER
 from roocontext.search.passages import passages
 from roocontext.search.terms import terms_of
 from roocontext.store.engine.database import Database
+from roocontext.store.engine.shapes import whole_number
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.schema import entries, search_marks, search_rows, sessions
 from roocontext.store.search_languages import expression, has_terms
 from roocontext.store.search_scope import Key, Search, Shape, in_scope
 from roocontext.store.search_text import content_of
+from roocontext.store.verify import Progress
 
 BATCH: Final = 500
 """How many messages are indexed in one transaction. Other writers of an SQLite file wait for it."""
@@ -37,6 +39,11 @@ _STALE = (
     .where(sessions.c.purged_at.is_(None), sessions.c.last_seq > _mark)
     .order_by(sessions.c.session_id)
     .limit(BATCH)
+)
+_MISSING = (
+    select(func.sum(sessions.c.last_seq - _mark))
+    .select_from(_with_marks)
+    .where(sessions.c.purged_at.is_(None), sessions.c.last_seq > _mark)
 )
 _MESSAGES = (
     select(
@@ -83,12 +90,16 @@ class _Stretch(NamedTuple):
     rows: list[SqlRow]
 
 
-def bring_up_to_date(database: Database) -> int:
+def bring_up_to_date(database: Database, progress: Progress | None) -> int:
     """Index what is not indexed yet; how many messages were."""
-    indexed = 0
+    done = indexed = 0
+    total = database.snapshot(_missing)
     # Read and cut into terms before the transaction, so that writers wait for the inserts only.
     while stretches := database.snapshot(_next_batch):
         indexed += database.write(_add, stretches)
+        done += sum(last - after for _, after, last, _ in stretches)
+        if progress is not None:
+            progress(min(done, total), total)
     return indexed
 
 
@@ -97,6 +108,12 @@ def drop(tx: Transaction) -> None:
     marked = [{"of": session_id} for (session_id,) in tx.rows(_MARKED)]
     for statement in _DROP:
         tx.many(statement, marked)
+
+
+def _missing(tx: Transaction) -> int:
+    """How many entries are not indexed."""
+    row = tx.row(_MISSING)
+    return 0 if row is None or row[0] is None else whole_number(row[0])
 
 
 def _next_batch(tx: Transaction) -> list[_Stretch]:

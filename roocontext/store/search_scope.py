@@ -12,7 +12,7 @@ from sqlalchemy.sql import Select
 
 from roocontext.errors import InvalidOption
 from roocontext.log.encoding import check_id
-from roocontext.search.passages import SPEAKERS
+from roocontext.search.passages import Speaker
 from roocontext.search.query import Query, parse
 from roocontext.store.check_arguments import check_whole
 from roocontext.store.listing import wanted
@@ -52,7 +52,7 @@ class Search:
 
     query: Query
     scope: Scope
-    speaker: str | None
+    speaker: Speaker | None
     tool: str | None
     since: int | None
     until: int | None
@@ -85,7 +85,7 @@ def asked(
     *,
     session: str | None,
     family: str | None,
-    role: str | None,
+    role: Speaker | None,
     tool: str | None,
     since: datetime | None,
     until: datetime | None,
@@ -104,7 +104,7 @@ def asked(
         if session_id is not None:
             check_id(name, session_id)
             params[name] = session_id
-    _check_one_of("role", role, SPEAKERS, optional=True)
+    _check_one_of("role", role, get_args(Speaker), optional=True)
     _check_one_of("among", among, get_args(Among))
     _check_one_of("order", order, get_args(Order))
     if tool is not None and not isinstance(tool, str):

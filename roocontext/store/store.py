@@ -13,6 +13,7 @@ from sqlalchemy import URL
 from roocontext.errors import InvalidOption, SessionExists, SessionNotFound, SessionPurged
 from roocontext.log.encoding import check_id
 from roocontext.log.reported import ReportedUsage
+from roocontext.search.passages import Speaker
 from roocontext.store import erase, overview, search, search_index, sessions, usage
 from roocontext.store.check_arguments import check_whole
 from roocontext.store.clock_and_ids import Clock, Ids, RandomIds, system_clock
@@ -28,6 +29,7 @@ from roocontext.store.search import SearchPage
 from roocontext.store.search_scope import Among, Order, asked
 from roocontext.store.session import Session
 from roocontext.store.sessions import SessionInfo
+from roocontext.store.verify import Progress
 
 
 class Store:
@@ -198,7 +200,7 @@ class Store:
         *,
         session: str | None = None,
         family: str | None = None,
-        role: str | None = None,
+        role: Speaker | None = None,
         tool: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
@@ -238,7 +240,7 @@ class Store:
         )
         return self._database.snapshot(search.search, search_for, self._database.dialect)
 
-    def index(self, *, anew: bool = False) -> int:
+    def index(self, *, anew: bool = False, progress: Progress | None = None) -> int:
         """Bring the index of `search` up to date; how many messages were added to it.
 
         A search finds the same without it, and reads what is not indexed. Appends do not write to
@@ -246,7 +248,7 @@ class Store:
         """
         if anew:
             self.drop_index()
-        return search_index.bring_up_to_date(self._database)
+        return search_index.bring_up_to_date(self._database, progress)
 
     def drop_index(self) -> None:
         """Delete the index of `search`. `index` makes it again."""

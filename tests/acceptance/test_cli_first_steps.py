@@ -68,7 +68,6 @@ def test_what_could_mean_several_commands_is_answered_by_them(run: CommandLine) 
     assert (done.code, done.out, done.err.count("\n")) == (Code.USAGE, "", 1)
     for word in ("`purge SESSION`", "`redact SESSION SEQ`", "`rewind SESSION --to SEQ`"):
         assert word in done.err
-    assert "`sessions TEXT`" in run("search", "word").err
     assert "No such command 'nonsense'" in run("nonsense").err
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from roocontext.reports.history import EntryRow
     from roocontext.reports.why import Reason, Why
 
-_HIDES = {
+HIDES = {
     Kind.SUMMARY: "Hidden by summary",
     Kind.MARKER: "Hidden by marker",
     Kind.CLEARING: "Its output is cleared by clearing",
@@ -34,8 +34,8 @@ def draw_entry(
     for hider in row.hiders:
         trigger = f", {one_line(hider.trigger)}" if hider.trigger else ""
         since = f"since {zoned_time(hider.recorded_at)}{trigger}"
-        screen.line((f"{_HIDES[Kind(hider.kind)]} {hider.seq} {since}.", "note"))
-    if row.hiders and (name := _typed(screen, session_id)):
+        screen.line((f"{HIDES[Kind(hider.kind)]} {hider.seq} {since}.", "note"))
+    if row.hiders and (name := typed(screen, session_id)):
         screen.line(f"How to bring it back: `{PROGRAM} why {name} {row.seq}`")
 
 
@@ -69,7 +69,7 @@ def _reason(screen: Screen, reason: "Reason") -> None:
     who = [one_line(one) for one in (reason.trigger, policy) if one]
     by = f" ({', '.join(who)})" if who else ""
     since = f"since {zoned_time(reason.recorded_at)}{by}"
-    screen.line((f"{_HIDES[Kind(reason.kind)]} {reason.seq}", "acts"), f" {since}.")
+    screen.line((f"{HIDES[Kind(reason.kind)]} {reason.seq}", "acts"), f" {since}.")
     if reason.text:
         text, rest = content.readable(reason.text, full=False)
         screen.line(text, indent=4)
@@ -79,7 +79,7 @@ def _reason(screen: Screen, reason: "Reason") -> None:
 
 def _commands(screen: Screen, answer: "Why") -> Iterator[str]:
     """What reverses the reasons, in this order; nothing for an id that could not be typed."""
-    name = _typed(screen, answer.session_id)
+    name = typed(screen, answer.session_id)
     for reason in answer.reasons if name else ():
         if reason.uncover is not None:
             yield f"{PROGRAM} uncover {name} {reason.uncover}"
@@ -87,7 +87,7 @@ def _commands(screen: Screen, answer: "Why") -> Iterator[str]:
             yield f"{PROGRAM} rewind {name} --to {reason.rewind_to}"
 
 
-def _typed(screen: Screen, session_id: str) -> str:
+def typed(screen: Screen, session_id: str) -> str:
     """The id as it is typed, or nothing if a shell or the screen would change it."""
     name = named(session_id, screen.signs.more)
     return name if shlex.quote(session_id) == name else ""
