@@ -33,16 +33,22 @@ def quoting(quotes: Iterable[Quote]) -> dict[str, Any]:
 
 def quotes_of(extra: Any) -> tuple[Quote, ...]:
     """The quotes of a message, read from its `extra`, in which an agent may store anything."""
-    listed = extra.get(QUOTED) if isinstance(extra, dict) else None
-    if not isinstance(listed, list) or not all(map(_is_quote, listed)):
-        return ()
-    return tuple(Quote(*one) for one in listed)
+    return tuple(Quote(*one) for one in _listed(extra) or ())
 
 
 def is_quoting(extra: str | None) -> bool:
-    """Whether a message with this stored `extra` quotes others."""
+    """Whether a message with this stored `extra` says nothing of its own.
+
+    An answer that nothing was found quotes nothing, and is no new message either.
+    """
     # A search in the text first: almost no message quotes any.
-    return extra is not None and f'"{QUOTED}"' in extra and bool(quotes_of(decode(extra)))
+    return extra is not None and f'"{QUOTED}"' in extra and _listed(decode(extra)) is not None
+
+
+def _listed(extra: Any) -> list[Any] | None:
+    listed = extra.get(QUOTED) if isinstance(extra, dict) else None
+    is_ours = isinstance(listed, list) and all(map(_is_quote, listed))
+    return listed if is_ours else None
 
 
 def _is_quote(given: Any) -> bool:

@@ -15,7 +15,7 @@ from roocontext.store.search_scope import Among, Order
 if TYPE_CHECKING:
     from roocontext import Session, Store
 
-LONGEST: Final = 4_000
+LONGEST: Final = 2_000
 """How many characters of a text an answer has, if nothing else is asked for."""
 
 SessionName = Annotated[
@@ -105,9 +105,7 @@ class Queries:
         Each says whether the model sees it now, and if not, which entry hides it. The next page
         begins at the last seq + 1.
         """
-        chat = self._chat(session)
-        rows = reports.history.audit_rows(chat, Selection(after=first - 1))
-        return as_text([row for row, _ in zip(rows, range(limit), strict=False)], longest)
+        return as_text(reports.history.some_entries(self._chat(session), first, limit), longest)
 
     def list_sessions(
         self,

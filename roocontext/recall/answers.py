@@ -24,9 +24,9 @@ class Recalled:
     is_error: bool = False
 
     @property
-    def extra(self) -> Mapping[str, Any] | None:
+    def extra(self) -> Mapping[str, Any]:
         """What to store beside the answer, so that a redaction finds it and a search skips it."""
-        return quoting(self.quotes) if self.quotes else None
+        return quoting(self.quotes)
 
 
 class Excerpt(NamedTuple):

@@ -104,7 +104,7 @@ class _Recall:
         # The model need not be shown first what it sees.
         hits = sorted(found[end - HITS : end], key=lambda one: one.remark == IN_VIEW)
         if not hits:
-            return Recalled(f"No message of the history holds all of these words: {call.query}")
+            return Recalled("No message of the history holds all of these words.")
         shown = self._budget.page(hits).shown
         left = len(hits) - len(shown)
         cut = f"{left} more of this page did not fit: use more words." if left else ""

@@ -6,33 +6,12 @@ from roocontext import Plan
 from roocontext.errors import InvalidOption
 from roocontext.log.forms import forms
 from roocontext.log.quotes import Quote, quotes_of
-from roocontext.recall import AsyncRecall, Recall, definitions
+from roocontext.recall import definitions
 from support.async_driver import Driven
 from support.dialogue import WORDS, fill, result, text, work
+from support.recalling import asks, read, recall_for, search
 
 FACT = "the port is 8443"
-
-
-def recall_for(store, chat, **options):
-    """The tools of a session, driven like synchronous ones."""
-    if isinstance(store, Driven):
-        return Driven(AsyncRecall(store.target, chat.target, **options), store._runner)
-    return Recall(store, chat, **options)
-
-
-def asks(chat, name, **given):
-    """The model calls a tool; the call that waits."""
-    call = {"type": "tool_use", "id": f"c{chat.head_seq()}", "name": name, "input": given}
-    chat.append("assistant", [call])
-    return chat.pending()[-1]
-
-
-def search(recall, query, **given):
-    return recall.handle("search_history", {"query": query, **given})
-
-
-def read(recall, first, **given):
-    return recall.handle("read_history", {"first": first, **given})
 
 
 def hide(chat, seqs):
@@ -229,7 +208,7 @@ def test_an_old_message_cannot_pass_for_the_tool(store, chat):
 def test_wrong_arguments_are_answered(store, chat, name, given):
     answer = recall_for(store, chat).handle(name, given)
     assert answer.is_error
-    assert answer.extra is None
+    assert answer.quotes == ()
 
 
 @pytest.mark.one_leg
@@ -265,3 +244,12 @@ def recall_tools(recall, form):
 def test_wrong_options_are_refused(store, chat, options):
     with pytest.raises((InvalidOption, LookupError)):
         recall_for(store, chat, **options)
+
+
+def test_an_answer_that_found_nothing_is_not_found_either(store, chat):
+    chat.append("user", "hello")
+    recall = recall_for(store, chat)
+    recall.answer(asks(chat, "search_history", query="zebra"))
+    recall.answer(asks(chat, "search_history", query="x", role="zebra"))
+    for words in ("zebra", "history", "role"):
+        assert search(recall, words).quotes == ()
