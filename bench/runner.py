@@ -12,6 +12,7 @@ from bench.data import grow
 from bench.looking import folding, viewing
 from bench.managing import keeping
 from bench.report import Line
+from bench.searching import searching
 from bench.sites import PostgresSite, Site, SqliteSite
 from bench.sizes import Sizes
 from bench.whole import importing, listing, newest, opening, whole_sessions
@@ -57,3 +58,5 @@ def _of_engine(site: Site, sizes: Sizes, say: Say) -> Iterator[Line]:
     yield from whole_sessions(site, sizes)
     yield listing(site, sizes)
     yield newest(site, sizes)
+    say(f"{site.title}: search")
+    yield from searching(site, sizes)

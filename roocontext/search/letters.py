@@ -8,7 +8,6 @@ Folding keeps the length of a text, so that an offset in the folded text is one 
 """
 
 import re
-from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 from unicodedata import category, normalize
@@ -63,7 +62,6 @@ def is_in_run(char: str) -> bool:
     return char.isalnum() and (char.isascii() or not UNSPACED.match(char))
 
 
-@lru_cache(maxsize=1 << 16)
 def parts(run: str) -> tuple[str, ...]:
     """The parts of a run, in its own case."""
     if run.islower():

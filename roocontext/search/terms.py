@@ -24,9 +24,11 @@ from roocontext.search.letters import (
 _BETWEEN: Final = "\u00b7"
 """No letter and no symbol, so it is in no other term; not ASCII, so FTS5 does not cut there."""
 _JOINED: Final = re.compile(f"({RUN.pattern}){JOINT}+(?=({RUN.pattern}))")
-# The same for a text that is ASCII, as most are: this takes half as long.
-_ASCII_RUN: Final = re.compile(r"[A-Za-z0-9]+")
-_ASCII_JOINED: Final = re.compile(r"([A-Za-z0-9]+)[^A-Za-z0-9\s]+(?=([A-Za-z0-9]+))")
+# The same for a text that is ASCII, as most are: this takes a third of the time.
+_ASCII_RUN: Final = re.compile(r"[A-Za-z0-9]++")
+_ASCII_JOINED: Final = re.compile(
+    r"(?<![A-Za-z0-9])([A-Za-z0-9]++)[^A-Za-z0-9\s]++(?=([A-Za-z0-9]++))"
+)
 
 LONGEST: Final = 200
 """Longer terms are cut, because PostgreSQL refuses lexemes of 2 kB."""
@@ -35,16 +37,19 @@ LONGEST: Final = 200
 def terms_of(text: str) -> set[str]:
     """All terms of a text."""
     text = composed(text)
-    terms: set[str] = set()
     if text.isascii():
-        terms.update(*map(_run_terms, set(_ASCII_RUN.findall(text))))
-        terms.update(*starmap(_joint_terms, set(_ASCII_JOINED.findall(text))))
-        return terms
+        runs = set(_ASCII_RUN.findall(text))
+        others = {run for run in runs if len(run) > LONGEST or not run.islower()}
+        # What is left is a term as it is: most words are.
+        return (runs - others).union(
+            *map(_run_terms, others), *starmap(_joint_terms, set(_ASCII_JOINED.findall(text)))
+        )
     plain = folded(text)
-    runs = {text[slice(*found.span())] for found in RUN.finditer(plain)}
-    terms.update(*map(_run_terms, runs))
-    joined = {(text[slice(*j.span(1))], text[slice(*j.span(2))]) for j in _JOINED.finditer(plain)}
-    terms.update(*starmap(_joint_terms, joined))
+    terms: set[str] = set()
+    for found in RUN.finditer(plain):
+        terms.update(_run_terms(text[slice(*found.span())]))
+    for found in _JOINED.finditer(plain):
+        terms.update(_joint_terms(*(text[slice(*found.span(side))] for side in (1, 2))))
     for run in set(UNSPACED.findall(plain)):
         terms.update(run)
         terms.update(map("".join, pairwise(run)))
@@ -52,15 +57,27 @@ def terms_of(text: str) -> set[str]:
     return terms
 
 
-@lru_cache(maxsize=1 << 16)
 def _run_terms(run: str) -> tuple[str, ...]:
+    return _known_run_terms(run) if len(run) <= LONGEST else _cut(run)
+
+
+def _joint_terms(left: str, right: str) -> tuple[str, ...]:
+    is_short = len(left) + len(right) <= LONGEST
+    return _known_joint_terms(left, right) if is_short else _joined(left, right)
+
+
+def _cut(run: str) -> tuple[str, ...]:
     cut = parts(run)
     return tuple({*map(term, (run, *cut)), *starmap(pair, pairwise(cut))})
 
 
-@lru_cache(maxsize=1 << 16)
-def _joint_terms(left: str, right: str) -> tuple[str, ...]:
+def _joined(left: str, right: str) -> tuple[str, ...]:
     return tuple(starmap(pair, product({left, parts(left)[-1]}, {right, parts(right)[0]})))
+
+
+# A long run may be an encoded file, and is not kept.
+_known_run_terms = lru_cache(maxsize=1 << 15)(_cut)
+_known_joint_terms = lru_cache(maxsize=1 << 15)(_joined)
 
 
 def pair(left: str, right: str) -> str:

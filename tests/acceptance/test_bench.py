@@ -48,6 +48,7 @@ BUDGETS = {
     "fork",
     "list",
     "list.newest",
+    *(f"search.{what}" for what in ("index", "rare", "middling", "common", "append")),
 }
 EXPECTED = [
     "import",

@@ -64,6 +64,7 @@ VALUES = [
     *("LiveMessage", "Call", "Outcome", "Outline", "ControlEntry", "SessionOverview", "LastCall"),
     *("Drift", "Size", "Wanted", "Snapshot", "Frame", "Request", "PendingCall"),
     *("NewNote", "Rename", "Describe", "Pin", "Unpin", "Rewind", "Written"),
+    *("SearchPage", "Hit", "Snippet"),
 ]
 
 
