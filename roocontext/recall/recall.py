@@ -187,11 +187,13 @@ class _Recall:
         line = f"There is no session {name!r} among the sub-agents of this one."
         try:
             chat = one = yield from self._session(name)
-            while one.parent is not None and one.parent != self._chat.id:
-                one = yield from self._session(one.parent)
+            seen = {None, self._chat.id}  # in a damaged database parents may go round
+            while one.parent not in seen:
+                seen.add(one.parent)
+                one = yield from self._session(str(one.parent))
         except (SessionNotFound, InvalidIdentifier):
             raise SessionNotFound(line, session_id=name) from None
-        if one.parent is None:
+        if one.parent != self._chat.id:
             raise SessionNotFound(line, session_id=name)
         return chat
 

@@ -192,12 +192,19 @@ async def serves(client: Client) -> None:
     assert {tool.name for tool in tools} == READING
     before = await client.call_tool("read_history", {"session": "parser"})
     assert "message 5" in before.content[0].text
+    nasty = await client.call_tool("read_history", {"session": f"={HOSTILE}"})
+    assert json.loads(nasty.content[0].text)[-1]["content"] == NASTY
+    listed = (await client.list_resources()).resources
+    (one,) = [resource for resource in listed if resource.name == HOSTILE]
+    assert json.loads((await client.read_resource(one.uri)).contents[0].text)["title"] == HOSTILE
 
 
 @on_a_file
 def test_by_stdio(store: Store, database: str) -> None:
     program, *arguments = command("--db", database)
     parameters = StdioServerParameters(command=program, args=arguments)
+
+    store.create(HOSTILE, title=HOSTILE).append("user", NASTY)
 
     async def run() -> str:
         async with Client(stdio_client(parameters)) as client:
@@ -211,6 +218,7 @@ def test_by_stdio(store: Store, database: str) -> None:
 
 @on_a_file
 def test_by_http_on_loopback(store: Store, database: str) -> None:
+    store.create(HOSTILE, title=HOSTILE).append("user", NASTY)
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
