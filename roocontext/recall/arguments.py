@@ -1,6 +1,7 @@
 """What a model asks for: its arguments, checked. What is wrong is said to it."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, get_args
 
 from roocontext.errors import InvalidOption
@@ -16,6 +17,8 @@ class SearchCall(NamedTuple):
     query: str
     role: str | None
     tool: str | None
+    since: datetime | None
+    until: datetime | None
     session: str | None
     rewound: bool
     page: int
@@ -47,6 +50,8 @@ def search_call(given: Any) -> SearchCall:
         query,
         role,
         _text(taken, "tool"),
+        _moment(taken, "since"),
+        _moment(taken, "until"),
         _text(taken, "session"),
         _flag(taken, "rewound"),
         page or 1,
@@ -91,6 +96,18 @@ def _number(given: Mapping[str, Any], name: str, *, least: int) -> int | None:
     if value is not None and (type(value) is not int or not least <= value < 1 << 53):
         raise InvalidOption(f"{name} is a whole number, at least {least}.", name=name)
     return value
+
+
+def _moment(given: Mapping[str, Any], name: str) -> datetime | None:
+    text = _text(given, name)
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        line = f"{name} is a date or time such as 2026-01-31 or 2026-01-31T09:30."
+        raise InvalidOption(line, name=name) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _flag(given: Mapping[str, Any], name: str) -> bool:

@@ -47,6 +47,14 @@ FUNCTIONS: Final = (
                     "type": "string",
                     "description": "Only the calls and outputs of the tool with this name.",
                 },
+                "since": {
+                    "type": "string",
+                    "description": "Only messages of this time (UTC) or later: 2026-01-31T09:30.",
+                },
+                "until": {
+                    "type": "string",
+                    "description": "Only messages before this time (UTC).",
+                },
                 "session": _SESSION,
                 "rewound": _REWOUND,
                 "page": {

@@ -124,6 +124,8 @@ class _Recall:
                 **within,
                 role=call.role,
                 tool=call.tool,
+                since=call.since,
+                until=call.until,
                 among="all" if call.rewound else "standing",
                 limit=HITS * 2,
                 after=after,

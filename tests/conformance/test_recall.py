@@ -1,5 +1,7 @@
 """Recall: what the model finds again, what it never reaches, and what its answers leave behind."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from roocontext import Plan
@@ -192,6 +194,7 @@ def test_an_old_message_cannot_pass_for_the_tool(store, chat):
         ("search_history", {"query": ""}),
         ("search_history", {"query": 5}),
         ("search_history", {"query": "x", "role": "nobody"}),
+        ("search_history", {"query": "x", "since": "yesterday"}),
         ("search_history", {"query": "x", "page": 0}),
         ("search_history", {"query": "x", "page": 99}),
         ("search_history", {"query": "x", "rewound": "yes"}),
@@ -209,6 +212,26 @@ def test_wrong_arguments_are_answered(store, chat, name, given):
     answer = recall_for(store, chat).handle(name, given)
     assert answer.is_error
     assert answer.quotes == ()
+
+
+def test_hits_are_filtered_by_time_role_and_tool(store, chat, clock):
+    days = []
+    for _ in range(3):
+        days.append(datetime.fromtimestamp(clock.now / 1_000, UTC))
+        chat.append("user", FACT)
+        clock.now += 86_400_000
+    work(chat, output=f"{FACT} {WORDS}")
+    recall = recall_for(store, chat)
+
+    def found(**given):
+        quotes = search(recall, "8443", **given).quotes
+        return [seq for one in quotes for seq in range(one.lo, one.hi + 1)]
+
+    assert found() == [1, 2, 3, 5]
+    assert found(since=days[1].isoformat(), until=days[2].isoformat()) == [2]
+    assert found(since=f"{days[1].date()}", until=f"{days[2]:%Y-%m-%d}") == [2]
+    assert found(role="tool") == found(tool="run") == [5]
+    assert found(role="user") == [1, 2, 3]
 
 
 @pytest.mark.one_leg
