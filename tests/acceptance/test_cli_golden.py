@@ -149,6 +149,11 @@ ACTING: list[tuple[str, str]] = [
     ("purge --older-than 2025-12-01 --dry-run", ""),
     ("purge --older-than 2026-01-01T00:07 --dry-run", ""),
     ("purge --older-than 2026-01-01T00:07", ""),
+    ("search parser -n 3", ""),
+    ("search 'last token' --session parser --order oldest --context 1", ""),
+    ("search failed --role tool --among hidden", ""),
+    ("search 'title owned'", ""),
+    ("search nothing-of-this", ""),
 ]  # fmt: skip
 LOOKS = [(line, "") for line in LOOKING]
 SHOWN_ELSEWHERE = {"doctor", "demo", "backup"}

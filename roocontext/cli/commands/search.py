@@ -51,7 +51,9 @@ def search(
     ] = None,
     role: Annotated[
         Speaker | None,
-        typer.Option(help="Only what this one said; `tool` is the outputs of tools."),
+        typer.Option(
+            metavar="ROLE", help="Only what `user` or `assistant` said, or what a `tool` gave back."
+        ),
     ] = None,
     tool: Annotated[
         str | None,
@@ -71,11 +73,14 @@ def search(
     among: Annotated[
         Among,
         typer.Option(
+            metavar="WHICH",
             help="`visible` is what the model sees now, `hidden` what summaries and markers hide,"
             " `standing` is both, `all` also what rewinds took back.",
         ),
     ] = "all",
-    order: Annotated[Order, typer.Option(help="The order of the hits.")] = "best",
+    order: Annotated[
+        Order, typer.Option(metavar="ORDER", help="`best`, `newest` or `oldest` first.")
+    ] = "best",
     limit: Annotated[
         int,
         typer.Option("--limit", "-n", metavar="NUMBER", min=1, max=1_000, help="The most hits."),
