@@ -50,6 +50,7 @@ bench: $(VENV)/.ready  ## every budget as a ratio, measured in one run
 
 compare: $(VENV)/.ready  ## all policies on the same growing sessions, into the documentation
 	$(RUN)/python -m bench.policies --write
+	$(RUN)/python -m bench.recall --write
 
 docs: $(VENV)/.ready  ## the documentation, into site/
 	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict

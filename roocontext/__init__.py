@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from roocontext.store.items import Describe, NewNote, Pin, Rename, Rewind, Unpin
     from roocontext.store.live import LiveMessage
     from roocontext.store.notes import Note
+    from roocontext.store.originals import Original
     from roocontext.store.outline import ControlEntry, Outline
     from roocontext.store.overview import LastCall, SessionOverview
     from roocontext.store.restorable import Restorable
@@ -113,6 +114,7 @@ __all__ = [
     "NotTheModelsTurn",
     "Note",
     "NothingToUndo",
+    "Original",
     "Outcome",
     "Outline",
     "PendingCall",
@@ -191,6 +193,7 @@ _LAZY = {
     "roocontext.store.items": "Describe NewNote Pin Rename Rewind Unpin",
     "roocontext.store.live": "LiveMessage",
     "roocontext.store.notes": "Note",
+    "roocontext.store.originals": "Original",
     "roocontext.store.outline": "ControlEntry Outline",
     "roocontext.store.overview": "LastCall SessionOverview",
     "roocontext.store.restorable": "Restorable",

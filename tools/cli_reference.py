@@ -114,12 +114,13 @@ def _command(name: str, command: Any) -> str:
     arguments = [one for one in own if one.param_type_name == "argument"]
     options = ["[OPTIONS]"] if len(own) > len(arguments) else []
     usage = " ".join([name, *map(_argument, arguments), *options])
-    shape = next(one for one in described if one.name == name.rpartition(" ")[2])
-    lines = "a line for each " if shape.is_stream else ""
-    prints = f"`--json`: {lines}[{shape.document}](#{shape.document.lower()})"
-    if narrow := shape.narrow_document:
-        prints += f"; with {shape.narrowed} [{narrow}](#{narrow.lower()})"
-    parts = [f"### `{usage}`", "", inspect.cleandoc(command.help), "", f"{prints}.", ""]
+    parts = [f"### `{usage}`", "", inspect.cleandoc(command.help), ""]
+    for shape in (one for one in described if one.name == name.rpartition(" ")[2]):
+        lines = "a line for each " if shape.is_stream else ""
+        prints = f"`--json`: {lines}[{shape.document}](#{shape.document.lower()})"
+        if narrow := shape.narrow_document:
+            prints += f"; with {shape.narrowed} [{narrow}](#{narrow.lower()})"
+        parts += [f"{prints}.", ""]
     if own:
         parts += ["| | |", "|---|---|", *map(_row, own), ""]
     return "\n".join(parts)

@@ -22,6 +22,7 @@ from roocontext.cli.commands import (
     entry,
     erase,
     maintain,
+    mcp,
     read,
     rewind,
     search,
@@ -65,7 +66,7 @@ def commands() -> Any:
     )
     for family in (
         *(listing, read, search, entry, sums, append, rewind, change),
-        *(erase, backup, maintain, demo),
+        *(erase, backup, maintain, mcp, demo),
     ):
         app.add_typer(family.app)
     app.callback()(_root)

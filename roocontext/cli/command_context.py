@@ -203,7 +203,8 @@ def command(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make a function a command of the app. Without `database`, it creates one of its own.
 
-    `narrowed` is an argument with which `--json` prints another document, and that document.
+    `document` names what `--json` prints, and is empty if it prints none. `narrowed` is an argument
+    with which `--json` prints another document, and that document.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -211,7 +212,8 @@ def command(
         app.command(function.__name__, rich_help_panel=panel, short_help=about)(
             _runnable(function, database=database)
         )
-        described.append(Described(function.__name__, document, stream, *narrowed))
+        if document:
+            described.append(Described(function.__name__, document, stream, *narrowed))
         return function
 
     return register

@@ -61,6 +61,7 @@ class ManagerRuns:
         protected_tools: Collection[str] = (),
         hooks: Hooks | None = None,
         drift_ratio: float = 1.5,
+        recall: bool = False,
         clock: Clock = system_clock,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
@@ -69,7 +70,9 @@ class ManagerRuns:
         `limit` is the model's context, in tokens; if it is no positive number, a warning is logged
         and the next source is asked. `output` is its longest answer; `limits` are the bytes and
         images of a request. `client` is one of the Anthropic SDK, and writes the summaries;
-        without it and without a `summariser` they are extracted, offline.
+        without it and without a `summariser` they are extracted, offline. With `recall`, the model
+        is given the tools of `roocontext.recall`: then a summary names the entries that it hides,
+        and the tools that find them.
         """
         check_options(
             model=model,
@@ -78,6 +81,7 @@ class ManagerRuns:
             clock=clock,
             protected_tools=protected_tools,
             drift_ratio=drift_ratio,
+            recall=recall,
         )
         chosen = policy_of(policy, environ)
         self.settings = Settings(
@@ -91,6 +95,7 @@ class ManagerRuns:
             protected_tools=frozenset(protected_tools),
             hooks=hooks or Hooks(allow_async=self._awaits),
             drift_ratio=drift_ratio,
+            recall=recall,
             clock=clock,
             environ=environ,
         )

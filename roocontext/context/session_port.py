@@ -226,6 +226,7 @@ class LiveSession:
             protected_tools=settings.protected_tools,
             failures=totals.failures,
             model=settings.model,
+            recall=settings.recall,
         )
         return situation, snapshot
 

@@ -35,6 +35,7 @@ def check_options(
     clock: Any,
     protected_tools: Any,
     drift_ratio: Any,
+    recall: Any,
 ) -> None:
     """Refuse what would only fail much later."""
     is_number = isinstance(drift_ratio, int | float) and drift_ratio >= 1
@@ -45,6 +46,7 @@ def check_options(
         ("clock", callable(clock), "a function without arguments"),
         ("protected_tools", _are_names(protected_tools), "a list of names"),
         ("drift_ratio", is_number, "a number, at least 1"),
+        ("recall", isinstance(recall, bool), "True or False"),
     )
     for name, is_right, what in rules:
         if not is_right:
@@ -114,6 +116,7 @@ class Settings:
     protected_tools: frozenset[str] = frozenset()
     hooks: Hooks = field(default_factory=Hooks)
     drift_ratio: float = 1.5
+    recall: bool = False
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     @property

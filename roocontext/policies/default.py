@@ -245,7 +245,7 @@ class _Work:
     def _compose(self, hides: Collection[int], summary: Summary) -> Ready | Refused:
         if not summary.text.strip():
             return Refused("The summary is empty.", "empty_summary")
-        row = summary_row(self.situation, summary.text)
+        row = summary_row(self.situation, summary.text, hides)
         plan = hide_plan(self.situation, Action.CONDENSE, hides, [row], policy=self.policy.name)
         if not _shrinks(plan):
             return Refused("The summary is larger than what it replaces.", "inflated_summary")

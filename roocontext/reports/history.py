@@ -166,15 +166,22 @@ def audit_rows(chat: "Session", selection: Selection = EVERYTHING) -> Iterator[E
     return selection.of(row for row in rows if row.seq > after)
 
 
+def some_entries(chat: "Session", first: int, limit: int) -> list[EntryRow]:
+    """At most so many entries from one on."""
+    speakers, before = Speakers(), max(0, first - 1 - _CALLED_WITHIN)
+    page = next(chat.audit_pages(first - 1 - before + limit, after=before), [])
+    rows = (entry_row(entry, speakers) for entry in page)
+    return [row for row in rows if row.seq >= first]
+
+
 def one_entry(chat: "Session", seq: int) -> EntryRow:
     """One entry; MessageNotFound if there is none with this number."""
     last = chat.info().last_seq
     if not 1 <= seq <= last:
         holds = f"the log holds 1 to {last}" if last else "the log has no entry yet"
         raise MessageNotFound(f"Entry {seq} does not exist: {holds}.", candidates=(0, last))
-    speakers, before = Speakers(), max(0, seq - 1 - _CALLED_WITHIN)
-    page = next(chat.audit_pages(seq - before, after=before))
-    return [entry_row(entry, speakers) for entry in page][-1]
+    (row,) = some_entries(chat, seq, 1)
+    return row
 
 
 def difference(chat: "Session", old: int | datetime, new: int | datetime | None) -> Difference:

@@ -192,6 +192,7 @@ class AsyncSession(_Threaded[Session]):
     diff = _threaded(Session.diff)
     message = _threaded(Session.message)
     find_message = _threaded(Session.find_message)
+    originals = _threaded(Session.originals)
     notes = _threaded(Session.notes)
     newest_note = _threaded(Session.newest_note)
     uncovered_since = _threaded(Session.uncovered_since)

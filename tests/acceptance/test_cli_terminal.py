@@ -325,7 +325,7 @@ def test_it_tells_its_version(command_line: CommandLines) -> None:
 
 
 def test_asking_for_help_loads_no_database(tmp_path: Path) -> None:
-    heavy = "sqlalchemy alembic psycopg tiktoken anthropic".split()  # noqa: SIM905 - a list of words
+    heavy = "sqlalchemy alembic psycopg tiktoken anthropic mcp".split()  # noqa: SIM905 - a list of words
     code = (
         "import sys; from roocontext.cli.app import run; run(['--help']);"
         f"print([name for name in {heavy} if name in sys.modules], file=sys.stderr)"

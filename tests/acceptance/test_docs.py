@@ -30,6 +30,7 @@ import roocontext
 from roocontext import AsyncSession, AsyncStore, Session, Store, errors
 from roocontext.log.forms import Rule
 from roocontext.policies.builtin import policies
+from roocontext.recall import Recall
 from roocontext.store.schema import metadata
 from roocontext.summarisers import summarisers
 from roocontext.tokens import counters
@@ -56,6 +57,7 @@ VALUES = [
         "Hider",
         "Diff",
         "Entry",
+        "Original",
         "Repair",
     ),
     *("Note", "SessionInfo", "Stats", "Verification", "Redacted", "Purged"),
@@ -376,6 +378,7 @@ TABLES = {
     "session": lambda: method_table(Session),
     "plans": lambda: method_table(roocontext.Plan),
     "manager": lambda: method_table(roocontext.ContextManager),
+    "recall": lambda: method_table(Recall),
     "values": value_table,
 }
 

@@ -27,6 +27,7 @@ from roocontext import (
 from roocontext.context import Status
 from roocontext.log.committed import Committed
 from roocontext.log.counting import BYTES
+from roocontext.recall import AsyncRecall, Recall, Recalled
 from roocontext.store.append import Receipt
 from roocontext.store.rewind import Rewound
 
@@ -113,3 +114,17 @@ async def managed_with_asyncio() -> None:
     async with await AsyncStore.open(":memory:") as store:
         context = AsyncContextManager("gpt-4o")
         assert_type(await context.manage(await store.create()), Outcome)
+
+
+def recalled() -> None:
+    with Store.open(":memory:") as store:
+        chat = store.create()
+        recall = Recall(store, chat)
+        assert_type(recall.handle("search_history", {"query": "port"}), Recalled)
+        assert_type(recall.answer(chat.pending()[0]), Receipt | None)
+
+
+async def recalled_with_asyncio() -> None:
+    async with await AsyncStore.open(":memory:") as store:
+        recall = AsyncRecall(store, await store.create())
+        assert_type(await recall.handle("read_history", {"first": 1}), Recalled)

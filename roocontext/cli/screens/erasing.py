@@ -20,7 +20,7 @@ _WORDS = 60
 
 
 def draw_redacted(screen: Screen, answer: "RedactedReport") -> None:
-    """What was erased, and the summaries that may quote it."""
+    """What was erased, and what may still repeat it."""
     more = screen.signs.more
     what = f"the content of entry {answer.seq}"
     if not answer.changed:
@@ -30,6 +30,9 @@ def draw_redacted(screen: Screen, answer: "RedactedReport") -> None:
         screen.line(f"{verb} {what}{_other_copies(answer, None, more)}.")
     if beginning := _beginning(answer, more):
         screen.line((beginning, "note"), indent=2)
+    if answer.quotes:
+        quotes = _places(answer.quotes, None, more)
+        screen.line(f"Entries that quote it, to be redacted too: {quotes}.")
     if answer.summaries:
         screen.line(f"Summaries that may quote it: {_places(answer.summaries, None, more)}.")
     _bytes(screen, dry_run=answer.dry_run, erased=answer.erased)
@@ -39,8 +42,10 @@ def redaction_question(answer: "RedactedReport") -> str:
     """Ask before a message is erased, and show how it begins."""
     more = ASCII_SIGNS.more
     also = _other_copies(answer, _ASKED, more)
-    quoted = _places(answer.summaries, _ASKED, more)
-    stay = f" Summaries that may quote it remain: {quoted}." if quoted else ""
+    quotes = _places(answer.quotes, _ASKED, more)
+    summaries = _places(answer.summaries, _ASKED, more)
+    stay = f" Entries that quote it remain: {quotes}." if quotes else ""
+    stay += f" Summaries that may quote it remain: {summaries}." if summaries else ""
     what = f"entry {answer.seq} of {named(answer.session_id, more)}"
     shown = f"{_beginning(answer, more)}\n"
     return f"{shown}This erases the content of {what}{also}.{stay} Erase it for good?"
