@@ -31,3 +31,18 @@ def test_another_reply_without_an_id_is_another(chat, other):
         chat.rewind(to=first.seq, keep_target=False)
     parts = [{"text": "no"}] if other == "content" else [ASKED]
     assert chat.record(reply(*parts), request).new
+
+
+@pytest.mark.parametrize("form", ["gemini", "anthropic", "openai", "openai-responses"])
+def test_results_without_ids_answer_their_calls_also_one_by_one(chat, form):
+    chat.append("user", "hi")
+    chat.record(reply(ASKED, ASKED))
+    for said in ("one", "two"):
+        response = {"name": "ls", "response": {"output": said}}
+        part = {"functionResponse": response}
+        chat.append("user", {"role": "user", "parts": [part]}, format="gemini")
+    assert chat.waits_for() == "model"
+    rules = {repair.rule for repair in chat.validate(form)}
+    assert not rules & {"duplicate", "orphan", "unanswered"}
+    sent = str(chat.messages(form))
+    assert 0 < sent.index("'one'") < sent.index("'two'")
