@@ -21,8 +21,10 @@ _NUMBERS: Final = tuple(
         r"maximum context length is (?P<limit>\d{1,18}) tokens\D+(?P<sent>\d{1,18}) tokens",
         r"maximum prompt length is (?P<limit>\d{1,18})\D+(?P<sent>\d{1,18}) tokens",
         # Gemini
-        r"input token count \(?(?P<sent>\d{1,18})\)?\D+"
-        r"number of tokens allowed \(?(?P<limit>\d{1,18})",
+        (
+            r"input token count \(?(?P<sent>\d{1,18})\)?\D+"
+            r"number of tokens allowed \(?(?P<limit>\d{1,18})"
+        ),
         r"prompt token count of (?P<sent>\d{1,18}) exceeds the limit of (?P<limit>\d{1,18})",
         r"exceed context limit: (?P<sent>\d{1,18}) \+ \d+ > (?P<limit>\d{1,18})",
     )
