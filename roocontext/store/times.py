@@ -25,26 +25,24 @@ _own = func.coalesce(entries.c.ts, entries.c.recorded_at)
 _timed = select(entries.c.seq, entries.c.ts, entries.c.recorded_at).where(_in_session, _is_message)
 
 
-_NEAR = 256
-"""How far from the end a time is looked for first. Most rewinds go back a little."""
-
-
 def _halving(
-    time_at: Callable[[ColumnElement[int], ColumnElement[int]], ColumnElement[int]],
+    time_at: Callable[[ColumnElement[int], ColumnElement[int]], ColumnElement[int]], near: int = 0
 ) -> ClauseElement:
     """The last seq whose time is at most `time`, given how to read the time at a seq.
 
-    All steps are one statement: on PostgreSQL each statement is a round trip.
+    With `near`, it is first looked for among so many entries at the end. All steps are one
+    statement: on PostgreSQL each statement is a round trip.
     """
     last = cast(sessions.c.last_seq, BigInteger)
     in_session = sessions.c.session_id == bindparam("session_id")
-    is_near = and_(last > _NEAR, time_at(last - _NEAR, last) <= bindparam("time"))
+    width: ColumnElement[int] = last
+    first: ColumnElement[int] = cast(0, BigInteger)
+    if near:
+        is_near = and_(last > near, time_at(last - near, last) <= bindparam("time"))
+        width = case((is_near, cast(near, BigInteger)), else_=last)
+        first = case((is_near, last - near), else_=first)
     found = (
-        select(
-            last.label("last"),
-            case((is_near, cast(_NEAR, BigInteger)), else_=last).label("step"),
-            case((is_near, last - _NEAR), else_=cast(0, BigInteger)).label("seq"),
-        )
+        select(last.label("last"), width.label("step"), first.label("seq"))
         .where(in_session)
         .cte("found", recursive=True)
     )
@@ -76,7 +74,8 @@ _LAST_APPENDED_BY_HALVING = _halving(
         .order_by(entries.c.seq)
         .limit(1)
         .scalar_subquery()
-    )
+    ),
+    near=256,  # most rewinds go back a little
 )
 _FIRST_LATER = _timed.where(_between, _own > bindparam("time")).order_by(entries.c.seq).limit(1)
 _LATER_INSERTED = _timed.where(

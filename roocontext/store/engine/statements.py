@@ -2,9 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
+from sqlalchemy import Select
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql import ClauseElement
 from sqlalchemy.sql.elements import BindParameter
@@ -16,6 +18,7 @@ class Compiled:
     def __init__(self, statement: ClauseElement, dialect: Dialect) -> None:
         compiled = statement.compile(dialect=dialect)
         self.text = str(compiled)
+        self._statement = statement
         self.names: Sequence[str] = getattr(compiled, "positiontup", None) or ()
         self._pick = itemgetter(*self.names) if self.names else tuple
         self._is_one = len(self.names) == 1
@@ -23,6 +26,13 @@ class Compiled:
     def bind(self, params: Mapping[str, Any]) -> tuple[Any, ...]:
         """The parameters as the driver takes them."""
         return (self._pick(params),) if self._is_one else self._pick(params)
+
+    @cached_property
+    def packed(self) -> str:
+        """A query of SQLite that returns all rows of this one as a JSON text."""
+        assert isinstance(self._statement, Select)
+        names = ", ".join(column.name for column in self._statement.selected_columns)
+        return f"SELECT json_group_array(json_array({names})) FROM ({self.text})"  # noqa: S608 - ours
 
 
 # Statements live at module level, so their number is fixed and nothing here needs to be evicted.

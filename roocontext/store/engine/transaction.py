@@ -3,16 +3,18 @@
 Statements are SQLAlchemy Core, compiled once for the dialect and run on the driver's connection.
 """
 
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
+import msgspec
 from sqlalchemy.sql import ClauseElement, Insert, Update
 
 from roocontext.store.engine import processes
 from roocontext.store.engine.driver_errors import driver_errors, raise_ours, translated
-from roocontext.store.engine.shapes import checked_row, checked_rows
+from roocontext.store.engine.shapes import checked_row, checked_rows, unpacked_rows
 from roocontext.store.engine.statements import Compiled
 
 SqlRow: TypeAlias = tuple[Any, ...]
@@ -132,6 +134,22 @@ class Transaction:
             checked_rows(query[0], cursor.fetchall())
             for query, cursor in zip(queries, cursors, strict=True)
         ]
+
+    def all_packed(self, queries: Sequence[Query]) -> list[list[SqlRow]]:
+        """The same for queries with few short columns, which may return thousands of rows."""
+        if self._pipeline is not None:
+            return self.all(queries)
+        return [self._unpacked(*query) for query in queries]
+
+    def _unpacked(self, statement: ClauseElement, params: Mapping[str, Any]) -> list[SqlRow]:
+        # SQLite's driver takes as long for a short row as SQLite takes to find it.
+        compiled = self._compiled(statement)
+        try:
+            (packed,) = self._run(compiled.packed, compiled.bind(params)).fetchone()
+            return unpacked_rows(statement, packed)
+        except (sqlite3.Error, msgspec.MsgspecError):
+            # A value is damaged, or this SQLite has no JSON: the rows themselves show it.
+            return self.rows(statement, **params)
 
     @contextmanager
     def together(self, *, is_last: bool = False) -> Iterator[None]:
