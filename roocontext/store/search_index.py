@@ -130,7 +130,9 @@ def _next_batch(tx: Transaction) -> list[_Stretch]:
 
 def _row(session_id: str, message: SqlRow) -> SqlRow:
     seq, recorded_at, format_, role, content = message
-    terms = " ".join(terms_of(passages(format_, role, content_of(seq, format_, role, content))))
+    terms = " ".join(
+        terms_of(passages(format_, role, content_of(session_id, seq, format_, role, content)))
+    )
     return session_id, seq, recorded_at, terms if len(terms) <= _MOST else None
 
 

@@ -44,7 +44,9 @@ def _beyond(
         for seq, recorded_at, format_, role, content in rows:
             key = Key(recorded_at, session_id, seq)
             if search.follows(key) and search.query.may_be_in(content):
-                text_ = composed(passages(format_, role, content_of(seq, format_, role, content)))
+                text_ = composed(
+                    passages(format_, role, content_of(session_id, seq, format_, role, content))
+                )
                 if occurrences(search.query, text_):
                     yield key
         after = rows[-1][0]

@@ -106,6 +106,11 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "list since": lambda store, _: store.sessions(since=MOMENT, until=MOMENT),
     "overview since": lambda store, _: store.overview(since=MOMENT, until=MOMENT),
     "overview by metadata": lambda store, _: store.overview(limit=20, where={"user": "u7"}),
+    "search": lambda store, _: store.search("hello"),
+    "search in some sessions": lambda store, _: [
+        store.search("hello", session="long", among="visible"),
+        store.search("hello", family="p7", tool="run"),
+    ],
     "children": lambda store, _: store.session("s7").children(),
     "open": lambda store, chat: store.open_session(chat.id),
     "create a child": lambda store, chat: store.create(parent=chat.id, metadata={"user": "u7"}),
@@ -234,6 +239,7 @@ def fill(run: Callable[[str], Any], series: str, blob: str, text: str) -> None:
         """ SELECT 's' || n, '"user"', '"u' || (n % 100) || '"' FROM """
         + series.format(last=SESSIONS)
     )
+    run("INSERT INTO search_marks (session_id, seq) SELECT session_id, last_seq FROM sessions")
     # Of other sessions only: what is cached of the long one has to be its fold.
     run(
         "INSERT INTO clearings (session_id, seq, block, cleared_by, placeholder)"
