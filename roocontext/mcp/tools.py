@@ -10,7 +10,7 @@ from roocontext.errors import StoreFull, StoreReadOnly, StoreUnavailable
 from roocontext.mcp.texts import as_text
 from roocontext.reports.selection import Selection
 from roocontext.search.passages import Speaker
-from roocontext.store.search_scope import Among, Order
+from roocontext.search.query import Among, Order
 
 if TYPE_CHECKING:
     from roocontext import Session, Store

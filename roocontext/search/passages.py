@@ -31,12 +31,15 @@ def passages(format_: str, role: str, content: Any, wanted: Wanted = Wanted()) -
     for piece in pieces(blocks):
         by = "tool" if piece.kind is Holds.OUTPUT else speaker
         if wanted.speaker in (None, by) and _is_of_tool(piece, wanted):
-            found.extend(_texts(piece))
+            # Most pieces are texts, which need no walk.
+            found.extend([piece.text or ""] if piece.kind is Holds.TEXT else _texts(piece))
     return "\n".join(found)
 
 
 def speaker_of(format_: str, role: str, content: Any) -> str:
     """The role of a message, or `tool` if it holds nothing but outputs of tools."""
+    if isinstance(content, str):
+        return role
     kinds = {piece.kind for piece in pieces(reader(format_).blocks(role, content)[1])}
     return "tool" if kinds == {Holds.OUTPUT} else role
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, starmap
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from roocontext.search.letters import (
     JOINT,
@@ -40,6 +40,11 @@ class Term(NamedTuple):
     text: str
     is_beginning: bool = False
 
+
+Among: TypeAlias = Literal["all", "standing", "visible", "hidden"]
+"""Which messages are searched, by what became of them."""
+Order: TypeAlias = Literal["best", "newest", "oldest"]
+"""The order of the hits."""
 
 Alternatives: TypeAlias = tuple[tuple[Term, ...], ...]
 """Lists of terms, all of one of which a message holds."""

@@ -13,8 +13,9 @@ from typing import Final
 from sqlalchemy import bindparam, select
 
 from roocontext.errors import HistoryCorrupt
-from roocontext.log.encoding import decode
 from roocontext.log.entries import Kind
+from roocontext.log.readings import reader
+from roocontext.log.spans import Span
 from roocontext.search.passages import speaker_of
 from roocontext.search.snippet import Snippet, snippet
 from roocontext.store.audit import Hider, to_hider
@@ -80,13 +81,17 @@ def search(tx: Transaction, asked: Search, dialect: str) -> SearchPage:
         return SearchPage((), None)
     end = asked.skip + asked.limit
     is_ranked = asked.order == "best"
-    found = list(islice(Matcher(tx, asked, dialect).matches(), max(is_ranked * RANKED, end + 1)))
+    matcher = Matcher(tx, asked, dialect)
+    found = list(islice(matcher.matches(), max(is_ranked * RANKED, end + 1)))
     page = (_ranked(found) if is_ranked else found)[asked.skip : end]
     following = None
     if len(found) > end:
         # All ranked pages begin at one match, so that messages that come in between move none.
         following = cursor(found[0].key, end) if is_ranked else cursor(found[end].key)
-    return SearchPage(tuple(_hit(tx, match, asked.context) for match in page), following)
+    return SearchPage(
+        tuple(_hit(tx, match, matcher.span_of(match.key), asked.context) for match in page),
+        following,
+    )
 
 
 def _ranked(found: Sequence[Match]) -> list[Match]:
@@ -95,21 +100,24 @@ def _ranked(found: Sequence[Match]) -> list[Match]:
     return [*best, *found[RANKED:]]
 
 
-def _hit(tx: Transaction, match: Match, context: int) -> Hit:
-    session_id, seq, kind, format_, role, ts, _, stored = match.row
-    span = match.span
+def _hit(tx: Transaction, match: Match, span: Span, context: int) -> Hit:
+    session_id, seq, recorded_at, kind, format_, role, ts, *_ = match.row
+    content = match.content
     hidden_by = (
         span.rewound_by or span.uncovered_by or span.condense_parent or span.truncation_parent
     )
+    # Only outputs are cleared, and most messages have none.
+    has_outputs = bool(reader(format_).outputs(content))
+    cleared = tx.rows(_CLEARED_BY, session_id=session_id, seq=seq) if has_outputs else ()
     return Hit(
         session_id,
         seq,
         _kind(seq, kind),
         role,
-        speaker_of(format_, role, decode(stored)),
+        speaker_of(format_, role, content),
         format_,
         ts,
-        match.key.recorded_at,
+        recorded_at,
         snippet(match.text, match.found, context=context),
         match.score,
         hidden_by is None,
@@ -119,7 +127,7 @@ def _hit(tx: Transaction, match: Match, context: int) -> Hit:
         span.truncation_parent,
         span.rewound_by,
         span.uncovered_by,
-        tuple(tx.rows(_CLEARED_BY, session_id=session_id, seq=seq)),
+        tuple(cleared),
     )
 
 

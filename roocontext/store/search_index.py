@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import bindparam, delete, func, insert, select, text, tuple_
 from sqlalchemy.sql import Select
 
+from roocontext.errors import HistoryCorrupt
 from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER
 from roocontext.search.passages import passages
 from roocontext.search.terms import terms_of
@@ -130,9 +131,12 @@ def _next_batch(tx: Transaction) -> list[_Stretch]:
 
 def _row(session_id: str, message: SqlRow) -> SqlRow:
     seq, recorded_at, format_, role, content = message
-    terms = " ".join(
-        terms_of(passages(format_, role, content_of(session_id, seq, format_, role, content)))
-    )
+    try:
+        text = passages(format_, role, content_of(session_id, seq, format_, role, content))
+    except HistoryCorrupt:
+        # The searches that it is in the way of say so, and the others go on.
+        return session_id, seq, recorded_at, None
+    terms = " ".join(terms_of(text))
     return session_id, seq, recorded_at, terms if len(terms) <= _MOST else None
 
 

@@ -2,10 +2,11 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, select, text
 
@@ -27,11 +28,11 @@ _LO = attrgetter("lo")
 
 
 class Match(NamedTuple):
-    """A message that was found, where it stands, and where the words are in its text."""
+    """A message that was found, and where the words are in its text."""
 
     key: Key
     row: SqlRow
-    span: Span
+    content: Any
     text: str
     found: list[list[Stretch]]
     score: float
@@ -40,6 +41,7 @@ class Match(NamedTuple):
 _ROW = select(
     entries.c.session_id,
     entries.c.seq,
+    entries.c.recorded_at,
     entries.c.kind,
     entries.c.format,
     entries.c.role,
@@ -83,22 +85,22 @@ class Matcher:
         self._tx = tx
         self._dialect = dialect
         self._search = search
+        self._wanted = Wanted(search.speaker, search.tool)
         self._spans: dict[str, list[Span]] = {}
 
     def matches(self) -> Iterator[Match]:
         """The messages that match, in the order of the search."""
         keys = candidates(self._tx, self._search, self._dialect)
         while batch := list(islice(keys, _BATCH)):
-            standing = [(key, span) for key in batch if self._is_wanted(span := self._span(key))]
-            at = [{"session_id": key.session_id, "seq": key.seq} for key, _ in standing]
-            rows = {(row[0], row[1]): row for row in self._tx.each(_ROW, at)}
-            for key, span in standing:
-                row = rows.get((key.session_id, key.seq))
-                match = None if row is None else self._match(key, row, span)
-                if match is not None:
-                    yield match
+            wanted = filter(self._is_wanted, batch)
+            queries = [(_ROW, {"session_id": key[1], "seq": key[2]}) for key in wanted]
+            for rows in self._tx.all(queries):
+                for row in rows:
+                    if match := self._match(row):
+                        yield match
 
-    def _span(self, key: Key) -> Span:
+    def span_of(self, key: Key) -> Span:
+        """Where a message stands now."""
         known = self._spans.get(key.session_id)
         if known is None:
             rows = self._tx.rows(_SPANS, session_id=key.session_id)
@@ -108,31 +110,33 @@ class Matcher:
             raise HistoryCorrupt(f"No span holds entry {key.seq}.", seq=key.seq)
         return known[index]
 
-    def _is_wanted(self, span: Span) -> bool:
+    def _is_wanted(self, key: Key) -> bool:
+        if self._search.among == "all":
+            return True
+        span = self.span_of(key)
         match self._search.among:
-            case "all":
-                return True
-            case "standing":
-                return span.standing
             case "visible":
                 return span.visible
             case "hidden":
                 return span.standing and not span.visible
+        return span.standing
 
-    def _match(self, key: Key, row: SqlRow, span: Span) -> Match | None:
-        _, _, _, format_, role, _, extra, stored = row
+    def _match(self, row: SqlRow) -> Match | None:
+        session_id, seq, recorded_at, _, format_, role, _, extra, stored = row
         if is_quoting(extra):
             return None
-        content = content_of(key.session_id, key.seq, format_, role, stored)
+        key = Key(recorded_at, session_id, seq)
+        content = content_of(session_id, seq, format_, role, stored)
         if self._search.among == "visible":
             content = self._as_shown(key, format_, content)
-        name_of = partial(self._name_of, key)
-        wanted = Wanted(self._search.speaker, self._search.tool, name_of)
+        wanted = self._wanted
+        if wanted.tool is not None:
+            wanted = replace(wanted, name_of=partial(self._name_of, key))
         words = composed(passages(format_, role, content, wanted))
         found = occurrences(self._search.query, words)
         if found is None:
             return None
-        return Match(key, row, span, words, found, score(found, len(words)))
+        return Match(key, row, content, words, found, score(found, len(words)))
 
     def _as_shown(self, key: Key, format_: str, content: object) -> object:
         for block, placeholder in self._tx.rows(_CLEARED, session_id=key.session_id, seq=key.seq):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Final, NamedTuple, get_args
 
 import msgspec
 from sqlalchemy import and_, bindparam, select
@@ -13,13 +13,11 @@ from sqlalchemy.sql import Select
 from roocontext.errors import InvalidOption
 from roocontext.log.encoding import check_id
 from roocontext.search.passages import Speaker
-from roocontext.search.query import Query, parse
+from roocontext.search.query import Among, Order, Query, parse
 from roocontext.store.check_arguments import check_whole
 from roocontext.store.listing import wanted
 from roocontext.store.schema import facts, sessions
 
-Among: TypeAlias = Literal["all", "standing", "visible", "hidden"]
-Order: TypeAlias = Literal["best", "newest", "oldest"]
 MOST_HITS: Final = 1_000
 
 

@@ -1,6 +1,5 @@
 """The content of a stored message, for its text to be searched."""
 
-from contextlib import suppress
 from typing import Any
 
 from roocontext.errors import HistoryCorrupt
@@ -13,8 +12,10 @@ def content_of(
 ) -> Any:
     """The content of a message, or HistoryCorrupt if it cannot be read."""
     if is_known(format_, role):
-        with suppress(HistoryCorrupt):
+        try:
             return decode(stored)
+        except HistoryCorrupt:
+            pass
     raise HistoryCorrupt(
         f"Entry {seq} of session {session_id!r} cannot be searched: its format or role is unknown,"
         " or its content is not JSON.",

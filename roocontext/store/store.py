@@ -14,6 +14,7 @@ from roocontext.errors import InvalidOption, SessionExists, SessionNotFound, Ses
 from roocontext.log.encoding import check_id
 from roocontext.log.reported import ReportedUsage
 from roocontext.search.passages import Speaker
+from roocontext.search.query import Among, Order
 from roocontext.store import erase, overview, search, search_index, sessions, usage
 from roocontext.store.check_arguments import check_whole
 from roocontext.store.clock_and_ids import Clock, Ids, RandomIds, system_clock
@@ -26,7 +27,7 @@ from roocontext.store.listing import wanted
 from roocontext.store.notes import drafted
 from roocontext.store.overview import SessionOverview
 from roocontext.store.search import SearchPage
-from roocontext.store.search_scope import Among, Order, asked
+from roocontext.store.search_scope import asked
 from roocontext.store.session import Session
 from roocontext.store.sessions import SessionInfo
 from roocontext.store.verify import Progress

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roocontext import NewMessage, Plan, Store
-from roocontext.errors import InvalidOption, StoreReadOnly
+from roocontext.errors import HistoryCorrupt, InvalidOption, StoreReadOnly
 from roocontext.search.terms import terms_of
 from support.dialogue import result, text
 
@@ -367,6 +367,24 @@ def test_a_message_with_too_many_terms_is_still_found(lab):
     assert seqs(lab.store.search("needle")) == [1, 2]
     assert seqs(lab.store.search("wea5f")) == [2]
     assert lab.sql("SELECT seq FROM search_rows WHERE terms IS NULL") in ([(2,)], [[2]])
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_a_damaged_message_is_in_the_way_of_its_own_session_only(lab, indexed):
+    for name in "abc":
+        lab.store.create(name).append("user", "needle")
+    if lab.engine == "postgres":
+        lab.sql("ALTER TABLE entries DISABLE TRIGGER USER")
+    else:  # not those of the index
+        lab.sql("DROP TRIGGER entries_update")
+    lab.sql("UPDATE entries SET content = '{' WHERE session_id = 'b'")
+    if indexed:
+        assert lab.store.index() == 3
+    assert found(lab.store, "needle", session="a") == [("a", 1)]
+    assert found(lab.store, "needle", session="c") == [("c", 1)]
+    if indexed:  # else its text says that it cannot match
+        with pytest.raises(HistoryCorrupt, match="'b'"):
+            lab.store.search("needle")
 
 
 @pytest.mark.parametrize("state", STATES)

@@ -14,7 +14,7 @@ from roocontext.cli.screens import hits
 from roocontext.cli.where import Where, conditions
 from roocontext.errors import StoreFull, StoreReadOnly, StoreUnavailable
 from roocontext.search.passages import Speaker
-from roocontext.store.search_scope import Among, Order
+from roocontext.search.query import Among, Order
 
 app = typer.Typer()
 
