@@ -18,6 +18,7 @@ from roocontext import (
     Plan,
     Rename,
     Rewind,
+    SearchPage,
     Session,
     SessionInfo,
     Store,
@@ -49,12 +50,15 @@ def sync() -> None:
         assert_type(chat.newest_note("remark"), Note | None)
         assert_type(store.open_session("typed", parent=chat.id), Session)
         assert_type(chat.parent, str | None)
+        assert_type(store.search("typed", role="tool", among="hidden"), SearchPage)
+        assert_type(store.index(), int)
         assert_type(chat.children(), list[SessionInfo])
 
 
 async def with_asyncio() -> None:
     async with await AsyncStore.open(":memory:") as store:
         assert_type(await store.sessions(limit=3), list[SessionInfo])
+        assert_type(await store.search("typed", order="newest"), SearchPage)
         chat = await store.create()
         assert_type(chat, AsyncSession)
         assert_type(await chat.fork(), AsyncSession)
