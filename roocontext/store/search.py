@@ -24,7 +24,7 @@ from roocontext.store.schema import clearings, entries
 from roocontext.store.search_matches import Match, Matcher
 from roocontext.store.search_scope import Search, cursor
 
-RANKED: Final = 100
+RANKED: Final = 50
 """How many of the newest matches are ranked. The older ones follow them, newest first."""
 
 
@@ -82,7 +82,8 @@ def search(tx: Transaction, asked: Search, dialect: str) -> SearchPage:
     end = asked.skip + asked.limit
     is_ranked = asked.order == "best"
     matcher = Matcher(tx, asked, dialect)
-    found = list(islice(matcher.matches(), max(is_ranked * RANKED, end + 1)))
+    most = max(is_ranked * RANKED, end + 1)
+    found = list(islice(matcher.matches(batch=most), most))
     page = (_ranked(found) if is_ranked else found)[asked.skip : end]
     following = None
     if len(found) > end:

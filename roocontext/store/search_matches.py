@@ -23,7 +23,6 @@ from roocontext.store.search_keys import candidates
 from roocontext.store.search_scope import Key, Search
 from roocontext.store.search_text import content_of
 
-_BATCH = 50
 _LO = attrgetter("lo")
 
 
@@ -88,11 +87,11 @@ class Matcher:
         self._wanted = Wanted(search.speaker, search.tool)
         self._spans: dict[str, list[Span]] = {}
 
-    def matches(self) -> Iterator[Match]:
-        """The messages that match, in the order of the search."""
+    def matches(self, *, batch: int) -> Iterator[Match]:
+        """The messages that match, in the order of the search; so many are read at once."""
         keys = candidates(self._tx, self._search, self._dialect)
-        while batch := list(islice(keys, _BATCH)):
-            wanted = filter(self._is_wanted, batch)
+        while some := list(islice(keys, batch)):
+            wanted = filter(self._is_wanted, some)
             queries = [(_ROW, {"session_id": key[1], "seq": key[2]}) for key in wanted]
             for rows in self._tx.all(queries):
                 for row in rows:
