@@ -175,6 +175,7 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "diff": lambda _, chat: chat.diff(3),
     "message": lambda _, chat: [chat.message(seq) for seq in (3, 4, 8, 11)],
     "find_message": lambda _, chat: chat.find_message("named"),
+    "originals": lambda _, chat: chat.originals(),
     "notes": lambda _, chat: [chat.notes(kind) for kind in ("mine", "title", "redaction")],
     "pins": lambda _, chat: chat.pins(),
     "newest_note": lambda _, chat: [chat.newest_note(kind) for kind in ("mine", "title")],

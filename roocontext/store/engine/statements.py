@@ -20,12 +20,11 @@ class Compiled:
         self.text = str(compiled)
         self._statement = statement
         self.names: Sequence[str] = getattr(compiled, "positiontup", None) or ()
-        self._pick = itemgetter(*self.names) if self.names else tuple
-        self._is_one = len(self.names) == 1
+        self._pick = _picker(self.names)
 
     def bind(self, params: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The parameters as the driver takes them."""
-        return (self._pick(params),) if self._is_one else self._pick(params)
+        """The parameters as the driver takes them; others may be given with them."""
+        return self._pick(params)
 
     @cached_property
     def packed(self) -> str:
@@ -33,6 +32,15 @@ class Compiled:
         assert isinstance(self._statement, Select)
         names = ", ".join(column.name for column in self._statement.selected_columns)
         return f"SELECT json_group_array(json_array({names})) FROM ({self.text})"  # noqa: S608 - ours
+
+
+def _picker(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    match names:
+        case []:
+            return lambda _: ()
+        case [name]:
+            return lambda params: (params[name],)
+    return itemgetter(*names)
 
 
 # Statements live at module level, so their number is fixed and nothing here needs to be evicted.
