@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from roocontext.store.overview import LastCall, SessionOverview
     from roocontext.store.restorable import Restorable
     from roocontext.store.rewind import Rewound
-    from roocontext.store.search import Hit, SearchPage
+    from roocontext.store.search.hits import Hit, SearchPage
     from roocontext.store.session import Session
     from roocontext.store.sessions import SessionInfo, Stats
     from roocontext.store.snapshot import Snapshot, Wanted
@@ -198,7 +198,7 @@ _LAZY = {
     "roocontext.store.overview": "LastCall SessionOverview",
     "roocontext.store.restorable": "Restorable",
     "roocontext.store.rewind": "Rewound",
-    "roocontext.store.search": "Hit SearchPage",
+    "roocontext.store.search.hits": "Hit SearchPage",
     "roocontext.store.session": "Session",
     "roocontext.store.sessions": "SessionInfo Stats",
     "roocontext.store.snapshot": "Snapshot Wanted",

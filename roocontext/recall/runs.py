@@ -24,7 +24,7 @@ from roocontext.search.query import parse
 from roocontext.store.aio import AsyncSession, AsyncStore
 from roocontext.store.append import Receipt
 from roocontext.store.originals import Original
-from roocontext.store.search import Hit, SearchPage
+from roocontext.store.search.hits import Hit, SearchPage
 from roocontext.store.session import Session
 from roocontext.store.store import Store
 from roocontext.tokens import counter_for

@@ -62,7 +62,9 @@ def found(query: str, page: "SearchPage") -> Found:
 
 def _row(hit: "Hit") -> HitRow:
     hider = None if hit.hider is None else HiderRow(**hit.hider._asdict())
-    given = {name: getattr(hit, name) for name in HitRow.model_fields if name in hit.__slots__}
+    given = {
+        name: getattr(hit, name) for name in HitRow.model_fields if name in hit.__struct_fields__
+    }
     cleared = [list(pair) for pair in hit.cleared]
     return HitRow(**{**given, "snippet": _snippet(hit.snippet), "hider": hider, "cleared": cleared})
 

@@ -1,8 +1,9 @@
 """The stretch of a text that shows best what was found, with the hits marked."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from roocontext.search.match import Stretch
 
@@ -12,8 +13,7 @@ _BEFORE: Final = 40
 _CONTEXT_LINE: Final = 400
 
 
-@dataclass(frozen=True, slots=True)
-class Snippet:
+class Snippet(msgspec.Struct, frozen=True):
     """A part of a message's text. `marks` are the offsets in it where each hit begins and ends.
 
     The text may be continued at either side.

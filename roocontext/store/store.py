@@ -6,16 +6,14 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from sqlalchemy import URL
 
 from roocontext.errors import InvalidOption, SessionExists, SessionNotFound, SessionPurged
 from roocontext.log.encoding import check_id
 from roocontext.log.reported import ReportedUsage
-from roocontext.search.passages import Speaker
-from roocontext.search.query import Among, Order
-from roocontext.store import erase, overview, search, search_index, sessions, usage
+from roocontext.store import erase, overview, sessions, usage
 from roocontext.store.check_arguments import check_whole
 from roocontext.store.clock_and_ids import Clock, Ids, RandomIds, system_clock
 from roocontext.store.engine import migrate
@@ -26,11 +24,14 @@ from roocontext.store.items import Describe, Rename
 from roocontext.store.listing import wanted
 from roocontext.store.notes import drafted
 from roocontext.store.overview import SessionOverview
-from roocontext.store.search import SearchPage
-from roocontext.store.search_scope import asked
 from roocontext.store.session import Session
 from roocontext.store.sessions import SessionInfo
 from roocontext.store.verify import Progress
+
+if TYPE_CHECKING:
+    from roocontext.search.passages import Speaker
+    from roocontext.search.query import Among, Order
+    from roocontext.store.search.hits import SearchPage
 
 
 class Store:
@@ -201,17 +202,17 @@ class Store:
         *,
         session: str | None = None,
         family: str | None = None,
-        role: Speaker | None = None,
+        role: "Speaker | None" = None,
         tool: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         where: Mapping[str, str] | None = None,
-        among: Among = "all",
-        order: Order = "best",
+        among: "Among" = "all",
+        order: "Order" = "best",
         limit: int = 20,
         after: str | None = None,
         context: int = 0,
-    ) -> SearchPage:
+    ) -> "SearchPage":
         """The messages that hold all words of the query, hidden and rewound ones too.
 
         A `"phrase"` is found as it is written, and `begin*` finds all that begins so. Only messages
@@ -224,7 +225,10 @@ class Store:
         The `order` is "best", "newest" or "oldest". The next page begins `after` the page's `next`.
         Snippets show `context` more lines on either side.
         """
-        search_for = asked(
+        # Loaded with the first search: opening a store does not need it.
+        from roocontext.store.search import hits, scope  # noqa: PLC0415
+
+        search_for = scope.asked(
             query,
             session=session,
             family=family,
@@ -239,7 +243,7 @@ class Store:
             after=after,
             context=context,
         )
-        return self._database.snapshot(search.search, search_for, self._database.dialect)
+        return self._database.snapshot(hits.search, search_for, self._database.dialect)
 
     def index(self, *, anew: bool = False, progress: Progress | None = None) -> int:
         """Bring the index of `search` up to date; how many messages were added to it.
@@ -247,13 +251,17 @@ class Store:
         A search finds the same without it, and reads what is not indexed. Appends do not write to
         it. With `anew`, the index is dropped first and made again.
         """
+        from roocontext.store.search import index  # noqa: PLC0415 - as in search
+
         if anew:
             self.drop_index()
-        return search_index.bring_up_to_date(self._database, progress)
+        return index.bring_up_to_date(self._database, progress)
 
     def drop_index(self) -> None:
         """Delete the index of `search`. `index` makes it again."""
-        self._database.write(search_index.drop)
+        from roocontext.store.search import index  # noqa: PLC0415 - as in search
+
+        self._database.write(index.drop)
 
     def purged(self, *, limit: int = 100) -> list[Purged]:
         """The receipts of purged sessions, the newest first."""

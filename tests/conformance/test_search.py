@@ -270,7 +270,7 @@ def test_orders_and_pages(lab, indexed):
 
 @pytest.mark.parametrize("which", ["all", "one page"])
 def test_more_than_are_ranked(lab, which, monkeypatch):
-    monkeypatch.setattr("roocontext.store.search.RANKED", 5)
+    monkeypatch.setattr("roocontext.store.search.hits.RANKED", 5)
     chat = lab.store.create()
     for number in range(12):
         chat.append("user", "needle " * (12 - number))
@@ -447,10 +447,17 @@ ACTS = st.lists(
 )
 
 
+@pytest.fixture(scope="module")
+def searched(leg, opened):
+    """A store that holds no other tests' sessions, which would all be indexed again and again."""
+    with opened(*leg) as lab:
+        yield lab.store
+
+
 @given(acts=ACTS)
-def test_what_was_appended_is_found_and_what_was_redacted_is_not(shared, acts):
+def test_what_was_appended_is_found_and_what_was_redacted_is_not(searched, acts):
     """By its own rare words, and the same in every state of the index."""
-    store = shared.store
+    store = searched
     chat = store.create()
     held = {}
     for number, (act, *given_) in enumerate(acts):

@@ -10,6 +10,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import Final
 
+import msgspec
 from sqlalchemy import bindparam, select
 
 from roocontext.errors import HistoryCorrupt
@@ -21,15 +22,14 @@ from roocontext.search.snippet import Snippet, snippet
 from roocontext.store.audit import Hider, to_hider
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.schema import clearings, entries
-from roocontext.store.search_matches import Match, Matcher
-from roocontext.store.search_scope import Search, cursor
+from roocontext.store.search.matches import Match, Matcher
+from roocontext.store.search.scope import Search, cursor
 
 RANKED: Final = 50
 """How many of the newest matches are ranked. The older ones follow them, newest first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(msgspec.Struct, frozen=True):
     """A message that holds all words of the query, and what became of it.
 
     `speaker` is the role, or `tool` if the message holds nothing but outputs of tools. `visible`,

@@ -20,12 +20,12 @@ from roocontext.store.engine.database import Database
 from roocontext.store.engine.shapes import whole_number
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.schema import entries, search_marks, search_rows, sessions
-from roocontext.store.search_languages import expression, has_terms
-from roocontext.store.search_scope import Key, Search, Shape, in_scope
-from roocontext.store.search_text import content_of
+from roocontext.store.search.languages import expression, has_terms
+from roocontext.store.search.scope import Key, Search, Shape, in_scope
+from roocontext.store.search.text import content_of
 from roocontext.store.verify import Progress
 
-BATCH: Final = 500
+BATCH: Final = 1_000
 """How many messages are indexed in one transaction. Other writers of an SQLite file wait for it."""
 _MOST: Final = 200_000
 """Characters of terms. PostgreSQL indexes up to 1 MB; a message with more has no terms, and is read

@@ -10,9 +10,9 @@ from roocontext.search.match import occurrences
 from roocontext.search.passages import passages
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.schema import entries
-from roocontext.store.search_index import indexed, not_indexed
-from roocontext.store.search_scope import Key, Search
-from roocontext.store.search_text import content_of
+from roocontext.store.search.index import indexed, not_indexed
+from roocontext.store.search.scope import Key, Search
+from roocontext.store.search.text import content_of
 
 _PAGE = 500
 _BEYOND = (
