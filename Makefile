@@ -43,13 +43,14 @@ format: $(VENV)/.ready  ## rewrite the code in the house's format
 	$(RUN)/ruff check --fix .
 
 torture: $(VENV)/.ready  ## the long runs: crashes, soak, fuzz
-	ROOCONTEXT_TORTURE=10 $(RUN)/python -m pytest -n 2 tests/torture tests/conformance tests/unit tests/acceptance/test_cli_golden.py
+	ROOCONTEXT_TORTURE=10 $(RUN)/python -m pytest -n 2 tests/torture tests/conformance tests/unit tests/acceptance
 
 bench: $(VENV)/.ready  ## every budget as a ratio, measured in one run
 	$(RUN)/python -m bench
 
 compare: $(VENV)/.ready  ## all policies on the same growing sessions, into the documentation
 	$(RUN)/python -m bench.policies --write
+	$(RUN)/python -m bench.recall --write
 
 docs: $(VENV)/.ready  ## the documentation, into site/
 	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict

@@ -75,17 +75,19 @@ class _Condenser:
 
 def condensations(site: Site, long: Session, sizes: Sizes) -> Iterator[Line]:
     hidden, few = sizes.hidden, sizes.few
-    store = site.store("condensed")
+    store, alone = site.store("condensed"), site.store("again")
     condensers = {
         "few": _Condenser(grow(store.create(), few + 20), 1, few),
         "many": _Condenser(grow(store.create(), hidden + 20), 1, hidden),
         "half": _Condenser(grow(store.create(), 2 * hidden), 1, hidden),
         "tools": _Condenser(grow(store.create(), 2 * hidden, worked), 1, hidden),
         "waiting": _Condenser(_with_a_call(store.create(), hidden), 1, hidden),
-        "again": _condensed_before(grow(store.create(), few + hidden + 20), few, hidden),
+        # Each of these two has a store, and so a connection, of its own: one that the others keep
+        # warm would be faster.
+        "again": _condensed_before(grow(alone.create(), few + hidden + 20), few, hidden),
         "long": _condensed_before(long, sizes.long - hidden - 20, hidden),
     }
-    for name in ("long", "condensed"):
+    for name in ("long", "again", "condensed"):
         site.settle(name)
     floor = site.floor("floor_full")
     text = encoded(0)

@@ -217,11 +217,11 @@ def prefix_table(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _write(name: str, made: str) -> None:
-    """Renew one table of the page."""
+def write_table(page: Path, name: str, made: str) -> None:
+    """Renew one table of a page."""
     begin, end = f"<!-- {name} -->\n", f"<!-- {name} ends -->"
-    head, rest = PAGE.read_text().split(begin)
-    PAGE.write_text(f"{head}{begin}\n{made}\n{end}{rest.split(end, 1)[1]}")
+    head, rest = page.read_text().split(begin)
+    page.write_text(f"{head}{begin}\n{made}\n{end}{rest.split(end, 1)[1]}")
 
 
 def _cell(value: float) -> str:
@@ -237,8 +237,8 @@ def main() -> None:
     given = parser.parse_args()
     rows = [tally.row() for tally in compare(given.policy or policies.known())]
     if given.write:
-        _write(COMPARISON, table(rows))
-        _write(PREFIXES, prefix_table(rows))
+        write_table(PAGE, COMPARISON, table(rows))
+        write_table(PAGE, PREFIXES, prefix_table(rows))
     made = f"{table(rows)}\n{prefix_table(rows)}"
     print(json.dumps(rows, indent=2) if given.json else made)
 

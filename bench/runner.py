@@ -12,8 +12,10 @@ from bench.data import grow
 from bench.looking import folding, viewing
 from bench.managing import keeping
 from bench.report import Line
+from bench.searching import searching
 from bench.sites import PostgresSite, Site, SqliteSite
 from bench.sizes import Sizes
+from bench.starting import starting
 from bench.whole import importing, listing, newest, opening, whole_sessions
 from bench.writing import appending, appending_many
 
@@ -32,6 +34,8 @@ def lines(sqlite: SqliteSite, postgres: PostgresSite, sizes: Sizes, say: Say) ->
     yield from folding(sizes)
     say("import")
     yield importing(sizes)
+    say("start of a command")
+    yield from starting(sizes)
 
 
 def _of_engine(site: Site, sizes: Sizes, say: Say) -> Iterator[Line]:
@@ -57,3 +61,5 @@ def _of_engine(site: Site, sizes: Sizes, say: Say) -> Iterator[Line]:
     yield from whole_sessions(site, sizes)
     yield listing(site, sizes)
     yield newest(site, sizes)
+    say(f"{site.title}: search")
+    yield from searching(site, sizes)

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from roocontext.log.reported import ReportedUsage
     from roocontext.log.request import Request
     from roocontext.log.turns import PendingCall
+    from roocontext.search.snippet import Snippet
     from roocontext.store.aio import AsyncSession, AsyncStore
     from roocontext.store.append import Receipt
     from roocontext.store.audit import AuditEntry, Diff, Hider
@@ -62,11 +63,13 @@ if TYPE_CHECKING:
     from roocontext.store.items import Describe, NewNote, Pin, Rename, Rewind, Unpin
     from roocontext.store.live import LiveMessage
     from roocontext.store.notes import Note
+    from roocontext.store.originals import Original
     from roocontext.store.outline import ControlEntry, Outline
     from roocontext.store.overview import LastCall, SessionOverview
     from roocontext.store.restorable import Restorable
     from roocontext.store.restore import RestoredLog, StoredEntry
     from roocontext.store.rewind import Rewound
+    from roocontext.store.search.hits import Hit, SearchPage
     from roocontext.store.session import Session
     from roocontext.store.sessions import SessionInfo, Stats
     from roocontext.store.snapshot import Snapshot, Wanted
@@ -97,6 +100,7 @@ __all__ = [
     "Head",
     "Hider",
     "HistoryCorrupt",
+    "Hit",
     "Hooks",
     "InvalidIdentifier",
     "InvalidMessage",
@@ -113,6 +117,7 @@ __all__ = [
     "NotTheModelsTurn",
     "Note",
     "NothingToUndo",
+    "Original",
     "Outcome",
     "Outline",
     "PendingCall",
@@ -134,6 +139,7 @@ __all__ = [
     "Rewound",
     "RooContextError",
     "SchemaMismatch",
+    "SearchPage",
     "Session",
     "SessionExists",
     "SessionInfo",
@@ -142,6 +148,7 @@ __all__ = [
     "SessionPurged",
     "Size",
     "Snapshot",
+    "Snippet",
     "SourceDiverged",
     "Stats",
     "Store",
@@ -183,6 +190,7 @@ _LAZY = {
     "roocontext.log.request": "Request",
     "roocontext.log.turns": "PendingCall",
     "roocontext.log.reported": "ReportedUsage",
+    "roocontext.search.snippet": "Snippet",
     "roocontext.store.aio": "AsyncSession AsyncStore",
     "roocontext.store.append": "Receipt",
     "roocontext.store.audit": "AuditEntry Diff Hider",
@@ -192,11 +200,13 @@ _LAZY = {
     "roocontext.store.items": "Describe NewNote Pin Rename Rewind Unpin",
     "roocontext.store.live": "LiveMessage",
     "roocontext.store.notes": "Note",
+    "roocontext.store.originals": "Original",
     "roocontext.store.outline": "ControlEntry Outline",
     "roocontext.store.overview": "LastCall SessionOverview",
     "roocontext.store.restorable": "Restorable",
     "roocontext.store.restore": "RestoredLog StoredEntry",
     "roocontext.store.rewind": "Rewound",
+    "roocontext.store.search.hits": "Hit SearchPage",
     "roocontext.store.session": "Session",
     "roocontext.store.sessions": "SessionInfo Stats",
     "roocontext.store.snapshot": "Snapshot Wanted",

@@ -44,17 +44,22 @@ default.
 `last` is the session with the newest entry, and `last~1` the one before it. Text after `=` is taken
 as the whole id: `=last` is a session whose id is `last`.
 
-**A point** of a session is an entry's number or a time: `2026-01-31`, `2026-01-31 09:30`, `09:30`
-of today, `yesterday 09:30`, `now`, or `90m ago` or `1h 30m ago`, in seconds, minutes, hours, days
-or weeks. A time without a zone is local, and a date without a time is its midnight. `--to` compares
-a time with the agent's own times of the live messages, if it gave any; everything else compares it
-with the times entries were recorded. Screens show local times with the name of the zone; `--utc`
-changes both to UTC. Documents have milliseconds since the epoch.
+**An entry** is named by its number; by `last`, which is the newest one that is no note; by the id
+that the agent gave its message; or by a time, which means the last entry recorded up to then. If
+several messages have the same id, the newest of those that no rewind took back is meant.
+
+**A time** is written as `2026-01-31`, `2026-01-31 09:30`, `09:30` of today, `yesterday 09:30`,
+`now`, or `90m ago` or `1h 30m ago`, in seconds, minutes, hours, days or weeks. A time without a
+zone is local, and a date without a time is its midnight. `--to` compares a time with the agent's
+own times of the live messages, if it gave any; everything else compares it with the times entries
+were recorded. Screens show local times with the name of the zone; `--utc` changes both to UTC.
+Documents have milliseconds since the epoch.
 
 **Reading changes nothing.** Commands that read open the database read-only. They neither make nor
-upgrade it: `db upgrade` does, and so does `append new` if there is no database yet. The file and
-its folder are made for their owner only. When the last process that has an SQLite file open closes
-it, what waits in the file's log may be moved into the file, even if that process only read.
+upgrade it: `db upgrade` does. Only the default file is also made by the first `append new`: another
+name may be a typing error. The file and its folder are made for their owner only. When the last
+process that has an SQLite file open closes it, what waits in the file's log may be moved into the
+file, even if that process only read.
 
 **Content cannot act on the terminal.** Control characters, escapes, marks that reverse the
 direction of text, and invisible characters are shown as escapes, such as `\\x1b`. Long contents
@@ -109,12 +114,13 @@ def _command(name: str, command: Any) -> str:
     arguments = [one for one in own if one.param_type_name == "argument"]
     options = ["[OPTIONS]"] if len(own) > len(arguments) else []
     usage = " ".join([name, *map(_argument, arguments), *options])
-    shape = next(one for one in described if one.name == name.rpartition(" ")[2])
-    lines = "a line for each " if shape.is_stream else ""
-    prints = f"`--json`: {lines}[{shape.document}](#{shape.document.lower()})"
-    if narrow := shape.narrow_document:
-        prints += f"; with {shape.narrowed} [{narrow}](#{narrow.lower()})"
-    parts = [f"### `{usage}`", "", inspect.cleandoc(command.help), "", f"{prints}.", ""]
+    parts = [f"### `{usage}`", "", inspect.cleandoc(command.help), ""]
+    for shape in (one for one in described if one.name == name.rpartition(" ")[2]):
+        lines = "a line for each " if shape.is_stream else ""
+        prints = f"`--json`: {lines}[{shape.document}](#{shape.document.lower()})"
+        if narrow := shape.narrow_document:
+            prints += f"; with {shape.narrowed} [{narrow}](#{narrow.lower()})"
+        parts += [f"{prints}.", ""]
     if own:
         parts += ["| | |", "|---|---|", *map(_row, own), ""]
     return "\n".join(parts)

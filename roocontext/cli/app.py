@@ -22,8 +22,10 @@ from roocontext.cli.commands import (
     entry,
     erase,
     maintain,
+    mcp,
     read,
     rewind,
+    search,
     sums,
     transfers,
 )
@@ -64,8 +66,8 @@ def commands() -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     for family in (
-        *(listing, read, entry, sums, append, rewind, change),
-        *(transfers, erase, backup, maintain, demo),
+        *(listing, read, search, entry, sums, append, rewind, change),
+        *(transfers, erase, backup, maintain, mcp, demo),
     ):
         app.add_typer(family.app)
     app.callback()(_root)

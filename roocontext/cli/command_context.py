@@ -72,6 +72,7 @@ class CommandContext:
     clock_and_ids: ClockAndIds
     bars: Bars = field(default_factory=Bars)
     has_written: bool = False
+    _store: "Store | None" = None
 
     @contextmanager
     def store(self, *, write: bool = False, create: bool = False) -> Iterator["Store"]:
@@ -81,6 +82,7 @@ class CommandContext:
             self.url, clock=given.clock, ids=given.ids, write=write, create=create
         ) as store:
             self.has_written = write  # from here on, a failure to print is not a failure to write
+            self._store = store
             try:
                 yield store
             except StoreUnavailable as error:
@@ -94,13 +96,19 @@ class CommandContext:
         with self.store(write=write) as store:
             yield store.session(reports.naming.find(store, name))
 
+    def short_id(self, chat: "Session") -> str:
+        """The id of a session of the open store, as short as it names no other."""
+        assert self._store is not None
+        return reports.naming.short_id(self._store, chat.id)
+
     @contextmanager
     def session_or_new(
         self, name: str, *, session_id: str | None, title: str | None
     ) -> Iterator["Session"]:
         """The session with this name, for writing; `new` creates one."""
         is_new = name == NEW
-        with self.store(write=True, create=is_new) as store:
+        create = is_new and find_database.is_first_use(self.url)
+        with self.store(write=True, create=create) as store:
             if is_new:
                 yield store.create(session_id, title=title)
             else:
@@ -195,7 +203,8 @@ def command(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make a function a command of the app. Without `database`, it creates one of its own.
 
-    `narrowed` is an argument with which `--json` prints another document, and that document.
+    `document` names what `--json` prints, and is empty if it prints none. `narrowed` is an argument
+    with which `--json` prints another document, and that document.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -204,7 +213,8 @@ def command(
         app.command(name, rich_help_panel=panel, short_help=about)(
             _runnable(function, database=database)
         )
-        described.append(Described(name, document, stream, *narrowed))
+        if document:
+            described.append(Described(name, document, stream, *narrowed))
         return function
 
     return register

@@ -14,11 +14,10 @@ if TYPE_CHECKING:
 INSPECT, CHANGE, VERIFY = "Inspect", "Change", "Verify and erase"
 HEADINGS = (INSPECT, CHANGE, VERIFY)
 
-ALIASES = {"ls": "sessions", "list": "sessions", "log": "audit", "cat": "show"}
+ALIASES = {"ls": "sessions", "list": "sessions", "log": "audit", "cat": "show", "grep": "search"}
 _HINTS = {
     "rm": "`purge SESSION` deletes a session for good, `redact SESSION SEQ` the content of one"
     " message. `rewind SESSION --to SEQ` only takes messages out of the view.",
-    "search": "`sessions TEXT` finds sessions by their id, title or first prompt.",
 }
 
 

@@ -68,10 +68,11 @@ _CODES: tuple[tuple[type[errors.RooContextError], Code], ...] = (
     (errors.HistoryCorrupt, Code.DATABASE),
 )
 
-_NO_STORE = (
+NO_STORE = (
     "Name another with --db or ROOCONTEXT_DB, look at `roocontext demo`, or create an empty one"
     " with `roocontext db upgrade`."
 )
+_WRONG = "--db and ROOCONTEXT_DB name the database; `roocontext demo` makes one to look at."
 _ADVICE: tuple[tuple[type[errors.RooContextError], str], ...] = (
     (errors.SessionPurged, "Only its receipt is left."),
     (errors.SessionNotFound, "`roocontext sessions` lists the sessions."),
@@ -85,7 +86,7 @@ _ADVICE: tuple[tuple[type[errors.RooContextError], str], ...] = (
     (errors.UncoverRefused, "`roocontext tree` lists what can be uncovered."),
     (errors.DuplicateMessage, "Use another --client-id for another message."),
     (errors.VersionConflict, "Look at the session again and decide whether to repeat the command."),
-    (errors.StoreNotFound, _NO_STORE),
+    (errors.StoreNotFound, NO_STORE),
     (errors.SchemaMismatch, ""),
     (errors.HistoryCorrupt, "`roocontext verify` names the first bad entry."),
     (errors.StoreUnavailable, "`roocontext doctor` shows more."),
@@ -161,7 +162,9 @@ def _line(error: BaseException) -> str:
 def advice_of(error: errors.RooContextError) -> str:
     """Say what to do: the advice of this case, or the command that usually helps."""
     if "advice" in error.facts:
-        return error.advice
+        return (
+            f"{error.advice} {_WRONG}" if isinstance(error, errors.StoreNotFound) else error.advice
+        )
     return next((advice for kind, advice in _ADVICE if isinstance(error, kind)), error.advice)
 
 

@@ -1,7 +1,8 @@
 """Which database a command works on.
 
-It is named by `--db` or by ROOCONTEXT_DB, or is a file in the user's data folder. Reading never
-creates or upgrades a database.
+It is named by `--db` or by ROOCONTEXT_DB, or is a file in the user's data folder. Only that file is
+created with the first session: another name may be a typing error, so `db upgrade` has to create a
+database there.
 """
 
 import os
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import roocontext
-from roocontext.cli.exit_codes import Code, Refusal
+from roocontext.cli.exit_codes import NO_STORE, Code, Refusal
 from roocontext.errors import SchemaMismatch, StoreNotFound
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ def default_place() -> Path:
         line = "There is no home folder for the database: name one with --db."
         raise Refusal(line, Code.USAGE) from None
     return Path(data) / "roocontext" / "roocontext.db"
+
+
+def is_first_use(url: str) -> bool:
+    """Whether it is the default file, and there is none yet."""
+    return _is_default(url) and not os.path.lexists(url)
 
 
 def named_or_default(db: str | None) -> str:
@@ -94,7 +100,7 @@ def looked_for(url: str) -> Iterator[None]:
     try:
         yield
     except StoreNotFound:
-        if not _is_default(url) or os.path.lexists(url):
+        if not is_first_use(url):
             raise
         raise StoreNotFound(f"There is no file {url!r} yet.") from None
 
@@ -108,8 +114,7 @@ def _is_default(url: str) -> bool:
 
 def _mismatch(error: SchemaMismatch, database: str) -> Refusal:
     if error.current is None:
-        line = f"There is no store in {database!r} yet: `roocontext db upgrade` creates one."
-        return Refusal(line, Code.NOT_FOUND)
+        return Refusal(f"There is no store in {database!r} yet. {NO_STORE}", Code.NOT_FOUND)
     if "advice" in error.facts:
         return Refusal(f"{error.fact} {error.advice}", Code.DATABASE)
     return Refusal(f"{error.fact} `roocontext db upgrade` upgrades it.", Code.DATABASE)

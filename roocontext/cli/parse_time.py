@@ -28,18 +28,6 @@ def use_utc() -> None:
     time.tzset()
 
 
-def seq_or_time(name: str, text: str, now: int) -> int | datetime:
-    """An entry's number or a time; InvalidOption for anything else."""
-    found = _read(name, text, now)
-    if found is None:
-        raise InvalidOption(
-            f"{name} is {text[:64]!r}, which is neither an entry's number nor a time;"
-            f" a time is written as {EXAMPLES}.",
-            name=name,
-        )
-    return found
-
-
 def moment(name: str, text: str, now: int) -> datetime:
     """A time, or a length of time before now such as `30d`; InvalidOption for anything else."""
     found = _read(name, f"{text} ago" if _LENGTH.fullmatch(text.strip().lower()) else text, now)
@@ -52,16 +40,9 @@ def moment(name: str, text: str, now: int) -> datetime:
 
 
 def target(name: str, text: str, now: int) -> int | datetime | str:
-    """An entry's number, a time or, if it is neither, the id of a message."""
+    """An entry's number, a time or, if it is neither, the text itself: it may name an entry."""
     found = _read(name, text, now)
     return text if found is None else found
-
-
-def entry_number(name: str, text: str) -> int:
-    """An entry's number."""
-    if not _SEQ.fullmatch(text):
-        raise InvalidOption(f"{name} is {text[:64]!r}, which is not an entry's number.", name=name)
-    return _in_range(name, text)
 
 
 def _read(name: str, text: str, now: int) -> int | datetime | None:

@@ -4,12 +4,12 @@ Both managers drive the same runs. A manager holds no session, no lock and no st
 one serves any number of sessions, and another process continues where this one ended.
 """
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from roocontext.context.manager_runs import ManagerRuns
 from roocontext.context.outcome import Outcome
 from roocontext.context.restore import Restored
+from roocontext.context.settings import GivenTools
 from roocontext.context.steps import drive, drive_async
 from roocontext.log.summary import SummaryRequest
 from roocontext.policies.situation import Aim
@@ -24,15 +24,11 @@ class ContextManager(ManagerRuns):
 
     _awaits = False
 
-    def will_manage(
-        self, chat: Session, *, system: Any = None, tools: Sequence[Mapping[str, Any]] = ()
-    ) -> bool:
+    def will_manage(self, chat: Session, *, system: Any = None, tools: GivenTools = None) -> bool:
         """Whether `manage` would look for something to do; costs the counting of new messages."""
         return drive(self._run(chat, Aim.MANAGE, system, tools, "auto").is_due())
 
-    def manage(
-        self, chat: Session, *, system: Any = None, tools: Sequence[Mapping[str, Any]] = ()
-    ) -> Outcome:
+    def manage(self, chat: Session, *, system: Any = None, tools: GivenTools = None) -> Outcome:
         """Before each call of the model: clear, condense or truncate what must be, or do nothing.
 
         The system prompt and the tools are recorded when they change. Raises BudgetExceeded when
@@ -40,21 +36,15 @@ class ContextManager(ManagerRuns):
         """
         return self._driven(chat, Aim.MANAGE, system, tools, trigger="auto")
 
-    def condense(
-        self, chat: Session, *, system: Any = None, tools: Sequence[Mapping[str, Any]] = ()
-    ) -> Outcome:
+    def condense(self, chat: Session, *, system: Any = None, tools: GivenTools = None) -> Outcome:
         """Condense now, however full the context is."""
         return self._driven(chat, Aim.CONDENSE, system, tools)
 
-    def truncate(
-        self, chat: Session, *, system: Any = None, tools: Sequence[Mapping[str, Any]] = ()
-    ) -> Outcome:
+    def truncate(self, chat: Session, *, system: Any = None, tools: GivenTools = None) -> Outcome:
         """Hide the oldest messages now, however full the context is."""
         return self._driven(chat, Aim.TRUNCATE, system, tools)
 
-    def prune(
-        self, chat: Session, *, system: Any = None, tools: Sequence[Mapping[str, Any]] = ()
-    ) -> Outcome:
+    def prune(self, chat: Session, *, system: Any = None, tools: GivenTools = None) -> Outcome:
         """Clear old tool outputs now, however full the context is."""
         return self._driven(chat, Aim.CLEAR, system, tools)
 
@@ -64,7 +54,7 @@ class ContextManager(ManagerRuns):
         aim: str = "manage",
         *,
         system: Any = None,
-        tools: Sequence[Mapping[str, Any]] = (),
+        tools: GivenTools = None,
     ) -> Outcome:
         """What the same call would do now, and the view it would leave; nothing is written.
 
@@ -79,7 +69,7 @@ class ContextManager(ManagerRuns):
         error: BaseException,
         *,
         system: Any = None,
-        tools: Sequence[Mapping[str, Any]] = (),
+        tools: GivenTools = None,
     ) -> Outcome:
         """After a provider refused the request as too long: cut it to three quarters or less.
 
@@ -93,7 +83,7 @@ class ContextManager(ManagerRuns):
         chat: Session,
         *,
         system: Any = None,
-        tools: Sequence[Mapping[str, Any]] = (),
+        tools: GivenTools = None,
         dry_run: bool = False,
     ) -> Restored:
         """Uncover summaries, markers and clearings, newest first, into half of the window.
@@ -122,31 +112,31 @@ class AsyncContextManager(ManagerRuns):
         return summarised(self.settings.summariser, self._named(request))
 
     async def will_manage(
-        self, chat: AsyncSession, *, system: Any = None, tools: Sequence[Mapping[str, Any]] = ()
+        self, chat: AsyncSession, *, system: Any = None, tools: GivenTools = None
     ) -> bool:
         """See ContextManager.will_manage."""
         return await drive_async(self._run(chat, Aim.MANAGE, system, tools, "auto").is_due())
 
     async def manage(
-        self, chat: AsyncSession, *, system: Any = None, tools: Sequence[Mapping[str, Any]] = ()
+        self, chat: AsyncSession, *, system: Any = None, tools: GivenTools = None
     ) -> Outcome:
         """See ContextManager.manage."""
         return await self._driven(chat, Aim.MANAGE, system, tools, trigger="auto")
 
     async def condense(
-        self, chat: AsyncSession, *, system: Any = None, tools: Sequence[Mapping[str, Any]] = ()
+        self, chat: AsyncSession, *, system: Any = None, tools: GivenTools = None
     ) -> Outcome:
         """See ContextManager.condense."""
         return await self._driven(chat, Aim.CONDENSE, system, tools)
 
     async def truncate(
-        self, chat: AsyncSession, *, system: Any = None, tools: Sequence[Mapping[str, Any]] = ()
+        self, chat: AsyncSession, *, system: Any = None, tools: GivenTools = None
     ) -> Outcome:
         """See ContextManager.truncate."""
         return await self._driven(chat, Aim.TRUNCATE, system, tools)
 
     async def prune(
-        self, chat: AsyncSession, *, system: Any = None, tools: Sequence[Mapping[str, Any]] = ()
+        self, chat: AsyncSession, *, system: Any = None, tools: GivenTools = None
     ) -> Outcome:
         """See ContextManager.prune."""
         return await self._driven(chat, Aim.CLEAR, system, tools)
@@ -157,7 +147,7 @@ class AsyncContextManager(ManagerRuns):
         aim: str = "manage",
         *,
         system: Any = None,
-        tools: Sequence[Mapping[str, Any]] = (),
+        tools: GivenTools = None,
     ) -> Outcome:
         """See ContextManager.preview."""
         return await drive_async(self._previewed(chat, aim, system, tools))
@@ -168,7 +158,7 @@ class AsyncContextManager(ManagerRuns):
         error: BaseException,
         *,
         system: Any = None,
-        tools: Sequence[Mapping[str, Any]] = (),
+        tools: GivenTools = None,
     ) -> Outcome:
         """See ContextManager.recover."""
         return await drive_async(self._recovered(chat, error, system, tools))
@@ -178,7 +168,7 @@ class AsyncContextManager(ManagerRuns):
         chat: AsyncSession,
         *,
         system: Any = None,
-        tools: Sequence[Mapping[str, Any]] = (),
+        tools: GivenTools = None,
         dry_run: bool = False,
     ) -> Restored:
         """See ContextManager.restore."""

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
@@ -16,6 +16,7 @@ from roocontext.context.run import Run
 from roocontext.context.session_port import AnySession, DryRun, LiveSession, any_session
 from roocontext.context.settings import (
     AIMS,
+    GivenTools,
     Settings,
     SizedFrame,
     check_options,
@@ -60,6 +61,7 @@ class ManagerRuns:
         protected_tools: Collection[str] = (),
         hooks: Hooks | None = None,
         drift_ratio: float = 1.5,
+        recall: bool = False,
         clock: Clock = system_clock,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
@@ -68,7 +70,9 @@ class ManagerRuns:
         `limit` is the model's context, in tokens; if it is no positive number, a warning is logged
         and the next source is asked. `output` is its longest answer; `limits` are the bytes and
         images of a request. `client` is one of the Anthropic SDK, and writes the summaries;
-        without it and without a `summariser` they are extracted, offline.
+        without it and without a `summariser` they are extracted, offline. With `recall`, the model
+        is given the tools of `roocontext.recall`: then a summary names the entries that it hides,
+        and the tools that find them.
         """
         check_options(
             model=model,
@@ -77,6 +81,7 @@ class ManagerRuns:
             clock=clock,
             protected_tools=protected_tools,
             drift_ratio=drift_ratio,
+            recall=recall,
         )
         chosen = policy_of(policy, environ)
         self.settings = Settings(
@@ -90,6 +95,7 @@ class ManagerRuns:
             protected_tools=frozenset(protected_tools),
             hooks=hooks or Hooks(allow_async=self._awaits),
             drift_ratio=drift_ratio,
+            recall=recall,
             clock=clock,
             environ=environ,
         )
@@ -122,15 +128,13 @@ class ManagerRuns:
             )
         return window
 
-    def _port(
-        self, chat: AnySession, system: Any, tools: Sequence[Mapping[str, Any]]
-    ) -> LiveSession:
+    def _port(self, chat: AnySession, system: Any, tools: GivenTools) -> LiveSession:
         if not self._awaits:  # others may have registered hooks since
             self.settings.hooks.refuse_async()
         return LiveSession(*self._parts(chat, system, tools))
 
     def _parts(
-        self, chat: AnySession, system: Any, tools: Sequence[Mapping[str, Any]]
+        self, chat: AnySession, system: Any, tools: GivenTools
     ) -> tuple[AnySession, Settings, SizedFrame, Limit]:
         settings = self.settings
         frame = frame_of(settings.measure, system, tools)
@@ -141,13 +145,13 @@ class ManagerRuns:
         chat: AnySession,
         aim: Aim,
         system: Any,
-        tools: Sequence[Mapping[str, Any]],
+        tools: GivenTools,
         trigger: str = "manual",
     ) -> Run:
         return Run(self._port(chat, system, tools), aim, trigger, self._summarise)
 
     def _previewed(
-        self, chat: AnySession, aim: str, system: Any, tools: Sequence[Mapping[str, Any]]
+        self, chat: AnySession, aim: str, system: Any, tools: GivenTools
     ) -> Steps[Outcome]:
         if aim not in AIMS:
             raise InvalidOption(f"What is previewed is one of {', '.join(AIMS)}.", name="aim")
@@ -166,7 +170,7 @@ class ManagerRuns:
         chat: AnySession,
         error: BaseException,
         system: Any,
-        tools: Sequence[Mapping[str, Any]],
+        tools: GivenTools,
     ) -> Steps[Outcome]:
         if not isinstance(error, BaseException):
             raise InvalidOption("What is recovered from is the provider's error.", name="error")
@@ -203,7 +207,7 @@ class ManagerRuns:
         self,
         chat: AnySession,
         system: Any,
-        tools: Sequence[Mapping[str, Any]],
+        tools: GivenTools,
         *,
         dry_run: bool,
     ) -> Steps[Restored]:

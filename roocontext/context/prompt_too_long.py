@@ -1,6 +1,7 @@
 """Reads a provider's refusal of a request that is too long, and how much of it must go."""
 
 import re
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 CUT: Final = 0.75
@@ -15,14 +16,17 @@ _NUMBERS: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         # Anthropic
-        r"too long: (?P<sent>\d+) tokens > (?P<limit>\d+)",
+        r"too long: (?P<sent>\d{1,18}) tokens > (?P<limit>\d{1,18})",
         # OpenAI, and servers that imitate it
-        r"maximum context length is (?P<limit>\d+) tokens\D+(?P<sent>\d+) tokens",
-        r"maximum prompt length is (?P<limit>\d+)\D+(?P<sent>\d+) tokens",
+        r"maximum context length is (?P<limit>\d{1,18}) tokens\D+(?P<sent>\d{1,18}) tokens",
+        r"maximum prompt length is (?P<limit>\d{1,18})\D+(?P<sent>\d{1,18}) tokens",
         # Gemini
-        r"input token count \(?(?P<sent>\d+)\)?\D+number of tokens allowed \(?(?P<limit>\d+)",
-        r"prompt token count of (?P<sent>\d+) exceeds the limit of (?P<limit>\d+)",
-        r"exceed context limit: (?P<sent>\d+) \+ \d+ > (?P<limit>\d+)",
+        (
+            r"input token count \(?(?P<sent>\d{1,18})\)?\D+"
+            r"number of tokens allowed \(?(?P<limit>\d{1,18})"
+        ),
+        r"prompt token count of (?P<sent>\d{1,18}) exceeds the limit of (?P<limit>\d{1,18})",
+        r"exceed context limit: (?P<sent>\d{1,18}) \+ \d+ > (?P<limit>\d{1,18})",
     )
 )
 _PHRASES: Final = re.compile(
@@ -56,10 +60,19 @@ class PromptTooLong(NamedTuple):
 
 def too_long(error: BaseException) -> PromptTooLong | None:
     """Read a provider's refusal, or one that an error was raised from; else None."""
-    found = _read(error)
+    return next(filter(None, map(_read, _chain(error, []))), None)
+
+
+def _chain(error: BaseException | None, met: list[BaseException]) -> Iterator[BaseException]:
+    """The error and what it was raised from, each once: a cause may be its own."""
+    if error is None or any(error is one for one in met):
+        return
+    met.append(error)
+    yield error
     # Agents wrap the SDK's error in their own, and task groups in a group.
-    inside = getattr(error, "exceptions", (error.__cause__,) if error.__cause__ else ())
-    return found or next(filter(None, map(too_long, inside)), None)
+    inside = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    for one in (*inside, error.__cause__):
+        yield from _chain(one, met)
 
 
 def _read(error: BaseException) -> PromptTooLong | None:

@@ -71,7 +71,7 @@ class LiveSession:
         self.settings = settings
         self.frame = frame
         self.window = window
-        self._given = GivenFrame.checked(frame.system, frame.tools or None)
+        self._given = GivenFrame.checked(frame.system, frame.tools)
         self._counted = Counted()
 
     @property
@@ -213,7 +213,7 @@ class LiveSession:
             counter=settings.counter.name,
             exact=settings.counter.exact,
             system=frame.system,
-            tools=frame.tools,
+            tools=frame.tools or (),
             system_size=frame.system_size,
             overhead=frame.overhead,
             limits=settings.limits,
@@ -226,6 +226,7 @@ class LiveSession:
             protected_tools=settings.protected_tools,
             failures=totals.failures,
             model=settings.model,
+            recall=settings.recall,
         )
         return situation, snapshot
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from roocontext.context.hooks import Hooks
 from roocontext.errors import InvalidOption
@@ -35,6 +35,7 @@ def check_options(
     clock: Any,
     protected_tools: Any,
     drift_ratio: Any,
+    recall: Any,
 ) -> None:
     """Refuse what would only fail much later."""
     is_number = isinstance(drift_ratio, int | float) and drift_ratio >= 1
@@ -45,6 +46,7 @@ def check_options(
         ("clock", callable(clock), "a function without arguments"),
         ("protected_tools", _are_names(protected_tools), "a list of names"),
         ("drift_ratio", is_number, "a number, at least 1"),
+        ("recall", isinstance(recall, bool), "True or False"),
     )
     for name, is_right, what in rules:
         if not is_right:
@@ -114,6 +116,7 @@ class Settings:
     protected_tools: frozenset[str] = frozenset()
     hooks: Hooks = field(default_factory=Hooks)
     drift_ratio: float = 1.5
+    recall: bool = False
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     @property
@@ -132,12 +135,19 @@ class Settings:
         return found
 
 
+GivenTools: TypeAlias = Sequence[Mapping[str, Any]] | None
+"""Tool definitions; an empty list offers none, and None leaves the recorded ones as they are."""
+
+
 @dataclass(frozen=True, slots=True)
 class SizedFrame:
-    """What is sent around the messages: the system prompt and the tools, and what they cost."""
+    """What is sent around the messages: the system prompt and the tools, and what they cost.
+
+    What was left out is None; empty tools are an offer of none.
+    """
 
     system: Any = None
-    tools: Sequence[Mapping[str, Any]] = ()
+    tools: GivenTools = None
     system_size: Size = FREE
     overhead: Size = FREE
 
@@ -151,7 +161,7 @@ def frame_of(measure: Measure, system: Any, tools: Any) -> SizedFrame:
     prompt = list(system) if isinstance(system, tuple) else system
     size = measure("user", prompt, "anthropic") if prompt else FREE
     offered = measure("user", _text(tools), "anthropic") if tools else FREE
-    return SizedFrame(prompt, tuple(tools or ()), size, size.plus(offered))
+    return SizedFrame(prompt, None if tools is None else tuple(tools), size, size.plus(offered))
 
 
 def _text(tools: Sequence[Any]) -> str:

@@ -24,7 +24,7 @@ from roocontext.log.readings import reader
 
 Salts = Callable[[], bytes]
 
-RESERVED = "roocontext"
+KEPT_UNDER = "roocontext"
 """The name in an object of `extra` under which the store keeps the other fields of a reply."""
 
 
@@ -311,15 +311,15 @@ def _extra(given: Any, kept: Any) -> str:
     """Encode a message's extra data."""
     extra, text = encode_plain(given, "extra")
     # The agent's fields and the store's share one object: neither may overwrite the other.
-    if isinstance(extra, dict) and RESERVED in extra:
+    if isinstance(extra, dict) and KEPT_UNDER in extra:
         raise InvalidMessage(
-            f"The name {RESERVED!r} in extra is reserved for the store.", path="extra"
+            f"The name {KEPT_UNDER!r} in extra is reserved for the store.", path="extra"
         )
     if kept is None:
         return text
     if not isinstance(extra, dict | None):
         raise InvalidMessage("The extra of a recorded reply is an object.", path="extra")
-    return encode({**(extra or {}), RESERVED: kept}, "extra")
+    return encode({**(extra or {}), KEPT_UNDER: kept}, "extra")
 
 
 def _check_request(ts: int | None, client_id: str | None) -> None:

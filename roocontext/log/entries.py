@@ -18,6 +18,12 @@ Range: TypeAlias = tuple[int, int]
 BlockRef: TypeAlias = tuple[int, int]
 """A seq and the index of a block in that entry's content."""
 
+
+def block_ref(seq: int | None, number: int | None) -> BlockRef | None:
+    """The reference in two columns; none if a damaged row has only one of them."""
+    return None if seq is None or number is None else (seq, number)
+
+
 # Room between two messages for 32 insertions at the same spot (0025), and for 2^31 messages in 63
 # bits.
 POSITION_BITS = 32

@@ -27,7 +27,7 @@ from roocontext.log.spans import Span
 CLEARED = "[Old tool output cleared to save context]"
 """The default placeholder of a clearing."""
 
-TRUNCATED = "[Earlier messages were left out here to save context]"
+LEFT_OUT = "[Earlier messages were left out here to save context]"
 """The default text of a marker."""
 
 
@@ -130,7 +130,7 @@ class Plan:
         cls,
         view: View,
         hide: Iterable[int],
-        marker: str | NewMessage = TRUNCATED,
+        marker: str | NewMessage = LEFT_OUT,
         *,
         counter: Counter = BYTES,
         **options: Any,

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from roocontext.log.entries import Message
-from roocontext.log.forms import Outgoing, Repair, Rule, forms, model_of
+from roocontext.log.forms import Outgoing, Repair, Rule, forms
+from roocontext.log.forms.block_rules import encodable
 from roocontext.log.frame import Frame
 
 _DATED: Final = re.compile(r"-(?:latest|\d{8}|\d{4}-\d{2}-\d{2})$")
@@ -76,19 +77,30 @@ class Asked(NamedTuple):
 
 def compose_request(asked: Asked, form: str, *, cache: bool) -> Request:
     """Make a request of what was read."""
-    frame = asked.frame
     made = asked.sendable.compose(form, complete=asked.is_complete)
-    body = forms[form].body(made.messages, system=frame.system, tools=frame.tools, cache=cache)
+    # Names of files in it may hold what is not Unicode.
+    system, tools = encodable(_without_blanks(asked.frame.system)), encodable(asked.frame.tools)
+    body = forms[form].body(made.messages, system=system, tools=tools, cache=cache)
     return Request(body, asked.seq, form, asked.sendable.model, made.repairs)
 
 
-def as_recorded(model: str | None, messages: Sequence[Message]) -> str | None:
-    """The model's name as its replies have it, by default that of the newest reply.
+def _without_blanks(system: Any) -> Any:
+    """The system prompt without blank texts, which providers refuse."""
+    if isinstance(system, list):
+        return [it for it in system if not (isinstance(it, dict) and _is_blank(it.get("text")))]
+    return None if _is_blank(system) else system
+
+
+def _is_blank(text: object) -> bool:
+    return isinstance(text, str) and not text.strip()
+
+
+def as_recorded(model: str | None, newest: str | None) -> str | None:
+    """The model's name as its replies have it, by default the model of the newest reply.
 
     A model that is asked for as `claude-x` answers as `claude-x-20260205`. Taken for another model,
     its own thinking would be left out.
     """
-    newest = model_of(messages)
     if model is None or newest is None:
         return model or newest
     return newest if _DATED.sub("", newest) == _DATED.sub("", model) else model

@@ -225,8 +225,9 @@ def within(ranges: Sequence[Range], seq: int) -> bool:
 def _apart(position: int) -> int:
     """The row that begins a span because another is placed before it.
 
-    A placed row comes before the row with the next natural position. If that row were in the middle
-    of a span, or a note just before it, the whole span would come before the placed row.
+    A placed row comes before the row with the next natural position. If that row, or a note or
+    rewind just before it, were in the middle of a span, the whole span would come before the placed
+    row.
     """
     return (position >> POSITION_BITS) + 1
 
@@ -295,7 +296,7 @@ class _Stretches:
                 natural = natural_position(lo)
                 shift = self._placed.get(lo, natural) - natural
                 own = (shift, condense, truncate, None, None)
-            elif rewind is None and shared is not None:
+            elif rewind is None and shared is not None and lo not in self._apart:
                 continue  # Rewinds have no tags, and go with what precedes them.
             else:
                 own = (0, None, None, rewind, None)

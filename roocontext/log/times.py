@@ -51,10 +51,3 @@ class Times(NamedTuple):
 def moment(entry: Sealed) -> Moment:
     """The kind and times of an entry."""
     return entry.kind, entry.ts, entry.recorded_at
-
-
-def own_time(entry: Sealed) -> int | None:
-    """The own time of a message that the agent appended; None for any other entry."""
-    if entry.kind != _MESSAGE:
-        return None
-    return entry.recorded_at if entry.ts is None else entry.ts

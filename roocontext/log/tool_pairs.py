@@ -23,11 +23,12 @@ def unsettled(messages: Iterable[ToolRow]) -> list[int]:
     """
     left: list[int] = []
     wanted, first = "", 0
-    due: tuple[int, int] | None = (
-        None  # the call that the next result has to be of, if it names one
-    )
-    for index, (seq, text, *named) in enumerate(messages):
-        is_other = named[0] is not None and due != (*named,)
+    # The call that the next result has to be of, if it names one.
+    caller: int | None = None
+    number = 0
+    # Without a list or a tuple for each row: a plan may hide thousands.
+    for index, (seq, text, of, of_number) in enumerate(messages):
+        is_other = of is not None and (of != caller or of_number != number)
         # The same ids in the same order: this result answers all of the calls, and takes nothing
         # else.
         if text == wanted and not is_other:
@@ -36,10 +37,12 @@ def unsettled(messages: Iterable[ToolRow]) -> list[int]:
             continue
         left.append(index)
         if text.startswith(_CALL):
-            wanted, first, due = _RESULT + text[len(_CALL) :], len(left) - 1, (seq, 0)
-        elif wanted.startswith(f"{text[:-1]},") and not is_other:  # the first of several results
+            wanted, first = _RESULT + text[len(_CALL) :], len(left) - 1
+            caller, number = seq, 0
+        elif wanted and wanted.startswith(f"{text[:-1]},") and not is_other:
+            # The first of several results.
             wanted = _RESULT + wanted[len(text) :]
-            due = (due[0], due[1] + 1) if due and text.count('","') == 1 else None
+            caller, number = (caller if text.count('","') == 1 else None), number + 1
         else:
             wanted = ""
     return left

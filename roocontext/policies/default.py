@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 from roocontext.errors import InvalidOption
 from roocontext.log.budget import Budget, Size
 from roocontext.log.entries import Kind, NewMessage
-from roocontext.log.plan import CLEARED, TRUNCATED, Action, Plan
+from roocontext.log.plan import CLEARED, LEFT_OUT, Action, Plan
 from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused, TooLarge
 from roocontext.policies.layout import Group, Layout, total_size
@@ -59,7 +59,7 @@ class Default:
     most_reserved: int = 32_000
     patience: int = 3
     placeholder: str = CLEARED
-    marker: str = TRUNCATED
+    marker: str = LEFT_OUT
     style: str = "default"
 
     def __post_init__(self) -> None:
@@ -245,7 +245,7 @@ class _Work:
     def _compose(self, hides: Collection[int], summary: Summary) -> Ready | Refused:
         if not summary.text.strip():
             return Refused("The summary is empty.", "empty_summary")
-        row = summary_row(self.situation, summary.text)
+        row = summary_row(self.situation, summary.text, hides)
         plan = hide_plan(self.situation, Action.CONDENSE, hides, [row], policy=self.policy.name)
         if not _shrinks(plan):
             return Refused("The summary is larger than what it replaces.", "inflated_summary")

@@ -166,7 +166,7 @@ class _Work:
     def _compose(self, hides: frozenset[int], summary: Summary) -> Ready | Refused:
         if not summary.text.strip():
             return Refused("The summary is empty.", "empty_summary")
-        row = self._row(summary.text)
+        row = self._row(summary.text, hides)
         before, new = self.situation.size, measured(self.situation, [row])
         after = before.minus(self._gone(hides)).plus(new)
         if after.tokens >= before.tokens:
@@ -184,7 +184,7 @@ class _Work:
         """The last summary and what leaves; a summary that leaves alone is itself summarised."""
         rows = [row for row in self.situation.visible if row.seq in hides]
         written = [row for row in rows if row.message.kind is Kind.MESSAGE]
-        gone, longest = total_size(rows), self._longest(total_size(rows))
+        gone, longest = total_size(rows), self._longest(hides)
         return SummaryRequest(
             messages=outgoing(written or rows),
             style=self.policy.style,
@@ -193,14 +193,15 @@ class _Work:
             characters=longest * gone.bytes // max(gone.tokens, 1) or None,
         )
 
-    def _longest(self, gone: Size) -> int:
+    def _longest(self, hides: Collection[int]) -> int:
         """How many tokens a summary may have: its share, as far as it fits and helps."""
-        heading = measured(self.situation, [self._row("")]).tokens
+        gone = self._gone(hides)
+        heading = measured(self.situation, [self._row("", hides)]).tokens
         free = (self.limit.tokens or 0) - (self.situation.size.tokens - gone.tokens)
         return max(min(self._summary.tokens, free, gone.tokens - 1) - heading, 1)
 
-    def _row(self, summary: str) -> NewMessage:
-        return summary_row(self.situation, summary)
+    def _row(self, summary: str, hides: Collection[int]) -> NewMessage:
+        return summary_row(self.situation, summary, hides)
 
     def _gone(self, hides: Collection[int]) -> Size:
         return total_size(row for row in self.situation.visible if row.seq in hides)

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from roocontext.log.budget import Budget, Size
 from roocontext.log.entries import NewMessage
-from roocontext.log.plan import TRUNCATED
+from roocontext.log.plan import LEFT_OUT
 from roocontext.policies.layout import Layout, joined, total_size
 from roocontext.policies.make_plan import say
 from roocontext.policies.situation import Row, Situation, Totals
@@ -20,7 +20,7 @@ Part: TypeAlias = tuple[Row, ...]
 
 def marker(situation: Situation) -> NewMessage:
     """The marker in the place of the rows that were left out."""
-    return say(situation, "user", TRUNCATED)
+    return say(situation, "user", LEFT_OUT)
 
 
 def budget_of(totals: Totals, limit: int | None, reserve: int, cap: int | None = None) -> Budget:

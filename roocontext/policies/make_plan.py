@@ -4,9 +4,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from roocontext.log.budget import Size
-from roocontext.log.entries import BlockRef, Kind, NewMessage, ranges_of
+from roocontext.log.entries import BlockRef, Kind, NewMessage, Range, ranges_of
+from roocontext.log.pairs import RoleAndBlocks
 from roocontext.log.plan import Action, Counts, Plan
-from roocontext.log.readings import reader, text_of
+from roocontext.log.readings import Block, reader, text_of
+from roocontext.log.recall import hidden_in, hidden_line, without_hidden_line
 from roocontext.log.summary import OutgoingMessage
 from roocontext.policies.layout import total_size
 from roocontext.policies.situation import Row, Situation
@@ -21,9 +23,25 @@ def say(situation: Situation, role: str, text: str) -> NewMessage:
     return NewMessage(*reader(format_).compose(role, text), format_)
 
 
-def summary_row(situation: Situation, text: str) -> NewMessage:
-    """The row of a summary."""
-    return say(situation, "user", f"{HEADING}\n\n{text.strip()}")
+def summary_row(situation: Situation, text: str, hides: Collection[int] = ()) -> NewMessage:
+    """The row of a summary. If the model has the tools to read what it hides, it ends with that."""
+    words = f"{HEADING}\n\n{without_hidden_line(text).strip()}"
+    hidden = _hidden_messages(situation, hides) if situation.recall else None
+    return say(situation, "user", f"{words}\n\n{hidden_line(hidden)}" if hidden else words)
+
+
+def _hidden_messages(situation: Situation, hides: Collection[int]) -> Range | None:
+    """From the first to the last message that would be hidden, by earlier summaries too."""
+    away = set(hides)
+    found: list[int] = []
+    for row in situation.visible:
+        if row.seq not in away:
+            continue
+        if row.message.kind is Kind.SUMMARY:
+            found += hidden_in(_text(row)) or ()
+        elif row.message.kind is Kind.MESSAGE:
+            found.append(row.seq)
+    return (min(found), max(found)) if found else None
 
 
 def summarised_before(rows: Iterable[Row]) -> str | None:
@@ -35,10 +53,25 @@ def summarised_before(rows: Iterable[Row]) -> str | None:
 
 def outgoing(rows: Iterable[Row]) -> tuple[OutgoingMessage, ...]:
     """Rows as a summariser gets them: Anthropic's roles and blocks, whatever their format."""
-    readings = (
-        reader(row.message.format).blocks(row.message.role, row.message.content) for row in rows
-    )
-    return tuple({"role": role, "content": blocks} for role, blocks in readings)
+    return tuple({"role": role, "content": blocks} for role, blocks in map(_reading, rows))
+
+
+def _reading(row: Row) -> RoleAndBlocks:
+    message = row.message
+    role, blocks = reader(message.format).blocks(message.role, message.content)
+    if message.kind is Kind.SUMMARY and hidden_in(_text(row)):
+        return role, [_without_line(block) for block in blocks]
+    return role, blocks
+
+
+def _without_line(block: Block) -> Block:
+    text = block.get("text")
+    return {**block, "text": without_hidden_line(text)} if isinstance(text, str) else block
+
+
+def _text(row: Row) -> str:
+    message = row.message
+    return text_of(reader(message.format).blocks(message.role, message.content)[1])
 
 
 def measured(situation: Situation, rows: Iterable[NewMessage]) -> Size:

@@ -89,7 +89,8 @@ class Situation:
     `seen` is the last entry, notes included. `rows` are in view order. Only a compat policy is
     given rows that are hidden. `window` and `output` are what the model holds and may answer,
     `limits` the bytes and images that a request may have. `cap` is what a recovery must get under.
-    `failures` is how many condensations of this session have failed in a row.
+    `failures` is how many condensations of this session have failed in a row. `recall` says that
+    the model has the tools to read what is hidden.
     """
 
     session_id: str
@@ -115,6 +116,7 @@ class Situation:
     protected_tools: frozenset[str] = frozenset()
     failures: int = 0
     model: str = ""
+    recall: bool = False
 
     @property
     def failed(self) -> bool:

@@ -17,9 +17,10 @@ _BEGINNING = 200
 class RedactedReport(Document):
     """What a redaction erased, or would erase in a dry run.
 
-    `copies` and `summaries` are pairs of a session's id and a seq; `summaries` may quote the
-    message and are not changed. A dry run also shows the `beginning` of what would go, and how many
-    `bytes` of JSON it takes. `erased` says that the bytes are out of the file and its log too.
+    `copies`, `quotes` and `summaries` are pairs of a session's id and a seq. `quotes` are answers
+    to recall tools that quote the message, `summaries` may quote it; neither is changed. A dry run
+    also shows the `beginning` of what would go, and how many `bytes` of JSON it takes. `erased`
+    says that the bytes are out of the file and its log too.
     """
 
     session_id: str
@@ -29,6 +30,7 @@ class RedactedReport(Document):
     beginning: Text | None
     bytes: int | None
     copies: list[list[Any]]
+    quotes: list[list[Any]]
     summaries: list[list[Any]]
     changed: bool
     dry_run: bool

@@ -1,6 +1,6 @@
 """The messages of a session: the effective history, the audit, the difference of two views."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,8 @@ EVERYTHING = Selection()
 
 _CALLED_WITHIN = 50
 """Among how many earlier entries the call of a tool's output is looked for."""
+_NEAR = 10
+"""Among how many earlier messages of the view it is looked for."""
 
 
 class MessageRow(Document):
@@ -164,15 +166,22 @@ def audit_rows(chat: "Session", selection: Selection = EVERYTHING) -> Iterator[E
     return selection.of(row for row in rows if row.seq > after)
 
 
+def some_entries(chat: "Session", first: int, limit: int) -> list[EntryRow]:
+    """At most so many entries from one on."""
+    speakers, before = Speakers(), max(0, first - 1 - _CALLED_WITHIN)
+    page = next(chat.audit_pages(first - 1 - before + limit, after=before), [])
+    rows = (entry_row(entry, speakers) for entry in page)
+    return [row for row in rows if row.seq >= first]
+
+
 def one_entry(chat: "Session", seq: int) -> EntryRow:
     """One entry; MessageNotFound if there is none with this number."""
     last = chat.info().last_seq
     if not 1 <= seq <= last:
         holds = f"the log holds 1 to {last}" if last else "the log has no entry yet"
         raise MessageNotFound(f"Entry {seq} does not exist: {holds}.", candidates=(0, last))
-    speakers, before = Speakers(), max(0, seq - 1 - _CALLED_WITHIN)
-    page = next(chat.audit_pages(seq - before, after=before))
-    return [entry_row(entry, speakers) for entry in page][-1]
+    (row,) = some_entries(chat, seq, 1)
+    return row
 
 
 def difference(chat: "Session", old: int | datetime, new: int | datetime | None) -> Difference:
@@ -182,21 +191,37 @@ def difference(chat: "Session", old: int | datetime, new: int | datetime | None)
         session_id=chat.id,
         old=found.old,
         new=found.new,
-        left=list(message_rows(found.left)),
-        came=list(message_rows(found.came)),
+        left=_named_rows(chat, found.left, found.old),
+        came=_named_rows(chat, found.came, found.new),
         cleared=[list(block) for block in found.cleared],
         restored=[list(block) for block in found.restored],
     )
+
+
+def last_row(chat: "Session", *, as_of: int | None = None) -> MessageRow | None:
+    """The last message of a view."""
+    rows = [*message_rows(chat.view(as_of=as_of, last=_NEAR).messages)]
+    return rows[-1] if rows else None
+
+
+def _named_rows(chat: "Session", messages: Sequence["Message"], as_of: int) -> list[MessageRow]:
+    """Messages of a view. The tools of their outputs may be called by messages before them."""
+    speakers = Speakers()
+    if messages:
+        before = chat.view(as_of=as_of, before=messages[0].seq, last=_NEAR).messages
+        for message in before:
+            speakers.named(message.role, message.content, message.format)
+    return [message_row(message, speakers) for message in messages]
 
 
 # Rows are not validated: there may be 100,000 of them, and what an agent recorded as a plan's
 # trigger need not be text.
 
 
-def message_row(message: "Message", speakers: Speakers | None = None) -> MessageRow:
-    """A message of a view. What it was preceded by is known to the `speakers`, if given."""
+def message_row(message: "Message", speakers: Speakers) -> MessageRow:
+    """A message of a view. The speakers know what came before it."""
     row = as_json(message)
-    speaker, tools = (speakers or Speakers()).named(row["role"], row["content"], row["format"])
+    speaker, tools = speakers.named(row["role"], row["content"], row["format"])
     return MessageRow.model_construct(**row, speaker=speaker, tools=tools)
 
 

@@ -1,21 +1,26 @@
-"""How people name a session: by its id, by the beginning of its id, or by a word.
+"""How people name a session and an entry.
 
-`last` is the session with the newest entry, and `last~1` the one before it. Text after `=` is taken
-as the whole id.
+A session is named by its id or the beginning of it; `last` is the one with the newest entry, and
+`last~1` the one before it. Text after `=` is taken as the whole id. An entry is named by its
+number, a time, or a message's id; `last` is the newest one that is no note.
 """
 
 import re
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from roocontext.errors import SessionNotFound, SessionPurged
+from roocontext.errors import MessageNotFound, SessionNotFound, SessionPurged
 from roocontext.reports.words import quantity
 
 if TYPE_CHECKING:
-    from roocontext import SessionInfo, Store
+    from roocontext import Session, SessionInfo, Store
 
 LAST = "last"
 LITERAL = "="
 _BACK = re.compile(rf"{LAST}(?:~([0-9]{{1,6}}))?")
+
+_SHORT, _LEAST = 16, 6
+"""Ids up to this length are shown whole; of others no less is shown than this."""
 
 _SHOWN = 5
 ALL = (1 << 31) - 1
@@ -43,6 +48,21 @@ def find(store: "Store", name: str) -> str:
     raise SessionNotFound(line, advice="", session_id=name)
 
 
+def short_id(store: "Store", session_id: str) -> str:
+    """The id as it is shown: as short as it names no other session."""
+    length = _LEAST
+    while shortened(session_id, length) != session_id:
+        if len(store.find(session_id[:length], limit=2)) == 1:
+            break
+        length += 1
+    return shortened(session_id, length)
+
+
+def shortened(session_id: str, unique: int) -> str:
+    """The beginning of an id that is shown, of which so many characters make it unique."""
+    return session_id if len(session_id) <= _SHORT else session_id[: max(_LEAST, unique)]
+
+
 def _newest(store: "Store", back: int) -> str:
     """The id of the session with the newest entry, or of one so many places behind it."""
     newest = store.sessions(limit=back + 1)
@@ -53,6 +73,23 @@ def _newest(store: "Store", back: int) -> str:
         line = f"The oldest of {quantity(len(newest), 'session')} is last~{oldest}."
         raise SessionNotFound(line, advice="")
     return newest[back].session_id
+
+
+def entry(chat: "Session", name: int | datetime | str) -> int:
+    """The number of the entry with this name; MessageNotFound if there is none.
+
+    A time names the last entry that was recorded up to then. A number is not checked.
+    """
+    if isinstance(name, int):
+        return name
+    if isinstance(name, datetime):
+        return chat.view(as_of=name, last=1).seq
+    if name != LAST:
+        return chat.find_message(name)
+    last = chat.head_seq()
+    if not last:
+        raise MessageNotFound("The session has no entries: there is no last one.", candidates=())
+    return last
 
 
 def every_session(store: "Store") -> "list[SessionInfo]":

@@ -8,15 +8,12 @@ from roocontext.log.moments import milliseconds
 from roocontext.reports import gauge
 from roocontext.reports.document import Document, as_json
 from roocontext.reports.gauge import Gauge
-from roocontext.reports.naming import ALL
+from roocontext.reports.naming import ALL, shortened
 from roocontext.tokens import usage_tokens
 
 if TYPE_CHECKING:
     from roocontext import SessionInfo, Stats, Store
     from roocontext.store.overview import SessionOverview
-
-_SHORT, _LEAST = 16, 6
-"""Ids up to this length are shown whole; of others no less is shown than this."""
 
 
 class SessionRow(Document):
@@ -153,7 +150,7 @@ def _row(one: "SessionOverview", model: str | None) -> SessionRow:
     whole = one.info.session_id
     return SessionRow(
         **as_json(one.info),
-        short_id=whole if len(whole) <= _SHORT else whole[: max(_LEAST, len(one.beginning))],
+        short_id=shortened(whole, len(one.beginning)),
         visible_messages=one.stats.visible_messages,
         visible_bytes=one.stats.visible_bytes,
         context=_context(one, model or one.model),

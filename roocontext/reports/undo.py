@@ -11,7 +11,7 @@ from roocontext.log.draft import UNCOVERED
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import standing_ranges, within
 from roocontext.reports.document import Document, as_json
-from roocontext.reports.history import MessageRow, message_row
+from roocontext.reports.history import MessageRow, last_row
 
 if TYPE_CHECKING:
     from roocontext import Rewound, Session, Uncovered
@@ -97,12 +97,9 @@ def undo(
 
 def rewound_report(chat: "Session", done: "Rewound", **undone: Any) -> ViewChange:
     """What a rewind did or would do."""
-    then = done.to if done.dry_run else None
-    newest = chat.view(as_of=then, last=1).messages
+    last = last_row(chat, as_of=done.to if done.dry_run else None)
     known = {**as_json(done), "undone_kind": None, **undone}
-    return ViewChange(
-        **known, uncovered=None, restored=0, last=message_row(newest[0]) if newest else None
-    )
+    return ViewChange(**known, uncovered=None, restored=0, last=last)
 
 
 def uncovered_report(chat: "Session", done: "Uncovered", **undone: Any) -> ViewChange:
@@ -110,8 +107,7 @@ def uncovered_report(chat: "Session", done: "Uncovered", **undone: Any) -> ViewC
     known = {"undone": None, "undone_kind": None, "to": None, **as_json(done), **undone}
     del known["rows"]
     known |= {"uncovered": done.target, "target": None, "target_time": None}
-    newest = () if done.dry_run else chat.view(last=1).messages
-    return ViewChange(**known, last=message_row(newest[0]) if newest else None)
+    return ViewChange(**known, last=None if done.dry_run else last_row(chat))
 
 
 def _controls(outline: "Outline") -> list[Control]:

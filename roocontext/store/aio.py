@@ -148,6 +148,9 @@ class AsyncStore(_Threaded[Store]):
     purge = _threaded(Store.purge)
     purged = _threaded(Store.purged)
     usage = _threaded(Store.usage)
+    search = _threaded(Store.search)
+    index = _threaded(Store.index)
+    drop_index = _threaded(Store.drop_index)
 
 
 class AsyncSession(_Threaded[Session]):
@@ -190,6 +193,8 @@ class AsyncSession(_Threaded[Session]):
     validate = _threaded(Session.validate)
     diff = _threaded(Session.diff)
     message = _threaded(Session.message)
+    find_message = _threaded(Session.find_message)
+    originals = _threaded(Session.originals)
     notes = _threaded(Session.notes)
     newest_note = _threaded(Session.newest_note)
     uncovered_since = _threaded(Session.uncovered_since)

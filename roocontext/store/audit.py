@@ -8,7 +8,16 @@ from sqlalchemy import bindparam, select
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.encoding import decode
-from roocontext.log.entries import MESSAGE_KINDS, Control, Entry, Kind, Message, Range, subtract
+from roocontext.log.entries import (
+    MESSAGE_KINDS,
+    Control,
+    Entry,
+    Kind,
+    Message,
+    Range,
+    block_ref,
+    subtract,
+)
 from roocontext.log.spans import Span, clearings_of, spans_of, visible_ranges
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.head import read_head
@@ -118,7 +127,7 @@ class Auditor:
         controls = to_controls([row[:3] for row in rows])
         self._spans = spans_of(controls, self.seq)
         self._cleared = _by_row(controls, self.seq)
-        self._hiders = {row[0]: _hider(row) for row in rows}
+        self._hiders = {row[0]: to_hider(row) for row in rows}
 
     def page(self, tx: Transaction, after: int, limit: int) -> list[AuditEntry]:
         """The entries that follow `after`."""
@@ -225,7 +234,7 @@ def to_entry(fields: Sequence[Any]) -> Entry:
             None if d is None else decode(d),
             None if extra is None else decode(extra),
             asked_at,
-            None if answers_seq is None else (answers_seq, answers_block),
+            block_ref(answers_seq, answers_block),
         )
     except (HistoryCorrupt, KeyError):
         raise HistoryCorrupt(
@@ -235,7 +244,8 @@ def to_entry(fields: Sequence[Any]) -> Entry:
         ) from None
 
 
-def _hider(row: SqlRow) -> Hider:
+def to_hider(row: SqlRow) -> Hider:
+    """The entry that hides a row, from its seq, kind, details and time."""
     seq, kind, details, recorded_at = row
     match decode(details):
         case {"record": {"trigger": str(trigger)}}:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import bindparam, delete, func, insert, literal_column, select
 
 from roocontext.log.draft import Draft
-from roocontext.log.entries import Control, Range, subtract
-from roocontext.log.spans import Span, clearings_of, first_changed, spans_of
+from roocontext.log.entries import Control, Range, common, subtract
+from roocontext.log.spans import Span, clearings_of, first_changed, spans_of, standing_ranges
 from roocontext.store.append import Receipt, beyond, write
 from roocontext.store.engine.driver_errors import UniqueViolation
 from roocontext.store.engine.transaction import Query, SqlRow, Transaction
@@ -90,6 +90,10 @@ class Tail(NamedTuple):
     def spans(self) -> list[Span]:
         """The spans as they should be cached: what is decided never depends on a cache."""
         return spans_of(self.controls, self.last, self.since)
+
+    def live(self) -> tuple[Range, ...]:
+        """The rows of it that rewinds and uncoverings have left, ascending."""
+        return common(standing_ranges(self.controls, self.last), [(self.since, self.last)])
 
     def followed_by(self, new: Sequence[Control]) -> Caches:
         """What the caches should hold of it when these control rows were written."""
@@ -173,16 +177,23 @@ class Moved(NamedTuple):
 
 
 def moved(
-    tx: Transaction, session_id: str, tail: Tail, present: Caches, others: Sequence[Query] = ()
+    tx: Transaction,
+    session_id: str,
+    tail: Tail,
+    present: Caches,
+    *,
+    others: Sequence[Query] = (),
+    known: Sequence[SqlRow] = (),
 ) -> tuple[Moved, list[list[SqlRow]]]:
     """What a session's caches say of its messages when they are renewed.
 
-    The rows of other queries that are asked for with it come with it.
+    The rows of other queries that are asked for with it come with it. Rows of `totals_queries` that
+    are known are not read again.
     """
     sides = [*_sides(tail, present, rewound=False), *_sides(tail, present, rewound=True)]
-    totals = totals_queries(session_id, sides)
+    totals = totals_queries(session_id, sides, {row[0] for row in known})
     found = tx.all([*totals, *others])
-    left, returned, back, gone = to_totals(sides, found[: len(totals)])
+    left, returned, back, gone = to_totals(sides, [known, *found[: len(totals)]])
     return Moved(left.messages, returned.messages, gone - back), found[len(totals) :]
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sqlalchemy import bindparam, select
 
 from roocontext.errors import InvalidPlan
-from roocontext.log.entries import BlockRef, Range, subtract
+from roocontext.log.entries import BlockRef, Range, block_ref, subtract
 from roocontext.log.pairs import Links, Tools, bound, links_of, matched, reach, tools_from
 from roocontext.log.spans import Span, within
 from roocontext.log.tool_pairs import unsettled
@@ -46,7 +46,7 @@ def bound_by_pins(state: CommitState, *, partnered: bool) -> set[int]:
         # search.
         return state.pins
     read = _read(state, state.visible)
-    rows = [(seq, tools_from(text), _answers(*call)) for part in read for seq, text, *call in part]
+    rows = [(seq, tools_from(text), block_ref(*call)) for part in read for seq, text, *call in part]
     links = links_of((seq, answers) for seq, _, answers in rows)
     groups = bound(matched([tools for _, tools, _ in rows], links))
     return state.pins | {
@@ -104,17 +104,13 @@ def _unsettled(
         for index in unsettled(rows):
             seq, text, *call = rows[index]
             part = by_row[bisect_right(starts, seq) - 1]
-            yield _Message(part.at(seq), seq, tools_from(text), _answers(*call))
+            yield _Message(part.at(seq), seq, tools_from(text), block_ref(*call))
 
 
 def _read(state: CommitState, parts: Sequence[Span]) -> list[list[SqlRow]]:
     """For each part of the view: the messages in it that call tools or answer calls, in order."""
     queries = bounds(state.session_id, [(part.lo, part.hi) for part in parts])
-    return state.tx.all([(_TOOLS, query) for query in queries])
-
-
-def _answers(seq: int | None, number: int | None) -> BlockRef | None:
-    return None if seq is None or number is None else (seq, number)
+    return state.tx.all_packed([(_TOOLS, query) for query in queries])
 
 
 def _links(messages: Sequence[_Message]) -> Links:

@@ -5,35 +5,37 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import msgspec
-from sqlalchemy import and_, bindparam, delete, null, select, text, update
+from sqlalchemy import bindparam, delete, null, select, update
 
 from roocontext.errors import HistoryCorrupt, MessageNotFound, SessionPurged
 from roocontext.log.chain import skeleton_digest
 from roocontext.log.draft import Salts, note_draft
 from roocontext.log.encoding import decode, encode
-from roocontext.log.entries import Kind
 from roocontext.log.readings import reader
-from roocontext.log.spans import standing_ranges, within
 from roocontext.store.append import write
+from roocontext.store.copies import COPIES, FAMILY
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.first_prompt import refresh_prompt
 from roocontext.store.head import SessionHead, lock, read_head
 from roocontext.store.notes import FRAME, METADATA, REDACTION, refresh_title
+from roocontext.store.quotes import quoting_rows, summaries_of
 from roocontext.store.schema import ERASURES, IN_LOG, entries, sessions
-from roocontext.store.view import read_controls
 
 
 @dataclass(frozen=True, slots=True)
 class Redacted:
-    """What a redaction did: the message's copies, and the summaries that may quote it.
+    """What a redaction did: the message's copies, and what may still repeat its words.
 
-    Both are pairs of session id and seq. `erased` is True if the bytes are gone from the
-    file's free space too. Another reader can prevent that, and not every engine promises it.
+    `quotes` are the answers to recall tools that quote it, and `summaries` those that were made of
+    it or of such an answer. All are pairs of session id and seq. `erased` is True if the bytes are
+    gone from the file's free space too. Another reader can prevent that, and not every engine
+    promises it.
     """
 
     session_id: str
     seq: int
     copies: tuple[tuple[str, int], ...]
+    quotes: tuple[tuple[str, int], ...]
     summaries: tuple[tuple[str, int], ...]
     changed: bool
     dry_run: bool = False
@@ -72,36 +74,6 @@ _ENTRY = select(
     entries.c.session_id == bindparam("session_id"),
     entries.c.seq == bindparam("seq"),
     IN_LOG,
-)
-_first = entries.alias("first")
-_copy = entries.alias("copy")
-_same_beginning = and_(
-    _first.c.hash
-    == select(entries.c.hash)
-    .where(entries.c.session_id == bindparam("session_id"), entries.c.seq == 1)
-    .scalar_subquery(),
-    text("first.seq = 1"),  # the literal that the partial index is made with
-)
-# Somebody may have put a copy where there is no session, or outside its log.
-_last_of_copy = (
-    select(sessions.c.last_seq)
-    .where(sessions.c.session_id == _copy.c.session_id, sessions.c.purged_at.is_(None))
-    .scalar_subquery()
-)
-_COPIES = (
-    select(_copy.c.session_id)
-    .select_from(_first.join(_copy, _copy.c.session_id == _first.c.session_id))
-    .where(
-        _same_beginning,
-        _copy.c.seq == bindparam("seq"),
-        _copy.c.hash == bindparam("hash"),
-        _copy.c.seq <= _last_of_copy,
-    )
-)
-_FAMILY = (
-    select(_first.c.session_id)
-    .where(_same_beginning, _first.c.session_id != bindparam("session_id"))
-    .order_by(_first.c.session_id)
 )
 _REPLACE = (
     update(entries)
@@ -165,11 +137,14 @@ def redact(
                 refresh_title(tx, copy, head.last_seq)
             elif head.has_prompt:
                 refresh_prompt(tx, copy, head.last_seq)
+    rows = [(copy, seq) for copy in heads]
+    quotes = [] if role is None else quoting_rows(tx, heads, seq)
     return Redacted(
         session_id,
         seq,
-        copies=tuple((copy, seq) for copy in heads),
-        summaries=() if role is None else tuple(_summaries(tx, heads, seq)),
+        copies=tuple(rows),
+        quotes=tuple(quotes),
+        summaries=() if role is None else tuple(summaries_of(tx, [*rows, *quotes])),
         changed=changed,
         dry_run=dry_run,
     )
@@ -192,7 +167,7 @@ def purge(tx: Transaction, session_id: str, *, now: int, dry_run: bool) -> Purge
         head.bytes,
         head.last_hash.hex(),
         now,
-        copies=tuple(row[0] for row in tx.rows(_FAMILY, session_id=session_id)),
+        copies=tuple(row[0] for row in tx.rows(FAMILY, session_id=session_id)),
         dry_run=dry_run,
     )
     if not dry_run:
@@ -218,7 +193,7 @@ def _locked_copies(
     """The sessions that hold the same entry, locked in the order of their ids."""
     heads: dict[str, SessionHead] = {}
     while True:  # a fork may have been made while we waited for a lock
-        found = sorted(row[0] for row in tx.rows(_COPIES, **copies))
+        found = sorted(row[0] for row in tx.rows(COPIES, **copies))
         missing = [copy for copy in found if copy not in heads]
         if not missing:
             return heads
@@ -228,16 +203,3 @@ def _locked_copies(
             except SessionPurged:  # while we waited for it
                 if copy == copies["session_id"]:
                     raise
-
-
-def _summaries(tx: Transaction, heads: Mapping[str, Any], seq: int) -> list[tuple[str, int]]:
-    """The summaries, live or not, that may quote the message: it was live when they were made."""
-    return [
-        (copy, control.seq)
-        for copy in heads
-        for controls in [read_controls(tx, copy, read_head(tx, copy).last_seq)]
-        for control in controls
-        if control.kind is Kind.SUMMARY
-        and within(control.hides, seq)
-        and within(standing_ranges(controls, control.seq), seq)
-    ]

@@ -13,7 +13,7 @@ from roocontext.log.encoding import encode
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.schema import facts
 
-LONGEST = 256
+LONGEST_INDEXED = 256
 """Longer texts are indexed by their digest: PostgreSQL refuses index rows of about 2,700 bytes."""
 
 _READ = select(facts.c.key, facts.c.value).where(facts.c.session_id == bindparam("session_id"))
@@ -28,7 +28,7 @@ def indexed(text: str) -> str:
     quotation marks, so it is never equal to a text.
     """
     encoded = encode(text)
-    return encoded if len(encoded) <= LONGEST else sha256(encoded.encode()).hexdigest()
+    return encoded if len(encoded) <= LONGEST_INDEXED else sha256(encoded.encode()).hexdigest()
 
 
 def set_facts(tx: Transaction, session_id: str, metadata: Mapping[str, Any] | None) -> None:

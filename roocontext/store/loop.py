@@ -11,9 +11,9 @@ from typing import Any, Final
 from sqlalchemy import bindparam, select, text
 
 from roocontext.errors import InvalidOption, NoSuchCall
-from roocontext.log.draft import RESERVED, Draft, Salts, message_draft, note_draft
+from roocontext.log.draft import KEPT_UNDER, Draft, Salts, message_draft, note_draft
 from roocontext.log.encoding import MAX_INTEGER, decode, encode_plain
-from roocontext.log.entries import BlockRef, Kind, Message, NewMessage, Range
+from roocontext.log.entries import BlockRef, Kind, Message, NewMessage, Range, block_ref
 from roocontext.log.pairs import links_of, matched, tools_from
 from roocontext.log.readings import reader
 from roocontext.log.spans import within
@@ -174,7 +174,7 @@ def _standing_from(tx: Transaction, session_id: str, place: BlockRef, last: int)
     """What is live from a call on, ascending, or the error that the call is not live."""
     seq, block = place
     ranges: list[Range] = []
-    for lo, hi in _standing(tx, session_id, last):
+    for lo, hi in standing_back(tx, session_id, last):
         if hi >= seq:
             ranges.append((max(lo, seq), hi))
         if lo <= seq:
@@ -194,7 +194,7 @@ def _answer_to(
         if within(standing, row[0]) and not tools.are_calls and len(tools.ids) == 1:
             return row[0], row[2]
     rows = tx.each(_TOOLS, bounds(session_id, standing))
-    links = links_of((row[0], None if row[2] is None else (row[2], row[3])) for row in rows)
+    links = links_of((row[0], block_ref(row[2], row[3])) for row in rows)
     for pair in matched([tools_from(row[1]) for row in rows], links):
         if (rows[pair.call[0]][0], pair.call[1]) == place:
             return rows[pair.result[0]][0], rows[pair.result[0]][4]
@@ -204,10 +204,10 @@ def _answer_to(
 def _end(tx: Transaction, session_id: str) -> LastTurn:
     # From the last fold entry on: behind it are only notes, of which there may be many.
     last = read_head(tx, session_id).head_seq
-    return last_turn(read_backwards(tx, session_id, _standing(tx, session_id, last), PAGE))
+    return last_turn(read_backwards(tx, session_id, standing_back(tx, session_id, last), PAGE))
 
 
-def _standing(tx: Transaction, session_id: str, last: int) -> Iterator[Range]:
+def standing_back(tx: Transaction, session_id: str, last: int) -> Iterator[Range]:
     """The ranges of what is live, hidden or not, from the last one on."""
     lo = MAX_INTEGER
     while rows := tx.rows(_STANDING_BACK, session_id=session_id, lo=lo):
@@ -220,6 +220,6 @@ def _stop_reason(tx: Transaction, session_id: str, seq: int) -> object:
     """Why the reply ended, if it was recorded with that."""
     row = tx.row(_EXTRA, session_id=session_id, seq=seq)
     match decode(row[0]) if row and row[0] else None:
-        case dict(extra) if isinstance(kept := extra.get(RESERVED), dict):
+        case dict(extra) if isinstance(kept := extra.get(KEPT_UNDER), dict):
             return kept.get("stop_reason")
     return None

@@ -20,6 +20,7 @@ from sqlalchemy import (
 )
 
 from roocontext.log.encoding import decode
+from roocontext.log.entries import Kind
 from roocontext.store.engine.shapes import whole_number
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.listing import ListFilter, ListShape, page_of
@@ -45,8 +46,8 @@ class LastCall:
 class SessionOverview:
     """A session of the list: its sizes, and the model that its newest entries name.
 
-    `beginning` is the shortest one of its id that no other session's has. `last_call` is None if
-    the view was changed since, by a summary, marker, clearing, uncovering or rewind.
+    `beginning` is the shortest one of its id that no other session's has. `last_call` is the newest
+    that no rewind took back; None if a summary, marker, clearing or uncovering came after it.
     """
 
     info: SessionInfo
@@ -84,21 +85,27 @@ def _newest(shape: ListShape) -> Select[Any]:
         _neighbour(page, is_next=True),
         page.c.called_at,
         *(_of_call(page, column) for column in _CALL),
+        _visible(page, entries.c.bytes_total, after=page.c.called_at),
     ).order_by(page.c.updated_at.desc(), page.c.session_id)
 
 
-_CALL = (entries.c.model, entries.c.usage, entries.c.bytes_total)
+_CALL = (entries.c.model, entries.c.usage)
 
 
-def _visible(page: Subquery, total: Column[int]) -> ScalarSelect[Any]:
-    """The sum of a running total over the visible spans of a session."""
-    size = _total_at(page, total, spans.c.hi) - _total_at(page, total, spans.c.lo - 1)
-    return (
-        select(func.coalesce(func.sum(size), 0))
-        .where(spans.c.session_id == page.c.session_id, text(VISIBLE))
-        .correlate(page)
-        .scalar_subquery()
+def _visible(
+    page: Subquery, total: Column[int], after: ColumnElement[int] | None = None
+) -> ScalarSelect[Any]:
+    """The sum of a running total over the visible spans of a session, or what is after an entry."""
+    before = spans.c.lo - 1
+    if after is not None:
+        before = case((before > after, before), else_=after)
+    size = _total_at(page, total, spans.c.hi) - _total_at(page, total, before)
+    shown: Select[Any] = select(func.coalesce(func.sum(size), 0)).where(
+        spans.c.session_id == page.c.session_id, text(VISIBLE)
     )
+    if after is not None:
+        shown = shown.where(spans.c.hi > after)
+    return shown.correlate(page).scalar_subquery()
 
 
 def _total_at(page: Subquery, total: Column[int], seq: ColumnElement[int]) -> ColumnElement[int]:
@@ -132,17 +139,36 @@ def _newest_model(page: Subquery) -> ScalarSelect[Any]:
 
 def _newest_call(page: Subquery) -> ScalarSelect[Any]:
     reported = entries.c.usage.is_not(None)
-    return _newest_of(page, entries.c.seq).where(reported).scalar_subquery()
+    query = _newest_of(page, entries.c.seq).where(reported, ~_is_taken_back(page, entries.c.seq))
+    return query.scalar_subquery()
+
+
+def _is_taken_back(page: Subquery, seq: ColumnElement[int]) -> ColumnElement[bool]:
+    """Whether a rewind took an entry back."""
+    around: Select[Any] = select(literal_column("1")).where(
+        spans.c.session_id == page.c.session_id,
+        spans.c.lo <= seq,
+        spans.c.hi >= seq,
+        spans.c.rewound_by.is_not(None),
+    )
+    return around.correlate(page, entries, _later).exists()
+
+
+_later = entries.alias("later")
 
 
 def _of_call(page: Subquery, column: Column[Any]) -> ScalarSelect[Any]:
-    """A column of the newest call, if no control row came after it."""
-    later = entries.alias("later")
+    """A column of the newest call, if no control row that counts came after it.
+
+    A rewind does not count: what it changes is which of the others do.
+    """
     changed: Select[Any] = select(literal_column("1")).where(
-        later.c.session_id == page.c.session_id,
-        later.c.details.is_not(None),
-        later.c.seq > page.c.called_at,
-        later.c.seq <= page.c.last_seq,
+        _later.c.session_id == page.c.session_id,
+        _later.c.details.is_not(None),
+        _later.c.kind != literal_column(f"'{Kind.REWIND.value}'"),
+        _later.c.seq > page.c.called_at,
+        _later.c.seq <= page.c.last_seq,
+        ~_is_taken_back(page, _later.c.seq),
     )
     return (
         select(column)
@@ -182,11 +208,11 @@ def _overview(row: SqlRow) -> SessionOverview:
     hidden = Total(info.messages, info.bytes) - seen - taken_back
     stats = Stats(session_id, info.last_seq, info.messages, info.bytes, *seen, *hidden, *taken_back)
     return SessionOverview(
-        info, stats, model, _beginning(session_id, neighbours), _last_call(info, *call)
+        info, stats, model, _beginning(session_id, neighbours), _last_call(*call)
     )
 
 
-_OF_CALL = 1 + len(_CALL)
+_OF_CALL = 1 + len(_CALL) + 1
 
 
 def _beginning(session_id: str, neighbours: list[str | None]) -> str:
@@ -201,9 +227,7 @@ def _shared(one: str, other: str) -> int:
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def _last_call(
-    info: SessionInfo, seq: int, model: str | None, usage: str | None, before: int
-) -> LastCall | None:
+def _last_call(seq: int, model: str | None, usage: str | None, since: int) -> LastCall | None:
     if not isinstance(model, str) or usage is None:
         return None
-    return LastCall(seq, model, decode(usage), info.bytes - whole_number(before))
+    return LastCall(seq, model, decode(usage), whole_number(since))

@@ -12,6 +12,7 @@ from roocontext.log.request import Asked, Sendable, as_recorded
 from roocontext.store import frame, loop
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.head import lock
+from roocontext.store.newest_reply import newest_model
 from roocontext.store.notes import FRAME, read_notes
 from roocontext.store.view import read_controls, read_view
 
@@ -37,7 +38,7 @@ def read_request(
         _refuse_redacted(tx, session_id, given, view.seq)
     sent = given.over(frame.read_frame(tx, session_id, view.seq))
     return Asked(
-        _sendable(tx, session_id, view, model, sent),
+        _sendable(tx, session_id, view, model, sent, is_past=as_of is not None),
         view.seq,
         sent,
         is_complete=not prefill if as_of is not None else turn != "user",
@@ -49,7 +50,8 @@ def read_sendable(
     tx: Transaction, session_id: str, *, model: str | None, as_of: int | datetime | None
 ) -> Sendable:
     """Read what `messages` sends behind the recorded frame, whosever turn it is."""
-    return _sendable(tx, session_id, read_view(tx, session_id, as_of=as_of), model)
+    view = read_view(tx, session_id, as_of=as_of)
+    return _sendable(tx, session_id, view, model, is_past=as_of is not None)
 
 
 def keep_and_read(
@@ -78,10 +80,16 @@ def keep_and_read(
 
 
 def _sendable(
-    tx: Transaction, session_id: str, view: View, model: str | None, sent: Frame | None = None
+    tx: Transaction,
+    session_id: str,
+    view: View,
+    model: str | None,
+    sent: Frame | None = None,
+    *,
+    is_past: bool,
 ) -> Sendable:
     """The view for a model; what is not known of the frame that is sent is as it is recorded."""
-    chosen = as_recorded(model, view.messages)
+    chosen = as_recorded(model, newest_model(tx, session_id, view, is_past=is_past))
     if not binds_thinking(chosen):
         return Sendable(view.messages, chosen)
     notes = read_notes(tx, session_id, FRAME, view.seq)

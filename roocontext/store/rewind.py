@@ -7,17 +7,14 @@ entry `to`. So an undo is a rewind to just before a rewind, and an undo can be u
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from sqlalchemy import bindparam, func, select, text
 
 from roocontext.errors import MessageNotFound, NothingToUndo, UndoRefused
 from roocontext.log.draft import control_draft, control_of, details_of
-from roocontext.log.entries import Control, Kind, Range
-from roocontext.log.moments import milliseconds, utc
-from roocontext.log.spans import Path, standing_ranges, within
-from roocontext.store import times
+from roocontext.log.entries import Control, Kind
+from roocontext.log.spans import Path
 from roocontext.store.append import Receipt
 from roocontext.store.as_of import IS_FOLDED, no_entry
 from roocontext.store.caches import (
@@ -27,14 +24,13 @@ from roocontext.store.caches import (
     moved,
     read_tail,
     rewound_tail,
-    tail_queries,
-    to_tail,
     write_controls,
 )
-from roocontext.store.engine.transaction import Query, SqlRow, Transaction
-from roocontext.store.head import SessionHead, check_version, head_query, lock_query, to_head
+from roocontext.store.engine.transaction import SqlRow, Transaction
+from roocontext.store.head import SessionHead, check_version, lock_query, to_head
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
-from roocontext.store.view import ALL_CONTROLS, IS_MESSAGE, bounds, to_controls
+from roocontext.store.targets import Targets
+from roocontext.store.view import bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,42 +58,8 @@ class Rewound:
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """What a rewind names: the entry to go to with the target, and the one without it.
-
-    An end of the session may have been read on the way.
-    """
-
-    with_target: int
-    without_target: int
-    target: int | None = None
-    target_time: int | None = None
-    tail: Tail | None = None
-
-
 _in_session = entries.c.session_id == bindparam("session_id")
 _between = entries.c.seq.between(bindparam("lo"), bindparam("hi"))
-_BY_MESSAGE_ID = (
-    select(entries.c.seq, entries.c.ts, entries.c.recorded_at)
-    .where(
-        _in_session,
-        entries.c.message_id.is_not(None),
-        entries.c.message_id == bindparam("message_id"),
-        IS_FOLDED,
-        IS_MESSAGE,
-        IN_LOG,
-    )
-    .order_by(entries.c.seq.desc())
-)
-# Candidates for an error: the newest hundred, so that a typing error in a long session costs
-# little.
-_MESSAGE_IDS = (
-    select(entries.c.message_id, entries.c.seq)
-    .where(_in_session, entries.c.message_id.is_not(None), IN_LOG)
-    .order_by(entries.c.seq.desc())
-    .limit(100)
-)
 _FOLDED = (
     select(entries.c.seq)
     .where(_in_session, _between, text("kind NOT IN ('note', 'rewind')"))
@@ -127,14 +89,14 @@ def rewind(
     dry_run: bool = False,
 ) -> Rewound:
     """Return the session to its state right after the target, or right before it."""
-    targets = _Targets(tx, session_id, expected_seq, dry_run=dry_run)
+    targets = Targets(tx, session_id, expected_seq, dry_run=dry_run)
     place = targets.find(to, ts)
     after = place.with_target if keep_target else place.without_target
     if after < 0:
         raise MessageNotFound("Nothing comes before the empty session, entry 0.", candidates=(0,))
     tail = place.tail or read_tail(tx, session_id, targets.head.last_seq, after + 1)
     going = _Rewind(tx, session_id, targets.head, now, trigger)
-    done = going.foreseen(after, tail) if dry_run else going.to(after, tail)
+    done = (going.foreseen if dry_run else going.to)(after, tail, place.totals)
     return replace(done, target=place.target, target_time=place.target_time, dry_run=dry_run)
 
 
@@ -209,10 +171,12 @@ class _Rewind:
     client_id: str | None = None
     in_batch: bool = False
 
-    def to(self, to: int, tail: Tail, undone: int | None = None) -> Rewound:
+    def to(
+        self, to: int, tail: Tail, totals: Sequence[SqlRow] = (), undone: int | None = None
+    ) -> Rewound:
         """Return the session to its state right after entry `to`, unless it is in that state."""
         tail = rewound_tail(self.tx, self.session_id, tail, to)
-        change = self.change(tail, to)
+        change = self.change(tail, to, totals)
         # Nothing is written for a rewind to the present. An undo is written in any case: otherwise
         # the next one would find the same rewind.
         if undone is None and change.is_none:
@@ -230,9 +194,9 @@ class _Rewind:
             undone=undone,
         )
 
-    def foreseen(self, to: int, tail: Tail) -> Rewound:
+    def foreseen(self, to: int, tail: Tail, totals: Sequence[SqlRow] = ()) -> Rewound:
         """What a rewind to entry `to` would do. Nothing is written."""
-        change = self.change(rewound_tail(self.tx, self.session_id, tail, to), to)
+        change = self.change(rewound_tail(self.tx, self.session_id, tail, to), to, totals)
         if change.is_none:
             return self._unchanged(to)
         seq = change.rewind.seq
@@ -243,15 +207,20 @@ class _Rewind:
         head_seq = self.head.head_seq
         return Rewound(self.session_id, to, None, None, head_seq, 0, 0, changed=False)
 
-    def change(self, tail: Tail, to: int) -> "_Change":
-        """What a rewind to entry `to` would change."""
+    def change(self, tail: Tail, to: int, totals: Sequence[SqlRow] = ()) -> "_Change":
+        """What a rewind to entry `to` would change; some running totals may be read already."""
         rewind = Control(self.head.last_seq + 1, Kind.REWIND, to=to)
         present = tail.followed_by([rewind])
         path, now = Path(tail.controls), self.head.last_seq
         differing = bounds(self.session_id, [*path.removed(now, to), *path.removed(to, now)])
         live = [(_FOLDED, stretch) for stretch in differing]
-        moving, found = moved(self.tx, self.session_id, tail, present, live)
-        return _Change(rewind, present, moving, is_none=not any(found))
+        # Asked with the totals. If those are known, it is only asked where no message moves.
+        asked = () if totals else live
+        moving, found = moved(self.tx, self.session_id, tail, present, others=asked, known=totals)
+        if not asked and not (moving.left or moving.returned):
+            found = self.tx.all(live)
+        is_none = not (moving.left or moving.returned or any(found))
+        return _Change(rewind, present, moving, is_none)
 
     def write(self, tail: Tail, change: "_Change", undone: int | None = None) -> Receipt:
         """Write the rewind."""
@@ -282,117 +251,3 @@ class _Change(NamedTuple):
     present: Caches
     moved: Moved
     is_none: bool
-
-
-class _Targets:
-    """Finds the entry that a rewind names, or raises an error with the nearest candidates."""
-
-    head: SessionHead
-    """The head of the session, known when a target was found."""
-
-    def __init__(
-        self, tx: Transaction, session_id: str, expected_seq: int | None, *, dry_run: bool
-    ) -> None:
-        self._tx = tx
-        self._session_id = session_id
-        self._session = {"session_id": session_id}
-        self._expected_seq = expected_seq
-        self._head = (head_query if dry_run else lock_query)(session_id)
-
-    def find(self, to: int | str | datetime | None, ts: int | None) -> _Place:
-        """Find the entry to go to."""
-        if isinstance(to, datetime):
-            return self._until(milliseconds(to))
-        if isinstance(to, str):
-            return self._by_message_id(to)
-        if ts is not None:
-            return self._by_time(ts)
-        return self._by_seq(to or 0)
-
-    def _locked(self, *queries: Query) -> list[list[SqlRow]]:
-        """Lock the session, unless this is a dry run; the rows of other queries."""
-        locked, *rows = self._tx.all([self._head, *queries])
-        self.head = to_head(self._session_id, locked)
-        check_version(self._expected_seq, self.head)
-        return rows
-
-    def _live_and(self, query: Query) -> tuple[tuple[Range, ...], list[SqlRow]]:
-        """What is live, and the rows of another query."""
-        controls, rows = self._locked((ALL_CONTROLS, self._session), query)
-        return standing_ranges(to_controls(controls), self.head.last_seq), rows
-
-    def _by_seq(self, seq: int) -> _Place:
-        found = self._locked(*tail_queries(self._session_id, seq))
-        if not 0 <= seq <= self.head.last_seq:
-            raise no_entry(seq, self.head.last_seq)
-        tail = to_tail(seq, self.head.last_seq, *found)
-        return _Place(seq, seq - 1, tail=tail)
-
-    def _by_message_id(self, message_id: str) -> _Place:
-        query = (_BY_MESSAGE_ID, {**self._session, "message_id": message_id})
-        live, rows = self._live_and(query)
-        for seq, ts, recorded_at in rows:
-            if within(live, seq):
-                return _Place(seq, seq - 1, seq, _time(ts, recorded_at))
-        seqs = [row[0] for row in rows]
-        if seqs:
-            raise MessageNotFound(
-                f"Message {message_id!r} is entry {seqs[0]}, which is not live: give its seq.",
-                candidates=tuple(seqs),
-            )
-        ids = self._tx.rows(_MESSAGE_IDS, **self._session)
-        known = {name[:64]: name for name, seq in ids if within(live, seq)}
-        near = get_close_matches(message_id[:64], known, n=3, cutoff=0.0) if known else []
-        nearest = f"; the nearest are {_in_words([*map(repr, near)])}" if near else ""
-        raise MessageNotFound(
-            f"No live message has the id {message_id[:64]!r}{nearest}.",
-            candidates=tuple(known[one] for one in near),
-            message_id=message_id,
-        )
-
-    def _by_time(self, ts: int) -> _Place:
-        """The first live message whose own time is exactly this."""
-        live, rows = self._live_and(times.at_ts(self._session_id, ts))
-        found = next((row[0] for row in rows if within(live, row[0])), None)
-        if found is not None:
-            return _Place(found, found - 1, found, ts)
-        near = times.nearest(self._tx, self._session_id, ts)
-        others = [f"entry {seq}, of {at} ms ({utc(at)})" for seq, at in near]
-        nearest = f"the nearest are {_in_words(others)}" if near else "none has one"
-        raise MessageNotFound(
-            f"No live message has the agent's time {ts} ms ({utc(ts)}); {nearest}.",
-            candidates=tuple(at for _, at in near),
-        )
-
-    def _until(self, when: int) -> _Place:
-        """Just before the first live message that is later; the target is the one before that."""
-        where = (self._tx, self._session_id)
-        live, [[reached]] = self._live_and(times.last_appended(self._session_id, when))
-        start = 1 if self.head.times.own_back else reached + 1
-        later, target, found = times.first_later(
-            *where, live, time=when, start=start, others=tail_queries(self._session_id, start)
-        )
-        tail = to_tail(start, self.head.last_seq, *found)
-        end = self.head.last_seq + 1 if later is None else later[0]
-        if end != start or target is None:
-            target = times.last_message(*where, live, end)
-        if target is not None:
-            return _Place(end - 1, target[0] - 1, target[0], _time(*target[1:]), tail)
-        if later is None:
-            raise MessageNotFound("The session has no live message.", candidates=())
-        raise MessageNotFound(
-            f"No live message is as early as {utc(when)}; the first is entry {end},"
-            f" of {utc(_time(*later[1:]))}.",
-            candidates=(end,),
-        )
-
-
-def _time(ts: int | None, recorded_at: int) -> int:
-    """A message's own time: the agent's, or else when it was recorded."""
-    return recorded_at if ts is None else ts
-
-
-def _in_words(names: Sequence[str]) -> str:
-    """Join a few names: `a, b and c`."""
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last

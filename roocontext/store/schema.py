@@ -159,6 +159,26 @@ facts = Table(
     sqlite_with_rowid=False,
 )
 
+# Up to which entry each session is indexed. Not a column of `sessions`, whose row appends update.
+search_marks = Table(
+    "search_marks",
+    metadata,
+    Column("session_id", TEXT, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    PrimaryKeyConstraint("session_id", name="search_marks_pkey"),
+)
+
+# Apart from the other tables, because the engines' full text search is not the same: the terms are
+# a tsvector on PostgreSQL, and SQLite has an `id` and a virtual table that triggers keep (0040).
+search_rows = Table(
+    "search_rows",
+    MetaData(),
+    Column("session_id", TEXT, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("recorded_at", BigInteger, nullable=False),
+    Column("terms"),
+)
+
 _FIRST = literal_column("1", BigInteger)
 UP_TO_SEQ = entries.c.seq.between(_FIRST, bindparam("seq"))
 """The entries of a log up to `seq`. Every read of a log has a bound at both ends: a row outside is
@@ -189,6 +209,8 @@ ERASURES = (
     Erasure(clearings, "it names the messages that held outputs of tools"),
     Erasure(spans, "it shows what was condensed and rewound"),
     Erasure(facts, "it quotes the metadata"),
+    Erasure(search_rows, "it holds the words of messages", "it holds the words of the content"),
+    Erasure(search_marks, "it shows how far the session was indexed"),
 )
 """Every table whose rows are about a session, except `sessions`, where a purge leaves its receipt.
 

@@ -20,6 +20,7 @@ from roocontext.store import (
     head,
     live,
     loop,
+    message_ids,
     notes,
     outline,
     request,
@@ -44,6 +45,7 @@ from roocontext.store.check_arguments import (
 from roocontext.store.engine.database import Database
 from roocontext.store.live import LiveMessage
 from roocontext.store.notes import Note
+from roocontext.store.originals import Original, read_originals
 from roocontext.store.outline import Outline
 from roocontext.store.restorable import Restorable
 from roocontext.store.restore import StoredEntry
@@ -210,6 +212,28 @@ class SessionReader:
         """One message, visible or not, as it was written."""
         check_whole("seq", seq, least=1)
         return self._database.snapshot(view.read_message, self.id, seq)
+
+    def find_message(self, message_id: str) -> int:
+        """The entry of the newest live message with this id of the agent's.
+
+        If none is live, the newest that a rewind took back.
+        """
+        check_id("message_id", message_id)
+        return self._database.snapshot(message_ids.find, self.id, message_id)
+
+    def originals(
+        self, first: int = 1, last: int | None = None, *, limit: int = 50, rewound: bool = False
+    ) -> list[Original]:
+        """The first messages of a range as they were written, hidden and cleared ones too.
+
+        Summaries, what was redacted and the answers to recall tools are left out; what was rewound
+        is too, unless `rewound` is set.
+        """
+        check_whole("first", first, least=1)
+        check_maybe("last", last)
+        check_whole("limit", limit, least=1)
+        asked: dict[str, Any] = {"first": first, "last": last, "limit": limit, "rewound": rewound}
+        return self._database.snapshot(read_originals, self.id, **asked)
 
     def notes(self, note: str, *, as_of: int | datetime | None = None) -> list[Note]:
         """All notes of a kind, oldest first; the newest of each target counts."""

@@ -8,12 +8,22 @@ SQLite its values go to the driver without a row in between. What is written is 
 from contextlib import suppress
 from functools import cache
 
-from sqlalchemy import BigInteger, LargeBinary, and_, bindparam, case, func, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    LargeBinary,
+    and_,
+    bindparam,
+    case,
+    func,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from roocontext.log.chain import link
 from roocontext.log.draft import Draft
-from roocontext.log.times import moment, own_time
+from roocontext.log.times import moment
 from roocontext.store.append import (
     VALUES,
     Receipt,
@@ -52,7 +62,7 @@ def _one_statement(
     if refers:
         conditions.append(sessions.c.last_seq >= bindparam("refers_to", type_=BigInteger))
     recorded = bindparam("recorded_at", type_=BigInteger)
-    own = bindparam("own_time", type_=BigInteger)
+    own = bindparam("ts", type_=BigInteger) if "ts" in names else recorded
     prompt = bindparam("prompt", type_=sessions.c.first_prompt.type)
     kept = {"first_prompt": func.coalesce(sessions.c.first_prompt, prompt)} if prompts else {}
     # One statement (0004): an UPDATE that draws the seq and chains the hash, as a CTE, and an
@@ -106,7 +116,6 @@ def _append_in_one_statement(
     params = {
         **dict(zip(VALUES, values, strict=True)),
         "digest": draft.digest,
-        "own_time": own_time(draft.sealed),
         "minute": minute_of(draft.sealed.recorded_at),
         "expected_seq": expected_seq,
         "refers_to": draft.refers_to,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from sqlalchemy import URL
 
@@ -27,6 +27,12 @@ from roocontext.store.overview import SessionOverview
 from roocontext.store.restore import RestoredLog, StoredEntry, repeatable
 from roocontext.store.session import Session
 from roocontext.store.sessions import SessionInfo
+from roocontext.store.verify import Progress
+
+if TYPE_CHECKING:
+    from roocontext.search.passages import Speaker
+    from roocontext.search.query import Among, Order
+    from roocontext.store.search.hits import SearchPage
 
 
 class Store:
@@ -214,6 +220,73 @@ class Store:
         times = wanted(None, None, since, until).params
         lo, hi = times.get("since"), times.get("until")
         return self._database.snapshot(usage.reported_between, lo, hi)
+
+    def search(
+        self,
+        query: str,
+        *,
+        session: str | None = None,
+        family: str | None = None,
+        role: "Speaker | None" = None,
+        tool: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        where: Mapping[str, str] | None = None,
+        among: "Among" = "all",
+        order: "Order" = "best",
+        limit: int = 20,
+        after: str | None = None,
+        context: int = 0,
+    ) -> "SearchPage":
+        """The messages that hold all words of the query, hidden and rewound ones too.
+
+        A `"phrase"` is found as it is written, and `begin*` finds all that begins so. Only messages
+        of one `session`, of a session and its descendants (`family`), or of sessions whose metadata
+        has the strings of `where`; only what the `user` or the `assistant` said or a `tool` gave
+        back (`role`); only the calls and outputs of one `tool`; only messages recorded at `since`
+        or later, and before `until`. `among` is "all", "standing" (not rewound), "visible" (what
+        the model sees now) or "hidden" (what a summary or marker hides).
+
+        The `order` is "best", "newest" or "oldest". The next page begins `after` the page's `next`.
+        Snippets show `context` more lines on either side.
+        """
+        # Loaded with the first search: opening a store does not need it.
+        from roocontext.store.search import hits, scope  # noqa: PLC0415
+
+        search_for = scope.asked(
+            query,
+            session=session,
+            family=family,
+            role=role,
+            tool=tool,
+            since=since,
+            until=until,
+            where=where,
+            among=among,
+            order=order,
+            limit=limit,
+            after=after,
+            context=context,
+        )
+        return self._database.snapshot(hits.search, search_for, self._database.dialect)
+
+    def index(self, *, anew: bool = False, progress: Progress | None = None) -> int:
+        """Bring the index of `search` up to date; how many messages were added to it.
+
+        A search finds the same without it, and reads what is not indexed. Appends do not write to
+        it. With `anew`, the index is dropped first and made again.
+        """
+        from roocontext.store.search import index  # noqa: PLC0415 - as in search
+
+        if anew:
+            self.drop_index()
+        return index.bring_up_to_date(self._database, progress)
+
+    def drop_index(self) -> None:
+        """Delete the index of `search`. `index` makes it again."""
+        from roocontext.store.search import index  # noqa: PLC0415 - as in search
+
+        self._database.write(index.drop)
 
     def purged(self, *, limit: int = 100) -> list[Purged]:
         """The receipts of purged sessions, the newest first."""

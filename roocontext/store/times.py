@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, bindparam, case, cast, func, select, text, update
+from sqlalchemy import BigInteger, and_, bindparam, case, cast, func, select, text, update
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from roocontext.log.entries import Range
 from roocontext.log.spans import within
 from roocontext.log.times import Times
 from roocontext.store.engine.shapes import whole_number
-from roocontext.store.engine.transaction import Query, SqlRow, Transaction
+from roocontext.store.engine.transaction import Query, Transaction
 from roocontext.store.head import SessionHead
 from roocontext.store.schema import IN_LOG, UP_TO_SEQ, entries, sessions, spans
 
@@ -26,16 +26,23 @@ _timed = select(entries.c.seq, entries.c.ts, entries.c.recorded_at).where(_in_se
 
 
 def _halving(
-    time_at: Callable[[ColumnElement[int], ColumnElement[int]], ColumnElement[int]],
+    time_at: Callable[[ColumnElement[int], ColumnElement[int]], ColumnElement[int]], near: int = 0
 ) -> ClauseElement:
     """The last seq whose time is at most `time`, given how to read the time at a seq.
 
-    All steps are one statement: on PostgreSQL each statement is a round trip.
+    With `near`, it is first looked for among so many entries at the end. All steps are one
+    statement: on PostgreSQL each statement is a round trip.
     """
     last = cast(sessions.c.last_seq, BigInteger)
     in_session = sessions.c.session_id == bindparam("session_id")
+    width: ColumnElement[int] = last
+    first: ColumnElement[int] = cast(0, BigInteger)
+    if near:
+        is_near = and_(last > near, time_at(last - near, last) <= bindparam("time"))
+        width = case((is_near, cast(near, BigInteger)), else_=last)
+        first = case((is_near, last - near), else_=first)
     found = (
-        select(last.label("last"), last.label("step"), cast(0, BigInteger).label("seq"))
+        select(last.label("last"), width.label("step"), first.label("seq"))
         .where(in_session)
         .cte("found", recursive=True)
     )
@@ -67,13 +74,15 @@ _LAST_APPENDED_BY_HALVING = _halving(
         .order_by(entries.c.seq)
         .limit(1)
         .scalar_subquery()
-    )
+    ),
+    near=256,  # most rewinds go back a little
 )
 _FIRST_LATER = _timed.where(_between, _own > bindparam("time")).order_by(entries.c.seq).limit(1)
 _LATER_INSERTED = _timed.where(
     entries.c.details.is_not(None), _between, _own > bindparam("time")
 ).order_by(entries.c.seq)
 _LAST_MESSAGE = _timed.where(_between).order_by(entries.c.seq.desc()).limit(1)
+_LAST_WITH_TOTALS = _LAST_MESSAGE.add_columns(entries.c.messages_total, entries.c.bytes_total)
 _AT_TS = _timed.where(entries.c.ts.is_not(None), entries.c.ts == bindparam("time")).order_by(
     entries.c.seq
 )
@@ -155,35 +164,41 @@ def last_appended(session_id: str, time: int) -> Query:
     return _LAST_APPENDED_BY_HALVING, {"session_id": session_id, "time": time}
 
 
+def beside(session_id: str, time: int, start: int, last: int) -> list[Query]:
+    """What asks for the messages beside the place where later ones begin, live or not.
+
+    First those before `start` that a plan inserted and that are later, then the first later one
+    from `start` on, then the last one before it with its running totals.
+    """
+    own = {"session_id": session_id}
+    return [
+        (_LATER_INSERTED, {**own, "lo": 1, "hi": start - 1, "time": time}),
+        (_FIRST_LATER, {**own, "lo": start, "hi": last, "time": time}),
+        (_LAST_WITH_TOTALS, {**own, "lo": 1, "hi": start - 1}),
+    ]
+
+
 def first_later(
-    tx: Transaction,
-    session_id: str,
-    live: Sequence[Range],
-    *,
-    time: int,
-    start: int,
-    others: Sequence[Query],
-) -> tuple[TimedRow | None, TimedRow | None, list[list[SqlRow]]]:
+    tx: Transaction, session_id: str, live: Sequence[Range], *, time: int, start: int
+) -> tuple[TimedRow | None, TimedRow | None]:
     """The first live message, by seq, whose own time is later; and the last one before `start`.
 
-    Before `start` only a row that a plan inserted may be later. The rows of other queries that are
-    asked for with it come with it.
+    Before `start` only a row that a plan inserted may be later.
     """
     own = {"session_id": session_id}
     later = [{"lo": max(lo, start), "hi": hi} for lo, hi in live if hi >= start] or [_NOWHERE]
     before = [{"lo": lo, "hi": min(hi, start - 1)} for lo, hi in live if lo < start] or [_NOWHERE]
-    inserted, first, last, *rows = tx.all(
+    inserted, first, last = tx.all(
         [
             (_LATER_INSERTED, {**own, "lo": 1, "hi": start - 1, "time": time}),
             (_FIRST_LATER, {**own, **later[0], "time": time}),
             (_LAST_MESSAGE, {**own, **before[-1]}),
-            *others,
         ]
     )
     found = next((row for row in [*inserted, *first] if within(live, row[0])), None)
     for stretch in later[1:]:
         found = found or tx.row(_FIRST_LATER, **own, **stretch, time=time)
-    return found and _timed_row(found), _timed_row(last[0]) if last else None, rows
+    return found and _timed_row(found), _timed_row(last[0]) if last else None
 
 
 def last_message(

@@ -1,7 +1,7 @@
 """How many messages and bytes the spans hold: running totals subtracted, and no content read."""
 
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Collection, Iterable, Sequence
+from itertools import chain, repeat
 from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, bindparam, case, func, select, text, update
@@ -82,8 +82,10 @@ _ADD = (
     )
 )
 
+_SEQS = tuple(f"seq_{number}" for number in range(8))
+# Several entries at once: a condensation asks for six, and each statement costs as much again.
 _TOTALS = select(entries.c.seq, entries.c.messages_total, entries.c.bytes_total).where(
-    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq")
+    entries.c.session_id == bindparam("session_id"), entries.c.seq.in_(map(bindparam, _SEQS))
 )
 
 
@@ -92,9 +94,20 @@ def totals_of(tx: Transaction, session_id: str, sides: Sequence[Sequence[Range]]
     return to_totals(sides, tx.all(totals_queries(session_id, sides)))
 
 
-def totals_queries(session_id: str, sides: Sequence[Sequence[Range]]) -> list[Query]:
-    """The queries for what `to_totals` subtracts."""
-    return [(_TOTALS, {"session_id": session_id, "seq": seq}) for seq in sorted(_ends(sides))]
+def totals_queries(
+    session_id: str, sides: Sequence[Sequence[Range]], known: Collection[int] = ()
+) -> list[Query]:
+    """The queries for what `to_totals` subtracts, except of entries whose totals are known."""
+    ends = sorted(_ends(sides).difference(known))
+    parts = (ends[first : first + len(_SEQS)] for first in range(0, len(ends), len(_SEQS)))
+    return [(_TOTALS, {"session_id": session_id, **_seqs(part)}) for part in parts]
+
+
+def _seqs(part: Sequence[int]) -> dict[str, int]:
+    """Some entries as parameters of a statement for the most that are asked for at once."""
+    # An entry that is named twice is found once.
+    filled = [*part, *repeat(part[-1], len(_SEQS) - len(part))]
+    return dict(zip(_SEQS, filled, strict=True))
 
 
 def to_totals(sides: Sequence[Sequence[Range]], found: Iterable[Sequence[SqlRow]]) -> list[Total]:
@@ -115,7 +128,7 @@ def to_totals(sides: Sequence[Sequence[Range]], found: Iterable[Sequence[SqlRow]
 
 def _ends(sides: Sequence[Sequence[Range]]) -> set[int]:
     # Each end once: neighbouring ranges share theirs.
-    return {seq for side in sides for lo, hi in side for seq in (lo - 1, hi) if seq > 0}
+    return {seq for side in sides for lo, hi in side for seq in (lo - 1, hi) if seq != 0}
 
 
 def visible_total(tx: Transaction, session_id: str, last: int) -> Total:

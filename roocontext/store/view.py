@@ -16,7 +16,7 @@ from sqlalchemy import and_, bindparam, select, text
 from roocontext.errors import HistoryCorrupt, MessageNotFound
 from roocontext.log.draft import check_uncoverings, control_of
 from roocontext.log.encoding import decode_all
-from roocontext.log.entries import MESSAGE_KINDS, Control, Message, Range, View
+from roocontext.log.entries import MESSAGE_KINDS, Control, Message, Range, View, block_ref
 from roocontext.log.readings import is_known, reader
 from roocontext.log.spans import clearings_of, spans_of, visible_ranges
 from roocontext.store.as_of import head_at, seq_at
@@ -174,7 +174,19 @@ def rows_to_messages(rows: Sequence[SqlRow]) -> list[Message]:
         # By position and unpacked in one step: anything else takes a quarter longer for the whole.
         messages = [
             Message(
-                seq, _KINDS[kind], role, it, form, ts, at, own, by, model, (), asked, to and (to, n)
+                seq,
+                _KINDS[kind],
+                role,
+                it,
+                form,
+                ts,
+                at,
+                own,
+                by,
+                model,
+                (),
+                asked,
+                None if to is None else block_ref(to, n),
             )
             for (seq, kind, role, _, form, ts, at, own, by, model, asked, to, n), it in zip(
                 rows, contents, strict=True

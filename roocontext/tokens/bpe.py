@@ -58,7 +58,7 @@ _SPLITS: Final = re.compile(
 PER_MESSAGE: Final = 3
 """The tokens that OpenAI's chat format adds to each message besides the role."""
 
-IMAGE: Final = 1_600
+IMAGE_TOKENS: Final = 1_600
 """About the cost of the largest image after the providers have scaled it down."""
 
 _LETTERS = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
@@ -211,4 +211,4 @@ class Tiktoken:
         """The tokens of one message; every image counts as a large one."""
         texts, images = read(role, content, format)
         total = PER_MESSAGE + sum(map(self.vocabulary.count, (role, *texts)))
-        return -(-total * self.percent // 100) + IMAGE * len(images)
+        return -(-total * self.percent // 100) + IMAGE_TOKENS * len(images)

@@ -12,7 +12,7 @@ from roocontext.tokens.bpe import CL100K, O200K, Tiktoken
 from roocontext.tokens.models import families
 from roocontext.tokens.reading import IMAGES, TextCounter
 
-FALLBACK = "multi_llm_chat"
+OTHERWISE = "multi_llm_chat"
 """The counter for models of no registered family."""
 
 
@@ -21,7 +21,7 @@ def counter_for(model: str, *, name: str | None = None, client: Any = None) -> C
 
     With `name`, the counter of that name; UnknownPlugin if there is none.
     """
-    chosen = name or counters.first(families(model)) or FALLBACK
+    chosen = name or counters.first(families(model)) or OTHERWISE
     return counters[chosen](model, client)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import fsum
 from typing import Any, Final
 
+from roocontext.log.encoding import MAX_INTEGER
 from roocontext.log.reported import ReportedUsage
 from roocontext.tokens.prices import Prices, prices
 from roocontext.tokens.usage import Usage, usage_tokens
@@ -69,7 +70,7 @@ def _spent(rows: list[ReportedUsage], table: Prices) -> Spent:
     )
 
 
-# An agent may record anything, so values that are not numbers are left out.
+# An agent may record anything, so values that are no numbers, or absurd ones, are left out.
 
 
 def _calls(row: ReportedUsage) -> int:
@@ -86,6 +87,6 @@ def _cost(row: ReportedUsage, table: Prices) -> float | None:
         for name in _COSTS:
             cost = row.usage.get(name)
             if isinstance(cost, int | float) and type(cost) is not bool:
-                return float(cost)
+                return float(cost) if abs(cost) <= MAX_INTEGER else None
     price, usage = table.of(row.model), usage_tokens(row.usage)
     return None if price is None or usage is None else price.cost(usage)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from roocontext.log.encoding import plain
+from roocontext.log.encoding import MAX_INTEGER, plain
 
 
 class Usage(NamedTuple):
@@ -100,7 +100,7 @@ def _inner(given: Mapping[str, Any], part: str, key: str) -> int | None:
 
 def _tokens(given: Mapping[str, Any], key: str) -> int:
     value = given.get(key)
-    return value if type(value) is int and value > 0 else 0
+    return value if type(value) is int and 0 < value <= MAX_INTEGER else 0
 
 
 def _snake(key: str) -> str:

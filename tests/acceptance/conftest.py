@@ -9,7 +9,23 @@ import pytest
 
 from support.cli_process import CommandLine, preloaded
 from support.empty_files import empty_file
+from support.examples import everyday
 from support.fake_models import ModelsServer
+
+ENGINES = ["file", "postgres"]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a command on a file, and on every engine if the test is marked `every_leg`.
+
+    What differs between the engines is the store's, whose own tests run on both. That each command
+    works on PostgreSQL too is seen on the golden screens.
+    """
+    marks = metafunc.definition.iter_markers("parametrize")
+    if "database" in metafunc.fixturenames and all("database" not in it.args[0] for it in marks):
+        every = metafunc.definition.get_closest_marker("every_leg")
+        engines = ENGINES if every else everyday(ENGINES[:1], ENGINES)
+        metafunc.parametrize("database", engines, indirect=True)
 
 
 @pytest.fixture(scope="session")
@@ -32,9 +48,9 @@ def command_line(
     return make
 
 
-@pytest.fixture(params=["file", "postgres"])
+@pytest.fixture
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    """The URL of a database that holds an empty store, on each engine that a process can share."""
+    """The URL of a database that holds an empty store, on an engine that processes can share."""
     if request.param == "postgres":
         return request.getfixturevalue("postgres_url")
     return empty_file(tmp_path / "store.db")

@@ -48,6 +48,7 @@ BUDGETS = {
     "fork",
     "list",
     "list.newest",
+    *(f"search.{what}" for what in ("index", "rare", "middling", "common", "append")),
 }
 EXPECTED = [
     "import",
@@ -74,7 +75,7 @@ WITHOUT_BUDGET = {"postgres.list", "sqlite.list", "sqlite.append.normal.insert"}
 @pytest.fixture(scope="module")
 def runs(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What one run prints for people, and what it writes for programs."""
-    env = {**os.environ, GIVEN: postgres.empty()}
+    env = {**os.environ, GIVEN: postgres.empty(), "PATH": ""}  # without `llm`
     written = tmp_path_factory.mktemp("bench") / "lines.json"
     command = [sys.executable, "-W", "error", "-m", "bench", "--tiny", "--json", str(written)]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
@@ -116,6 +117,24 @@ def test_each_says_whether_its_budget_is_met(lines: dict[str, dict]) -> None:
 def test_a_list_is_one_query_that_reads_no_entry(lines: dict[str, dict]) -> None:
     assert lines["sqlite.list"]["note"] == "1 query, of sessions"
     assert lines["sqlite.list"]["met"]
+
+
+def test_commands_are_started_beside_another_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT)
+    from bench.sizes import TINY  # noqa: PLC0415 - found only now
+    from bench.starting import starting  # noqa: PLC0415 - likewise
+
+    peer = tmp_path / "llm"
+    peer.write_text("#!/bin/sh\nexit 0\n")
+    peer.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (line,) = starting(TINY, commands=["--version"])
+    assert (line.key, line.what, line.budget) == ("start.version", "roocontext --version", 1.5)
+    assert 0 < line.floor.p50 < line.measured.p50
+    monkeypatch.setenv("PATH", "")
+    assert list(starting(TINY)) == []
 
 
 def test_people_see_the_same_lines(runs: dict[str, str], lines: dict[str, dict]) -> None:

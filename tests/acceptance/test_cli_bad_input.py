@@ -23,6 +23,7 @@ from roocontext.cli.exit_codes import MEANINGS, Code, Refusal
 from roocontext.errors import StoreNotFound
 from support import showcase
 from support.cli_process import CommandLine, Done
+from support.empty_files import empty_file
 from support.steady_sources import SetClock
 
 CommandLines = Callable[..., CommandLine]
@@ -225,6 +226,7 @@ def test_a_file_that_is_no_database(command_line: CommandLines, tmp_path: Path) 
     assert path.read_text().startswith("These are notes")
 
 
+@pytest.mark.every_leg
 def test_a_database_that_is_no_store(database: str, command_line: CommandLines) -> None:
     foreign = ["DROP VIEW effective_history", "DROP VIEW messages", "DROP TABLE roocontext_version"]
     sql(database, *foreign)
@@ -252,6 +254,7 @@ def test_an_empty_file_holds_no_store_yet(command_line: CommandLines, tmp_path: 
     assert run("sessions").out == "No sessions.\n"
 
 
+@pytest.mark.every_leg
 def test_a_newer_schema(database: str, command_line: CommandLines) -> None:
     sql(database, "UPDATE roocontext_version SET version_num = '9999'")
     run = command_line(database)
@@ -299,7 +302,7 @@ def test_rights_that_are_missing(command_line: CommandLines, open_folder: Path) 
     open_folder.chmod(0o555)
     assert run("show", "parser", user=user).code == 0
     assert "read as it is" in run("doctor", "--json", user=user).out
-    refused(run("append", "new", "hello", "--db", "other.db", user=user), Code.DATABASE, "other.db")
+    refused(run("db", "upgrade", "--db", "other.db", user=user), Code.DATABASE, "other.db")
     path.chmod(0o666)
     refused(run("append", "parser", "hello", user=user), Code.DATABASE, repr(str(open_folder)))
     open_folder.chmod(0)
@@ -466,6 +469,7 @@ def test_no_home_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told.value is missing_file
 
 
+@pytest.mark.every_leg
 def test_the_doctor_misses_entries(database: str, command_line: CommandLines) -> None:
     showcase.build(database)
     guard = (
@@ -482,6 +486,7 @@ def test_the_doctor_misses_entries(database: str, command_line: CommandLines) ->
     assert f"triggers: missing: {missing}" in said
 
 
+@pytest.mark.every_leg
 def test_a_damaged_log(database: str, command_line: CommandLines) -> None:
     showcase.build(database)
     if database.startswith("postgres"):
@@ -502,6 +507,7 @@ def test_a_damaged_log(database: str, command_line: CommandLines) -> None:
 # The session
 
 
+@pytest.mark.every_leg
 def test_an_empty_store(database: str, command_line: CommandLines) -> None:
     run = command_line(database)
     assert run("sessions").out == "No sessions.\n"
@@ -547,8 +553,9 @@ def test_a_beginning_that_several_sessions_have(database: str, command_line: Com
     ["tomorrowish", "-5", "1.5", "٣", "9" * 30, "2026-13-01", "1h", "99999999999999h ago", "25:00"],
 )
 def test_nonsense_for_a_time(when: str, run: CommandLine) -> None:
-    refused(run("show", "parser", "--as-of", when), Code.USAGE, "--as-of")
-    refused(run("diff", "parser", "--", when), Code.USAGE, "OLD")
+    code = Code.USAGE if when in ("-5", "9" * 30) else Code.NOT_FOUND  # it might be a message's id
+    refused(run("show", "parser", "--as-of", when), code, "--as-of")
+    refused(run("diff", "parser", "--", when), code, "OLD")
 
 
 def test_points_that_the_log_does_not_have(run: CommandLine) -> None:
@@ -563,12 +570,18 @@ def test_points_that_the_log_does_not_have(run: CommandLine) -> None:
     assert run("show", "parser", "--as-of", "100h ago", "--json").document["seq"] == 27
 
 
-@pytest.mark.parametrize("seq", ["x", "", "1.0", "-1", "9" * 30])
+@pytest.mark.parametrize("seq", ["x", "1.0", "-1", "9" * 30])
 def test_nonsense_for_a_seq(seq: str, run: CommandLine) -> None:
-    refused(run("pin", "parser", "--", seq), Code.USAGE, "SEQ")
-    refused(run("redact", "--yes", "parser", "--", seq), Code.USAGE, "SEQ")
-    refused(run("fork", "parser", "--at", seq), Code.USAGE, "--at")
-    refused(run("undo", "parser", "--of", seq), Code.USAGE, "--of")
+    code = Code.USAGE if seq in ("-1", "9" * 30) else Code.NOT_FOUND  # it might be a message's id
+    refused(run("pin", "parser", "--", seq), code, "SEQ")
+    refused(run("redact", "--yes", "parser", "--", seq), code, "SEQ")
+    refused(run("fork", "parser", "--at", seq), code, "--at")
+    refused(run("undo", "parser", "--of", seq), code, "--of")
+
+
+def test_nothing_names_no_entry(run: CommandLine) -> None:
+    for words in (["pin", "parser", ""], ["show", "parser", ""], ["fork", "parser", "--at", ""]):
+        refused(run(*words), Code.USAGE, "message_id")
 
 
 @pytest.mark.parametrize(
@@ -576,7 +589,6 @@ def test_nonsense_for_a_seq(seq: str, run: CommandLine) -> None:
     [
         "frobnicate",
         "show",
-        "show parser extra",
         "show parser --frob",
         "show parser --as-of",
         "sessions --limit 0",
@@ -621,6 +633,7 @@ def test_what_is_appended_must_be_utf_8(run: CommandLine, tmp_path: Path) -> Non
     refused(run("append", "parser", "--file", str(path)), Code.USAGE, "byte 0")
 
 
+@pytest.mark.every_leg
 def test_conflicts_are_refused(database: str, command_line: CommandLines) -> None:
     showcase.build(database)
     run = command_line(database)
@@ -759,7 +772,7 @@ def test_names_that_act_on_a_terminal_are_shown_harmless(run: CommandLine) -> No
 
 
 def test_an_id_of_several_lines_forges_none(command_line: CommandLines, tmp_path: Path) -> None:
-    run = command_line(str(tmp_path / "store.db"))
+    run = command_line(empty_file(tmp_path / "store.db"))
     assert run("append", "new", "x", "--id", "good\nok  evil  9 entries").code == 0
     for command in (["verify"], ["sessions"], ["show", "last"], ["audit", "last"]):
         shown = run(*command)
@@ -770,7 +783,7 @@ def test_an_id_of_several_lines_forges_none(command_line: CommandLines, tmp_path
 def test_warnings_are_lines_of_ours_and_harmless(
     command_line: CommandLines, tmp_path: Path
 ) -> None:
-    run = command_line(str(tmp_path / "store.db"))
+    run = command_line(empty_file(tmp_path / "store.db"))
     usage = ["--usage", '{"input_tokens": 5}', "--role", "assistant"]
     assert run("append", "new", "word " * 3_000, "--id", "warn").code == 0
     for _ in range(2):  # one report alone is no reason to warn
@@ -785,7 +798,7 @@ def test_warnings_are_lines_of_ours_and_harmless(
 
 
 def test_many_warnings_are_one_line(command_line: CommandLines, tmp_path: Path) -> None:
-    run = command_line(str(tmp_path / "store.db"))
+    run = command_line(empty_file(tmp_path / "store.db"))
     assert run("append", "new", "word " * 3_000, "--id", "warn").code == 0
     wrong = {"MODEL_MAX_CONTEXT_TOKENS": "x", "MLC_MAX_CONTEXT_TOKENS": "-1"}
     done = run("preview", "warn", "--model", "gpt-4o", env=wrong)

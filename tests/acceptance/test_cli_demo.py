@@ -16,10 +16,11 @@ from roocontext.cli.exit_codes import Code
 from roocontext.log.entries import Kind
 from roocontext.tokens import counter_for
 from support.cli_process import CommandLine, preloaded
+from support.examples import everyday
 
 CommandLines = Callable[..., CommandLine]
 GOLDEN = Path(__file__).with_name("golden_cli")
-MODES = ("80", "120", "json")
+MODES = ("40", "80", "120", "json")
 
 
 def played(run: CommandLine, mode: str) -> str:
@@ -29,10 +30,10 @@ def played(run: CommandLine, mode: str) -> str:
     return re.sub("[0-9]", "#", re.sub("[0-9a-f]{16,}", "#", done.out))
 
 
-WIDTHS = {"80": {"COLUMNS": "80"}, "120": {"COLUMNS": "120"}, "json": {}}
+WIDTHS = {"40": {"COLUMNS": "40"}, "80": {"COLUMNS": "80"}, "120": {"COLUMNS": "120"}, "json": {}}
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", everyday(("80", "json"), MODES))
 def test_the_demos_screen_is_as_it_was(
     mode: str, tmp_path: Path, command_line: CommandLines
 ) -> None:

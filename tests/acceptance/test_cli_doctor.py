@@ -25,6 +25,7 @@ from support.cli_process import CommandLine
 
 CommandLines = Callable[..., CommandLine]
 GOLDEN = Path(__file__).with_name("golden_cli")
+WIDTHS = (40, 80, 120)
 
 
 FILE = FileFacts("/srv/agent.db", 0o600, True, 98_304, 0, (), "ext4", 0)
@@ -122,7 +123,7 @@ def diagnosed() -> str:
     return file.getvalue()
 
 
-@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("columns", WIDTHS)
 def test_the_doctors_screen_is_as_it_was(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     assert diagnosed() == (GOLDEN / f"doctor-{columns}.txt").read_text()
@@ -138,6 +139,7 @@ def test_the_doctors_document_is_as_it_was() -> None:
     assert documented() == (GOLDEN / "doctor-json.txt").read_text()
 
 
+@pytest.mark.every_leg
 def test_the_doctor_looks_at_a_real_database(database: str, command_line: CommandLines) -> None:
     showcase.build(database)
     run = command_line(database)
@@ -176,7 +178,7 @@ def test_the_doctor_sees_who_else_has_the_file_open(
 
 
 if __name__ == "__main__":
-    for columns in (80, 120):
+    for columns in WIDTHS:
         os.environ["COLUMNS"] = str(columns)
         (GOLDEN / f"doctor-{columns}.txt").write_text(diagnosed())
     (GOLDEN / "doctor-json.txt").write_text(documented())

@@ -39,7 +39,8 @@ def chat(database: str) -> Any:
 
 def why(run: CommandLine, seq: int) -> tuple[str, str]:
     """The verdict, and the commands that bring the entry back."""
-    _, verdict, *lines = run("why", "one", str(seq)).out.splitlines()
+    back, *_ = run("why", "one", str(seq)).out.split("To go back to before")
+    _, verdict, *lines = back.splitlines()
     commands = [line.strip() for line in lines if line.startswith("  roocontext ")]
     return verdict, "; ".join(commands)
 
@@ -61,6 +62,8 @@ def test_what_hides_an_entry_and_what_brings_it_back(chat: Session, run: Command
     verdict, commands = why(run, 1)
     assert verdict == "Entry 1, user: the model does not see it."
     assert commands == "roocontext uncover one 10"
+    before = "To go back to before it was hidden, without what came since:\n  roocontext rewind one"
+    assert f"{before} --to 9\n" in run("why", "one", "1").out
     assert "Hidden by summary 10 since " in run("why", "one", "1").out
     assert "    Question 1 was answered.\n" in run("why", "one", "1").out
     chat.commit(Plan.truncate(chat.view(), [10, 5], "[cut]"))
@@ -103,7 +106,32 @@ def test_an_entry_is_shown_whole(chat: Session, run: CommandLine) -> None:
     assert (row["speaker"], row["tools"], row["condense_parent"]) == ("tool", ["run"], 9)
     assert [row] == [one for one in run("audit", "one", "--json").documents if one["seq"] == 3]
     assert run("show", "one", "0").code == Code.NOT_FOUND
-    assert run("show", "one", "x").code == Code.USAGE
+
+
+def test_an_entry_is_named_in_four_ways(chat: Session, run: CommandLine, database: str) -> None:
+    chat.append("user", "Question 3", message_id="m-3")
+    for name in ("9", "last", "m-3", "2200-01-01"):
+        assert run("show", "one", name, "--json").document["seq"] == 9
+        assert run("why", "one", name, "--json").document["seq"] == 9
+    assert seqs(run, "show", "one", "--as-of", "last") == [*range(1, 10)]
+    assert seqs(run, "audit", "one", "--after", "m-3") == []
+    assert run("diff", "one", "1", "last", "--json").document["new"] == 9
+    assert run("pin", "one", "m-3", "--json").document["pins"] == [9]
+    assert run("fork", "one", "--at", "m-3", "--id", "two", "--json").code == 0
+    assert run("show", "two", "last", "--json").document["content"] == "Question 3"
+    assert run("rewind", "one", "--to", "last", "--before", "--json").document["to"] == 8
+    assert run("why", "one", "m-3").code == 0  # also if a rewind took it back
+    assert run("rewind", "one", "--to", "m-3").code == Code.NOT_FOUND
+    assert run("undo", "one", "--of", "last", "--json").document["undone"] == 11
+    summary = chat.commit(Plan.condense(chat.view(), [1, 2, 3, 4], "S")).seq
+    assert run("uncover", "one", "last", "--json").document["uncovered"] == summary
+    assert run("redact", "one", "m-3", "--dry-run", "--json").document["seq"] == 9
+    unknown = run("show", "one", "m-4")
+    assert (unknown.code, unknown.out) == (Code.NOT_FOUND, "")
+    assert "No message has the id 'm-4'; the nearest are 'm-3'." in unknown.err
+    with Store.open(database) as store:
+        store.create("empty")
+    assert "there is no last one" in run("show", "empty", "last").err
 
 
 def test_a_part_is_selected(chat: Session, run: CommandLine) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from roocontext import Store
 from roocontext.cli.exit_codes import Code
+from roocontext.log.quotes import Quote, quoting
 from support.cli_process import CommandLine
 from support.steady_sources import SetClock
 
@@ -73,6 +74,14 @@ def test_what_a_redaction_erases_is_shown_before(store: Store, run: CommandLine)
     done = run("redact", "now", "2", "--yes")
     assert "Prompt of now" not in done.out
     assert run("redact", "now", "2", "--dry-run", "--json").document["beginning"] is None
+
+
+def test_a_redaction_names_the_entries_that_quote_it(store: Store, run: CommandLine) -> None:
+    chat = store.session("now")
+    chat.append("user", "Prompt of now, again", extra=quoting([Quote(None, 2, 2)]))
+    planned = run("redact", "now", "2", "--dry-run")
+    assert "Entries that quote it, to be redacted too: now 3." in planned.out
+    assert run("redact", "now", "2", "--yes", "--json").document["quotes"] == [["now", 3]]
 
 
 def test_a_database_is_copied_while_it_is_used(

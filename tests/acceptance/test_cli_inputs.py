@@ -105,7 +105,7 @@ def test_what_is_no_condition_is_refused(run: CommandLine) -> None:
     ],
 )
 def test_times_as_people_write_them(text: str, meant: datetime) -> None:
-    assert parse_time.seq_or_time("--as-of", text, NOON) == meant
+    assert parse_time.target("--as-of", text, NOON) == meant
 
 
 @pytest.mark.parametrize(
@@ -172,14 +172,15 @@ def test_errors_of_times_are_of_people(run: CommandLine) -> None:
 
 def test_a_time_that_is_mistyped_is_no_message_either(run: CommandLine) -> None:
     done = run("rewind", "parser", "--to", "yesterdy")
-    hint = "neither an entry's number nor a time, such as 2026-01-31"
+    hint = "neither an entry's number, `last` nor a time, such as 2026-01-31"
     refused(done, Code.NOT_FOUND, hint, "id 'yesterdy'; the nearest are '", " and '")
     assert not {"[", "("} & {*done.err}
     refused(run("rewind", "quiet", "--to", "x"), Code.NOT_FOUND, "id 'x'. `roocontext audit`")
     asked = run("rewind", "parser", "--message-id", "yesterday")
     refused(asked, Code.NOT_FOUND, "No live message has the id 'yesterday'")
     assert "neither" not in asked.err
-    refused(run("show", "parser", "--as-of", "m3"), Code.USAGE, "neither", "'2h ago'")
+    for words in ("show parser --as-of m0", "diff parser m0", "why parser m0", "pin parser m0"):
+        refused(run(*words.split()), Code.NOT_FOUND, "neither", "'2h ago'", "has the id 'm0'; the")
 
 
 def test_the_near_ids_are_live(run: CommandLine) -> None:
@@ -225,6 +226,7 @@ def test_a_wrong_name_is_told_the_known_ones(run: CommandLine) -> None:
     [
         ("psycopg", "sessions --db postgresql://nobody@localhost/none", "roocontext[postgres]"),
         ("anthropic", "condense parser --summariser anthropic", "roocontext[anthropic]"),
+        ("mcp", "mcp", "roocontext[mcp]"),
     ],
 )
 def test_a_missing_extra_is_named(package: str, words: str, extra: str, tmp_path: Path) -> None:

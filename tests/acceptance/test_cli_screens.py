@@ -403,7 +403,9 @@ def test_a_rewind_names_the_message_that_it_found() -> None:
 
     def shown(**other: Any) -> list[str]:
         change = ViewChange(**{**told, **other})
-        return drawn(80, lambda screen: draw_view_change(screen, change)).splitlines()
+        return drawn(
+            80, lambda screen: draw_view_change(screen, change, short=change.session_id)
+        ).splitlines()
 
     rewound = "Rewound s to entry 4. 1 message left the view, 2 came back."
     found, undo = (

@@ -90,6 +90,15 @@ def test_a_short_id_names_its_session(run: CommandLine) -> None:
     assert [row["short_id"] for row in found] == ["0f3a77c1-other", "0f3a77c1d", "old-one"]
 
 
+def test_commands_to_copy_have_the_short_id(run: CommandLine) -> None:
+    assert "Rewound 0f3a77c1d to entry 1." in run("rewind", LONG_ID, "--to", "1").out
+    assert run("undo", "0f3a77c1d").out.startswith("Undid rewind 4 of 0f3a77c1d.")
+    assert "`roocontext diff 0f3a77c1d 5`" in run("undo", "0f3a77c1d").out
+    assert "`roocontext why 0f3a77c1d 2`" in run("show", LONG_ID, "2").out
+    assert "  roocontext rewind 0f3a77c1d --to 5\n" in run("why", LONG_ID, "2").out
+
+
+@pytest.mark.every_leg
 def test_sessions_are_filtered_by_age(run: CommandLine) -> None:
     assert ids(run("sessions", "--since", "2h")) == ["0f3a77c1-other"]
     assert ids(run("sessions", "--since", "3 days ago")) == ["0f3a77c1-other", "0f3a77c1d"]
@@ -131,8 +140,17 @@ def test_how_full_it_is_was_reported(run: CommandLine, database: str) -> None:
         assert context()[1:] == (False, None)
         chat.append("assistant", "So.", model=MODEL, usage={"input_tokens": 9, "output_tokens": 1})
         assert context() == (10, True, 10)
-        chat.rewind(to=4)
-        assert context()[1:] == (False, None)
+        rewind = chat.rewind(to=4)
+        # The summary and what came after it are taken back: the first report counts again.
+        assert context() == (83_000, False, 82_000)
+        assert chat.view().messages[-1].seq == 4
+        chat.append("user", "x" * 3_998)
+        assert context() == (84_000, False, 82_000)
+        chat.undo(of=rewind.seq, force=True)
+        assert context() == (10, True, 10)
+        assert run("show", LONG_ID, "--json").document["context"]["tokens"] == 10
+        chat.rewind(to=1)
+        assert context()[2] is None
 
 
 def test_a_list_is_one_query_whatever_its_length(
@@ -184,8 +202,9 @@ def test_a_terminal_shows_as_many_rows_as_it_holds(
 
     shown = lines()
     assert len(shown) == 22
-    assert shown[-1].startswith("|There are more")
-    assert len(lines("--limit", "40")) == 41
+    assert shown[-2].startswith("|There are more")
+    assert shown[-1].startswith("|What the model sees of one: `roocontext show s")
+    assert len(lines("--limit", "40")) == 42
     assert len(run("sessions").out.splitlines()) == 22
 
 

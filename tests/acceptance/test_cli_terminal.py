@@ -3,16 +3,11 @@
 What depends on how a process starts or ends is tried with the console script itself.
 """
 
-import fcntl
 import json
 import os
-import pty
 import re
-import select
-import struct
 import subprocess
 import sys
-import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,45 +17,11 @@ from roocontext import Store
 from roocontext.cli.exit_codes import Code
 from support import showcase
 from support.cli_process import CommandLine
+from support.empty_files import empty_file
+from support.terminal import END, Terminal, plain
 
 CommandLines = Callable[..., CommandLine]
 SCRIPT = Path(sys.executable).with_name("roocontext")
-END = "\x04"
-"""What ends what is typed."""
-
-ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
-
-
-class Terminal:
-    """A pseudo-terminal in which commands run, one after the other."""
-
-    def __init__(self, run: CommandLine, columns: int) -> None:
-        self._run = run
-        self._run.env |= {"TERM": "xterm-256color"}
-        del self._run.env["COLUMNS"]
-        self._master, self._slave = pty.openpty()
-        fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        self.code = 0
-
-    def __call__(self, *words: str, answer: str = "", **env: str) -> str:
-        """Run a command and answer what it asks; what the screen showed."""
-        ended = self._run.begin(words, [os.ttyname(self._slave)] * 3, env=env)
-        shown, asked = "", bool(answer)
-        while True:
-            ready = select.select([self._master, ended], [], [])[0]
-            if self._master in ready:
-                shown += os.read(self._master, 65_536).decode()
-            elif ended in ready:
-                break
-            if asked and "[y/N]" in shown:
-                os.write(self._master, answer.encode() + b"\n" * (answer != END))
-                asked = False
-        self.code = self._run.ended()
-        return shown.replace("\r\n", "\n")
-
-    def close(self) -> None:
-        os.close(self._master)
-        os.close(self._slave)
 
 
 @pytest.fixture
@@ -77,10 +38,6 @@ def terminal(tmp_path: Path, command_line: CommandLines) -> Iterator[Callable[..
     yield make
     for one in opened:
         one.close()
-
-
-def plain(shown: str) -> str:
-    return ESCAPE.sub("", shown)
 
 
 def test_a_whole_session_by_commands_alone(
@@ -225,6 +182,19 @@ def test_both_ways_to_start_it_are_the_same(tmp_path: Path) -> None:
     assert "roocontext rewind SESSION" in shown[0].stdout
 
 
+def test_the_interpreter_ends_without_looking_for_garbage() -> None:
+    code = (
+        "import atexit, gc; from roocontext.cli import main;"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 1_000, gc.get_threshold()[0]));"
+        "main(['--version'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[1] == "True 50000"
+
+
 @pytest.mark.parametrize(
     ("redirected", "code", "told"),
     [
@@ -263,6 +233,7 @@ def test_what_was_done_is_not_told_to_have_failed(
         run.begin(words.split(), ["/dev/null", "/dev/full", str(told)])
         return run.ended()
 
+    empty_file(tmp_path / "store.db")
     assert run("append", "new", "Hello", "--id", "one").code == 0
     for words in ("append last again --json", "title last T", "pin last 1"):
         assert (full(words), told.read_text()) == (Code.UNCERTAIN, untold)
@@ -291,7 +262,7 @@ def test_words_that_are_no_text_are_refused(tmp_path: Path, command_line: Comman
         assert done.err == f"roocontext: Argument {len(words)} of `roocontext` is not UTF-8.\n"
     done = run("stats", env={"ROOCONTEXT_MODEL": "\udcff"})
     assert (done.code, done.err) == (Code.USAGE, "roocontext: ROOCONTEXT_MODEL is not UTF-8.\n")
-    assert not (tmp_path / "store.db").exists()
+    empty_file(tmp_path / "store.db")
     assert run("append", "new", "é 漢 \U0001f600").code == 0
 
 
@@ -354,7 +325,7 @@ def test_it_tells_its_version(command_line: CommandLines) -> None:
 
 
 def test_asking_for_help_loads_no_database(tmp_path: Path) -> None:
-    heavy = "sqlalchemy alembic psycopg tiktoken anthropic".split()  # noqa: SIM905 - a list of words
+    heavy = "sqlalchemy alembic psycopg tiktoken anthropic mcp".split()  # noqa: SIM905 - a list of words
     code = (
         "import sys; from roocontext.cli.app import run; run(['--help']);"
         f"print([name for name in {heavy} if name in sys.modules], file=sys.stderr)"

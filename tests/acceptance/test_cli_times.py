@@ -54,7 +54,7 @@ def test_a_time_is_shown_in_the_zone_of_its_season() -> None:
     ],
 )
 def test_a_typed_time_is_local_unless_it_has_a_zone(text: str, meant: datetime) -> None:
-    assert parse_time.seq_or_time("--as-of", text, NOON) == meant
+    assert parse_time.target("--as-of", text, NOON) == meant
     assert parse_time.moment("--since", text, NOON) == meant
 
 

@@ -142,12 +142,21 @@ def test_a_dry_run_foresees_and_writes_nothing(words: str, chat: Session, run: C
 def test_a_rewind_shows_where_it_left_the_session(chat: Session, run: CommandLine) -> None:
     assert line(run("rewind", "one", "--to", "7")) == (
         "Rewound one to entry 7. 2 messages left the view. Undo: `roocontext undo one`"
+        " Compare: `roocontext diff one 9`"
         " The view ends with: 7 user Question 3 Files of the project are untouched."
     )
     done = run("rewind", "one", "--to", "7")
     assert done.out == "one is already as it was after entry 7. Nothing changed.\n"
     assert "The view is empty." in run("rewind", "one", "--to", "0").out
     assert line(run("undo", "one")).startswith("Undid rewind 11 of one. 7 messages came back.")
+
+
+def test_a_tools_output_is_shown_with_its_tool(chat: Session, run: CommandLine) -> None:
+    assert "ends with: 3 tool ← run (100 B) x x" in line(run("rewind", "one", "--to", "3"))
+    chat.rewind(to=2)
+    shown = run("diff", "one", "9").out
+    assert "-     3 tool       ← run (100 B) x x" in shown
+    assert "unknown" not in shown
 
 
 def test_what_decides_is_what_counts_now() -> None:

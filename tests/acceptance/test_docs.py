@@ -30,6 +30,7 @@ import roocontext
 from roocontext import AsyncSession, AsyncStore, Session, Store, errors
 from roocontext.log.forms import Rule
 from roocontext.policies.builtin import policies
+from roocontext.recall import Recall
 from roocontext.store.schema import metadata
 from roocontext.summarisers import summarisers
 from roocontext.tokens import counters
@@ -56,6 +57,7 @@ VALUES = [
         "Hider",
         "Diff",
         "Entry",
+        "Original",
         "Repair",
     ),
     *("Note", "SessionInfo", "Stats", "Verification", "Redacted", "Purged"),
@@ -63,6 +65,7 @@ VALUES = [
     *("Drift", "Size", "Wanted", "Snapshot", "Frame", "Request", "PendingCall"),
     *("NewNote", "Rename", "Describe", "Pin", "Unpin", "Rewind", "Written"),
     *("StoredEntry", "RestoredLog"),
+    *("SearchPage", "Hit", "Snippet"),
 ]
 
 
@@ -157,9 +160,11 @@ def test_the_readme_and_the_guides_are_executed() -> None:
     assert executed >= {"README.md", *guides, *(f"docs/{page}.md" for page in core)}
 
 
-def test_the_readmes_example_is_short() -> None:
+def test_the_readmes_example_is_the_loop_and_short() -> None:
     first = next(block for block in blocks(ROOT / "README.md") if block.language == "python")
-    assert len(first.text.splitlines()) <= 30
+    assert len(first.text.splitlines()) <= 40
+    steps = ("waits_for", "pending", "answer", "manage", "request", "recover", "record")
+    assert all(f".{step}(" in first.text for step in steps)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -374,6 +379,7 @@ TABLES = {
     "session": lambda: method_table(Session),
     "plans": lambda: method_table(roocontext.Plan),
     "manager": lambda: method_table(roocontext.ContextManager),
+    "recall": lambda: method_table(Recall),
     "values": value_table,
 }
 

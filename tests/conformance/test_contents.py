@@ -130,7 +130,7 @@ ANSWERED = Content(
         Part(inline_data=Blob(mime_type="image/png", data=b"\xff\xfe\xfb")),
     ],
 )
-CALL_ID = "call_9e8130fba68cd7c1f6f25981"  # made from its place, for a call without an id
+CALL_ID = "call_c0657d3007a0841423021446"  # made from its place, for a call without an id
 SENT = [
     {"role": "user", "content": "go"},
     {

@@ -61,6 +61,13 @@ def test_what_cannot_be_summed_is_a_typed_error(opened, damage):
         assert not _faults(lab, damage)
 
 
+@pytest.mark.parametrize("row", ["seq = 3", "seq = 4"])
+def test_an_answer_to_no_entry_is_a_typed_error(opened, row):
+    with opened("file", "sync") as lab:
+        lab.drop_guards()
+        assert not _faults(lab, Damage("entries", "answers_seq", "0", row))
+
+
 @pytest.mark.parametrize("column", KEPT)
 @pytest.mark.parametrize("value", ["'one'", "9e999", "x'00ff'"])
 def test_rebuild_renews_numbers_that_cannot_be_read(opened, column, value):

@@ -12,7 +12,7 @@ from roocontext.errors import (
     SessionNotFound,
     SessionPurged,
 )
-from roocontext.store.facts import LONGEST
+from roocontext.store.facts import LONGEST_INDEXED
 from roocontext.store.listing import MOST_FACTS
 from support.dialogue import fill
 
@@ -212,8 +212,8 @@ NASTY = {
     "empty": "",
     "long": "x" * 100_000,
     "nearly as long": "x" * 99_999,
-    "just indexed whole": "x" * (LONGEST - 2),
-    "no longer": "x" * (LONGEST - 1),
+    "just indexed whole": "x" * (LONGEST_INDEXED - 2),
+    "no longer": "x" * (LONGEST_INDEXED - 1),
     "of another script": "名前",
 }
 

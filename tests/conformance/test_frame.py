@@ -55,6 +55,17 @@ def test_managing_records_the_frame_and_a_preview_does_not(chat):
     assert chat.head_seq() == head
 
 
+def test_no_tools_are_another_frame_than_tools_left_out(chat):
+    fill(chat, 1)
+    context = manager(chat, limit=100_000)
+    context.manage(chat, system="Be brief.", tools=TOOLS)
+    context.manage(chat)
+    assert chat.frame() == Frame("Be brief.", tuple(TOOLS))
+    context.manage(chat, tools=[])
+    assert chat.frame() == Frame("Be brief.", ())
+    assert "tools" not in chat.request()
+
+
 def test_a_rewind_never_brings_an_old_frame_back(chat):
     fill(chat, 2)
     chat.keep_frame(system="first")

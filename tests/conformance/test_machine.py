@@ -44,9 +44,9 @@ pytestmark = pytest.mark.every_leg
 
 STEPS = 50
 TORTURE = os.environ.get("ROOCONTEXT_TORTURE")
-EXAMPLES = {"file-sync": 30, "postgres-sync": 30}
+EXAMPLES = {"file-sync": 25, "postgres-sync": 20}
 """Of the other legs there are fewer: what they add is no statement and no logic of their own."""
-FEWER = 10
+FEWER = 6
 MOST_RELATIVES = 3
 
 picks = st.integers(0, 1_000)

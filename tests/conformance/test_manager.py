@@ -663,6 +663,7 @@ def test_what_failed_and_what_it_cost_is_kept_without_a_word_of_it(chat):
         {"clock": 5},
         {"protected_tools": 5},
         {"drift_ratio": "x"},
+        {"recall": "yes"},
         {"drift_ratio": float("nan")},
     ],
 )

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from roocontext import Session, SessionOverview, Store
+from roocontext import Plan, Session, SessionOverview, Store
+from roocontext.log.encoding import encode
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from support import showcase
 from support.examples import examples
@@ -59,14 +60,16 @@ def check_overview(store: Store) -> None:
 
 def _check_last_call(chat: Session, one: SessionOverview) -> None:
     """Compare the last call of an overview with the audit."""
-    entries = list(chat.audit())
-    controls = [row.seq for row in entries if row.entry.details is not None]
-    calls = [call for call in chat.calls(last=200) if call.model]
+    live = {row.seq: row for row in chat.audit() if row.rewound_by is None}
+    acting = [row for row in live.values() if row.entry.details is not None]
+    controls = [row.seq for row in acting if row.kind != Kind.REWIND]
+    calls = [call for call in chat.calls(last=200) if call.model and call.seq in live]
     found = one.last_call
     if not calls or max(controls, default=0) > calls[-1].seq:
         assert found is None
         return
-    since = [row.entry.size for row in entries if row.role and row.seq > calls[-1].seq]
+    later = [row for row in live.values() if row.visible and row.seq > calls[-1].seq]
+    since = [len(encode(row.content)) for row in later]
     assert found is not None
     assert (found.seq, found.model) == (calls[-1].seq, calls[-1].model)
     assert (found.usage, found.bytes_since) == (calls[-1].usage, sum(since))
@@ -85,8 +88,21 @@ def shown(request: pytest.FixtureRequest, tmp_path: Any) -> Any:
 
 
 def test_the_overview_is_the_statistics_of_each(shown: Store) -> None:
-    shown.session("foreign").append("assistant", "x", model="gpt-4o", usage={"input_tokens": 1})
+    chat = shown.session("foreign")
+    for number in (1, 2):
+        chat.append("assistant", "x", model="gpt-4o", usage={"input_tokens": number})
+        chat.append("user", f"more {number}")
     shown.purge("parsley")
+    check_overview(shown)
+    for to in (8, 7, 6, 5):  # the first call counts again, and none at last
+        chat.rewind(to=to)
+        check_overview(shown)
+    chat.undo()
+    chat.append("user", "more")
+    (oldest, *_) = chat.view().messages
+    chat.commit(Plan.condense(chat.view(), [oldest.seq], "S"))
+    check_overview(shown)
+    chat.rewind(to=chat.head_seq() - 1)
     check_overview(shown)
     for info in shown.sessions():
         check_outline(shown.session(info.session_id))

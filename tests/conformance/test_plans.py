@@ -8,7 +8,7 @@ from roocontext import Counts, NewMessage, Plan
 from roocontext.errors import InvalidPlan, VersionConflict
 from roocontext.log.budget import Size
 from roocontext.log.entries import natural_position
-from roocontext.log.plan import CLEARED, TRUNCATED, Action
+from roocontext.log.plan import CLEARED, LEFT_OUT, Action
 from support.dialogue import WORDS, call, fill, result, shown, state, text, work
 
 SMALLER = Counts("given", Size(10), Size(9))
@@ -57,7 +57,7 @@ def test_truncate_hides_behind_a_marker(chat):
     said = fill(chat, 6)
     done = chat.commit(Plan.truncate(chat.view(), said[:4]))
     marker = chat.view().messages[0]
-    assert (marker.kind, marker.content) == ("marker", TRUNCATED)
+    assert (marker.kind, marker.content) == ("marker", LEFT_OUT)
     assert marker.compaction_id == done.compaction_id
     assert shown(chat) == [7, 5, 6]
     entries = list(chat.audit())

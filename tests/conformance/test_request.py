@@ -145,6 +145,26 @@ def test_thinking_goes_to_the_model_that_is_asked_for_by_its_short_name(chat):
         assert thought not in chat.request(model=other)["messages"][1]["content"]
 
 
+def test_a_request_goes_to_the_model_of_the_newest_reply_also_if_that_is_hidden(chat):
+    thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
+    fill(chat, 1)
+    old = chat.append("assistant", [thought, text("So.")], model="claude-x").seq
+    assert chat.request(prefill=True).model == "claude-x"
+    work(chat, ["t1"])
+    new = chat.append("assistant", "Done.", model="claude-y").seq
+    chat.append("user", "Go on.")
+    before = chat.head_seq()
+    chat.commit(Plan.condense(chat.view(), range(old + 1, new + 1), "S"))
+    assert thought not in chat.messages()[1]["content"]
+    for made in (chat.request(), chat.request(as_of=chat.head_seq())):
+        assert made.model == "claude-y"
+        assert thought not in made["messages"][1]["content"]
+    chat.rewind(old)
+    chat.append("user", "Look again.")
+    assert chat.request().model == "claude-x"
+    assert chat.request(as_of=before).model == "claude-y"
+
+
 def test_a_recorded_reply_holds_all_that_was_told(chat):
     chat.append("user", "Look.")
     asked = chat.request()

@@ -84,6 +84,17 @@ def test_a_message_id_may_be_that_of_a_hidden_row(chat):
     assert shown(chat) == [1]
 
 
+def test_a_message_is_found_by_its_id(chat):
+    for name in ("same", "same", "other"):
+        chat.append("user", "x", message_id=name)
+    assert (chat.find_message("same"), chat.find_message("other")) == (2, 3)
+    chat.rewind(to=1)
+    assert (chat.find_message("same"), chat.find_message("other")) == (1, 3)
+    with pytest.raises(MessageNotFound, match="No message has the id 'some'") as caught:
+        chat.find_message("some")
+    assert caught.value.facts["candidates"][0] == "same"
+
+
 def test_an_unknown_message_id_is_told_the_nearest(chat):
     for name in ("apple", "pear", "banana"):
         chat.append("user", "x", message_id=name)

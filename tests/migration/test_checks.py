@@ -115,6 +115,7 @@ def test_every_kind_has_its_place(log: Raw) -> None:
 def test_sqlite_refuses_other_types_in_every_column(log: Raw) -> None:
     """A check sees what would be stored: of what can be made a column's type, it is made one."""
     log.run("INSERT INTO clearings VALUES ('s', 1, 0, 2, 'gone')")
+    log.run("INSERT INTO search_marks VALUES ('s', 1)")
     for table in metadata.tables.values():
         for column in table.columns:
             for value in _others(column.type):
@@ -159,6 +160,7 @@ def test_a_redaction_reaches_every_table_that_it_names(raw: Raw) -> None:
         chat = store.create("s")
         chat.append("user", "hello")
         chat.tokens(BYTES)
+        store.index()
         chat.redact(1)
         for erasure in ERASURES:
             if erasure.redaction:

@@ -106,6 +106,11 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "list since": lambda store, _: store.sessions(since=MOMENT, until=MOMENT),
     "overview since": lambda store, _: store.overview(since=MOMENT, until=MOMENT),
     "overview by metadata": lambda store, _: store.overview(limit=20, where={"user": "u7"}),
+    "search": lambda store, _: store.search("hello"),
+    "search in some sessions": lambda store, _: [
+        store.search("hello", session="long", among="visible"),
+        store.search("hello", family="p7", tool="run"),
+    ],
     "children": lambda store, _: store.session("s7").children(),
     "open": lambda store, chat: store.open_session(chat.id),
     "create a child": lambda store, chat: store.create(parent=chat.id, metadata={"user": "u7"}),
@@ -115,6 +120,7 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "outline": lambda _, chat: chat.outline(),
     "stats": lambda _, chat: chat.stats(),
     "message": lambda _, chat: chat.message(LONG // 2),
+    "message by its id": lambda _, chat: chat.find_message("m5"),
     "tokens": lambda _, chat: chat.tokens(BYTES),
     "tokens of the past": lambda _, chat: chat.tokens(BYTES, as_of=LONG - 10),
     "tokens of each": lambda _, chat: chat.counts(BYTES),
@@ -234,6 +240,7 @@ def fill(run: Callable[[str], Any], series: str, blob: str, text: str) -> None:
         """ SELECT 's' || n, '"user"', '"u' || (n % 100) || '"' FROM """
         + series.format(last=SESSIONS)
     )
+    run("INSERT INTO search_marks (session_id, seq) SELECT session_id, last_seq FROM sessions")
     # Of other sessions only: what is cached of the long one has to be its fold.
     run(
         "INSERT INTO clearings (session_id, seq, block, cleared_by, placeholder)"
@@ -360,7 +367,7 @@ def test_sqlite_sums_up_only_the_sessions_of_the_page(sqlite_work: tuple[Path, C
 def postgres_work(postgres: Any) -> Iterator[tuple[psycopg.Connection, Catcher]]:
     """A store on PostgreSQL that has no statistics yet, and what it ran."""
     url, catcher = postgres.fresh(), Catcher()
-    execute = psycopg.Connection.execute
+    execute = psycopg.RawCursor.execute
 
     def recording(self: Any, text: Any, params: Any = None, **options: Any) -> Any:
         catcher.catch(str(text), params)
@@ -376,7 +383,7 @@ def postgres_work(postgres: Any) -> Iterator[tuple[psycopg.Connection, Catcher]]
             "'\"' || repeat('0', 200) || '\"'",
         )
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(psycopg.Connection, "execute", recording)
+            patch.setattr(psycopg.RawCursor, "execute", recording)
             with Store.open(url, durability="normal") as store:
                 work(store, catcher)
         yield admin, catcher
@@ -514,18 +521,10 @@ def test_every_table_of_the_view_was_caught(catcher: Catcher) -> None:
 
 def _explain(admin: psycopg.Connection, text: str, params: Params, times: int) -> dict[str, Any]:
     """The plan of a statement that was prepared and, if it changes nothing, run so many times."""
-    names: list[str] = []
-
-    def numbered(match: re.Match[str]) -> str:
-        if match[1] not in names:
-            names.append(match[1])
-        return f"${names.index(match[1]) + 1}"
-
-    prepared = re.sub(r"%\((\w+)\)s", numbered, text).replace("%%", "%")
-    admin.execute(f"PREPARE planned AS {prepared}")
+    admin.execute(f"PREPARE planned AS {text}")
     try:
-        given = ", ".join(_literal(params[name]) for name in names)
-        call = f"planned({given})" if names else "planned"
+        given = ", ".join(map(_literal, params or ()))
+        call = f"planned({given})" if given else "planned"
         for _ in range(times):
             admin.execute(f"EXECUTE {call}")
         row = admin.execute(f"EXPLAIN (FORMAT JSON) EXECUTE {call}").fetchone()

@@ -6,15 +6,19 @@
         genai.Client(api_key="none", http_options={"base_url": server.url})
 
 It asks for `run` with `{"command": "ls"}` until the request ends with a result, and then says
-ANSWER. What the provider's checkers in `provider_rules*` refuse is refused with status 400.
+ANSWER. If it has a tool to search the history, Anthropic's model looks there for a port, and says
+which one it found. What the provider's checkers in `provider_rules*` refuse is refused with status
+400.
 """
 
 import json
+import re
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Self
 
+from roocontext.log.recall import SEARCH_HISTORY
 from support import (
     provider_rules,
     provider_rules_chat,
@@ -39,15 +43,18 @@ def anthropic_reply(body: dict[str, Any], number: int) -> dict[str, Any]:
     """A message of Anthropic's."""
     last = body["messages"][-1]["content"]
     done = isinstance(last, list) and last[0]["type"] == "tool_result"
-    called = {"type": "tool_use", "id": f"toolu_{number}", "name": "run"}
     thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
-    call = {**called, "input": {"command": "ls"}}
+    call = {"type": "tool_use", "id": f"toolu_{number}", "name": "run", "input": {"command": "ls"}}
+    answer = ANSWER
+    if SEARCH_HISTORY in (tool["name"] for tool in body.get("tools", ())):
+        call |= {"name": SEARCH_HISTORY, "input": {"query": "port"}}
+        answer = f"It is {', '.join(re.findall('port [0-9]+', json.dumps(last))) or 'unknown'}."
     return {
         "id": f"msg_{number}",
         "type": "message",
         "role": "assistant",
         "model": body["model"],
-        "content": [{"type": "text", "text": ANSWER}] if done else [thought, call],
+        "content": [{"type": "text", "text": answer}] if done else [thought, call],
         "stop_reason": "end_turn" if done else "tool_use",
         "stop_sequence": None,
         "usage": {"input_tokens": 20, "output_tokens": 8},

@@ -9,12 +9,16 @@ from typing import Any
 
 import roocontext.store
 from roocontext import ContextManager, Session, Store
+from roocontext.tokens import counter_for
 
 STORE = str(Path(roocontext.store.__file__).parent)
 
 SYSTEM = "You are a coding agent."
 TOOLS = [{"name": "run", "description": "Run it.", "input_schema": {"type": "object"}}]
 CONTEXT = ContextManager("claude-opus-5")
+counter_for("claude-opus-5").count(
+    "user", "loads the vocabulary once for all children", "anthropic"
+)
 ASKED = [{"type": "tool_use", "id": name, "name": "run", "input": {}} for name in "abc"]
 SAID: list[Any] = [ASKED[:2], ASKED[2:], [{"type": "text", "text": "done"}]]
 """What the model says, reply by reply."""

@@ -16,11 +16,12 @@ import pytest
 
 from roocontext import Store
 from roocontext.errors import VersionConflict
+from support.examples import TORTURE
 from torture.processes import Nursery
 
 WRITERS = 8
-APPENDS = 250
-RACES = 200
+APPENDS = 250 if TORTURE else 80
+RACES = 200 if TORTURE else 80
 
 
 def test_processes_share_one_session(nursery: Nursery, url: str) -> None:

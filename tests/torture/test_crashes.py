@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from roocontext import Store
-from support.examples import everyday, examples
+from support.examples import TORTURE, everyday, examples
 from torture.processes import Brood, Nursery
 
-KILLS = 20
+KILLS = 20 if TORTURE else 12
 STEPS = 40
 LONGEST = 0.045
 SIGKILLED = -9

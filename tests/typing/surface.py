@@ -18,6 +18,7 @@ from roocontext import (
     Plan,
     Rename,
     Rewind,
+    SearchPage,
     Session,
     SessionInfo,
     Store,
@@ -27,6 +28,7 @@ from roocontext import (
 from roocontext.context import Status
 from roocontext.log.committed import Committed
 from roocontext.log.counting import BYTES
+from roocontext.recall import AsyncRecall, Recall, Recalled
 from roocontext.store.append import Receipt
 from roocontext.store.rewind import Rewound
 
@@ -48,12 +50,15 @@ def sync() -> None:
         assert_type(chat.newest_note("remark"), Note | None)
         assert_type(store.open_session("typed", parent=chat.id), Session)
         assert_type(chat.parent, str | None)
+        assert_type(store.search("typed", role="tool", among="hidden"), SearchPage)
+        assert_type(store.index(), int)
         assert_type(chat.children(), list[SessionInfo])
 
 
 async def with_asyncio() -> None:
     async with await AsyncStore.open(":memory:") as store:
         assert_type(await store.sessions(limit=3), list[SessionInfo])
+        assert_type(await store.search("typed", order="newest"), SearchPage)
         chat = await store.create()
         assert_type(chat, AsyncSession)
         assert_type(await chat.fork(), AsyncSession)
@@ -113,3 +118,17 @@ async def managed_with_asyncio() -> None:
     async with await AsyncStore.open(":memory:") as store:
         context = AsyncContextManager("gpt-4o")
         assert_type(await context.manage(await store.create()), Outcome)
+
+
+def recalled() -> None:
+    with Store.open(":memory:") as store:
+        chat = store.create()
+        recall = Recall(store, chat)
+        assert_type(recall.handle("search_history", {"query": "port"}), Recalled)
+        assert_type(recall.answer(chat.pending()[0]), Receipt | None)
+
+
+async def recalled_with_asyncio() -> None:
+    async with await AsyncStore.open(":memory:") as store:
+        recall = AsyncRecall(store, await store.create())
+        assert_type(await recall.handle("read_history", {"first": 1}), Recalled)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from roocontext.cli import parse_time
 from roocontext.cli.screens import content, safe_text
+from roocontext.cli.screens.next_commands import next_command
 from roocontext.errors import InvalidOption
 from roocontext.reports import words
 from support import showcase
@@ -212,13 +213,16 @@ def on(hour: int, minute: int = 0, day: int = 1) -> datetime:
     ],
 )
 def test_points_of_a_session_are_read(text: str, meant: Any) -> None:
-    assert parse_time.seq_or_time("--to", text, NOW) == meant
     assert parse_time.target("--to", text, NOW) == meant
+
+
+@pytest.mark.parametrize("name", ["last", "new", "=x", "-x", "a b", "last~1", "a\x1b", "é", ""])
+def test_a_name_that_could_not_be_typed_is_in_no_command(name: str) -> None:
+    assert next_command(name, "show {}") == ""
+    assert next_command("x-1", "show {} 5") == "roocontext show x-1 5"
 
 
 def test_what_is_no_point_may_be_a_messages_id() -> None:
     assert parse_time.target("--to", "m8", NOW) == "m8"
-    with pytest.raises(InvalidOption):
-        parse_time.seq_or_time("--to", "m8", NOW)
     with pytest.raises(InvalidOption):
         parse_time.target("--to", "-8", NOW)

@@ -3,7 +3,7 @@
 import pytest
 
 from roocontext.errors import InvalidMessage
-from roocontext.log.draft import RESERVED, message_draft
+from roocontext.log.draft import KEPT_UNDER, message_draft
 from roocontext.log.encoding import decode
 from roocontext.log.entries import NewMessage
 
@@ -16,14 +16,14 @@ def stored(extra, kept):
 @pytest.mark.parametrize("extra", [None, {}, {"commit": "abc"}])
 def test_what_is_kept_stands_under_the_reserved_name(extra):
     kept = {"stop_reason": "end_turn"}
-    assert decode(stored(extra, kept)) == {**(extra or {}), RESERVED: kept}
+    assert decode(stored(extra, kept)) == {**(extra or {}), KEPT_UNDER: kept}
 
 
 def test_nothing_is_stored_where_there_is_nothing():
     assert stored(None, None) is None
 
 
-@pytest.mark.parametrize("extra", [5, [], "text", {RESERVED: 1}])
+@pytest.mark.parametrize("extra", [5, [], "text", {KEPT_UNDER: 1}])
 def test_it_needs_an_object_without_that_name(extra):
     with pytest.raises(InvalidMessage):
         stored(extra, {"stop_reason": "end_turn"})

@@ -8,7 +8,7 @@ from roocontext import Kind, NewMessage, Plan, Store
 from roocontext.errors import InvalidOption
 from roocontext.log.budget import Budget, Size
 from roocontext.log.pairs import split
-from roocontext.log.plan import TRUNCATED
+from roocontext.log.plan import LEFT_OUT
 from roocontext.log.readings import reader, text_of
 from roocontext.log.summary import Summary
 from roocontext.policies.decision import Ask, Nothing, Ready, Refused, TooLarge
@@ -21,7 +21,7 @@ from support.examples import examples
 from support.provider_rules import violations
 from support.situations import IMAGE, LETTERS, STEPS, play, prompt_of, situated
 
-MARKER_COST = LETTERS.count("user", TRUNCATED, "anthropic")
+MARKER_COST = LETTERS.count("user", LEFT_OUT, "anthropic")
 HEADING_COST = LETTERS.count("user", f"{HEADING}\n\n", "anthropic")
 SMALL = {"least": 20}
 
@@ -196,7 +196,7 @@ def test_messages_are_in_the_sessions_format(chat):
         chat.append("model", {"role": "model", "parts": [{"text": WORDS}]}, format="gemini")
     limit = seen(chat).size.tokens - 1
     asked = ask(chat, limit)
-    assert asked.otherwise.plan.rows[0].content == {"role": "user", "parts": [{"text": TRUNCATED}]}
+    assert asked.otherwise.plan.rows[0].content == {"role": "user", "parts": [{"text": LEFT_OUT}]}
     condense(chat, limit)
     assert chat.view().messages[0].format == "gemini"
     assert asked.request.messages[1] == {"role": "assistant", "content": [text(WORDS)]}

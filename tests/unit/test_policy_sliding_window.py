@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from roocontext import Plan, Store
 from roocontext.log.budget import Budget, Size
 from roocontext.log.pairs import split
-from roocontext.log.plan import TRUNCATED
+from roocontext.log.plan import LEFT_OUT
 from roocontext.log.readings import reader
 from roocontext.policies.decision import Nothing, Ready, TooLarge
 from roocontext.policies.layout import Layout, held, turns
@@ -19,7 +19,7 @@ from support.examples import examples
 from support.provider_rules import violations
 from support.situations import IMAGE, LETTERS, STEPS, play, prompt_of, situated
 
-MARKER_COST = LETTERS.count("user", TRUNCATED, "anthropic")
+MARKER_COST = LETTERS.count("user", LEFT_OUT, "anthropic")
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,11 @@ from msgspec import structs
 
 from roocontext.log.entries import Kind, Message
 from roocontext.log.forms import OPENING, UNANSWERED, Repair, Rule
-from roocontext.log.forms.anthropic import ANTHROPIC
+from roocontext.log.forms.anthropic import ANTHROPIC_FORM
 from roocontext.log.forms.settled import settled
 from support.provider_rules import displaced, violations
 
-sendable = ANTHROPIC.compose
+sendable = ANTHROPIC_FORM.compose
 
 
 def message(seq, role, content, form="anthropic"):
@@ -701,14 +701,14 @@ orderly = st.lists(st.one_of(steps, steps, exchanges), max_size=4).map(
 @given(st.one_of(orderly, nastier))
 def test_the_short_path_gives_a_request_what_the_general_one_gives(rows):
     messages = history(*rows)
-    short = ANTHROPIC.compose(messages, complete=True)
-    assert short == ANTHROPIC.repaired(messages, model=None, complete=True)
+    short = ANTHROPIC_FORM.compose(messages, complete=True)
+    assert short == ANTHROPIC_FORM.repaired(messages, model=None, complete=True)
 
 
 @given(st.one_of(nastier, orderly, st.builds(list.__add__, orderly, nasty)))
 def test_the_short_path_gives_what_the_general_one_gives(rows):
     messages = history(*rows)
-    short, general = sendable(messages), ANTHROPIC.repaired(messages, model=None)
+    short, general = sendable(messages), ANTHROPIC_FORM.repaired(messages, model=None)
     assert short == general
     if settled(messages, None, ()) is not None:
         stored = [row.content for row in messages]

@@ -29,7 +29,7 @@ def append(
         typer.Argument(
             metavar="SESSION",
             help="A session's id or the beginning of it, `last`, or `new` to create a session, and"
-            " the database if there is none.",
+            " also the default database if there is none yet.",
             autocompletion=completion.complete_sessions_or_new,
         ),
     ],

@@ -9,7 +9,7 @@ import typer
 
 import roocontext
 from roocontext import reports
-from roocontext.cli import completion, known_model, parse_time
+from roocontext.cli import completion, known_model, named_entries
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import CHANGE
 from roocontext.cli.exit_codes import Code, Refusal
@@ -162,8 +162,8 @@ def fork(
     ] = None,
 ) -> None:
     """Create a new session as a copy of this one."""
-    seq = None if at is None else parse_time.entry_number("--at", at)
     with context.session(session, write=True) as chat:
+        seq = None if at is None else named_entries.entry(chat, "--at", at, context.now)
         branch = chat.fork(seq, session_id=session_id)
         answer = reports.results.forked_report(branch, chat.id)
     context.show(answer, results.draw_forked)
@@ -177,15 +177,16 @@ def pin(
         list[str] | None,
         typer.Argument(
             metavar="SEQ",
-            help="The messages' entry numbers. Without any, the pinned messages are listed.",
+            help=f"The messages, each by {named_entries.WAYS}. Without any, the pinned messages"
+            " are listed.",
         ),
     ] = None,
     *,
     remove: Annotated[bool, typer.Option("--remove", help="Unpin the messages instead.")] = False,
 ) -> None:
     """Pin messages, so that no policy ever hides or clears them."""
-    wanted = [parse_time.entry_number("SEQ", seq) for seq in seqs or []]
-    with context.session(session, write=bool(wanted)) as chat:
+    with context.session(session, write=bool(seqs)) as chat:
+        wanted = [named_entries.entry(chat, "SEQ", seq, context.now) for seq in seqs or []]
         done: list[Receipt] = []
         for seq in wanted:
             with _half_done(wanted[: len(done)]):

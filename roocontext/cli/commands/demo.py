@@ -93,11 +93,12 @@ class _Story:
     def tell(self, database: Path) -> "Demo":
         """Everything, in order."""
         self._chapter("A coding agent is asked to fix a bug")
+        left = " On the left are the tokens of the context at each call."
         self._say(
             "Its files and commands are real. Its model is a script with a context window of"
             f" {WINDOW:,} tokens, far too few for this. Before each call of the model, the manager"
-            " checks whether something must leave the view. Nothing ever leaves the log. On the"
-            " left are the tokens of the context at each call."
+            " checks whether something must leave the view. Nothing ever leaves the log."
+            f"{'' if self._screen.narrow else left}"
         )
         self._screen.blank()
         for task in story().tasks:

@@ -1,11 +1,12 @@
 """Commands about one entry of a session."""
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from roocontext import reports
-from roocontext.cli import parse_time
+from roocontext.cli import named_entries
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.options import SessionName
@@ -18,12 +19,10 @@ app = typer.Typer()
 def why(
     context: CommandContext,
     session: SessionName,
-    seq: Annotated[
-        str, typer.Argument(metavar="SEQ", help="The entry's number, as `audit` shows it.")
-    ],
+    seq: Annotated[str, typer.Argument(metavar="SEQ", help=f"The entry: {named_entries.WAYS}.")],
 ) -> None:
     """Show whether the model sees an entry, and if not, what hides it and how to bring it back."""
-    number = parse_time.entry_number("SEQ", seq)
     with context.session(session) as chat:
-        answer = reports.why.why(chat, number)
-    context.show(answer, entry.draw_why)
+        answer = reports.why.why(chat, named_entries.entry(chat, "SEQ", seq, context.now))
+        draw = partial(entry.draw_why, name=context.short_id(chat))
+    context.show(answer, draw)

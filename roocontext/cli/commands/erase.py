@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roocontext import reports
-from roocontext.cli import completion, parse_time
+from roocontext.cli import completion, named_entries, parse_time
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import VERIFY
 from roocontext.cli.exit_codes import Code, Refusal
@@ -27,16 +27,14 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmat
 def redact(
     context: CommandContext,
     session: SessionName,
-    seq: Annotated[
-        str, typer.Argument(metavar="SEQ", help="The message's entry number, as `audit` shows it.")
-    ],
+    seq: Annotated[str, typer.Argument(metavar="SEQ", help=f"The message: {named_entries.WAYS}.")],
     *,
     yes: Yes = False,
     dry_run: DryRunOption = False,
 ) -> None:
     """Erase the content of one message for good, in this session and in its copies."""
-    number = parse_time.entry_number("SEQ", seq)
     with context.session(session, write=not dry_run) as chat:
+        number = named_entries.entry(chat, "SEQ", seq, context.now)
         if not (yes or dry_run):
             planned = reports.erasing.redaction(chat, number, dry_run=True)
             if planned.changed:
@@ -106,7 +104,7 @@ def _purge_all(context: CommandContext, older_than: str, *, yes: bool, dry_run: 
         answer = reports.erasing.purged_sessions(planned, dry_run=dry_run)
         if planned and not dry_run:
             if not yes:
-                context.confirm(erasing.purge_all_question(answer))
+                context.confirm(erasing.purge_all_question(answer, now=context.now))
             done: list[PurgedReport] = []
             with context.progress("Purging") as progress:
                 for number, row in enumerate(planned, 1):
@@ -118,4 +116,4 @@ def _purge_all(context: CommandContext, older_than: str, *, yes: bool, dry_run: 
                         )
                     progress(number, len(planned))
             answer = reports.erasing.purged_sessions(done, dry_run=False)
-    context.show(answer, erasing.draw_purged_sessions)
+    context.show(answer, partial(erasing.draw_purged_sessions, now=context.now))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roocontext import reports
-from roocontext.cli import completion, parse_time
+from roocontext.cli import completion, named_entries, parse_time
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
@@ -36,9 +37,8 @@ AsOf = Annotated[
     typer.Option(
         "--as-of",
         metavar="WHEN",
-        help="An entry's number, or a time such as `2026-01-31 09:30` or `2h ago`. Shows"
-        " what the model saw with everything recorded up to then; the agent's own times are"
-        " ignored.",
+        help=f"An entry: {named_entries.WAYS}. Shows what the model saw with everything recorded"
+        " up to then; the agent's own times are ignored.",
     ),
 ]
 Number = Annotated[
@@ -82,7 +82,10 @@ def show(
     session: SessionName,
     seq: Annotated[
         str | None,
-        typer.Argument(metavar="SEQ", help="Show this entry whole, visible or not."),
+        typer.Argument(
+            metavar="SEQ",
+            help=f"Show this entry whole, visible or not: {named_entries.WAYS}.",
+        ),
     ] = None,
     *,
     as_of: AsOf = None,
@@ -101,17 +104,17 @@ def show(
     A pager opens at the newest message.
     """
     if seq is not None:
-        one = parse_time.entry_number("SEQ", seq)
         with context.session(session) as chat:
+            one = named_entries.entry(chat, "SEQ", seq, context.now)
             row, info = reports.history.one_entry(chat, one), chat.info()
-        draw = partial(entry.draw_entry, session_id=info.session_id, title=info.title)
+            draw = partial(entry.draw_entry, info=info, name=context.short_id(chat))
         context.show(row, draw, pager=pager)
         return
     if follow and (context.as_json or as_of is not None):
         line = "-f shows the present on a screen: use `audit -f --json`, or leave out --as-of."
         raise Refusal(line, Code.USAGE)
-    when = None if as_of is None else parse_time.seq_or_time("--as-of", as_of, context.now)
     with context.session(session) as chat:
+        when = _point(context, chat, "--as-of", as_of)
         chosen = _selection(
             context, chat, number=number, since=since, roles=role, kinds=kind, reverse=reverse
         )
@@ -121,7 +124,8 @@ def show(
             answer = reports.history.effective_history(
                 chat, model, as_of=when, selection=chosen, progress=progress
             )
-        draw_view = partial(timeline.draw_view, full=full)
+        name = "" if follow else context.short_id(chat)
+        draw_view = partial(timeline.draw_view, full=full, name=name)
         context.show(answer, draw_view, pager=pager and not follow, at_end=not reverse)
         if follow:
             newer = partial(_newer, chat, chosen)
@@ -134,7 +138,9 @@ def audit(
     context: CommandContext,
     session: SessionName,
     *,
-    after: Annotated[int, typer.Option(metavar="SEQ", min=0, help="Start after this entry.")] = 0,
+    after: Annotated[
+        str | None, typer.Option(metavar="SEQ", help="Start after this entry.")
+    ] = None,
     number: Number = None,
     since: Since = None,
     role: Role = None,
@@ -157,17 +163,27 @@ def audit(
             roles=role,
             kinds=kind,
             reverse=reverse,
-            after=after,
         )
+        if after is not None:
+            first = named_entries.entry(chat, "--after", after, context.now)
+            chosen = replace(chosen, after=max(first, chosen.after))
         if follow and number is None:
             chosen = replace(chosen, newest=_FOLLOWED)
         info = chat.info()
-        log = timeline.Log(chat.id, info.title, info.last_seq, chosen.after)
+        name = context.short_id(chat)
+        log = timeline.Log(chat.id, info.title, info.last_seq, chosen.after, name)
         rows = reports.history.audit_rows(chat, chosen)
         if follow:
             rows = chain(rows, followed(info.last_seq, partial(_newer, chat, chosen)))
         draw = partial(timeline.draw_audit, log=log, full=full)
         context.stream(rows, draw, pager=pager and not follow, at_end=not reverse)
+
+
+def _point(
+    context: CommandContext, chat: "Session", name: str, given: str | None
+) -> int | datetime | None:
+    """The point of a session that an argument names, if it is given."""
+    return None if given is None else named_entries.point(chat, name, given, context.now)
 
 
 def _selection(
@@ -179,16 +195,16 @@ def _selection(
     roles: list[str] | None,
     kinds: list[str] | None,
     reverse: bool,
-    after: int = 0,
 ) -> "Selection":
     """The rows that the options select."""
     for kind in kinds or ():
         if kind not in set(Kind):
             line = f"There is no kind {kind[:64]!r}; kinds are {', '.join(Kind)}."
             raise Refusal(line, Code.USAGE)
+    after = 0
     if since is not None:
         when = parse_time.moment("--since", since, context.now)
-        after = max(after, chat.view(as_of=when, last=1).seq)
+        after = chat.view(as_of=when, last=1).seq
     return reports.selection.Selection(
         newest=number,
         after=after,
@@ -223,8 +239,8 @@ def diff(
         str,
         typer.Argument(
             metavar="OLD",
-            help="The earlier point: an entry's number, or a time such as `2026-01-31 09:30`"
-            " or `2h ago`, which means right after the last entry recorded up to then.",
+            help=f"The earlier point, right after an entry: {named_entries.WAYS}. A time means"
+            " after the last entry recorded up to then.",
         ),
     ],
     new: Annotated[
@@ -232,8 +248,7 @@ def diff(
     ] = None,
 ) -> None:
     """Show which messages left the view and which came into it between two points."""
-    before = parse_time.seq_or_time("OLD", old, context.now)
-    after = None if new is None else parse_time.seq_or_time("NEW", new, context.now)
     with context.session(session) as chat:
-        answer = reports.history.difference(chat, before, after)
+        before = named_entries.point(chat, "OLD", old, context.now)
+        answer = reports.history.difference(chat, before, _point(context, chat, "NEW", new))
     context.show(answer, timeline.draw_difference)

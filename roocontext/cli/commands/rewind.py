@@ -1,20 +1,17 @@
 """Commands that take back what changed the view: rewind, undo, uncover."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Annotated
 
 import typer
 
 from roocontext import reports
-from roocontext.cli import parse_time
+from roocontext.cli import named_entries
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import CHANGE
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.options import DryRunOption, Expected, SessionName
 from roocontext.cli.screens import view_changes
-from roocontext.errors import MessageNotFound
 
 app = typer.Typer()
 _view = partial(command, app, panel=CHANGE)
@@ -30,7 +27,7 @@ def rewind(
         typer.Option(
             "--to",
             metavar="WHERE",
-            help="An entry's number, a time such as `2026-01-31 09:30` or `2h ago`, or a"
+            help="An entry's number, `last`, a time such as `2026-01-31 09:30` or `2h ago`, or a"
             " message's id. A time is compared with the agent's own times of the messages if it"
             " gave any, otherwise with the times they were recorded.",
         ),
@@ -64,13 +61,14 @@ def rewind(
     if sum(one is not None for one in (to, message_id, ts)) != 1:
         line = "Where to? Give one of --to, --message-id and --ts: `--to 40` or `--to '2h ago'`."
         raise Refusal(line, Code.USAGE)
-    where = message_id if to is None else parse_time.target("--to", to, context.now)
-    with context.session(session, write=not dry_run) as chat, _named_by(to):
+    with context.session(session, write=not dry_run) as chat, named_entries.naming("--to", to):
+        where = message_id if to is None else named_entries.place(chat, "--to", to, context.now)
         done = chat.rewind(
             where, ts=ts, keep_target=not before, expected_seq=expected_seq, dry_run=dry_run
         )
         answer = reports.undo.rewound_report(chat, done)
-    context.show(answer, view_changes.draw_view_change)
+        draw = partial(view_changes.draw_view_change, short=context.short_id(chat))
+    context.show(answer, draw)
 
 
 @_view(document="ViewChange")
@@ -94,12 +92,13 @@ def undo(
     too, so a second one is a redo. `tree` lists earlier changes, and `uncover` takes back one of
     them.
     """
-    change = None if of is None else parse_time.entry_number("--of", of)
     with context.session(session, write=not dry_run) as chat:
+        change = None if of is None else named_entries.entry(chat, "--of", of, context.now)
         answer = reports.undo.undo(
             chat, of=change, force=force, expected_seq=expected_seq, dry_run=dry_run
         )
-    context.show(answer, view_changes.draw_view_change)
+        draw = partial(view_changes.draw_view_change, short=context.short_id(chat))
+    context.show(answer, draw)
 
 
 @_view(document="ViewChange")
@@ -117,20 +116,9 @@ def uncover(
 
     Nothing is deleted. `tree` lists what can be uncovered. A rewind to before it covers again.
     """
-    target = parse_time.entry_number("SEQ", seq)
     with context.session(session, write=not dry_run) as chat:
+        target = named_entries.entry(chat, "SEQ", seq, context.now)
         done = chat.uncover(target, expected_seq=expected_seq, dry_run=dry_run)
         answer = reports.undo.uncovered_report(chat, done)
-    context.show(answer, view_changes.draw_view_change)
-
-
-@contextmanager
-def _named_by(to: str | None) -> Iterator[None]:
-    """Add to the error that the text is neither a number nor a time."""
-    try:
-        yield
-    except MessageNotFound as error:
-        if to is None or "message_id" not in error.facts:
-            raise
-        line = f"--to is neither an entry's number nor a time, such as {parse_time.EXAMPLES}."
-        raise MessageNotFound(f"{line} {error.fact}", **error.facts) from None
+        draw = partial(view_changes.draw_view_change, short=context.short_id(chat))
+    context.show(answer, draw)

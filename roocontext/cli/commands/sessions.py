@@ -14,6 +14,7 @@ from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.options import ModelName
 from roocontext.cli.screens import session_list
+from roocontext.cli.where import Where, conditions
 from roocontext.errors import SessionPurged
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ app = typer.Typer()
 
 _USUAL = 20
 """How many sessions are listed where there is no screen to fill."""
-_OTHER_LINES = 4
-"""The lines of a screen that are left for the headings, a note below and the next command."""
+_OTHER_LINES = 5
+"""The lines of a screen that are left for the headings, two notes below and the next prompt."""
 
 
 @command(app, panel=INSPECT, document="Sessions")
@@ -58,14 +59,7 @@ def sessions(
             autocompletion=completion.complete_sessions,
         ),
     ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=VALUE",
-            help="Only sessions whose metadata has this string at its top level. Repeatable: all"
-            " have to match.",
-        ),
-    ] = None,
+    where: Where = None,
     purged: Annotated[
         bool, typer.Option("--purged", help="List purged sessions by their receipts instead.")
     ] = False,
@@ -95,7 +89,7 @@ def sessions(
                 store,
                 text,
                 parent=None if parent is None else _parent(store, parent),
-                where=_conditions(where or []),
+                where=conditions(where),
                 since=lo,
                 until=hi,
                 limit=page,
@@ -124,14 +118,3 @@ def _parent(store: "Store", name: str) -> str:
         return reports.naming.find(store, name)
     except SessionPurged as gone:
         return str(gone.facts["session_id"])
-
-
-def _conditions(given: list[str]) -> dict[str, str]:
-    conditions: dict[str, str] = {}
-    for one in given:
-        key, equals, value = one.partition("=")
-        if not equals or key in conditions:
-            line = f"--where takes KEY=VALUE, each key once; this was {one!r}."
-            raise Refusal(line, Code.USAGE)
-        conditions[key] = value
-    return conditions

@@ -1,21 +1,20 @@
 """One entry: everything that is recorded of it, and why the model does or does not see it."""
 
-import shlex
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from roocontext.cli.options import PROGRAM
 from roocontext.cli.screens import content, timeline
-from roocontext.cli.screens.safe_text import headline, named, one_line
+from roocontext.cli.screens.next_commands import draw_next, next_command
+from roocontext.cli.screens.safe_text import headline, one_line
 from roocontext.cli.screens.screen import Screen
 from roocontext.log.entries import Kind
 from roocontext.reports.times import local_time, zoned_time
 
 if TYPE_CHECKING:
+    from roocontext import SessionInfo
     from roocontext.reports.history import EntryRow
     from roocontext.reports.why import Reason, Why
 
-_HIDES = {
+HIDES = {
     Kind.SUMMARY: "Hidden by summary",
     Kind.MARKER: "Hidden by marker",
     Kind.CLEARING: "Its output is cleared by clearing",
@@ -24,22 +23,26 @@ _HIDES = {
 }
 
 
-def draw_entry(
-    screen: Screen, row: "EntryRow", *, session_id: str, title: str | None = None
-) -> None:
-    """One entry whole: its content, what was recorded with it, and what hides it."""
-    screen.line(*headline(session_id, title, screen.signs.more))
+def draw_entry(screen: Screen, row: "EntryRow", *, info: "SessionInfo", name: str) -> None:
+    """One entry whole: its content, what was recorded with it, and what hides it.
+
+    `name` is that of the session in the commands that come next.
+    """
+    screen.line(*headline(info.session_id, info.title, screen.signs.more))
     _, time = local_time(row.recorded_at).split()
     timeline.draw_whole_entry(screen, row, timeline.start_of(row, time, len(str(row.seq))))
     for hider in row.hiders:
         trigger = f", {one_line(hider.trigger)}" if hider.trigger else ""
         since = f"since {zoned_time(hider.recorded_at)}{trigger}"
-        screen.line((f"{_HIDES[Kind(hider.kind)]} {hider.seq} {since}.", "note"))
-    if row.hiders and (name := _typed(screen, session_id)):
-        screen.line(f"How to bring it back: `{PROGRAM} why {name} {row.seq}`")
+        screen.line((f"{HIDES[Kind(hider.kind)]} {hider.seq} {since}.", "note"))
+    if row.hiders:
+        draw_next(screen, "How to bring it back", next_command(name, f"why {{}} {row.seq}"))
+    elif row.visible:
+        rewind = next_command(name, f"rewind {{}} --to {row.seq} --before")
+        draw_next(screen, "Go back to before it", rewind)
 
 
-def draw_why(screen: Screen, answer: "Why") -> None:
+def draw_why(screen: Screen, answer: "Why", *, name: str) -> None:
     """Whether the model sees an entry, and what hides it, with the command for each."""
     screen.line(*headline(answer.session_id, answer.title, screen.signs.more))
     kind = answer.speaker if answer.kind == Kind.MESSAGE else answer.kind
@@ -49,11 +52,15 @@ def draw_why(screen: Screen, answer: "Why") -> None:
         screen.line("Its content was erased for good.")
     for reason in answer.reasons:
         _reason(screen, reason)
-    commands = list(_commands(screen, answer))
-    if commands:
+    commands = [next_command(name, _reverse(reason)) for reason in answer.reasons]
+    if any(commands):
         what = "To see the output again" if answer.visible else "To bring it back"
         screen.line(f"{what}:")
         screen.raw("\n".join(commands), indent=2)
+    hid = [reason.seq for reason in answer.reasons if reason.uncover is not None]
+    if hid and not answer.visible and any(commands):
+        screen.line("To go back to before it was hidden, without what came since:")
+        screen.raw(next_command(name, f"rewind {{}} --to {min(hid) - 1}"), indent=2)
 
 
 def _seen(answer: "Why") -> str:
@@ -69,7 +76,7 @@ def _reason(screen: Screen, reason: "Reason") -> None:
     who = [one_line(one) for one in (reason.trigger, policy) if one]
     by = f" ({', '.join(who)})" if who else ""
     since = f"since {zoned_time(reason.recorded_at)}{by}"
-    screen.line((f"{_HIDES[Kind(reason.kind)]} {reason.seq}", "acts"), f" {since}.")
+    screen.line((f"{HIDES[Kind(reason.kind)]} {reason.seq}", "acts"), f" {since}.")
     if reason.text:
         text, rest = content.readable(reason.text, full=False)
         screen.line(text, indent=4)
@@ -77,17 +84,8 @@ def _reason(screen: Screen, reason: "Reason") -> None:
             screen.line((f"{screen.signs.more} {rest}", "note"), indent=4)
 
 
-def _commands(screen: Screen, answer: "Why") -> Iterator[str]:
-    """What reverses the reasons, in this order; nothing for an id that could not be typed."""
-    name = _typed(screen, answer.session_id)
-    for reason in answer.reasons if name else ():
-        if reason.uncover is not None:
-            yield f"{PROGRAM} uncover {name} {reason.uncover}"
-        else:
-            yield f"{PROGRAM} rewind {name} --to {reason.rewind_to}"
-
-
-def _typed(screen: Screen, session_id: str) -> str:
-    """The id as it is typed, or nothing if a shell or the screen would change it."""
-    name = named(session_id, screen.signs.more)
-    return name if shlex.quote(session_id) == name else ""
+def _reverse(reason: "Reason") -> str:
+    """The words of the command that reverses a reason."""
+    if reason.uncover is not None:
+        return f"uncover {{}} {reason.uncover}"
+    return f"rewind {{}} --to {reason.rewind_to}"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from roocontext.cli.screens.safe_text import ASCII_SIGNS, named, one_line, shortened
 from roocontext.cli.screens.screen import Screen
-from roocontext.reports.times import local_time, zoned_time
+from roocontext.reports.times import age, zoned_time
 from roocontext.reports.words import quantity, size
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _WORDS = 60
 
 
 def draw_redacted(screen: Screen, answer: "RedactedReport") -> None:
-    """What was erased, and the summaries that may quote it."""
+    """What was erased, and what may still repeat it."""
     more = screen.signs.more
     what = f"the content of entry {answer.seq}"
     if not answer.changed:
@@ -30,6 +30,9 @@ def draw_redacted(screen: Screen, answer: "RedactedReport") -> None:
         screen.line(f"{verb} {what}{_other_copies(answer, None, more)}.")
     if beginning := _beginning(answer, more):
         screen.line((beginning, "note"), indent=2)
+    if answer.quotes:
+        quotes = _places(answer.quotes, None, more)
+        screen.line(f"Entries that quote it, to be redacted too: {quotes}.")
     if answer.summaries:
         screen.line(f"Summaries that may quote it: {_places(answer.summaries, None, more)}.")
     _bytes(screen, dry_run=answer.dry_run, erased=answer.erased)
@@ -39,8 +42,10 @@ def redaction_question(answer: "RedactedReport") -> str:
     """Ask before a message is erased, and show how it begins."""
     more = ASCII_SIGNS.more
     also = _other_copies(answer, _ASKED, more)
-    quoted = _places(answer.summaries, _ASKED, more)
-    stay = f" Summaries that may quote it remain: {quoted}." if quoted else ""
+    quotes = _places(answer.quotes, _ASKED, more)
+    summaries = _places(answer.summaries, _ASKED, more)
+    stay = f" Entries that quote it remain: {quotes}." if quotes else ""
+    stay += f" Summaries that may quote it remain: {summaries}." if summaries else ""
     what = f"entry {answer.seq} of {named(answer.session_id, more)}"
     shown = f"{_beginning(answer, more)}\n"
     return f"{shown}This erases the content of {what}{also}.{stay} Erase it for good?"
@@ -76,13 +81,13 @@ def purge_question(answer: "PurgedReport") -> str:
     return f"{about}This deletes {what} of {name}.{stay} Delete them for good?"
 
 
-def draw_purged_sessions(screen: Screen, answer: "PurgedSessions") -> None:
+def draw_purged_sessions(screen: Screen, answer: "PurgedSessions", *, now: int) -> None:
     """A line for each session that went, or would go, and the sums."""
     if not answer.sessions:
         screen.line("No session is that old. Nothing was changed.")
         return
     for row in answer.sessions:
-        screen.line(_row(row, screen.signs.more))
+        screen.line(_row(row, now, screen.signs.more))
     screen.line(f"{'This would delete' if answer.dry_run else 'Deleted'} {_sum(answer)}.")
     if copies := sorted({copy for row in answer.sessions for copy in row.copies}):
         names = _names(copies, screen.signs.more)
@@ -90,9 +95,9 @@ def draw_purged_sessions(screen: Screen, answer: "PurgedSessions") -> None:
     _bytes(screen, dry_run=answer.dry_run, erased=all(row.erased for row in answer.sessions))
 
 
-def purge_all_question(answer: "PurgedSessions") -> str:
+def purge_all_question(answer: "PurgedSessions", *, now: int) -> str:
     """Ask before many sessions are purged, and list the first of them."""
-    rows = [_row(row, ASCII_SIGNS.more) for row in answer.sessions[:_LISTED]]
+    rows = [_row(row, now, ASCII_SIGNS.more) for row in answer.sessions[:_LISTED]]
     if left := len(answer.sessions) - len(rows):
         rows.append(f"and {left:,} more")
     lines = "".join(f"{row}\n" for row in rows)
@@ -104,9 +109,9 @@ def _sum(answer: "PurgedSessions") -> str:
     return f"{sessions} with {quantity(answer.messages, 'message')}, {size(answer.bytes)}"
 
 
-def _row(row: "PurgedReport", more: str) -> str:
-    """A session on a line: its id, its last entry, its size, and what it is about."""
-    since = "" if row.updated_at is None else f"  {local_time(row.updated_at)}"
+def _row(row: "PurgedReport", now: int, more: str) -> str:
+    """A session on a line: its id, the age of its last entry, its size, and what it is about."""
+    since = "" if row.updated_at is None else f"  {age(row.updated_at, now)}"
     about = shortened(one_line(row.title or row.first_prompt or ""), _WORDS, more)
     counts = f"{quantity(row.messages, 'message')}, {size(row.bytes)}"
     return f"{named(row.session_id, more)}{since}  {counts}  {about}".rstrip()

@@ -32,6 +32,7 @@ _THEME = Theme(
         "role.assistant": "green",
         "role.tool": "yellow",
         "prompt": "bold",
+        "match": "bold yellow",
         "acts": "magenta",
         "hidden": "dim",
         "note": "dim",

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from rich.cells import cell_len
 
 from roocontext.cli.screens import meter
+from roocontext.cli.screens.next_commands import draw_hint, next_command
 from roocontext.cli.screens.safe_text import one_line, shortened, unbroken
 from roocontext.cli.screens.screen import Screen
 from roocontext.reports.times import age
@@ -38,6 +39,9 @@ def draw_sessions(
         screen.line(about if text else "No sessions.")
     _draw(screen, [_session(screen, row, now) for row in answer.sessions])
     _draw_more(screen, answer)
+    if answer.sessions:
+        show = next_command(answer.sessions[0].short_id, "show {}")
+        draw_hint(screen, "What the model sees of one", show)
 
 
 def draw_purged(screen: Screen, answer: "Sessions", *, now: int) -> None:

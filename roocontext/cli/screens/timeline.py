@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roocontext.cli.screens import content, tables
+from roocontext.cli.screens.next_commands import draw_hint, next_command
 from roocontext.cli.screens.safe_text import headline, one_line, safe, shortened, unbroken
 from roocontext.cli.screens.screen import Screen
 from roocontext.log.readings import Holds
@@ -21,16 +22,20 @@ _RANGES = 12
 
 
 class Log(NamedTuple):
-    """The log that an audit shows: its last entry, and the entry after which the audit begins."""
+    """The log that an audit shows: its last entry, and the entry after which the audit begins.
+
+    `name` is that of the session in the command that comes next, if one is wanted.
+    """
 
     session_id: str
     title: str | None
     last: int
     after: int
+    name: str = ""
 
 
-def draw_view(screen: Screen, answer: "Shown", *, full: bool) -> None:
-    """The effective history, message by message."""
+def draw_view(screen: Screen, answer: "Shown", *, full: bool, name: str) -> None:
+    """The effective history, message by message, and commands about the session of this name."""
     screen.line(*headline(answer.session_id, answer.title, screen.signs.more))
     many = quantity(answer.visible_messages, "message")
     shown = len(answer.messages)
@@ -38,6 +43,10 @@ def draw_view(screen: Screen, answer: "Shown", *, full: bool) -> None:
     screen.line(f"Right after entry {answer.seq}, the model sees {many}.{some}")
     tables.draw_context(screen, answer.context)
     draw_messages(screen, answer.messages, full=full)
+    if answer.messages:
+        newest = max(row.seq for row in answer.messages)
+        draw_hint(screen, "One entry whole", next_command(name, f"show {{}} {newest}"))
+    draw_hint(screen, "Every entry ever written", next_command(name, "audit {}"))
 
 
 def draw_messages(screen: Screen, messages: "Iterable[MessageRow]", *, full: bool) -> None:
@@ -48,8 +57,9 @@ def draw_messages(screen: Screen, messages: "Iterable[MessageRow]", *, full: boo
 
 def draw_audit(screen: Screen, rows: "Iterable[EntryRow]", *, log: Log, full: bool) -> None:
     """Every entry on a line, under its day; for one that hides, clears or rewinds, what it did."""
-    day = ""
+    day, hidden = "", 0
     for row in rows:
+        hidden = row.seq if row.hiders and row.kind == "message" else hidden
         today, time = local_time(row.recorded_at).split()
         if not day:
             _top(screen, log)
@@ -61,6 +71,9 @@ def draw_audit(screen: Screen, rows: "Iterable[EntryRow]", *, log: Log, full: bo
             draw_whole_entry(screen, row, start)
         else:
             _entry(screen, row, start)
+    if hidden:
+        why = f"why {{}} {hidden}"
+        draw_hint(screen, "Why the model does not see an entry", next_command(log.name, why))
     if not day:
         screen.line(*headline(log.session_id, log.title, screen.signs.more))
         where = f"There are no entries after {log.after}; the last is {log.last}."

@@ -1,12 +1,11 @@
 """What a rewind, an undo or an uncovering did, and how to take it back."""
 
-import shlex
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from roocontext.cli.options import PROGRAM
 from roocontext.cli.screens import timeline
+from roocontext.cli.screens.next_commands import draw_next, next_command
 from roocontext.cli.screens.safe_text import named
 from roocontext.cli.screens.screen import Screen
 from roocontext.log.entries import Kind
@@ -17,9 +16,12 @@ if TYPE_CHECKING:
     from roocontext.reports.undo import ViewChange
 
 
-def draw_view_change(screen: Screen, answer: "ViewChange") -> None:
-    """What was done, how the view changed, its last message, and the command that reverses it."""
-    name = named(answer.session_id, screen.signs.more)
+def draw_view_change(screen: Screen, answer: "ViewChange", *, short: str) -> None:
+    """What was done, how the view changed, its last message, and the command that reverses it.
+
+    `short` is the id of the session, as short as it can be typed.
+    """
+    name = named(short, screen.signs.more)
     if answer.target is not None and answer.target_time is not None:
         when = zoned_time(answer.target_time)
         screen.line((f"The message is entry {answer.target}, from {when}.", "note"))
@@ -27,12 +29,14 @@ def draw_view_change(screen: Screen, answer: "ViewChange") -> None:
         screen.line(_unchanged(answer, name))
         return
     done = f"{_done(answer, name)} {_moved(answer)}."
-    reverse = _reverse(answer, name)
+    reverse = _reverse(answer, short)
     if not reverse or cell_len(f"{done} {reverse}") <= screen.width:
         screen.line(f"{done} {reverse}".rstrip())
     else:  # a command is easier to copy on a line of its own
         screen.line(done)
         screen.line(reverse)
+    if answer.seq is not None and not answer.dry_run:
+        draw_next(screen, "Compare", next_command(short, f"diff {{}} {answer.seq - 1}"))
     if answer.last is not None:
         screen.line(
             ("The view would end with:" if answer.dry_run else "The view ends with:", "note")
@@ -44,11 +48,10 @@ def draw_view_change(screen: Screen, answer: "ViewChange") -> None:
     screen.line((end, "note"))
 
 
-def _reverse(answer: "ViewChange", name: str) -> str:
-    """The command that takes it back, unless the name could not be typed like this."""
-    if answer.dry_run or shlex.quote(answer.session_id) != name:
-        return ""
-    return f"{'Undo' if answer.undone is None else 'Redo'}: `{PROGRAM} undo {name}`"
+def _reverse(answer: "ViewChange", short: str) -> str:
+    """The command that takes it back, if there is something to take back."""
+    command = "" if answer.dry_run else next_command(short, "undo {}")
+    return f"{'Undo' if answer.undone is None else 'Redo'}: `{command}`" if command else ""
 
 
 def _unchanged(answer: "ViewChange", name: str) -> str:

@@ -7,21 +7,21 @@ built-in forms are registered in the same way as a plugin's.
 
 from typing import Final
 
-from roocontext.log.forms.anthropic import ANTHROPIC
+from roocontext.log.forms.anthropic import ANTHROPIC_FORM
 from roocontext.log.forms.chat import CHAT
 from roocontext.log.forms.frames import OPENING, UNANSWERED
-from roocontext.log.forms.gemini import GEMINI
-from roocontext.log.forms.models import model_of
+from roocontext.log.forms.gemini import GEMINI_FORM
+from roocontext.log.forms.models import newest_reply
 from roocontext.log.forms.protocol import Form
 from roocontext.log.forms.repairs import Outgoing, Repair, Rule
-from roocontext.log.forms.responses import RESPONSES
+from roocontext.log.forms.responses import RESPONSES_FORM
 from roocontext.registry import Registry
 
-__all__ = ["OPENING", "UNANSWERED", "Form", "Outgoing", "Repair", "Rule", "forms", "model_of"]
+__all__ = ["OPENING", "UNANSWERED", "Form", "Outgoing", "Repair", "Rule", "forms", "newest_reply"]
 
 forms: Final[Registry[Form]] = Registry("roocontext.forms")
 
-forms.register("anthropic", ANTHROPIC)
+forms.register("anthropic", ANTHROPIC_FORM)
 forms.register("openai", CHAT)
-forms.register("openai-responses", RESPONSES)
-forms.register("gemini", GEMINI)
+forms.register("openai-responses", RESPONSES_FORM)
+forms.register("gemini", GEMINI_FORM)

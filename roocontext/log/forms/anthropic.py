@@ -14,7 +14,7 @@ from roocontext.log.forms.alternate import alternating
 from roocontext.log.forms.anthropic_blocks import attached_to_error, fix_own, is_anthropic_image
 from roocontext.log.forms.arrange import OutgoingTurn, arranged
 from roocontext.log.forms.block_rules import THINKING
-from roocontext.log.forms.caching import bounded, drop_older_marks, marked
+from roocontext.log.forms.caching import drop_older_marks, marked, within_bounds
 from roocontext.log.forms.frames import OPENING
 from roocontext.log.forms.models import model_of
 from roocontext.log.forms.parts import (
@@ -69,7 +69,7 @@ class _Anthropic:
             body["system"] = system
         if tools:
             body["tools"] = convert(tools, self.format, anthropic_tools, self.tool_name)
-        body = bounded(body)
+        body = within_bounds(body)
         return marked(body) if cache else body
 
     def repaired(
@@ -116,9 +116,9 @@ class _Anthropic:
         return fix_own(role, block)
 
     def _strip(self, last: OutgoingPart, repairs: Repairs) -> None:
-        said = last.block.get("text") if last.block["type"] == "text" else None
-        if said is not None and said != said.rstrip():
-            last.compose(text=said.rstrip())
+        ending = last.block.get("text") if last.block["type"] == "text" else None
+        if ending is not None and ending != ending.rstrip():
+            last.compose(text=ending.rstrip())
             repairs.add(last.row, Rule.STRIPPED, last.index)
 
     def _message(
@@ -177,4 +177,4 @@ def _is_open(settled: Sequence[dict[str, Any]]) -> bool:
     return not settled or settled[-1]["role"] != "user"
 
 
-ANTHROPIC: Final = _Anthropic()
+ANTHROPIC_FORM: Final = _Anthropic()

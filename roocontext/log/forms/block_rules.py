@@ -76,11 +76,9 @@ def is_utf8(value: Any) -> bool:
     return True
 
 
-def encodable(block: Block) -> Block:
-    """Replace lone surrogates; a block without any is returned as the same object."""
-    return (
-        block if is_utf8(block) else dict(json.loads(whole(json.dumps(block, ensure_ascii=False))))
-    )
+def encodable(value: Any) -> Any:
+    """Replace lone surrogates; a value without any is returned as the same object."""
+    return value if is_utf8(value) else json.loads(whole(json.dumps(value, ensure_ascii=False)))
 
 
 def _refusal(role: str, block: Block) -> Rule | None:

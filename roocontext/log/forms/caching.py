@@ -30,7 +30,7 @@ def drop_older_marks(turns: Sequence[OutgoingTurn], repairs: Repairs) -> None:
             repairs.add(part.row, Rule.FIELD, part.index)
 
 
-def bounded(body: dict[str, Any]) -> dict[str, Any]:
+def within_bounds(body: dict[str, Any]) -> dict[str, Any]:
     """Leave out the older marks of the messages, if tools and system have marks too."""
     left = _MOST - count_marks([body.get("tools"), body.get("system")])
     if count_marks(body["messages"]) <= left:
@@ -51,8 +51,8 @@ def marked(body: dict[str, Any]) -> dict[str, Any]:
     left = _MOST - count_marks([body.get("tools"), body.get("system"), body["messages"]])
     body = {**body, "messages": [*body["messages"]]}
     places: list[tuple[Any, Any, str]] = [(body, "tools", ""), (body, "system", "")]
-    said = [at for at, it in enumerate(body["messages"]) if it["role"] == "user"]
-    places += [(body["messages"], at, "content") for at in (said[-1:] + said[-2:-1])]
+    of_user = [at for at, it in enumerate(body["messages"]) if it["role"] == "user"]
+    places += [(body["messages"], at, "content") for at in (of_user[-1:] + of_user[-2:-1])]
     for holder, place, inner in places:
         given = holder[place][inner] if inner else holder.get(place)
         parts = _marked(given) if left > 0 and given else None

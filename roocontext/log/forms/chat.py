@@ -104,7 +104,7 @@ class _Chat:
         if role == "function":
             result = self._read(message)[0]
             return OwnRow([OwnPiece(PartKind.RESULT, result, None, [Rule.RENAMED])], whole=False)
-        pieces = [self._result(message)] if role == "tool" else [*self._said(message)]
+        pieces = [self._result(message)] if role == "tool" else [*self._pieces(message)]
         if role == "assistant":
             pieces += map(self._call, calls_of(content))
         refused = _refused(role, content)
@@ -136,7 +136,7 @@ class _Chat:
         native = message.content if sound else None
         return OwnPiece(PartKind.RESULT, block, native, [Rule.MOVED] if moved else [])
 
-    def _said(self, message: Message) -> Iterator[OwnPiece]:
+    def _pieces(self, message: Message) -> Iterator[OwnPiece]:
         content = as_dict(message.content)
         value = content.get("content")
         parts = [{"type": "text", "text": value}] if isinstance(value, str) else dicts(value)

@@ -23,7 +23,7 @@ from roocontext.log.readings.blocks import as_dict, dicts, string
 from roocontext.log.readings.gemini import GEMINI as READER
 from roocontext.log.readings.gemini import as_sent
 
-PLACEHOLDER: Final = "skip_thought_signature_validator"
+NO_SIGNATURE: Final = "skip_thought_signature_validator"
 """The documented placeholder for a missing signature."""
 
 _IMAGES: Final = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
@@ -187,7 +187,7 @@ def _content(
             foreign = model is None and not parts[first].row.is_own
             # Only the first call of a step: the others have none in Gemini's own replies either.
             if signed or foreign:
-                made[first] = {**made[first], "thoughtSignature": PLACEHOLDER}
+                made[first] = {**made[first], "thoughtSignature": NO_SIGNATURE}
     content = stored(parts)
     if content and list(map(id, made)) == list(map(id, content["parts"])):
         return as_dict(content)
@@ -242,4 +242,4 @@ def _part_of(block: Block) -> dict[str, Any]:
     return {"text": block["text"]}
 
 
-GEMINI: Final = _Gemini()
+GEMINI_FORM: Final = _Gemini()

@@ -248,7 +248,7 @@ def _items(turn: OutgoingTurn, repairs: Repairs) -> Iterator[dict[str, Any]]:
             yield from map(_item, parts)
         else:
             role = parts[0].row.message.role if parts[0].row.is_own else turn.role
-            shown = [_said(turn.role, part.block) for part in parts]
+            shown = [_content_part(turn.role, part.block) for part in parts]
             yield {"type": "message", "role": role, "content": shown}
 
 
@@ -291,7 +291,7 @@ def _item(part: OutgoingPart) -> dict[str, Any]:
     return {**asked, "arguments": arguments_of(call)}
 
 
-def _said(role: str, block: Block) -> dict[str, Any]:
+def _content_part(role: str, block: Block) -> dict[str, Any]:
     if block["type"] == "image":
         return {"type": "input_image", "image_url": image_url(block)}
     kind = "output_text" if role == "assistant" else "input_text"
@@ -309,8 +309,8 @@ def _output(part: OutgoingPart) -> dict[str, Any]:
         return {"type": f"{asked}_output", **named, **_SYNTHETIC[asked](part, joined)}
     plain = [it["text"] for it in outputs if it["type"] == "text"]
     output = "".join(plain) if len(outputs) <= 1 and len(plain) == len(outputs) else None
-    shown = [_said("user", it) for it in outputs] if output is None else output
+    shown = [_content_part("user", it) for it in outputs] if output is None else output
     return {"type": "function_call_output", **named, "output": shown}
 
 
-RESPONSES: Final = _Responses()
+RESPONSES_FORM: Final = _Responses()

@@ -2,9 +2,21 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from roocontext.log.readings.protocol import Block
+
+_HOLDERS: Final = {
+    **dict.fromkeys(("text", "input_text", "output_text"), ("text",)),
+    "image": ("source", "data"),
+    "document": ("source",),
+    "search_result": ("content",),
+    "tool_reference": ("tool_name",),
+    "image_url": ("image_url",),
+    "input_image": ("image_url", "file_id"),
+    "input_file": ("file_id", "file_data", "file_url"),
+}
+"""The parts that a provider's results may hold, each with the fields that its value can be in."""
 
 
 def calls(blocks: Sequence[Block]) -> list[tuple[int, str]]:
@@ -54,8 +66,13 @@ def words(output: object) -> str:
 def in_parts(output: object) -> object:
     """Show a tool's output as text, unless it is a list of parts of a message."""
     parts = dicts(output)
-    is_list = bool(parts) and parts == output and all(string(part, "type") for part in parts)
+    is_list = bool(parts) and parts == output and all(map(_is_part, parts))
     return output if is_list else words(output)
+
+
+def _is_part(part: Block) -> bool:
+    # Tools list files, events and the like with a `type` of their own: those are data.
+    return any(key in part for key in _HOLDERS.get(string(part, "type"), ()))
 
 
 def as_dict(value: object) -> Block:

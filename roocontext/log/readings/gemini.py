@@ -2,10 +2,8 @@
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Collection
-from itertools import count
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from roocontext.log.readings.blocks import (
     as_dict,
@@ -21,8 +19,6 @@ from roocontext.log.readings.blocks import (
 )
 from roocontext.log.readings.checks import check_message, expect_role
 from roocontext.log.readings.protocol import REDACTED, Block
-
-_Counters: TypeAlias = defaultdict[str, "count[int]"]
 
 _FREE: Final = ("args", "response", "partMetadata", "parameters", "parametersJsonSchema")
 """Fields with the agent's own names inside. All other names are Gemini's, in either spelling."""
@@ -50,15 +46,14 @@ class _Gemini:
         check_message(role, content, ["parts"], own="gemini")
 
     def blocks(self, role: str, content: object) -> tuple[str, list[Block]]:
-        # Calls and responses without ids are numbered by name, each in its own message: as the
-        # two messages are adjacent, equal numbers meet.
+        # Without ids, calls and responses are paired by name, those of one name in their order:
+        # the responses may be in one message or in several.
         speaker, blocks = self.blocks_by_part(role, content)
         return speaker, [block for block in blocks if block is not None]
 
     def blocks_by_part(self, role: str, content: object) -> tuple[str, list[Block | None]]:
         """Read a content with one block for each part; None for a part that no block can show."""
-        nameless: _Counters = defaultdict(count)
-        blocks = [self._block(part, nameless) for part in _parts(content)]
+        blocks = [self._block(part) for part in _parts(content)]
         return "assistant" if role == "model" else "user", blocks
 
     def outputs(self, content: object) -> tuple[int, ...]:
@@ -87,8 +82,8 @@ class _Gemini:
     ) -> tuple[str, Any]:
         asked = [as_sent(part).get("functionCall") for part in _parts(content)]
         call = [call for call in asked if isinstance(call, dict)][number]
-        said = {"error" if is_error else "output": words(output)}
-        response = output if isinstance(output, dict) and not is_error else said
+        worded = {"error" if is_error else "output": words(output)}
+        response = output if isinstance(output, dict) and not is_error else worded
         part = {"functionResponse": {**strings(call, "id", "name"), "response": response}}
         return "user", {"role": "user", "parts": [part]}
 
@@ -112,27 +107,30 @@ class _Gemini:
                 return {key: {} for key in ("inlineData", "fileData") if key in part}
         return {"text": REDACTED}
 
-    def _block(self, part: Block, nameless: _Counters) -> Block | None:
+    def _block(self, part: Block) -> Block | None:
         part = as_sent(part)
         match part:
             case {"functionResponse": dict(response)}:
-                said, failed = said_in(response.get("response"))
-                media = [it for part in dicts(response.get("parts")) if (it := self._said(part))]
-                output = [*([text(said)] if said else []), *media] if media else said
-                result = tool_result(self._id(response, nameless), output)
+                output_text, failed = response_text(response.get("response"))
+                media = [it for part in dicts(response.get("parts")) if (it := self._shown(part))]
+                output = (
+                    [*([text(output_text)] if output_text else []), *media]
+                    if media
+                    else output_text
+                )
+                result = tool_result(self._id(response), output)
                 return {**result, "is_error": True} if failed else result
             case {"functionCall": dict(call)}:
                 arguments = as_dict(call.get("args"))
-                return tool_use(self._id(call, nameless), string(call, "name"), arguments)
+                return tool_use(self._id(call), string(call, "name"), arguments)
             case {"thought": True}:
                 return None
-        return self._said(part)
+        return self._shown(part)
 
-    def _id(self, tool: Block, nameless: _Counters) -> str:
-        name = string(tool, "name")
-        return string(tool, "id") or f"{name}#{next(nameless[name])}"
+    def _id(self, tool: Block) -> str:
+        return string(tool, "id") or f"{string(tool, 'name')}#"
 
-    def _said(self, part: Block) -> Block | None:
+    def _shown(self, part: Block) -> Block | None:
         match part:
             case {"text": str(value)}:
                 return text(value) if value else None
@@ -148,7 +146,7 @@ class _Gemini:
         return None if kind is None else {"type": kind, kind: part[kind]}
 
 
-def said_in(response: object) -> tuple[str, bool]:
+def response_text(response: object) -> tuple[str, bool]:
     """The text of a response, as JSON if it is not plain text; and whether it is an error."""
     match list(as_dict(response).items()):
         case [("output" | "error" as key, str(value))]:
@@ -162,12 +160,12 @@ def _parts(content: object) -> list[Block]:
 
 def as_sent(part: Block, depth: int = 0) -> Block:
     """Show a part under the API's names, without null fields."""
+    part = {key: value for key, value in part.items() if value is not None}
     if "_" in "".join(part):  # of two spellings of a name the API's counts
         part = {camel(key): part[key] for key in sorted(part, key=lambda it: "_" not in it)}
     return {
         key: value if isinstance(value, str) or key in _FREE else _within(value, depth)
         for key, value in part.items()
-        if value is not None
     }
 
 

@@ -46,8 +46,8 @@ class _OpenAI:
             output = value if isinstance(value, str) else self._parts(value)
             return "user", [tool_result(string(message, _RESULTS[role]), output)]
         if role == "assistant":
-            said = [*self._parts(value), *map(self._part, beside_content(message))]
-            return role, [*said, *map(self._call, calls_of(message))]
+            shown = [*self._parts(value), *map(self._part, beside_content(message))]
+            return role, [*shown, *map(self._call, calls_of(message))]
         return "user", self._parts(value)
 
     def outputs(self, content: object) -> tuple[int, ...]:

@@ -37,7 +37,7 @@ TOO_SOON: Final = "Context was condensed recently; skipping this attempt"
 NO_SUMMARY: Final = "Failed to condense context"
 GREW: Final = "Context size increased during condensing; skipping this attempt"
 
-IMAGE: Final = "[Referenced image in conversation]"
+IMAGE_TEXT: Final = "[Referenced image in conversation]"
 """Sent in place of an image to a model that reads none."""
 
 Count: TypeAlias = Callable[[list[Block]], int]
@@ -208,5 +208,5 @@ def _of_type(message: RooMessage, kind: str) -> list[Block]:
 def _without_images(message: RooMessage) -> Any:
     if isinstance(message["content"], str):
         return message["content"]
-    shown = {"type": "text", "text": IMAGE}
+    shown = {"type": "text", "text": IMAGE_TEXT}
     return [shown if block.get("type") == "image" else block for block in message["content"]]

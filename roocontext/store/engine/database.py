@@ -113,8 +113,10 @@ class Database:
         # may still hold the content, and that is what False means.
         try:
             if self.dialect == "postgresql":
-                self._briefly("VACUUM (SKIP_LOCKED) entries, sessions")
+                self._briefly("VACUUM (SKIP_LOCKED) entries, sessions, search_rows")
                 return False
+            # FTS5 only marks a row as deleted: the terms go when it merges all that it has written.
+            self._briefly("INSERT INTO search_terms (search_terms) VALUES ('optimize')")
             # A reader's snapshot may be in the way.
             row = self._briefly("PRAGMA wal_checkpoint(TRUNCATE)")
         except StoreUnavailable:
@@ -275,7 +277,7 @@ class Database:
                 return tx
             tx.connection.close()
         self._recover()
-        tx = hold.tx = Transaction(self._engine.connect(), self._compiled)
+        tx = hold.tx = Transaction(self._engine.connect(), self._engine.cursor, self._compiled)
         return tx
 
     def _recover(self) -> None:

@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -25,11 +26,12 @@ from roocontext.errors import InvalidOption, StoreUnavailable
 from roocontext.store.engine import sqlite_files
 from roocontext.store.engine.driver_errors import translated, unconnected
 from roocontext.store.engine.holds import Queue
+from roocontext.store.engine.statements import with_constants
 
 Durability: TypeAlias = Literal["full", "normal"]
 
 _CONNINFO = re.compile(r"(?:^|\s)(?:host|password|dbname)\s*=")
-_SQLITE = SQLiteDialect_pysqlite()
+_SQLITE = with_constants(SQLiteDialect_pysqlite())
 _SYNCHRONOUS_SQLITE: Mapping[str, str] = {"full": "FULL", "normal": "NORMAL"}
 
 
@@ -46,7 +48,8 @@ def _as_it_is(error: StoreUnavailable) -> StoreUnavailable:
 class Engine:
     """What a database needs of its engine.
 
-    `queue` gives what the writers of one process queue in, if they do; `alone` says that there is
+    `cursor` makes a cursor of a connection, for statements as the dialect compiles them. `queue`
+    gives what the writers of one process queue in, if they do; `alone` says that there is
     one connection, which readers queue for too. `is_idle` says whether a connection is free of
     transactions and can begin one. `check_read`, where there is one, raises if what was
     just read on a connection may be torn. `explained` says more about an error, where more shows.
@@ -55,6 +58,7 @@ class Engine:
 
     dialect: Dialect
     connect: Callable[[], Any]
+    cursor: Callable[[Any], Any]
     is_alive: Callable[[Any], bool]
     is_idle: Callable[[Any], bool]
     queue: Callable[[], Queue | None]
@@ -141,6 +145,7 @@ def _sqlite(connect: Callable[[], sqlite3.Connection], queue: Callable[[], Queue
     return Engine(
         _SQLITE,
         connect,
+        methodcaller("cursor"),
         is_alive=lambda _connection: True,
         is_idle=sqlite_files.is_idle,
         queue=queue,
@@ -157,6 +162,13 @@ _SYNCHRONOUS_POSTGRES: Mapping[str, str] = {
     " WHERE current_setting('synchronous_commit') = 'off'",
     "normal": "SET synchronous_commit = off",
 }
+# The tests look at every statement's plan for any parameters. Where that seems dearer to the server
+# than one for these parameters, it would plan the statement anew each time. Before 12 it knows no
+# such setting.
+_KEEP_PLANS = (
+    "SELECT set_config('plan_cache_mode', 'force_generic_plan', false)"
+    " WHERE current_setting('plan_cache_mode', true) = 'auto'"
+)
 
 
 def _check_encoding(encoding: str | None) -> None:
@@ -189,13 +201,16 @@ def _postgres(url: URL, durability: Durability, *, read_only: bool) -> Engine:
         raise InvalidOption("An @ in the password of a URL is written as %40.", name="url")
     import psycopg  # noqa: PLC0415 - an extra, loaded when it is asked for
 
-    dialect = url.set(drivername="postgresql+psycopg").get_dialect()()
+    # With the server's own $1, psycopg has no parameters to find and to rewrite in a statement.
+    made: Callable[..., Dialect] = url.set(drivername="postgresql+psycopg").get_dialect()
+    dialect = with_constants(made(paramstyle="numeric_dollar"))
     args, options = dialect.create_connect_args(url)
     settings = [
         *(["SET default_transaction_read_only = on"] if read_only else []),
         # Writers queue on their session's row and then read what the one before wrote.
         "SET default_transaction_isolation = 'read committed'",
         _SYNCHRONOUS_POSTGRES[durability],
+        _KEEP_PLANS,
     ]
 
     def connect() -> Any:
@@ -227,6 +242,7 @@ def _postgres(url: URL, durability: Durability, *, read_only: bool) -> Engine:
     return Engine(
         dialect,
         connect,
+        psycopg.RawCursor,
         is_alive,
         is_idle,
         # None: on PostgreSQL writers wait for the row lock of their session, and only for that.

@@ -7,6 +7,7 @@ So the code that reads rows need not check them again.
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import cache
+from types import GenericAlias
 from typing import Any, NamedTuple
 
 import msgspec
@@ -53,6 +54,12 @@ def checked_row(statement: ClauseElement, row: tuple[Any, ...]) -> tuple[Any, ..
     return row
 
 
+def unpacked_rows(statement: ClauseElement, packed: str) -> list[tuple[Any, ...]]:
+    """The rows that SQLite packed into a JSON text; an error of msgspec if they are not right."""
+    rows: list[tuple[Any, ...]] = _unpacker(statement).decode(packed)
+    return rows
+
+
 def whole_number(number: Any) -> int:
     """A number that the engine computed from stored integers, which PostgreSQL sums to decimals.
 
@@ -73,6 +80,13 @@ def _shape(statement: ClauseElement) -> _Shape | None:
     # A struct around the list too, because msgspec looks at such a type once only.
     rows = msgspec.defstruct("Rows", [("rows", list[row])], array_like=True, gc=False)  # type: ignore[valid-type]  # made just now
     return _Shape(tuple(selected), row, rows)
+
+
+@cache
+def _unpacker(statement: ClauseElement) -> msgspec.json.Decoder[Any]:
+    shape = _shape(statement)
+    row = GenericAlias(tuple, tuple(type_ for _, type_ in shape.columns) if shape else ())
+    return msgspec.json.Decoder(GenericAlias(list, row))
 
 
 def _name(column: Any) -> str:

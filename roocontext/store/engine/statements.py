@@ -2,11 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
+from sqlalchemy import Select
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql import ClauseElement
+from sqlalchemy.sql.elements import BindParameter
 
 
 class Compiled:
@@ -15,27 +18,50 @@ class Compiled:
     def __init__(self, statement: ClauseElement, dialect: Dialect) -> None:
         compiled = statement.compile(dialect=dialect)
         self.text = str(compiled)
-        self._constants = {k: v for k, v in compiled.params.items() if v is not None}
-        order: Sequence[str] | None = getattr(compiled, "positiontup", None)
-        self.names: Sequence[str] = order or tuple(compiled.params)
-        self._is_named = order is None
-        self._pick = itemgetter(*order) if order else tuple
-        self._is_one = order is not None and len(order) == 1
+        self._statement = statement
+        self.names: Sequence[str] = getattr(compiled, "positiontup", None) or ()
+        self._pick = _picker(self.names)
 
-    def bind(self, params: Mapping[str, Any]) -> Any:
-        """The parameters as the driver takes them."""
-        given = {**self._constants, **params} if self._constants else params
-        if self._is_named:
-            return given
-        return (self._pick(given),) if self._is_one else self._pick(given)
+    def bind(self, params: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The parameters as the driver takes them; others may be given with them."""
+        return self._pick(params)
 
-    def bind_row(self, row: tuple[Any, ...]) -> Any:
-        """The same, given the values in the order of the statement's parameters."""
-        return dict(zip(self.names, row, strict=True)) if self._is_named else row
+    @cached_property
+    def packed(self) -> str:
+        """A query of SQLite that returns all rows of this one as a JSON text."""
+        assert isinstance(self._statement, Select)
+        names = ", ".join(column.name for column in self._statement.selected_columns)
+        return f"SELECT json_group_array(json_array({names})) FROM ({self.text})"  # noqa: S608 - ours
+
+
+def _picker(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    match names:
+        case []:
+            return lambda _: ()
+        case [name]:
+            return lambda params: (params[name],)
+    return itemgetter(*names)
 
 
 # Statements live at module level, so their number is fixed and nothing here needs to be evicted.
 _known: defaultdict[str, dict[ClauseElement, Compiled]] = defaultdict(dict)
+
+
+def with_constants(dialect: Dialect) -> Dialect:
+    """Let a dialect write the constants of a statement into it, instead of sending them each time.
+
+    PostgreSQL then knows them when it plans. It does not keep a plan for a LIMIT that it does not
+    know: it would plan the statement anew each time it is run.
+    """
+    made: Any = dialect.statement_compiler
+
+    def visit_bindparam(self: Any, given: BindParameter[Any], **options: Any) -> Any:
+        if given.value is not None:
+            options["literal_binds"] = True
+        return made.visit_bindparam(self, given, **options)
+
+    dialect.statement_compiler = type(made.__name__, (made,), {"visit_bindparam": visit_bindparam})
+    return dialect
 
 
 def compiler(dialect: Dialect) -> Callable[[ClauseElement], Compiled]:

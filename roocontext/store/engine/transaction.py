@@ -3,16 +3,18 @@
 Statements are SQLAlchemy Core, compiled once for the dialect and run on the driver's connection.
 """
 
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
+import msgspec
 from sqlalchemy.sql import ClauseElement, Insert, Update
 
 from roocontext.store.engine import processes
 from roocontext.store.engine.driver_errors import driver_errors, raise_ours, translated
-from roocontext.store.engine.shapes import checked_row, checked_rows
+from roocontext.store.engine.shapes import checked_row, checked_rows, unpacked_rows
 from roocontext.store.engine.statements import Compiled
 
 SqlRow: TypeAlias = tuple[Any, ...]
@@ -22,13 +24,19 @@ Query: TypeAlias = tuple[ClauseElement, Mapping[str, Any]]
 class Transaction:
     """Statements run in one transaction, or each in its own."""
 
-    def __init__(self, connection: Any, compiled: Callable[[ClauseElement], Compiled]) -> None:
+    def __init__(
+        self,
+        connection: Any,
+        cursor: Callable[[Any], Any],
+        compiled: Callable[[ClauseElement], Compiled],
+    ) -> None:
         self.connection = connection
+        self._cursor = cursor
         self._compiled = compiled
         self._pipeline = getattr(connection, "pipeline", None)
-        # SQLite's driver would make a cursor for each statement; one is enough, because the rows
-        # of a statement are fetched before the next one runs.
-        self._run = connection.cursor().execute if self._pipeline is None else connection.execute
+        # The drivers would make a cursor for each statement; one is enough, because the rows of a
+        # statement are fetched before the next one runs.
+        self._run = self._run_alone = cursor(connection).execute
         self._is_together = False
         # Kept until the first statement, and dropped if none comes: an empty transaction costs
         # nothing.
@@ -84,7 +92,7 @@ class Transaction:
         compiled = self._compiled(statement)
         try:
             self._begin_now()
-            self._run(compiled.text, compiled.bind_row(values))
+            self._run(compiled.text, values)
         except driver_errors() as error:
             raise_ours(error)
 
@@ -98,8 +106,7 @@ class Transaction:
             self._begin_now()
             # A pipeline cannot hold a COPY (0004).
             if self._pipeline is None or self._is_together:
-                given = [compiled.bind_row(row) for row in rows]
-                self.connection.cursor().executemany(compiled.text, given)
+                self._cursor(self.connection).executemany(compiled.text, rows)
             else:  # COPY is one message to the server; executemany sends one for each row
                 names = ", ".join(compiled.names)
                 self._copy(f"COPY {statement.table.name} ({names}) FROM STDIN", rows)
@@ -128,6 +135,22 @@ class Transaction:
             for query, cursor in zip(queries, cursors, strict=True)
         ]
 
+    def all_packed(self, queries: Sequence[Query]) -> list[list[SqlRow]]:
+        """The same for queries with few short columns, which may return thousands of rows."""
+        if self._pipeline is not None:
+            return self.all(queries)
+        return [self._unpacked(*query) for query in queries]
+
+    def _unpacked(self, statement: ClauseElement, params: Mapping[str, Any]) -> list[SqlRow]:
+        # SQLite's driver takes as long for a short row as SQLite takes to find it.
+        compiled = self._compiled(statement)
+        try:
+            (packed,) = self._run(compiled.packed, compiled.bind(params)).fetchone()
+            return unpacked_rows(statement, packed)
+        except (sqlite3.Error, msgspec.MsgspecError):
+            # A value is damaged, or this SQLite has no JSON: the rows themselves show it.
+            return self.rows(statement, **params)
+
     @contextmanager
     def together(self, *, is_last: bool = False) -> Iterator[None]:
         """Send changes without waiting for each; what is wrong with one is raised at the end.
@@ -142,6 +165,7 @@ class Transaction:
         handled = sys.exception()
         try:
             self._is_together = True
+            self._run = self._run_apart
             with translated(), self._pipeline():
                 self._begin_now()
                 yield
@@ -157,6 +181,7 @@ class Transaction:
             raise
         finally:
             self._is_together = False
+            self._run = self._run_alone
 
     def many(self, statement: ClauseElement, rows: Sequence[Mapping[str, Any]]) -> None:
         """Make one change for each row."""
@@ -166,7 +191,7 @@ class Transaction:
             compiled = self._compiled(statement)
             with translated():
                 self._begin_now()
-                cursor = self.connection.cursor()
+                cursor = self._cursor(self.connection)
                 cursor.executemany(compiled.text, [compiled.bind(row) for row in rows])
 
     def command(self, text: str) -> SqlRow | None:
@@ -181,8 +206,12 @@ class Transaction:
 
     def disown(self) -> None:
         """In a forked child: refuse every further statement."""
-        self.connection = self._run = processes.Inherited()
+        self.connection = self._run = self._run_alone = processes.Inherited()
         self._pipeline = None
+
+    def _run_apart(self, *statement: Any) -> Any:
+        """Run a statement whose rows are fetched when later ones were sent."""
+        return self._cursor(self.connection).execute(*statement)
 
     def _begin_now(self) -> None:
         if self._beginning is not None:

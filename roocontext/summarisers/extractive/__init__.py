@@ -28,7 +28,7 @@ from roocontext.summarisers.extractive.outline import (
 from roocontext.summarisers.shorten import TOKEN, clean
 from roocontext.summarisers.transcript import readings, transcript
 
-LONGEST: Final = 4_000
+LONGEST_SUMMARY: Final = 4_000
 """The longest summary in tokens when the request sets no limit."""
 
 _CHARACTERS: Final = 2
@@ -62,7 +62,7 @@ class Extractive:
 
 def _room(request: SummaryRequest) -> int:
     """The most that the summary may weigh."""
-    longest = LONGEST if request.longest is None else request.longest
+    longest = LONGEST_SUMMARY if request.longest is None else request.longest
     if request.characters is None:
         return longest * _CHARACTERS
     # An extract has more tokens per character than its source: paths, marks, few long words.

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from roocontext.summarisers.extractive.outline import (
-    TITLE,
+    HEADLINE,
     Section,
     SummaryOutline,
     render,
@@ -56,7 +56,7 @@ class _Entry(NamedTuple):
 def fit(outline: SummaryOutline, room: int) -> str:
     """Write the entries that fit. If none does, write the beginning of the most important text."""
     chosen: _Chosen = {}
-    left = room - weight(TITLE)
+    left = room - weight(HEADLINE)
     for _, section, index in sorted(_entries(outline), key=lambda entry: entry.step):
         text = outline[section][index]
         if section in SHARES:

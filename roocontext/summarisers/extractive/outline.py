@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from roocontext.summarisers.shorten import clean, line, shorten
 
-TITLE: Final = "# The conversation so far, in extracts"
+HEADLINE: Final = "# The conversation so far, in extracts"
 """The first line, which identifies an extracted summary."""
 
 
@@ -60,7 +60,7 @@ BOUNDS: Final[Mapping[Section, Bounds]] = {
     Section.LAST: Bounds(1, 1_500, quoted=True),
 }
 
-_TITLES: Final = re.compile(rf"^{re.escape(TITLE)}$", re.MULTILINE)
+_TITLES: Final = re.compile(rf"^{re.escape(HEADLINE)}$", re.MULTILINE)
 _HEADINGS: Final = {f"## {section}": section for section in Section}
 _FILE: Final = re.compile(r"`(.*)`: (.*)")
 
@@ -93,7 +93,7 @@ def parse(text: str) -> tuple[SummaryOutline, str]:
 def render(outline: SummaryOutline) -> str:
     """Write an outline as Markdown."""
     filled = (section for section in Section if outline.get(section))
-    return "\n\n".join([TITLE, *(written(section, outline[section]) for section in filled)])
+    return "\n\n".join([HEADLINE, *(written(section, outline[section]) for section in filled)])
 
 
 def written(section: Section, entries: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from typing import Final
 
 from roocontext.summarisers.shorten import shorten
 
-LONGEST: Final = 20_000
+LONGEST_READ: Final = 20_000
 """The most that is read of one text: pasted files and logs can be very long."""
 
 _SHORTEST = 6
@@ -80,7 +80,7 @@ def goal(summary: str) -> list[str]:
 
 def _sentences(text: str) -> Iterator[str]:
     fenced = False
-    for line in shorten(text, LONGEST).split("\n"):
+    for line in shorten(text, LONGEST_READ).split("\n"):
         if line.lstrip().startswith("```"):
             fenced = not fenced
         elif not fenced and not _BOX.match(line):

@@ -17,7 +17,7 @@ from conformance.vectors.programs.multi_llm_chat import (
 from conformance.vectors.replay import load, replay
 from roocontext import Kind, Store
 from roocontext.log.budget import Size
-from roocontext.log.plan import TRUNCATED
+from roocontext.log.plan import LEFT_OUT
 from roocontext.policies.decision import Nothing, Ready
 from roocontext.policies.sliding_window import PruningInfo, SlidingWindow
 from roocontext.programs.multi_llm_chat.counter import estimate
@@ -53,7 +53,7 @@ class Recorded:
 
     def count(self, role: str, content: Any, form: str) -> int:
         said = content["content"] if form == "openai" else content
-        return 0 if said == TRUNCATED else self._count(said)
+        return 0 if said == LEFT_OUT else self._count(said)
 
 
 def info_of(info: PruningInfo) -> dict[str, int]:

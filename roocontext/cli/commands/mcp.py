@@ -1,0 +1,46 @@
+"""The command that serves a database to agents and editors, by the Model Context Protocol."""
+
+from typing import Annotated
+
+import typer
+
+from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.command_group import INSPECT
+from roocontext.cli.exit_codes import Code, Refusal
+
+app = typer.Typer()
+
+
+@command(app, panel=INSPECT, document="")
+def mcp(
+    context: CommandContext,
+    *,
+    http: Annotated[
+        int | None,
+        typer.Option(
+            "--http",
+            metavar="PORT",
+            min=1,
+            max=65535,
+            help="Serve streamable HTTP at http://127.0.0.1:PORT/mcp instead of standard input"
+            " and output.",
+        ),
+    ] = None,
+    allow_write: Annotated[
+        bool, typer.Option("--allow-write", help="Offer the tools `append` and `rewind` too.")
+    ] = False,
+) -> None:
+    """Serve the sessions to agents and editors by MCP, read-only unless --allow-write is given."""
+    try:
+        from roocontext.mcp import server as serving  # noqa: PLC0415 - heavy, and an extra
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "mcp":
+            raise
+        line = "The server needs the mcp package. Install the extra: pip install 'roocontext[mcp]'."
+        raise Refusal(line, Code.USAGE) from None
+    with context.bars.hidden(), context.store(write=allow_write) as store:
+        server = serving.SessionServer(store, allow_write=allow_write)
+        if http is None:
+            serving.run_on_stdio(server)
+        else:
+            serving.run_on_http(server, http)

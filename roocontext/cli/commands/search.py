@@ -1,0 +1,133 @@
+"""`roocontext search`: finds messages of all sessions by their words."""
+
+from contextlib import suppress
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from roocontext import reports
+from roocontext.cli import completion, parse_time
+from roocontext.cli.command_context import CommandContext, command
+from roocontext.cli.command_group import INSPECT
+from roocontext.cli.screens import hits
+from roocontext.cli.where import Where, conditions
+from roocontext.errors import StoreFull, StoreReadOnly, StoreUnavailable
+from roocontext.search.passages import Speaker
+from roocontext.search.query import Among, Order
+
+app = typer.Typer()
+
+_USUAL = 20
+
+
+@command(app, panel=INSPECT, document="Found")
+def search(
+    context: CommandContext,
+    text: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TEXT",
+            help='The words, all of which a message has to hold. `"a phrase"` is found as it is'
+            " written, `begin*` finds all that begins so.",
+        ),
+    ],
+    *,
+    session: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SESSION",
+            help="Only this session.",
+            autocompletion=completion.complete_sessions,
+        ),
+    ] = None,
+    family: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SESSION",
+            help="Only this session and its descendants.",
+            autocompletion=completion.complete_sessions,
+        ),
+    ] = None,
+    role: Annotated[
+        Speaker | None,
+        typer.Option(
+            metavar="ROLE", help="Only what `user` or `assistant` said, or what a `tool` gave back."
+        ),
+    ] = None,
+    tool: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Only the calls and outputs of this tool."),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN",
+            help="Only messages recorded since then: `yesterday`, `2026-01-31` or `30d`.",
+        ),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="WHEN", help="Only messages recorded before then.")
+    ] = None,
+    where: Where = None,
+    among: Annotated[
+        Among,
+        typer.Option(
+            metavar="WHICH",
+            help="`visible` is what the model sees now, `hidden` what summaries and markers hide,"
+            " `standing` is both, `all` also what rewinds took back.",
+        ),
+    ] = "all",
+    order: Annotated[
+        Order, typer.Option(metavar="ORDER", help="`best`, `newest` or `oldest` first.")
+    ] = "best",
+    limit: Annotated[
+        int,
+        typer.Option("--limit", "-n", metavar="NUMBER", min=1, max=1_000, help="The most hits."),
+    ] = _USUAL,
+    after: Annotated[
+        str | None,
+        typer.Option(metavar="NEXT", help="Show the page that follows: the `next` of --json."),
+    ] = None,
+    lines: Annotated[
+        int,
+        typer.Option("--context", "-C", metavar="LINES", min=0, max=1_000, help="Lines around."),
+    ] = 0,
+) -> None:
+    """Find messages by their words, hidden and rewound ones too, and show why they are hidden.
+
+    The index is brought up to date first, if the database can be written to.
+    """
+    lo = None if since is None else parse_time.moment("--since", since, context.now)
+    hi = None if until is None else parse_time.moment("--until", until, context.now)
+    _index(context)
+    with context.store() as store:
+        query = " ".join(text)
+        page = store.search(
+            query,
+            session=None if session is None else reports.naming.find(store, session),
+            family=None if family is None else reports.naming.find(store, family),
+            role=role,
+            tool=tool,
+            since=lo,
+            until=hi,
+            where=conditions(where),
+            among=among,
+            order=order,
+            limit=limit,
+            after=after,
+            context=lines,
+        )
+    answer = reports.search.found(query, page)
+    context.show(answer, partial(hits.draw_found, now=context.now), pager=True)
+
+
+def _index(context: CommandContext) -> None:
+    # Without the index the search reads more and finds the same.
+    with (
+        suppress(StoreReadOnly, StoreFull, StoreUnavailable),
+        context.progress("Indexing") as report,
+        context.store(write=True) as store,
+    ):
+        store.index(progress=report)
+    context.has_written = False

@@ -1,0 +1,179 @@
+"""What a client can ask for: each tool answers with a document, as `--json` prints it."""
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from pydantic import Field
+
+from roocontext import reports
+from roocontext.errors import StoreFull, StoreReadOnly, StoreUnavailable
+from roocontext.mcp.texts import as_text
+from roocontext.reports.selection import Selection
+from roocontext.search.passages import Speaker
+from roocontext.search.query import Among, Order
+
+if TYPE_CHECKING:
+    from roocontext import Session, Store
+
+LONGEST: Final = 2_000
+"""How many characters of a text an answer has, if nothing else is asked for."""
+
+SessionName = Annotated[
+    str,
+    Field(
+        description="A session's id or the beginning of it, `last`, `last~1` for the one before,"
+        " or `=` followed by the whole id."
+    ),
+]
+Seq = Annotated[int, Field(ge=1, description="The number of an entry in its session.")]
+Limit = Annotated[int, Field(ge=1, le=200, description="At most this many.")]
+Longest = Annotated[
+    int,
+    Field(ge=2, le=100_000, description="Texts with more characters are cut in the middle."),
+]
+Expected = Annotated[
+    int | None,
+    Field(description="Refuse if the session has changed since this `head_seq` was read."),
+]
+
+
+class Queries:
+    """The tools that change nothing."""
+
+    def __init__(self, store: "Store") -> None:
+        self._store = store
+
+    def search_history(
+        self,
+        query: Annotated[
+            str,
+            Field(
+                description="Words that a message must all hold. A phrase in quotation marks is"
+                " found as it is written, and begin* finds what begins like that."
+            ),
+        ],
+        session: Annotated[
+            str | None, Field(description="Only in this session and those it has started.")
+        ] = None,
+        *,
+        role: Annotated[Speaker | None, Field(description="Only what this one said.")] = None,
+        tool: Annotated[
+            str | None, Field(description="Only the calls and outputs of this tool.")
+        ] = None,
+        among: Annotated[
+            Among,
+            Field(
+                description="standing: not rewound; visible: what the model sees now; hidden:"
+                " what a summary or marker hides."
+            ),
+        ] = "all",
+        order: Order = "best",
+        limit: Limit = 20,
+        after: Annotated[
+            str | None, Field(description="The `next` of the page before, for the next page.")
+        ] = None,
+    ) -> str:
+        """Search the messages of all sessions, hidden and rewound ones too.
+
+        Each hit has its session, its seq, a snippet, and what hides it from the model now.
+        """
+        family = None if session is None else reports.naming.find(self._store, session)
+        # Without the index a search reads more and finds the same.
+        with suppress(StoreReadOnly, StoreFull, StoreUnavailable):
+            self._store.index()
+        page = self._store.search(
+            query,
+            family=family,
+            role=role,
+            tool=tool,
+            among=among,
+            order=order,
+            limit=limit,
+            after=after,
+        )
+        return as_text(reports.search.found(query, page), LONGEST)
+
+    def read_history(
+        self,
+        session: SessionName,
+        first: Seq = 1,
+        limit: Limit = 20,
+        longest: Longest = LONGEST,
+    ) -> str:
+        """Read entries of a session's log from entry `first` on, hidden and rewound ones too.
+
+        Each says whether the model sees it now, and if not, which entry hides it. The next page
+        begins at the last seq + 1.
+        """
+        return as_text(reports.history.some_entries(self._chat(session), first, limit), longest)
+
+    def list_sessions(
+        self,
+        text: Annotated[
+            str, Field(description="A text in the id, title or first prompt. Empty: all.")
+        ] = "",
+        parent: Annotated[
+            str | None, Field(description="Only the sessions that this session has started.")
+        ] = None,
+        limit: Limit = 20,
+    ) -> str:
+        """List sessions, the newest first, with their titles, sizes and context gauges."""
+        return as_text(
+            reports.sessions.listed(self._store, text, parent=parent, limit=limit), LONGEST
+        )
+
+    def show_session(
+        self, session: SessionName, limit: Limit = 20, longest: Longest = LONGEST
+    ) -> str:
+        """Show what the model sees of a session now: the newest messages of its view."""
+        selection = Selection(newest=limit)
+        shown = reports.history.effective_history(self._chat(session), None, selection=selection)
+        return as_text(shown, longest)
+
+    def why_hidden(self, session: SessionName, seq: Seq) -> str:
+        """Say whether the model sees an entry, and if not, what hides it and how to undo that."""
+        return as_text(reports.why.why(self._chat(session), seq), LONGEST)
+
+    def _chat(self, name: str) -> "Session":
+        return self._store.session(reports.naming.find(self._store, name))
+
+
+class Changes:
+    """The tools that write. None of them deletes anything."""
+
+    def __init__(self, store: "Store") -> None:
+        self._store = store
+
+    def append(
+        self,
+        session: SessionName,
+        content: Annotated[
+            str | list[dict[str, Any]], Field(description="A text, or a list of content blocks.")
+        ],
+        role: Annotated[str, Field(description="user or assistant.")] = "user",
+        client_id: Annotated[
+            str | None,
+            Field(description="An id of this request: repeated with it, it is stored once."),
+        ] = None,
+        expected_seq: Expected = None,
+    ) -> str:
+        """Append a message to a session. It is durable once the answer is there."""
+        chat = self._store.session(reports.naming.find(self._store, session))
+        done = chat.append(role, content, client_id=client_id, expected_seq=expected_seq)
+        return as_text(done, LONGEST)
+
+    def rewind(
+        self,
+        session: SessionName,
+        to: Annotated[int, Field(ge=0, description="The entry to go back to; 0 is the start.")],
+        expected_seq: Expected = None,
+        *,
+        dry_run: Annotated[bool, Field(description="Only show what would be done.")] = False,
+    ) -> str:
+        """Make a session what it was right after entry `to`. Nothing is deleted.
+
+        To take that back, rewind to the entry before the rewind.
+        """
+        chat = self._store.session(reports.naming.find(self._store, session))
+        done = chat.rewind(to, expected_seq=expected_seq, dry_run=dry_run)
+        return as_text(reports.undo.rewound_report(chat, done), LONGEST)

@@ -1,0 +1,78 @@
+"""What a search has found."""
+
+from typing import TYPE_CHECKING
+
+from roocontext.reports.document import Document, Text
+from roocontext.reports.history import HiderRow
+
+if TYPE_CHECKING:
+    from roocontext import Hit, SearchPage, Snippet
+
+
+class SnippetRow(Document):
+    """A part of a message's text. `marks` are the offsets where each hit begins and ends."""
+
+    text: Text
+    marks: list[list[int]]
+    is_continued: bool
+    continues: bool
+
+
+class HitRow(Document):
+    """A message that was found, and whether the model sees it now.
+
+    `speaker` is its role, or `tool` if it holds nothing but outputs of tools. `hider` is what hides
+    it or takes it back; `cleared` are pairs of a block and the entry that cleared it.
+    """
+
+    session_id: str
+    seq: int
+    kind: str
+    role: str
+    speaker: str
+    ts: int | None
+    recorded_at: int
+    snippet: SnippetRow
+    score: float
+    visible: bool
+    hidden_by: int | None
+    hider: HiderRow | None
+    condense_parent: int | None
+    truncation_parent: int | None
+    rewound_by: int | None
+    uncovered_by: int | None
+    cleared: list[list[int]]
+
+
+class Found(Document):
+    """The messages that hold all words of the query: one page of them.
+
+    `next` is what `--after` takes to show the next page; without one, there is none.
+    """
+
+    query: Text
+    hits: list[HitRow]
+    next: str | None
+
+
+def found(query: str, page: "SearchPage") -> Found:
+    """A page of hits as a document."""
+    return Found(query=query, hits=[_row(hit) for hit in page.hits], next=page.next)
+
+
+def _row(hit: "Hit") -> HitRow:
+    hider = None if hit.hider is None else HiderRow(**hit.hider._asdict())
+    given = {
+        name: getattr(hit, name) for name in HitRow.model_fields if name in hit.__struct_fields__
+    }
+    cleared = [list(pair) for pair in hit.cleared]
+    return HitRow(**{**given, "snippet": _snippet(hit.snippet), "hider": hider, "cleared": cleared})
+
+
+def _snippet(shown: "Snippet") -> SnippetRow:
+    return SnippetRow(
+        text=shown.text,
+        marks=[list(mark) for mark in shown.marks],
+        is_continued=shown.is_continued,
+        continues=shown.continues,
+    )

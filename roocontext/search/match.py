@@ -1,0 +1,90 @@
+"""Where a text answers a query, and how well."""
+
+import re
+from typing import Final, TypeAlias
+
+from roocontext.search.letters import begins_part, folded, is_in_run
+from roocontext.search.query import Query, Unit, Word
+
+Stretch: TypeAlias = tuple[int, int]
+"""The offsets of the first character and of the one behind the last."""
+
+_SATURATION: Final = 1.2
+_BY_LENGTH: Final = 0.75
+_USUAL_LENGTH: Final = 1_000
+"""The parameters of BM25; the length is a constant, so that no other message changes a score."""
+
+
+def occurrences(query: Query, text: str) -> list[list[Stretch]] | None:
+    """Where each word of the query occurs in a composed text; None if one of them does not."""
+    plain = folded(text)
+    found = []
+    for word in query.words:
+        places = _places(word, text, plain)
+        if not places:
+            return None
+        found.append(places)
+    return found or None
+
+
+def score(found: list[list[Stretch]], length: int) -> float:
+    """How well a text of this length answers: the more often, and the shorter, the better.
+
+    BM25 without the rarity of words, because every text that is found has all of them.
+    """
+    norm = _SATURATION * (1 - _BY_LENGTH + _BY_LENGTH * length / _USUAL_LENGTH)
+    return sum(len(places) * (_SATURATION + 1) / (len(places) + norm) for places in found)
+
+
+def _places(word: Word, text: str, plain: str) -> list[Stretch]:
+    places = []
+    search, at = word.pattern.search, 0
+    while found := search(plain, at):
+        if _is_sound(word, found, text, plain):
+            places.append(found.span())
+            at = found.end()
+        else:
+            at = found.start() + 1
+    return places
+
+
+def _is_sound(word: Word, found: re.Match[str], text: str, plain: str) -> bool:
+    """Whether the units that were found begin and end where those of the text do."""
+    group = 1
+    for unit in word.units:
+        spans = [found.span(group + number) for number in range(len(unit.parts))]
+        group += len(unit.parts)
+        if unit.is_run and not (
+            _is_whole(unit, spans, plain) or _is_parts(unit, spans, text, plain)
+        ):
+            return False
+    return True
+
+
+def _is_whole(unit: Unit, spans: list[Stretch], plain: str) -> bool:
+    (lo, _), (_, hi) = spans[0], spans[-1]
+    return (
+        hi - lo == len(unit.whole)
+        and not _is_inside(plain, lo)
+        and (unit.is_beginning or not _is_inside(plain, hi))
+    )
+
+
+def _is_parts(unit: Unit, spans: list[Stretch], text: str, plain: str) -> bool:
+    last = spans[-1]
+    return all(
+        _is_edge(text, plain, lo)
+        and ((unit.is_beginning and (lo, hi) == last) or _is_edge(text, plain, hi))
+        and not any(begins_part(text, at) for at in range(lo + 1, hi))
+        for lo, hi in spans
+    )
+
+
+def _is_inside(plain: str, at: int) -> bool:
+    """Whether a run goes on at this offset."""
+    return 0 < at < len(plain) and is_in_run(plain[at - 1]) and is_in_run(plain[at])
+
+
+def _is_edge(text: str, plain: str, at: int) -> bool:
+    """Whether a part begins or ends at this offset."""
+    return not _is_inside(plain, at) or begins_part(text, at)

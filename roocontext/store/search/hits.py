@@ -1,0 +1,144 @@
+"""Search: the messages of all sessions that hold the words of a query, with what became of each.
+
+What is visible, hidden or rewound is read from the spans as they are now, and every hit is compared
+with the stored text. So an index may be stale or missing: it only saves reading rows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from operator import attrgetter
+from typing import Final
+
+import msgspec
+from sqlalchemy import bindparam, select
+
+from roocontext.errors import HistoryCorrupt
+from roocontext.log.entries import Kind
+from roocontext.log.readings import reader
+from roocontext.log.spans import Span
+from roocontext.search.passages import speaker_of
+from roocontext.search.snippet import Snippet, snippet
+from roocontext.store.audit import Hider, to_hider
+from roocontext.store.engine.transaction import Transaction
+from roocontext.store.schema import clearings, entries
+from roocontext.store.search.matches import Match, Matcher
+from roocontext.store.search.scope import Search, cursor
+
+RANKED: Final = 50
+"""How many of the newest matches are ranked. The older ones follow them, newest first."""
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """A message that holds all words of the query, and what became of it.
+
+    `speaker` is the role, or `tool` if the message holds nothing but outputs of tools. `visible`,
+    `hidden_by`, `hider`, the parents and `cleared` are those of an AuditEntry: whether the model
+    sees the message now, and if not, what hides it.
+    """
+
+    session_id: str
+    seq: int
+    kind: Kind
+    role: str
+    speaker: str
+    format: str
+    ts: int | None
+    recorded_at: int
+    snippet: Snippet
+    score: float
+    visible: bool
+    hidden_by: int | None
+    hider: Hider | None
+    condense_parent: int | None
+    truncation_parent: int | None
+    rewound_by: int | None
+    uncovered_by: int | None
+    cleared: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPage:
+    """One page of hits. `next` is what `after` takes to get the following page, if there is one."""
+
+    hits: tuple[Hit, ...]
+    next: str | None
+
+
+_HIDER = select(entries.c.seq, entries.c.kind, entries.c.details, entries.c.recorded_at).where(
+    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq")
+)
+_CLEARED_BY = (
+    select(clearings.c.block, clearings.c.cleared_by)
+    .where(clearings.c.session_id == bindparam("session_id"), clearings.c.seq == bindparam("seq"))
+    .order_by(clearings.c.block)
+)
+
+
+def search(tx: Transaction, asked: Search, dialect: str) -> SearchPage:
+    """The page of hits that was asked for."""
+    if not asked.query.words:
+        return SearchPage((), None)
+    end = asked.skip + asked.limit
+    is_ranked = asked.order == "best"
+    matcher = Matcher(tx, asked, dialect)
+    most = max(is_ranked * RANKED, end + 1)
+    found = list(islice(matcher.matches(batch=most), most))
+    page = (_ranked(found) if is_ranked else found)[asked.skip : end]
+    following = None
+    if len(found) > end:
+        # All ranked pages begin at one match, so that messages that come in between move none.
+        following = cursor(found[0].key, end) if is_ranked else cursor(found[end].key)
+    return SearchPage(
+        tuple(_hit(tx, match, matcher.span_of(match.key), asked.context) for match in page),
+        following,
+    )
+
+
+def _ranked(found: Sequence[Match]) -> list[Match]:
+    # Sorting keeps the order of equal ones: the newest first.
+    best = sorted(found[:RANKED], key=attrgetter("score"), reverse=True)
+    return [*best, *found[RANKED:]]
+
+
+def _hit(tx: Transaction, match: Match, span: Span, context: int) -> Hit:
+    session_id, seq, recorded_at, kind, format_, role, ts, *_ = match.row
+    content = match.content
+    hidden_by = (
+        span.rewound_by or span.uncovered_by or span.condense_parent or span.truncation_parent
+    )
+    # Only outputs are cleared, and most messages have none.
+    has_outputs = bool(reader(format_).outputs(content))
+    cleared = tx.rows(_CLEARED_BY, session_id=session_id, seq=seq) if has_outputs else ()
+    return Hit(
+        session_id,
+        seq,
+        _kind(seq, kind),
+        role,
+        speaker_of(format_, role, content),
+        format_,
+        ts,
+        recorded_at,
+        snippet(match.text, match.found, context=context),
+        match.score,
+        hidden_by is None,
+        hidden_by,
+        _hider(tx, session_id, hidden_by),
+        span.condense_parent,
+        span.truncation_parent,
+        span.rewound_by,
+        span.uncovered_by,
+        tuple(cleared),
+    )
+
+
+def _hider(tx: Transaction, session_id: str, seq: int | None) -> Hider | None:
+    row = None if seq is None else tx.row(_HIDER, session_id=session_id, seq=seq)
+    return None if row is None else to_hider(row)
+
+
+def _kind(seq: int, kind: str) -> Kind:
+    try:
+        return Kind(kind)
+    except ValueError:
+        raise HistoryCorrupt(f"Entry {seq} is of no known kind.", seq=seq) from None

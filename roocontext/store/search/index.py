@@ -1,0 +1,219 @@
+"""The index of terms: brought up to date in batches, dropped, and asked.
+
+An append writes nothing here. A session's mark says up to which entry it is indexed; what is beyond
+is read by the search itself. The terms only say which messages to read: no answer is made of them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from heapq import merge
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import bindparam, delete, func, insert, select, text, tuple_
+from sqlalchemy.sql import Select
+
+from roocontext.errors import HistoryCorrupt
+from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER
+from roocontext.search.passages import passages
+from roocontext.search.terms import terms_of
+from roocontext.store.engine.database import Database
+from roocontext.store.engine.shapes import whole_number
+from roocontext.store.engine.transaction import SqlRow, Transaction
+from roocontext.store.schema import entries, search_marks, search_rows, sessions
+from roocontext.store.search.languages import expression, has_terms
+from roocontext.store.search.scope import Key, Search, Shape, in_scope
+from roocontext.store.search.text import content_of
+from roocontext.store.verify import Progress
+
+BATCH: Final = 1_000
+"""How many messages are indexed in one transaction. Other writers of an SQLite file wait for it."""
+_MOST: Final = 200_000
+"""Characters of terms. PostgreSQL indexes up to 1 MB; a message with more has no terms, and is read
+by every search."""
+_PAGE: Final = 256
+
+_mark = func.coalesce(search_marks.c.seq, 0)
+_with_marks = sessions.outerjoin(search_marks, search_marks.c.session_id == sessions.c.session_id)
+_STALE = (
+    select(sessions.c.session_id, _mark, sessions.c.last_seq)
+    .select_from(_with_marks)
+    .where(sessions.c.purged_at.is_(None), sessions.c.last_seq > _mark)
+    .order_by(sessions.c.session_id)
+    .limit(BATCH)
+)
+_MISSING = (
+    select(func.sum(sessions.c.last_seq - _mark))
+    .select_from(_with_marks)
+    .where(sessions.c.purged_at.is_(None), sessions.c.last_seq > _mark)
+)
+_MESSAGES = (
+    select(
+        entries.c.seq, entries.c.recorded_at, entries.c.format, entries.c.role, entries.c.content
+    )
+    .where(
+        entries.c.session_id == bindparam("session_id"),
+        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
+        text("role IS NOT NULL AND salt IS NOT NULL"),
+    )
+    .order_by(entries.c.seq)
+    .limit(bindparam("page"))
+)
+# A share that no append waits for, because it changes no key; a redaction and a purge wait.
+_HOLD = (
+    select(sessions.c.session_id)
+    .where(sessions.c.session_id == bindparam("session_id"), sessions.c.purged_at.is_(None))
+    .with_for_update(read=True, key_share=True)
+)
+_BEGIN = text(
+    "INSERT INTO search_marks (session_id, seq) VALUES (:session_id, 0) ON CONFLICT DO NOTHING"
+)
+_MOVE = text("UPDATE search_marks SET seq = :last WHERE session_id = :session_id AND seq = :after")
+_REDACTED = select(entries.c.seq).where(
+    entries.c.session_id == bindparam("session_id"),
+    entries.c.seq.between(bindparam("lo"), bindparam("hi")),
+    text("role IS NOT NULL AND salt IS NULL"),
+)
+_ADD = insert(search_rows)
+# Locked, so that no other index of these sessions is made meanwhile.
+_MARKED = select(search_marks.c.session_id).order_by(search_marks.c.session_id).with_for_update()
+_DROP = [
+    delete(table).where(table.c.session_id == bindparam("of"))
+    for table in (search_rows, search_marks)
+]
+
+
+class _Stretch(NamedTuple):
+    """The messages of a session between two marks, with their terms."""
+
+    session_id: str
+    after: int
+    last: int
+    rows: list[SqlRow]
+
+
+def bring_up_to_date(database: Database, progress: Progress | None) -> int:
+    """Index what is not indexed yet; how many messages were."""
+    done = indexed = 0
+    total = database.snapshot(_missing)
+    # Read and cut into terms before the transaction, so that writers wait for the inserts only.
+    while stretches := database.snapshot(_next_batch):
+        indexed += database.write(_add, stretches)
+        done += sum(last - after for _, after, last, _ in stretches)
+        if progress is not None:
+            progress(min(done, total), total)
+    return indexed
+
+
+def drop(tx: Transaction) -> None:
+    """Forget all terms and marks."""
+    marked = [{"of": session_id} for (session_id,) in tx.rows(_MARKED)]
+    for statement in _DROP:
+        tx.many(statement, marked)
+
+
+def _missing(tx: Transaction) -> int:
+    """How many entries are not indexed."""
+    row = tx.row(_MISSING)
+    return 0 if row is None or row[0] is None else whole_number(row[0])
+
+
+def _next_batch(tx: Transaction) -> list[_Stretch]:
+    left, batch = BATCH, []
+    for session_id, after, last in tx.rows(_STALE):
+        if not left:
+            break
+        read = tx.rows(_MESSAGES, session_id=session_id, lo=after + 1, hi=last, page=left)
+        end = read[-1][0] if len(read) == left else last
+        left -= len(read)
+        batch.append(_Stretch(session_id, after, end, [_row(session_id, row) for row in read]))
+    return batch
+
+
+def _row(session_id: str, message: SqlRow) -> SqlRow:
+    seq, recorded_at, format_, role, content = message
+    try:
+        text = passages(format_, role, content_of(session_id, seq, format_, role, content))
+    except HistoryCorrupt:
+        # The searches that it is in the way of say so, and the others go on.
+        return session_id, seq, recorded_at, None
+    terms = " ".join(terms_of(text))
+    return session_id, seq, recorded_at, terms if len(terms) <= _MOST else None
+
+
+def _add(tx: Transaction, stretches: Sequence[_Stretch]) -> int:
+    added: list[SqlRow] = []
+    for session_id, after, last, rows in stretches:
+        if tx.row(_HOLD, session_id=session_id) is None:  # purged since it was read
+            continue
+        tx.run(_BEGIN, session_id=session_id)
+        if not tx.run(_MOVE, session_id=session_id, after=after, last=last):  # indexed by another
+            continue
+        redacted = {
+            row[0] for row in tx.rows(_REDACTED, session_id=session_id, lo=after + 1, hi=last)
+        }
+        added += [row for row in rows if row[1] not in redacted]
+    if added:
+        tx.insert(_ADD, *added)
+    return len(added)
+
+
+# What a search asks
+
+
+@cache
+def _beyond(shape: Shape) -> Select[Any]:
+    found = in_scope(shape, "last_seq").add_columns(_mark)
+    found = found.outerjoin(search_marks, search_marks.c.session_id == sessions.c.session_id)
+    return found.where(sessions.c.last_seq > _mark)
+
+
+def not_indexed(tx: Transaction, search: Search) -> list[SqlRow]:
+    """The sessions that are not wholly indexed: their last entry, and their mark."""
+    return tx.rows(_beyond(search.scope.shape), **search.scope.params)
+
+
+def indexed(tx: Transaction, search: Search, dialect: str) -> Iterator[Key]:
+    """The indexed messages that may hold the words, in the order of the search."""
+    given = {
+        "terms": expression(search.query, dialect),
+        "lo": MIN_INTEGER if search.since is None else search.since,
+        "hi": MAX_INTEGER if search.until is None else search.until - 1,
+        **search.scope.params,
+    }
+    shape, is_oldest_first = search.scope.shape, search.is_oldest_first
+    statements = [
+        _candidates(terms, shape, is_oldest_first=is_oldest_first) for terms in (dialect, None)
+    ]
+    pages = (_pages(tx, statement, given, search) for statement in statements)
+    return merge(*pages, reverse=not is_oldest_first)
+
+
+def _pages(
+    tx: Transaction, statement: Select[Any], given: Mapping[str, Any], search: Search
+) -> Iterator[Key]:
+    step = 1 if search.is_oldest_first else -1
+    start = search.start or Key(MIN_INTEGER if step > 0 else MAX_INTEGER, "", 0)
+    page = _PAGE
+    while True:
+        rows = tx.rows(statement, page=page, **start._asdict(), **given)
+        yield from (Key(*row) for row in rows)
+        if len(rows) < page:
+            return
+        last = Key(*rows[-1])
+        start, page = last._replace(seq=last.seq + step), page * 4
+
+
+@cache
+def _candidates(dialect: str | None, shape: Shape, *, is_oldest_first: bool) -> Select[Any]:
+    """A page of the messages that have the terms, or without a dialect, of the too large ones."""
+    key = (search_rows.c.recorded_at, search_rows.c.session_id, search_rows.c.seq)
+    start = tuple_(*(bindparam(name) for name in Key._fields))
+    found = select(*key).where(
+        search_rows.c.terms.is_(None) if dialect is None else has_terms(dialect),
+        search_rows.c.recorded_at.between(bindparam("lo"), bindparam("hi")),
+        tuple_(*key) >= start if is_oldest_first else tuple_(*key) <= start,
+    )
+    if any(shape):
+        found = found.where(search_rows.c.session_id.in_(in_scope(shape)))
+    order = key if is_oldest_first else [one.desc() for one in key]
+    return found.order_by(*order).limit(bindparam("page"))

@@ -1,0 +1,171 @@
+"""Messages that answer a search, verified by their stored text, and what became of each."""
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from sqlalchemy import bindparam, func, literal_column, select, text
+
+from roocontext.errors import HistoryCorrupt
+from roocontext.log.quotes import is_quoting
+from roocontext.log.readings import reader
+from roocontext.log.spans import Span
+from roocontext.search.letters import composed
+from roocontext.search.match import Stretch, occurrences, score
+from roocontext.search.passages import Wanted, call_names, passages
+from roocontext.store.engine.transaction import SqlRow, Transaction
+from roocontext.store.schema import IN_LOG, clearings, entries, sessions, spans
+from roocontext.store.search.keys import candidates
+from roocontext.store.search.scope import Key, Search
+from roocontext.store.search.text import content_of
+
+_LO = attrgetter("lo")
+
+
+class Match(NamedTuple):
+    """A message that was found, and where the words are in its text."""
+
+    key: Key
+    row: SqlRow
+    content: Any
+    text: str
+    found: list[list[Stretch]]
+    score: float
+
+
+_rows = select(
+    entries.c.session_id,
+    entries.c.seq,
+    entries.c.recorded_at,
+    entries.c.kind,
+    entries.c.format,
+    entries.c.role,
+    entries.c.ts,
+    entries.c.extra,
+    entries.c.content,
+).where(
+    # A redacted row has no salt: what is left of it is not searched.
+    text("role IS NOT NULL AND salt IS NOT NULL"),
+)
+_ROW = _rows.where(
+    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq"), IN_LOG
+)
+_last = select(sessions.c.last_seq).where(sessions.c.session_id == entries.c.session_id)
+_keys = func.json_each(bindparam("keys")).table_valued("value")
+# On SQLite twenty statements took three times as long as this one. PostgreSQL gets them together.
+_ROWS = _rows.select_from(_keys).where(
+    entries.c.session_id == func.json_extract(_keys.c.value, literal_column("'$[0]'")),
+    entries.c.seq == func.json_extract(_keys.c.value, literal_column("'$[1]'")),
+    entries.c.seq.between(literal_column("1"), _last.scalar_subquery()),
+)
+_SPANS = (
+    select(*(column for column in spans.c if column is not spans.c.session_id))
+    .where(spans.c.session_id == bindparam("session_id"))
+    .order_by(spans.c.lo)
+)
+_CLEARED = (
+    select(clearings.c.block, clearings.c.placeholder)
+    .where(clearings.c.session_id == bindparam("session_id"), clearings.c.seq == bindparam("seq"))
+    .order_by(clearings.c.block)
+)
+_CALLS_BEFORE = (
+    select(entries.c.seq, entries.c.format, entries.c.role, entries.c.content)
+    .where(
+        entries.c.session_id == bindparam("session_id"),
+        entries.c.seq < bindparam("seq"),
+        entries.c.tools.is_not(None),
+        entries.c.salt.is_not(None),
+    )
+    .order_by(entries.c.seq.desc())
+    .limit(50)
+)
+
+
+class Matcher:
+    """Compares messages with a search, in one snapshot."""
+
+    def __init__(self, tx: Transaction, search: Search, dialect: str) -> None:
+        self._tx = tx
+        self._dialect = dialect
+        self._search = search
+        self._wanted = Wanted(search.speaker, search.tool)
+        self._spans: dict[str, list[Span]] = {}
+
+    def matches(self, *, batch: int) -> Iterator[Match]:
+        """The messages that match, in the order of the search; so many are read at once."""
+        keys = candidates(self._tx, self._search, self._dialect)
+        while some := list(islice(keys, batch)):
+            wanted = list(filter(self._is_wanted, some))
+            for row in self._rows(wanted) if wanted else ():
+                if match := self._match(row):
+                    yield match
+
+    def span_of(self, key: Key) -> Span:
+        """Where a message stands now."""
+        known = self._spans.get(key.session_id)
+        if known is None:
+            rows = self._tx.rows(_SPANS, session_id=key.session_id)
+            known = self._spans[key.session_id] = [Span(*row) for row in rows]
+        index = bisect_right(known, key.seq, key=_LO) - 1
+        if index < 0:
+            raise HistoryCorrupt(f"No span holds entry {key.seq}.", seq=key.seq)
+        return known[index]
+
+    def _is_wanted(self, key: Key) -> bool:
+        if self._search.among == "all":
+            return True
+        span = self.span_of(key)
+        match self._search.among:
+            case "visible":
+                return span.visible
+            case "hidden":
+                return span.standing and not span.visible
+        return span.standing
+
+    def _rows(self, keys: Sequence[Key]) -> Iterator[SqlRow]:
+        """The stored messages, in the order of their keys."""
+        named = [(session_id, seq) for _, session_id, seq in keys]
+        if self._dialect == "sqlite":
+            rows = self._tx.rows(_ROWS, keys=json.dumps(named))
+        else:
+            rows = self._tx.each(_ROW, [{"session_id": one, "seq": seq} for one, seq in named])
+        found = {(row[0], row[1]): row for row in rows}
+        return (found[name] for name in named if name in found)
+
+    def _match(self, row: SqlRow) -> Match | None:
+        session_id, seq, recorded_at, _, format_, role, _, extra, stored = row
+        if is_quoting(extra):
+            return None
+        key = Key(recorded_at, session_id, seq)
+        content = content_of(session_id, seq, format_, role, stored)
+        if self._search.among == "visible":
+            content = self._as_shown(key, format_, content)
+        wanted = self._wanted
+        if wanted.tool is not None:
+            wanted = replace(wanted, name_of=partial(self._name_of, key))
+        words = composed(passages(format_, role, content, wanted))
+        found = occurrences(self._search.query, words)
+        if found is None:
+            return None
+        return Match(key, row, content, words, found, score(found, len(words)))
+
+    def _as_shown(self, key: Key, format_: str, content: object) -> object:
+        for block, placeholder in self._tx.rows(_CLEARED, session_id=key.session_id, seq=key.seq):
+            content = reader(format_).clear(content, (block,), placeholder)
+        return content
+
+    def _name_of(self, key: Key, call_id: str) -> str | None:
+        """The tool whose call has this id, which an earlier message holds."""
+        for seq, format_, role, stored in self._tx.rows(
+            _CALLS_BEFORE, session_id=key.session_id, seq=key.seq
+        ):
+            content = content_of(key.session_id, seq, format_, role, stored)
+            names = call_names(reader(format_).blocks(role, content)[1])
+            if call_id in names:
+                return names[call_id]
+        return None

@@ -1,0 +1,186 @@
+"""What is searched for, and in which sessions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any, Final, NamedTuple, get_args
+
+import msgspec
+from sqlalchemy import and_, bindparam, select
+from sqlalchemy.sql import Select
+
+from roocontext.errors import InvalidOption
+from roocontext.log.encoding import check_id
+from roocontext.search.passages import Speaker
+from roocontext.search.query import Among, Order, Query, parse
+from roocontext.store.check_arguments import check_whole
+from roocontext.store.listing import wanted
+from roocontext.store.schema import facts, sessions
+
+MOST_HITS: Final = 1_000
+
+
+class Key(NamedTuple):
+    """A message, in the order of its time."""
+
+    recorded_at: int
+    session_id: str
+    seq: int
+
+
+class Shape(NamedTuple):
+    """The parts of a scope that change the statement."""
+
+    has_session: bool
+    has_family: bool
+    facts: int
+
+
+class Scope(NamedTuple):
+    """The sessions that are searched."""
+
+    shape: Shape
+    params: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search whose arguments were checked. It begins at a key, and skips some matches there."""
+
+    query: Query
+    scope: Scope
+    speaker: Speaker | None
+    tool: str | None
+    since: int | None
+    until: int | None
+    among: Among
+    order: Order
+    limit: int
+    start: Key | None
+    skip: int
+    context: int
+
+    @property
+    def is_oldest_first(self) -> bool:
+        """Whether matches come in the order of the log."""
+        return self.order == "oldest"
+
+    def follows(self, key: Key) -> bool:
+        """Whether a message is in the time that is searched, and not before the page."""
+        return (
+            (self.since is None or key.recorded_at >= self.since)
+            and (self.until is None or key.recorded_at < self.until)
+            and (
+                self.start is None
+                or (key >= self.start if self.is_oldest_first else key <= self.start)
+            )
+        )
+
+
+def asked(
+    query: str,
+    *,
+    session: str | None,
+    family: str | None,
+    role: Speaker | None,
+    tool: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    where: Mapping[str, str] | None,
+    among: Among,
+    order: Order,
+    limit: int,
+    after: str | None,
+    context: int,
+) -> Search:
+    """Check what is searched for, or raise the error that says what is allowed."""
+    if not isinstance(query, str):
+        raise InvalidOption("What is searched for is a text.", name="query")
+    params: dict[str, Any] = {}
+    for name, session_id in (("session", session), ("family", family)):
+        if session_id is not None:
+            check_id(name, session_id)
+            params[name] = session_id
+    _check_one_of("role", role, get_args(Speaker), optional=True)
+    _check_one_of("among", among, get_args(Among))
+    _check_one_of("order", order, get_args(Order))
+    if tool is not None and not isinstance(tool, str):
+        raise InvalidOption("tool is the name of a tool.", name="tool")
+    check_whole("limit", limit, least=1)
+    check_whole("context", context)
+    if limit > MOST_HITS:
+        raise InvalidOption(f"A page has at most {MOST_HITS} hits.", name="limit")
+    filters = wanted(None, where, since, until)
+    given = dict(filters.params)
+    lo, hi = given.pop("since", None), given.pop("until", None)
+    start, skip = (None, 0) if after is None else _read_cursor(after)
+    shape = Shape(session is not None, family is not None, filters.shape.facts)
+    scope = Scope(shape, {**params, **given})
+    return Search(
+        parse(query), scope, role, tool, lo, hi, among, order, limit, start, skip, context
+    )
+
+
+def _check_one_of(
+    name: str, value: object, allowed: tuple[str, ...], *, optional: bool = False
+) -> None:
+    if not (value in allowed or (optional and value is None)):
+        raise InvalidOption(f"{name} is one of {', '.join(allowed)}.", name=name)
+
+
+class _Cursor(NamedTuple):
+    key: Key
+    skip: int
+
+
+_decode = msgspec.json.Decoder(_Cursor).decode
+
+
+def cursor(key: Key, skip: int = 0) -> str:
+    """What names the page that begins at a match, or some matches behind it."""
+    return msgspec.json.encode(_Cursor(key, skip)).decode()
+
+
+def _read_cursor(after: object) -> _Cursor:
+    try:
+        if isinstance(after, str) and (read := _decode(after)).skip >= 0:
+            return read
+    except (msgspec.DecodeError, UnicodeError):
+        pass
+    raise InvalidOption("after is the `next` of the page before.", name="after")
+
+
+@cache
+def in_scope(shape: Shape, *columns: str) -> Select[Any]:
+    """The sessions that are searched."""
+    found = select(*(sessions.c[name] for name in ("session_id", *columns))).where(
+        sessions.c.purged_at.is_(None)
+    )
+    if shape.has_session:
+        found = found.where(sessions.c.session_id == bindparam("session"))
+    if shape.has_family:
+        # A session is a descendant of its parent, and of all that this one descends from.
+        family = (
+            select(sessions.c.session_id)
+            .where(sessions.c.session_id == bindparam("family"))
+            .cte("family", recursive=True)
+        )
+        child = sessions.alias("child")
+        family = family.union(
+            select(child.c.session_id).where(
+                child.c.parent.is_not(None), child.c.parent == family.c.session_id
+            )
+        )
+        found = found.where(sessions.c.session_id.in_(select(family.c.session_id)))
+    for number in range(shape.facts):
+        fact = facts.alias(f"fact_{number}")
+        found = found.join(
+            fact,
+            and_(
+                fact.c.session_id == sessions.c.session_id,
+                fact.c.key == bindparam(f"key_{number}"),
+                fact.c.value == bindparam(f"value_{number}"),
+            ),
+        )
+    return found

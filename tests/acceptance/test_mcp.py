@@ -1,0 +1,267 @@
+"""The MCP server, asked by the SDK's own client: in this process, by stdio and by HTTP."""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from mcp import Client, MCPError, StdioServerParameters, stdio_client
+
+from roocontext import Plan, Store
+from roocontext.mcp.server import SessionServer
+from roocontext.mcp.texts import as_text, cut
+from roocontext.reports.document import as_json
+from roocontext.reports.history import audit_rows, effective_history
+from roocontext.reports.why import why
+from support.dialogue import fill
+
+HOSTILE = '../../etc/passwd?id=x#y%2F {"jsonrpc"} \u2028 .. \x1b[31m'
+NASTY = 'a\x00b \ud800 \x1b[31m \u2028 日本 \n{"jsonrpc": "2.0", "id": 1, "result": {}}\n'
+
+READING = {"search_history", "read_history", "list_sessions", "show_session", "why_hidden"}
+WRITING = {"append", "rewind"}
+
+on_a_file = pytest.mark.parametrize("database", ["file"], indirect=True)
+
+
+@pytest.fixture
+def store(database: str) -> Iterator[Store]:
+    with Store.open(database) as store:
+        chat = store.create("parser", title="fix the parser")
+        seqs = fill(chat, 6)
+        chat.commit(Plan.condense(chat.view(), seqs[:3], "S"))
+        chat.rewind(6)
+        yield store
+
+
+Talk = Callable[[Client], Awaitable[Any]]
+
+
+def talk(store: Store, said: Talk, *, allow_write: bool = False) -> Any:
+    async def run() -> Any:
+        async with Client(SessionServer(store, allow_write=allow_write)) as client:
+            return await said(client)
+
+    return asyncio.run(run())
+
+
+def ask(store: Store, tool: str, *, allow_write: bool = False, **given: Any) -> Any:
+    """The document that a tool answers with, or the text of its error."""
+
+    async def call(client: Client) -> Any:
+        return await client.call_tool(tool, given)
+
+    answer = talk(store, call, allow_write=allow_write)
+    (content,) = answer.content
+    return content.text if answer.is_error else json.loads(content.text)
+
+
+def test_the_answers_are_the_documents_of_the_command_line(store: Store) -> None:
+    chat = store.session("parser")
+    rows = [as_json(row) for row in audit_rows(chat)]
+    assert ask(store, "read_history", session="pars") == rows
+    assert ask(store, "read_history", session="last", first=3, limit=2) == rows[2:4]
+    shown = as_json(effective_history(chat, None))
+    assert ask(store, "show_session", session="parser") == shown
+    newest = ask(store, "show_session", session="parser", limit=2)
+    assert newest == {**shown, "messages": shown["messages"][-2:]}
+    assert ask(store, "why_hidden", session="parser", seq=7) == as_json(why(chat, 7))
+    (row,) = ask(store, "list_sessions")["sessions"]
+    assert (row["session_id"], row["title"]) == ("parser", "fix the parser")
+    assert ask(store, "list_sessions", text="lexer")["sessions"] == []
+    hits = ask(store, "search_history", query='"message 5"', session="parser")["hits"]
+    assert [(hit["session_id"], hit["seq"], hit["hidden_by"]) for hit in hits] == [("parser", 7, 9)]
+
+
+@on_a_file
+def test_no_tool_writes_unless_it_is_allowed(store: Store) -> None:
+    async def tools(client: Client) -> dict[str, Any]:
+        return {tool.name: tool.annotations for tool in (await client.list_tools()).tools}
+
+    reading, all_ = talk(store, tools), talk(store, tools, allow_write=True)
+    assert reading.keys() == READING
+    assert all_.keys() == READING | WRITING
+    assert all(reading[name].read_only_hint for name in READING)
+    assert not any(all_[name].read_only_hint for name in WRITING)
+    head = store.session("parser").head()
+    assert "Unknown tool" in ask(store, "append", session="parser", content="x")
+    assert store.session("parser").head() == head
+
+
+def test_messages_are_appended_and_sessions_rewound(store: Store) -> None:
+    chat = store.session("parser")
+    said = {"session": "parser", "content": "hello", "client_id": "c1"}
+    receipt = ask(store, "append", **said, allow_write=True)
+    assert (receipt["seq"], receipt["new"]) == (chat.head_seq(), True)
+    assert not ask(store, "append", **said, allow_write=True)["new"]
+    assert chat.view().messages[-1].content == "hello"
+    back = {"session": "parser", "to": 4}
+    planned = ask(store, "rewind", **back, dry_run=True, allow_write=True)
+    assert (planned["dry_run"], chat.head_seq()) == (True, receipt["seq"])
+    done = ask(store, "rewind", **back, expected_seq=receipt["seq"], allow_write=True)
+    assert (done["to"], chat.view().messages[-1].seq) == (4, 4)
+    error = ask(store, "rewind", **back, expected_seq=1, allow_write=True)
+    assert "VersionConflict" in error
+
+
+@on_a_file
+@pytest.mark.parametrize(
+    ("tool", "given", "error"),
+    [
+        ("show_session", {"session": "nobody"}, "SessionNotFound: There is no session 'nobody'."),
+        ("show_session", {"session": "../parser"}, "SessionNotFound"),
+        ("why_hidden", {"session": "parser", "seq": 99}, "MessageNotFound"),
+        ("why_hidden", {"session": "parser", "seq": 0}, "greater than or equal to 1"),
+        ("read_history", {"session": "parser", "limit": 10_000}, "less than or equal to 200"),
+        ("read_history", {"session": ""}, "InvalidIdentifier"),
+        ("search_history", {"query": "x", "among": "none"}, "Input should be"),
+        ("search_history", {"query": "x", "after": "x"}, "InvalidOption"),
+        ("search_history", {"query": "x", "session": "nobody"}, "SessionNotFound"),
+        ("append", {"session": "parser", "content": "x", "role": "nobody"}, "InvalidMessage"),
+    ],
+)
+def test_errors_have_names_and_no_content(
+    store: Store, tool: str, given: dict[str, Any], error: str
+) -> None:
+    said = ask(store, tool, **given, allow_write=True)
+    assert error in said
+    assert "message 1" not in said
+
+
+@on_a_file
+def test_what_a_log_holds_cannot_break_the_protocol(store: Store) -> None:
+    chat = store.create(HOSTILE, title=HOSTILE)
+    deep: Any = NASTY
+    for _ in range(490):
+        deep = [deep]
+    chat.append("user", NASTY)
+    chat.append("user", [{"type": NASTY, NASTY: NASTY, "deep": deep}])
+    rows = ask(store, "read_history", session=f"={HOSTILE}")
+    assert [row["content"] for row in rows[1:]] == [row.content for row in [*chat.audit()][1:]]
+
+    async def resources(client: Client) -> list[Any]:
+        listed = (await client.list_resources()).resources
+        return [(one, (await client.read_resource(one.uri)).contents) for one in listed]
+
+    read = talk(store, resources)
+    assert {one.name for one, _ in read} == {"parser", HOSTILE}
+    for one, (content,) in read:
+        assert one.uri.isascii()
+        assert json.loads(content.text)["session_id"] == one.name
+
+
+@on_a_file
+def test_a_resource_of_no_session_is_refused(store: Store) -> None:
+    async def read(client: Client) -> None:
+        with pytest.raises(MCPError, match="There is no session 'nobody'"):
+            await client.read_resource("roocontext://session?id=nobody")
+
+    talk(store, read)
+
+
+@on_a_file
+def test_long_texts_are_cut_in_the_middle(store: Store) -> None:
+    store.create("long").append("user", "a" * 5_000 + "b" * 5_000)
+    (row,) = ask(store, "read_history", session="long", longest=100)
+    assert row["content"] == f"{'a' * 50}\n[9,900 characters left out]\n{'b' * 50}"
+    (whole,) = ask(store, "read_history", session="long", longest=10_000)
+    assert len(whole["content"]) == 10_000
+
+
+def test_texts_are_cut_at_any_depth() -> None:
+    assert cut([{"a": ["x" * 9, 1, None, True]}], 8) == [
+        {"a": ["xxxx\n[1 characters left out]\nxxxx", 1, None, True]}
+    ]
+    assert as_text({"a": "\ud83d\ude00 \udfff 😀"}, 100) == '{"a": "\\ud83d\\ude00 \\udfff 😀"}'
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "roocontext", "mcp", *arguments]
+
+
+async def serves(client: Client) -> None:
+    """A client lists the tools, reads, and sees what is written meanwhile."""
+    tools = (await client.list_tools()).tools
+    assert {tool.name for tool in tools} == READING
+    before = await client.call_tool("read_history", {"session": "parser"})
+    assert "message 5" in before.content[0].text
+    nasty = await client.call_tool("read_history", {"session": f"={HOSTILE}"})
+    assert json.loads(nasty.content[0].text)[-1]["content"] == NASTY
+    listed = (await client.list_resources()).resources
+    (one,) = [resource for resource in listed if resource.name == HOSTILE]
+    assert json.loads((await client.read_resource(one.uri)).contents[0].text)["title"] == HOSTILE
+
+
+@on_a_file
+def test_by_stdio(store: Store, database: str) -> None:
+    program, *arguments = command("--db", database)
+    parameters = StdioServerParameters(command=program, args=arguments)
+
+    store.create(HOSTILE, title=HOSTILE).append("user", NASTY)
+
+    async def run() -> str:
+        async with Client(stdio_client(parameters)) as client:
+            await serves(client)
+            store.session("parser").append("user", "written meanwhile")
+            after = await client.call_tool("show_session", {"session": "parser"})
+            return after.content[0].text
+
+    assert "written meanwhile" in asyncio.run(run())
+
+
+@on_a_file
+def test_by_http_on_loopback(store: Store, database: str) -> None:
+    store.create(HOSTILE, title=HOSTILE).append("user", NASTY)
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with subprocess.Popen(
+        command("--http", str(port)),
+        env={**os.environ, "ROOCONTEXT_DB": database},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as server:
+        try:
+            _wait_for(port, server)
+            asyncio.run(_by_http(f"http://127.0.0.1:{port}/mcp"))
+            assert _answer(port, "evil.example").startswith("HTTP/1.1 421")
+            assert _answer(port, "127.0.0.1", "http://evil.example").startswith("HTTP/1.1 403")
+        finally:
+            server.terminate()
+            server.communicate()
+
+
+async def _by_http(url: str) -> None:
+    async with Client(url) as client:
+        await serves(client)
+
+
+def _wait_for(port: int, server: "subprocess.Popen[str]") -> None:
+    for _ in range(400):
+        with closing(socket.socket()) as probe:
+            if not probe.connect_ex(("127.0.0.1", port)):
+                return
+        assert server.poll() is None
+        time.sleep(0.05)
+
+
+def _answer(port: int, host: str, origin: str = "") -> str:
+    """The answer to a request as a browser would send it from another site."""
+    lines = [
+        "POST /mcp HTTP/1.1",
+        f"Host: {host}:{port}",
+        "Content-Type: application/json",
+        "Accept: application/json, text/event-stream",
+        "Content-Length: 2",
+        *([f"Origin: {origin}"] if origin else []),
+    ]
+    with closing(socket.create_connection(("127.0.0.1", port))) as asked:
+        asked.sendall("\r\n".join([*lines, "", "{}"]).encode())
+        return asked.recv(200).decode()

@@ -1,0 +1,498 @@
+"""Search: what is found, in every state of the index, and what is said of each hit."""
+
+import threading
+import unicodedata
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roocontext import NewMessage, Plan, Store
+from roocontext.errors import HistoryCorrupt, InvalidOption, StoreReadOnly
+from roocontext.search.terms import terms_of
+from support.dialogue import result, text
+
+
+def call(tool_id, **given):
+    """A call of the tool `run`."""
+    return {"type": "tool_use", "id": tool_id, "name": "run", "input": given}
+
+
+STATES = ("fresh", "stale", "absent", "half built")
+
+CORPUS = [
+    ("user", "The parser drops the last token. Why does it?"),
+    ("assistant", [text("I look at src/parser/lexer.py."), call("t1", command="rm -rf build/x-1")]),
+    ("user", [result("t1", "error[E0502]: cannot borrow `fooBarBaz` in foo_bar.baz(3)\nexit 137")]),
+    ("assistant", "HTTPServer.listen failed with 0x80070005 and ECONNREFUSED; utf8 is fine."),
+    ("user", "数据库连接失败，请检查配置文件"),
+    ("user", "データベースに接続できません。設定ファイルを確認してください"),
+    ("user", "데이터베이스를 연결할 수 없습니다"),
+    ("user", "deploy 🚀 done 👍🏽 → next"),
+    ("user", "a\0b nul, lone \ud800 surrogate, \udfff end"),
+    ("user", "ＦＵＬＬ width, cafe\u0301, Straße, ΣΊΣΥΦΟΣ"),
+    ("assistant", '{"not": "json"} "quoted" \\ back* (paren) AND OR NOT NEAR - + ^ : col'),
+]
+FINDS = {
+    "parser": [1, 2],
+    "PARSER token": [1],
+    '"last token"': [1],
+    '"token last"': [],
+    "last drops": [1],
+    "tok*": [1],
+    '"the last tok"*': [1],
+    "oken": [],
+    "src/parser/lexer.py": [2],
+    "lexer.py": [2],
+    "rm -rf build": [2],
+    "run": [2],
+    "E0502": [3],
+    "e0502": [3],
+    "0502": [],
+    "foo_bar.baz()": [3],
+    "fooBar": [3],
+    "foobarbaz": [3],
+    "barBaz": [3],
+    "barbaz": [],
+    "bar": [3],
+    "fooba*": [3],
+    "137": [3],
+    "http": [4],
+    "server.listen": [4],
+    "httpserver": [4],
+    "0x80070005": [4],
+    "ECONNREFUSED": [4],
+    "ECONN*": [4],
+    "库": [5],
+    "数据": [5],
+    "数据库": [5],
+    "据库连": [5],
+    "数库": [],
+    "配置 连接": [5],
+    "データ": [6],
+    "タベ": [6],
+    "ル": [6],
+    "설정": [],
+    "데이터베이스": [7],
+    "연결": [7],
+    "없": [7],
+    "🚀": [8],
+    "👍": [8],
+    "👍🏽": [8],
+    "🏽👍": [],
+    "→": [8],
+    "nul": [9],
+    "a\0b": [9],
+    "\ud800 surrogate": [9],
+    "full": [10],
+    "ｗｉｄｔｈ": [10],
+    "CAFÉ": [10],
+    "straße": [10],
+    "σίσυφοσ": [10],
+    "and or not near": [11],
+    '"quoted': [11],
+    "(paren) AND": [11],
+    "col:": [11],
+    "back*": [11],
+    "": [],
+    "   ": [],
+    "***": [],
+    '""': [],
+    "()": [],
+    "\0": [],
+    "\ud800": [],
+    "'": [],
+    "%": [],
+    "nothing-of-this": [],
+}
+
+
+def seqs(page):
+    return sorted(hit.seq for hit in page.hits)
+
+
+def found(store, query, **options):
+    """The sessions and seqs of all hits, page after page."""
+    hits, after = [], None
+    while True:
+        page = store.search(query, after=after, **options)
+        hits += [(hit.session_id, hit.seq) for hit in page.hits]
+        if page.next is None:
+            return hits
+        after = page.next
+
+
+def written(lab, state):
+    """A session that holds the corpus, indexed as far as the state says."""
+    chat = lab.store.create()
+    half = len(CORPUS) // 2
+    chat.append_many([NewMessage(*one) for one in CORPUS[:half]])
+    if state in ("stale", "half built"):
+        lab.store.index()
+    chat.append_many([NewMessage(*one) for one in CORPUS[half:]])
+    if state == "fresh":
+        lab.store.index()
+    if state == "half built":
+        other = lab.store.create()
+        other.append("user", "of another session")
+    return chat
+
+
+@pytest.mark.every_leg
+@pytest.mark.parametrize("state", STATES)
+def test_the_same_is_found_in_every_state_of_the_index(lab, state):
+    chat = written(lab, state)
+    for query, expected in FINDS.items():
+        assert seqs(lab.store.search(query, session=chat.id)) == expected, query
+        assert seqs(lab.store.search(query)) == expected, query
+
+
+def test_hits_are_marked_in_snippets(lab):
+    chat = lab.store.create()
+    chat.append("user", "x " * 200 + "\nfoo_bar fails\n" + "y " * 300 + "fooBar again")
+    (hit,) = lab.store.search("fooBar").hits
+    shown = hit.snippet
+    assert [shown.text[lo:hi] for lo, hi in shown.marks] == ["foo_bar"]
+    assert shown.text.startswith("foo_bar fails\ny y")
+    assert (shown.is_continued, shown.continues) == (True, True)
+    assert len(shown.text) == 200
+    (hit,) = lab.store.search("fails", context=1).hits
+    assert hit.snippet.text.lstrip().startswith("x x")
+    assert [hit.snippet.text[lo:hi] for lo, hi in hit.snippet.marks] == ["fails"]
+
+
+@pytest.mark.every_leg
+def test_a_hit_says_what_became_of_the_message(lab):
+    chat = lab.store.create()
+    for number in range(1, 7):
+        chat.append("user" if number % 2 else "assistant", f"needle {number} " + "long " * 20)
+    lab.store.index()
+    summary = chat.commit(Plan.condense(chat.view(), [1, 2], "Short.")).seq
+    rewind = chat.rewind(to=4).seq
+    again = chat.commit(Plan.condense(chat.view(), [3, 4], "Needle shorter.")).seq
+    hits = {hit.seq: hit for hit in lab.store.search("needle").hits}
+    audit = {entry.seq: entry for entry in chat.audit()}
+    assert set(hits) == {1, 2, 3, 4, 5, 6, again}
+    assert rewind > summary
+    for seq, hit in hits.items():
+        entry = audit[seq]
+        assert hit.visible == entry.visible
+        for name in ("hidden_by", "hider", "condense_parent", "truncation_parent", "rewound_by"):
+            assert getattr(hit, name) == getattr(entry, name), (seq, name)
+    among = {
+        "all": {1, 2, 3, 4, 5, 6, again},
+        "standing": {1, 2, 3, 4, again},
+        "visible": {1, 2, again},
+        "hidden": {3, 4},
+    }
+    for which, expected in among.items():
+        assert set(seqs(lab.store.search("needle", among=which))) == expected, which
+
+
+def test_a_cleared_output_is_found_but_not_among_what_is_visible(lab):
+    chat = lab.store.create()
+    chat.append("user", "go")
+    chat.append("assistant", [call("t1")])
+    chat.append("user", [result("t1", "needle " * 50)])
+    chat.append("assistant", "done")
+    clearing = chat.commit(Plan.clear(chat.view(), [(3, 0)])).seq
+    (hit,) = lab.store.search("needle").hits
+    assert (hit.visible, hit.cleared) == (True, ((0, clearing),))
+    assert lab.store.search("needle", among="visible").hits == ()
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_filters(lab, indexed):
+    store = lab.store
+    lead = store.create("lead", metadata={"project": "web"})
+    child = store.create("child", parent="lead", metadata={"project": "api"})
+    grandchild = store.create("grandchild", parent="child")
+    store.create("other").append("user", "needle")
+    lead.append("user", "needle")
+    lead.append("assistant", [text("needle"), call("t1", command="needle")])
+    lead.append("user", [result("t1", "needle")])
+    lead.append("assistant", [{**call("t2", path="needle"), "name": "read"}])
+    lead.append("user", [result("t2", "needle")])
+    child.append("user", "needle")
+    grandchild.append("assistant", "needle")
+    if indexed:
+        store.index()
+
+    def hits(**filters):
+        return sorted(found(store, "needle", limit=3, **filters))
+
+    all_of_lead = [("lead", seq) for seq in range(2, 7)]
+    assert len(hits()) == 8
+    assert hits(session="lead") == all_of_lead
+    assert hits(session="nobody") == []
+    assert hits(family="lead") == [("child", 2), ("grandchild", 1), *all_of_lead]
+    assert hits(family="child") == [("child", 2), ("grandchild", 1)]
+    assert hits(family="child", session="grandchild") == [("grandchild", 1)]
+    assert hits(where={"project": "web"}) == all_of_lead
+    assert hits(where={"project": "none"}) == []
+    assert hits(session="lead", role="user") == [("lead", 2)]
+    assert hits(role="assistant") == [("grandchild", 1), ("lead", 3), ("lead", 5)]
+    assert hits(role="tool") == [("lead", 4), ("lead", 6)]
+    assert hits(tool="run") == [("lead", 3), ("lead", 4)]
+    assert hits(tool="read", role="tool") == [("lead", 6)]
+    assert hits(tool="write") == []
+    moment = datetime.fromtimestamp(lead.message(4).recorded_at / 1000, UTC)
+    early, late = hits(session="lead", until=moment), hits(session="lead", since=moment)
+    assert (early, late) == (all_of_lead[:2], all_of_lead[2:])
+    assert hits(session="lead", since=moment, until=moment + timedelta(milliseconds=1)) == [
+        ("lead", 4)
+    ]
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_orders_and_pages(lab, indexed):
+    store = lab.store
+    chats = [store.create(name) for name in "abc"]
+    for number in range(30):
+        chats[number % 3].append("user", "needle " * (1 + number % 4) + "hay " * 10)
+    if indexed:
+        store.index()
+    written = [(name, seq) for seq in range(1, 11) for name in "abc"]
+    for limit in (1, 7, 30):
+        assert found(store, "needle", order="oldest", limit=limit) == written
+        assert found(store, "needle", order="newest", limit=limit) == written[::-1]
+        best = found(store, "needle", limit=limit)
+        assert sorted(best) == sorted(written)
+        assert best[0] == ("c", 10) or best == found(store, "needle", limit=30)
+    scores = [hit.score for hit in store.search("needle", limit=30).hits]
+    assert scores == sorted(scores, reverse=True)
+    page = store.search("needle", limit=4)
+    chats[0].append("user", "needle needle needle needle")
+    following = store.search("needle", limit=4, after=page.next)
+    assert not {hit.seq for hit in following.hits} & {11}
+
+
+@pytest.mark.parametrize("which", ["all", "one page"])
+def test_more_than_are_ranked(lab, which, monkeypatch):
+    monkeypatch.setattr("roocontext.store.search.hits.RANKED", 5)
+    chat = lab.store.create()
+    for number in range(12):
+        chat.append("user", "needle " * (12 - number))
+    hits = found(lab.store, "needle", limit=100 if which == "all" else 3)
+    assert [seq for _, seq in hits] == [8, 9, 10, 11, 12, 7, 6, 5, 4, 3, 2, 1]
+
+
+WRONG = [
+    {"query": 5},
+    {"session": "\0"},
+    {"family": 3},
+    {"role": "system"},
+    {"among": "none"},
+    {"order": "up"},
+    {"tool": 5},
+    {"limit": 0},
+    {"limit": 1_001},
+    {"context": -1},
+    {"after": "x"},
+    {"after": '[[1,"a",1],-1]'},
+    {"after": 5},
+    {"where": {"a": 5}},
+    {"since": "yesterday"},
+]
+
+
+@pytest.mark.one_leg
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_wrong_arguments(lab, wrong):
+    with pytest.raises((InvalidOption, ValueError)) as refused:
+        lab.store.search(**{"query": "x", **wrong})
+    assert type(refused.value).__module__ == "roocontext.errors"
+
+
+@pytest.mark.every_leg
+def test_what_is_erased_is_not_found(lab):
+    store = lab.store
+    chat = store.create()
+    for name in ("first", "second", "third"):
+        chat.append("user", f"{name} needle-{name}")
+    fork = chat.fork()
+    assert store.index() == 6
+    chat.redact(2)
+    assert found(store, "second") == []
+    assert indexed_rows(lab) == {(c.id, seq) for c in (chat, fork) for seq in (1, 3)}
+    assert store.index() == 0
+    assert len(found(store, "first")) == 2
+    store.purge(chat.id)
+    assert indexed_rows(lab) == {(fork.id, 1), (fork.id, 3)}
+    assert found(store, "first") == [(fork.id, 1)]
+    assert store.index() == 0
+
+
+def indexed_rows(lab):
+    return {tuple(row) for row in lab.sql("SELECT session_id, seq FROM search_rows")}
+
+
+def test_nothing_of_the_erased_is_left_in_the_file(tmp_path):
+    path = tmp_path / "store.db"
+    with Store.open(path) as store:
+        chat = store.create()
+        for number in range(50):
+            chat.append("user", f"hunter{number}secret and more")
+        store.index()
+        chat.append("user", "later")
+        store.index()
+        assert b"hunter7secret" in path.read_bytes() + (tmp_path / "store.db-wal").read_bytes()
+        assert chat.redact(8).erased
+        assert b"hunter7secret" not in path.read_bytes()
+        assert b"hunter8secret" in path.read_bytes()
+        assert store.purge(chat.id).erased
+        assert b"secret" not in path.read_bytes()
+
+
+def test_the_index_is_dropped_and_made_again(lab):
+    chat = written(lab, "fresh")
+    before = indexed_rows(lab)
+    assert len(before) == len(CORPUS)
+    assert lab.store.index() == 0
+    lab.store.drop_index()
+    assert indexed_rows(lab) == set()
+    assert seqs(lab.store.search("数据")) == [5]
+    assert lab.store.index(anew=True) == len(CORPUS)
+    assert lab.store.index(anew=True) == len(CORPUS)
+    assert indexed_rows(lab) == before
+    assert seqs(lab.store.search("数据", session=chat.id)) == [5]
+
+
+def test_a_message_with_too_many_terms_is_still_found(lab):
+    chat = lab.store.create()
+    chat.append("user", "small needle")
+    chat.append("user", " ".join(f"w{number:x}" for number in range(60_000)) + " needle")
+    lab.store.index()
+    assert seqs(lab.store.search("needle")) == [1, 2]
+    assert seqs(lab.store.search("wea5f")) == [2]
+    assert lab.sql("SELECT seq FROM search_rows WHERE terms IS NULL") in ([(2,)], [[2]])
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_a_damaged_message_is_in_the_way_of_its_own_session_only(lab, indexed):
+    for name in "abc":
+        lab.store.create(name).append("user", "needle")
+    if lab.engine == "postgres":
+        lab.sql("ALTER TABLE entries DISABLE TRIGGER USER")
+    else:  # not those of the index
+        lab.sql("DROP TRIGGER entries_update")
+    lab.sql("UPDATE entries SET content = '{' WHERE session_id = 'b'")
+    if indexed:
+        assert lab.store.index() == 3
+    assert found(lab.store, "needle", session="a") == [("a", 1)]
+    assert found(lab.store, "needle", session="c") == [("c", 1)]
+    if indexed:  # else its text says that it cannot match
+        with pytest.raises(HistoryCorrupt, match="'b'"):
+            lab.store.search("needle")
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_store_that_is_only_read(lab, state):
+    if lab.engine == "memory":
+        return
+    chat = written(lab, state)
+    with Store.open(lab.url, read_only=True) as reader:
+        for query in ("parser", "数据", "E0502", "库"):
+            assert seqs(reader.search(query, session=chat.id)) == FINDS[query]
+        if state != "fresh":
+            with pytest.raises(StoreReadOnly):
+                reader.index()
+
+
+def test_appends_go_on_while_two_others_index(lab):
+    store = lab.store
+    chats = [store.create(name) for name in "ab"]
+    for chat in chats:
+        chat.append_many([NewMessage("user", f"needle {chat.id}{n}") for n in range(300)])
+    failures = []
+
+    def index():
+        try:
+            with Store.open(lab.url) as own:
+                for _ in range(3):
+                    own.index()
+        except Exception as error:  # noqa: BLE001 - shown by the test
+            failures.append(error)
+
+    threads = [threading.Thread(target=index) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for number in range(20):
+        chats[number % 2].append("user", f"needle more{number}")
+        assert store.search(f"more{number}").hits
+    chats[0].redact(5)
+    for thread in threads:
+        thread.join()
+    assert not failures
+    store.index()
+    expected = {("a", seq) for seq in range(1, 311) if seq != 5}
+    expected |= {("b", seq) for seq in range(1, 311)}
+    assert indexed_rows(lab) == expected
+    assert set(found(store, "needle", limit=1_000)) == expected
+
+
+WORDS = st.text(
+    st.characters(categories=["L", "N", "So", "Cs", "P", "Zs", "Mn"]), min_size=1, max_size=8
+)
+ACTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), WORDS, WORDS),
+        st.tuples(st.just("append"), WORDS, WORDS),
+        st.tuples(st.sampled_from(["index", "drop", "fork", "rewind"])),
+        st.tuples(st.just("redact"), st.integers(0, 30)),
+    ),
+    min_size=1,
+    max_size=14,
+)
+
+
+@pytest.fixture(scope="module")
+def searched(leg, opened):
+    """A store that holds no other tests' sessions, which would all be indexed again and again."""
+    with opened(*leg) as lab:
+        yield lab.store
+
+
+@given(acts=ACTS)
+def test_what_was_appended_is_found_and_what_was_redacted_is_not(searched, acts):
+    """By its own rare words, and the same in every state of the index."""
+    store = searched
+    chat = store.create()
+    held = {}
+    for number, (act, *given_) in enumerate(acts):
+        if act == "append":
+            rare = f"rare{chat.id[-4:]}n{number}"
+            seq = chat.append("user", f"{given_[0]} {rare} {given_[1]}").seq
+            held[seq] = (rare, *given_)
+        elif act == "index":
+            store.index()
+        elif act == "drop":
+            store.drop_index()
+        elif act == "fork":
+            chat.fork()
+        elif act == "rewind":
+            chat.rewind(to=chat.head().seq // 2)
+        elif held:
+            seq = sorted(held)[given_[0] % len(held)]
+            chat.redact(seq)
+            assert not found(store, held.pop(seq)[0])
+    for index in (False, True):
+        if index:
+            store.index()
+        for seq, (rare, *words) in held.items():
+            own = f'"{words[0]}" {rare} {words[1]}'.replace("*", "")
+            assert seq in seqs(store.search(rare, session=chat.id)), rare
+            assert seq in seqs(store.search(own, session=chat.id)), own
+
+
+def test_every_letter_and_symbol_is_the_same_to_each_engine(lab):
+    every = [char for char in map(chr, range(0x110000)) if unicodedata.category(char)[0] in "LNS"]
+    chosen = every[:: len(every) // 120]
+    chat = lab.store.create()
+    chat.append_many([NewMessage("user", f"{char}a {char}{char}") for char in chosen])
+    scanned = [found(lab.store, f"{char}{char}", limit=200) for char in chosen]
+    lab.store.index()
+    for number, (char, hits) in enumerate(zip(chosen, scanned, strict=True), 1):
+        assert found(lab.store, f"{char}{char}", limit=200) == hits
+        assert (chat.id, number) in hits or not terms_of(char)

@@ -1,0 +1,43 @@
+"""How PostgreSQL checks what each append writes."""
+
+import pytest
+
+from migration.conftest import Raw
+from migration.test_checks import REFUSED, _insert
+from roocontext import Store
+
+pytestmark = pytest.mark.parametrize("raw", ["postgres"], indirect=True)
+
+CHECKS = (
+    "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE contype = 'c'"
+    " AND conrelid = '{}'::regclass ORDER BY 1"
+)
+REFUSE = (
+    "CREATE FUNCTION refuse() RETURNS event_trigger LANGUAGE plpgsql AS"
+    " $$ BEGIN RAISE EXCEPTION 'no functions' USING ERRCODE = 'feature_not_supported'; END $$"
+)
+REFUSE_FUNCTIONS = (
+    "CREATE EVENT TRIGGER no_functions ON ddl_command_start WHEN TAG IN ('CREATE FUNCTION')"
+    " EXECUTE FUNCTION refuse()"
+)
+
+
+@pytest.mark.parametrize("table", ["sessions", "entries"])
+def test_what_an_append_writes_is_checked_by_a_function(raw: Raw, table: str) -> None:
+    """The server would parse the text of other checks anew in each append."""
+    Store.open(raw.url).close()
+    rules = f"CHECK (roocontext_{table}_rules({table}.*))"
+    assert raw.run(CHECKS.format(table)) == [(rules,)]
+
+
+def test_a_server_that_refuses_functions_checks_by_itself(raw: Raw) -> None:
+    raw.run(REFUSE)
+    raw.run(REFUSE_FUNCTIONS)
+    with Store.open(raw.url) as store:
+        chat = store.create("s")
+        chat.append("user", "hello")
+        assert len(raw.run(CHECKS.format("entries"))) > 1
+        for table, changes in REFUSED.values():
+            if table in ("sessions", "entries"):
+                assert "check" in raw.refuses(_insert(table, changes)).lower(), changes
+        assert chat.verify().ok

@@ -1,0 +1,143 @@
+"""The words of a search: terms, queries, matches and snippets, without a store."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roocontext.search.letters import composed, folded, parts
+from roocontext.search.match import occurrences, score
+from roocontext.search.passages import Wanted, passages
+from roocontext.search.query import parse
+from roocontext.search.snippet import WIDTH, snippet
+from roocontext.search.terms import LONGEST, terms_of
+from support.examples import examples
+from support.rows_of_formats import histories, marks, rows
+
+PIECES = st.sampled_from(
+    [
+        *("foo", "Bar", "HTTP", "x1", "_", ".", "/", " ", "-", "\n", "*", '"', "\0", "\ud800"),
+        *("数", "据", "ア", "ｱ", "가", "é", "e\u0301", "ß", "İ", "\u212a", "٣", "Ａ", "ก", "ำ"),
+        *("👍", "🏽", "→"),
+    ]
+)
+TEXTS = st.one_of(st.lists(PIECES, max_size=8).map("".join), st.text(max_size=12))
+
+
+def is_indexed(query, terms):
+    """What an index answers that holds these terms."""
+
+    def has(term):
+        if term.is_beginning:
+            return any(one.startswith(term.text) for one in terms)
+        return term.text in terms
+
+    return all(any(all(map(has, some)) for some in given) for given in query.indexed)
+
+
+@settings(max_examples=examples(300))
+@given(text=TEXTS, other=TEXTS, data=st.data())
+def test_the_terms_of_a_text_include_what_every_query_that_it_answers_asks_for(text, other, data):
+    lo = data.draw(st.integers(0, len(text)))
+    hi = data.draw(st.integers(lo, len(text)))
+    for asked in (text, other, text[lo:hi], f"{text[lo:hi]}*", f'"{text[lo:]}"', text.upper()):
+        query = parse(asked)
+        if occurrences(query, composed(text)):
+            assert is_indexed(query, terms_of(text))
+
+
+@settings(max_examples=examples(200))
+@given(text=TEXTS, before=TEXTS, after=TEXTS)
+def test_a_text_is_found_by_itself(text, before, after):
+    query = parse(text.replace("*", " ").replace('"', " "))
+    assert not query.words or occurrences(query, composed(f"{before} {text} {after}"))
+
+
+@given(text=TEXTS)
+def test_folding_keeps_the_length(text):
+    assert len(folded(text)) == len(text)
+
+
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        ("fooBarBaz", ["foo", "Bar", "Baz"]),
+        ("HTTPServer", ["HTTP", "Server"]),
+        ("sha256Sum", ["sha256", "Sum"]),
+        ("ABC", ["ABC"]),
+        ("123", ["123"]),
+        ("éÉa", ["é", "Éa"]),
+    ],
+)
+def test_parts_of_identifiers(run, expected):
+    assert list(parts(run)) == expected
+
+
+def test_terms_are_cut():
+    long = "x" * 3_000
+    assert terms_of(long) == {"x" * LONGEST}
+    assert is_indexed(parse(long), terms_of(long))
+    assert not occurrences(parse(long), long[:-1])
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("a b", 2),
+        ('"a b"', 1),
+        ('"a b', 2),
+        ('a"b c"', 2),
+        ("a a", 1),
+        ("* ** -- ()", 0),
+        ('""', 0),
+        ('"a"* b*', 2),
+    ],
+)
+def test_words_of_queries(query, words):
+    assert len(parse(query).words) == words
+
+
+def test_a_message_that_says_it_more_often_or_is_shorter_is_better():
+    found = [[(0, 1)]]
+    assert score(found, 100) > score(found, 1_000) > score(found, 100_000) > 0
+    assert score([[(0, 1), (2, 3)]], 100) > score(found, 100)
+    assert score(found * 2, 100) > score(found, 100)
+
+
+@given(text=TEXTS, before=st.integers(0, 500), after=st.integers(0, 500), context=st.integers(0, 3))
+def test_a_snippet_is_a_part_of_the_text_with_every_mark_in_it(text, before, after, context):
+    whole = composed("ab \n" * (before // 4) + text + " needle " + "cd \n" * (after // 4))
+    found = occurrences(parse("needle"), whole)
+    shown = snippet(whole, found, context=context)
+    assert shown.text in whole
+    assert [shown.text[lo:hi] for lo, hi in shown.marks] == ["needle"]
+    assert shown.is_continued != whole.startswith(shown.text)
+    assert shown.continues != whole.endswith(shown.text)
+    if not context:
+        assert len(shown.text) <= WIDTH
+
+
+@given(history=histories)
+def test_all_that_is_said_in_any_format_is_searched(history):
+    for message, (_, (act, *given_)) in zip(rows(history), history, strict=True):
+        text = passages(message.format, message.role, message.content)
+        for mark in marks(message.seq, act, *given_):
+            assert mark in text, message
+
+
+def test_passages_of_a_speaker_and_of_a_tool():
+    content = [
+        {"type": "text", "text": "said"},
+        {"type": "thinking", "thinking": "thought", "signature": "sig"},
+        {"type": "tool_use", "id": "t", "name": "run", "input": {"a": {"b": ["x", 5, None, True]}}},
+        {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "out"}]},
+        {"type": "odd", "data": "A" * 1_000, "kept": "as it is"},
+        {"type": "image", "source": {"type": "base64", "data": "B" * 1_000}},
+    ]
+    whole = passages("anthropic", "assistant", content)
+    assert whole == (
+        "said\nthought\nrun\nb: x\nb: 5\nb: null\nb: true\nout\ntype: odd\nkept: as it is"
+    )
+    assert passages("anthropic", "assistant", content, Wanted("tool")) == "out"
+    named = Wanted(tool="run", name_of={"t": "run"}.get)
+    assert passages("anthropic", "assistant", content, named).splitlines()[-1] == "out"
+    assert passages("anthropic", "assistant", content, Wanted(tool="other")) == ""
