@@ -169,7 +169,7 @@ search_marks = Table(
 )
 
 # Apart from the other tables, because the engines' full text search is not the same: the terms are
-# a tsvector on PostgreSQL, and SQLite has an `id` and a virtual table that triggers keep (0040).
+# a tsvector on PostgreSQL, and SQLite has an `id` and a virtual table that triggers keep (0035).
 search_rows = Table(
     "search_rows",
     MetaData(),

@@ -97,7 +97,7 @@ def _logical(connection: Connection) -> dict[str, Any]:
         "tables": {
             table: _table(inspector, table)
             for table in inspector.get_table_names()
-            # Full text search is each engine's own (0040).
+            # Full text search is each engine's own (0035).
             if not table.startswith(("search_rows", "search_terms"))
         },
         "views": sorted(inspector.get_view_names()),
