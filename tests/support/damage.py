@@ -172,6 +172,7 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "validate": lambda _, chat: chat.validate(),
     "audit": lambda _, chat: list(chat.audit()),
     "audit_pages": lambda _, chat: list(chat.audit_pages(3)),
+    "stored": lambda _, chat: list(chat.stored()),
     "diff": lambda _, chat: chat.diff(3),
     "message": lambda _, chat: [chat.message(seq) for seq in (3, 4, 8, 11)],
     "find_message": lambda _, chat: chat.find_message("named"),
@@ -212,6 +213,8 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
 WRITING: dict[str, Callable[[Any, Any], Any]] = {
     "keep_counts": lambda _, chat: chat.keep_counts(chat.snapshot(WANTED).counted),
     "keep_estimate": lambda _, chat: chat.keep_estimate(3, BYTES, 7),
+    "restore": lambda store, chat: store.restore(chat.id, list(chat.stored())),
+    "restore elsewhere": lambda store, chat: store.restore("copy", list(chat.stored())),
     "index": lambda store, _: [store.index(), store.search(SECRET)],
     "drop_index": lambda store, _: store.drop_index(),
     "append": lambda _, chat: chat.append("user", "more"),
