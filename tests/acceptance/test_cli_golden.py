@@ -90,7 +90,7 @@ LOOKING = [
     "db upgrade",
 ]
 ACTING: list[tuple[str, str]] = [
-    ("append new 'Why does the build fail?' --id fresh --title 'mend the build'", ""),
+    ("append new 'Why does the build fail?' --id fresh --title 'fix the build'", ""),
     (f"append fresh --role assistant --content-json --model gpt-4o --usage '{USAGE}'", BLOCKS),
     ("append fresh --content-json --client-id request-3", OUTPUT),
     ("append fresh --content-json --client-id request-3", OUTPUT),
@@ -98,7 +98,7 @@ ACTING: list[tuple[str, str]] = [
     ("pin build 6 --remove", ""),
     ("pin build", ""),
     ("title fresh", ""),
-    ("title fresh 'mend the build, quickly'", ""),
+    ("title fresh 'fix the build, quickly'", ""),
     ("preview build", ""),
     ("preview build --model gpt4", ""),
     ("preview build --limit 4096", ""),

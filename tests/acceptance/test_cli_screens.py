@@ -98,11 +98,11 @@ def test_no_fact_of_an_audit_is_cut(shown: Store, columns: int) -> None:
     screen = audited(shown.session("parser"), columns)
     words = " ".join(screen.split())
     for fact in (
-        "parser mend the parser 27 entries",
+        "parser fix the parser 27 entries",
         "2026-01-01 UTC",
-        "clears 2 outputs of 5, 7; ~969 → ~280 tokens; manual",
-        "hides 4-10; ~280 → ~149 tokens; manual",
-        "hides 12-13; ~149 → ~126 tokens; manual",
+        "clears 2 outputs of 5, 7; ~967 → ~278 tokens; manual",
+        "hides 4-10; ~278 → ~147 tokens; manual",
+        "hides 12-13; ~147 → ~124 tokens; manual",
         "4 left the view, 7 came back",
         "9 left the view, 4 came back; takes back rewind 18",
         "no longer pinned: 14",
@@ -169,7 +169,7 @@ def test_an_audit_of_nothing_says_why(shown: Store) -> None:
     }
     for after, said in ends.items():
         screen = audited(shown.session("parser"), 80, after=after)
-        assert screen == f"parser  mend the parser\n{said}\n"
+        assert screen == f"parser  fix the parser\n{said}\n"
     assert audited(shown.session("empty"), 80) == "empty\nThe session has no entries.\n"
 
 
@@ -198,16 +198,16 @@ def test_a_difference_is_summed_up(shown: Store) -> None:
 
 
 PICTURE = """\
-parser  mend the parser
+parser  fix the parser
 27 entries, 17 messages, 6 visible
 ● live   ○ taken back   ↩ a rewind to here
 ● 1-10  8 messages, 1 visible
 │ ↩ 18 rewind from 17 to here, taken back by 21
 ├─○ 19-20  2 messages, taken back by 21
 ● 11-17  6 messages, 4 visible
-│   15 clearing clears 2 outputs of 5, 7; ~969 → ~280 tokens; manual
-│   16 summary hides 4-10 (7 messages); ~280 → ~149 tokens; manual
-│   17 marker hides 12-13 (2 messages); ~149 → ~126 tokens; manual
+│   15 clearing clears 2 outputs of 5, 7; ~967 → ~278 tokens; manual
+│   16 summary hides 4-10 (7 messages); ~278 → ~147 tokens; manual
+│   17 marker hides 12-13 (2 messages); ~147 → ~124 tokens; manual
 │ ↩ 21 takes back rewind 18: from 20 to here
 ● 22-27  1 message, 1 visible
 """
@@ -236,7 +236,7 @@ def test_the_tree_is_a_picture(shown: Store) -> None:
     assert drawn(80, lambda screen: picture.draw_tree(screen, answer, full=False)) == PICTURE
     for columns in (20, 40):
         small = drawn(columns, lambda screen: picture.draw_tree(screen, answer, full=False))
-        assert "(7 messages); ~280 → ~149 tokens" in " ".join(small.replace("│", " ").split())
+        assert "(7 messages); ~278 → ~147 tokens" in " ".join(small.replace("│", " ").split())
     hiding = [(one.seq, one.messages) for one in answer.hidings]
     assert hiding == [(15, 0), (16, 7), (17, 2)]
 

@@ -44,21 +44,21 @@ def build(url: str) -> None:
         _hostile(store.create(HOSTILE, title="a \x1b[31mred\x1b[0m title"))
         _foreign(store.create("foreign", title="other formats"))
         store.create("empty")
-        _parser(store.create("parser", title="mend the parser", metadata={"branch": "main"}))
+        _parser(store.create("parser", title="fix the parser", metadata={"branch": "main"}))
         store.create("parsley")
         _build(store.create("build"))
 
 
 def _parser(chat: Session) -> None:
     conversation = [
-        ("user", "The parser drops the last token. Why? Please mend it.", None),
+        ("user", "The parser drops the last token. Why? Please fix it.", None),
         ("assistant", [said("I read it."), call("t1", "read_file", path="parser.py")], (210, 40)),
         ("user", [result("t1", SOURCE)], None),
         ("assistant", [said("And the tests?"), call("t2", "run", command="pytest -q")], (700, 30)),
         ("user", [result("t2", FAILURE, is_error=True)], None),
         ("assistant", [call("t3", "edit", path="parser.py", line=6, new="for w in words:")], None),
         ("user", [result("t3", "1 line changed")], None),
-        ("assistant", "Mended: the loop ended one token too early. All 42 tests pass.", (990, 25)),
+        ("assistant", "Fixed: the loop ended one token too early. All 42 tests pass.", (990, 25)),
         ("user", "Good. Now write it into the changelog.", None),
         ("assistant", [call("t4", "edit", path="CHANGELOG.md", new="- It is kept.")], None),
         ("user", [result("t4", "1 line added")], None),
@@ -72,7 +72,7 @@ def _parser(chat: Session) -> None:
             chat.keep_estimate(receipt.seq, counter_for(MODEL), usage[0] - 40)
     counter = counter_for(MODEL)
     chat.commit(Plan.clear(chat.view(), [(5, 0), (7, 0)], counter=counter))
-    summary = "The parser dropped the last token; the loop was mended and all 42 tests pass."
+    summary = "The parser dropped the last token; the loop was fixed and all 42 tests pass."
     facts = {"summary": {"calls": 1, "input_tokens": 640, "output_tokens": 30, "cost": 0.002}}
     plan = Plan.condense(chat.view(), range(4, 11), summary, counter=counter, record=facts)
     chat.commit(plan)
@@ -98,7 +98,7 @@ def _build(chat: Session) -> None:
         chat.append("assistant", [said(f"I build part {number}."), run])
         chat.append("user", [result(tool, f"part{number}.c: error: token expected\n" * 9)])
     chat.append("assistant", "All eight parts fail at the same token: the header is broken.")
-    chat.append("user", "Then mend the header.")
+    chat.append("user", "Then fix the header.")
 
 
 def _hostile(chat: Session) -> None:
