@@ -3,12 +3,23 @@
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from roocontext.reports.history import EntryRow, MessageRow
 
-RowT = TypeVar("RowT", bound="EntryRow | MessageRow")
+class _Selectable(Protocol):
+    """What a row is selected by."""
+
+    @property
+    def seq(self) -> int: ...
+
+    @property
+    def speaker(self) -> str | None: ...
+
+    @property
+    def kind(self) -> str: ...
+
+
+RowT = TypeVar("RowT", bound=_Selectable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +48,7 @@ class Selection:
             found = deque(found, maxlen=self.newest)
         return reversed([*found]) if self.reverse else iter(found)
 
-    def has(self, row: "EntryRow | MessageRow") -> bool:
+    def has(self, row: _Selectable) -> bool:
         """Whether a row is selected, if it is new enough."""
         return (
             row.seq > self.after
