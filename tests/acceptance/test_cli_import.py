@@ -75,10 +75,10 @@ def test_what_is_wrong_is_named(run: CommandLine, folder: Path) -> None:
     (folder / "other.jsonl").unlink()
     file = folder / "-work" / "s-1.jsonl"
     file.write_text(file.read_text() + "nonsense\n")
-    done = run("import", str(folder))
+    done = run("import", str(folder), env={"COLUMNS": "500"})
     assert done.code == Code.NO
-    assert f"{file}:4: " in done.out.replace("\n", "").replace("  ", "")
-    missing = run("import", str(folder / "nowhere"))
+    assert f"  {file}:4: " in done.out
+    missing = run("import", str(folder / "nowhere"), env={"COLUMNS": "500"})
     assert (missing.code, "there is no such file" in missing.out) == (Code.NO, True)
     for words in (("import",), ("import", str(folder), "--on-conflict", "x")):
         assert run(*words).code == Code.USAGE
