@@ -142,7 +142,7 @@ class _Section:
             for number, text in enumerate(_entry_lines(file), self.place.line + 1):
                 try:
                     entry = _entry(_read_line(text))
-                except ValueError as error:
+                except (msgspec.MsgspecError, ValueError) as error:
                     why = str(error) if text.endswith(b"\n") else "the line is cut off"
                     self.problem = _bad_line(why, self.path, number)
                     return
@@ -161,7 +161,7 @@ def _next_section(file: BinaryIO, path: Path, start: _Place) -> _Section | Resto
         return None
     try:
         header = _decode_header(text)
-    except ValueError as error:
+    except (msgspec.MsgspecError, ValueError) as error:
         return Restoration("", 0, 0, _bad_line(str(error), path, start.line))
     if (header.roocontext, header.version, header.chain) != (NAME, VERSION, FORM):
         why = f"it is version {header.version}, and this release reads version {VERSION}"

@@ -17,7 +17,9 @@ from google import genai
 from roocontext import Session, Store
 from support.fake_models import ANSWER, ModelsServer
 
-TOOLS = [{"name": "run", "description": "Run it.", "input_schema": {"type": "object"}}]
+SCHEMA = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+# Strict, because the oldest SDK of OpenAI streams no other tools.
+TOOLS = [{"name": "run", "description": "Run it.", "strict": True, "input_schema": SCHEMA}]
 SONNET = {"model": "m", "max_tokens": 99}
 
 
