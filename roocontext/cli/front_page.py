@@ -5,7 +5,7 @@ from roocontext.cli.screens.screen import Screen
 _DAILY = (
     ("sessions [TEXT]", "find a session by a word of it"),
     ("show SESSION", "what the model sees, how full its window is"),
-    ("audit SESSION", "everything ever said, and what hides it"),
+    ("audit SESSION", "every entry, and what hides it"),
     ("rewind SESSION --to 5", "go back to entry 5; nothing is deleted"),
     ("undo SESSION", "take back the last change of the view"),
     ("condense SESSION", "replace old messages with a summary"),

@@ -1,6 +1,6 @@
 """Claude Code's transcripts: ~/.claude/projects/FOLDER/SESSION.jsonl. docs/formats/claude-code.md.
 
-The rows of a file are a tree. Its branches are told apart in `claude_code_tree`; here every row
+The rows of a file are a tree. Its branches are distinguished in `claude_code_tree`; here every row
 becomes an event.
 """
 
@@ -11,12 +11,12 @@ from typing import Any, BinaryIO
 
 from roocontext.formats.claude_code_tree import Back, Row, Rows, Step, in_tree_order
 from roocontext.formats.events import (
+    Added,
     Cleared,
     Event,
     Hid,
     Noted,
     Problem,
-    Said,
     Source,
     Titled,
     WentBack,
@@ -120,7 +120,7 @@ def _events_of(file: BinaryIO, step: Step, calls: _Calls) -> Iterator[Event]:
     calls.learn(row.uuid, content)
     rest = {**record, "message": {k: v for k, v in message.items() if k != "content"}}
     model = message.get("model")
-    said = NewMessage(
+    message = NewMessage(
         "assistant" if row.type == "assistant" else "user",
         content,
         ts=ts,
@@ -131,9 +131,9 @@ def _events_of(file: BinaryIO, step: Step, calls: _Calls) -> Iterator[Event]:
     )
     if row.is_summary:
         kept = step.keeps
-        yield Hid(row.uuid, (said,), keeps=kept, record=step.record, line=row.line)
+        yield Hid(row.uuid, (message,), keeps=kept, record=step.record, line=row.line)
     else:
-        yield Said(row.uuid, said, row.line)
+        yield Added(row.uuid, message, row.line)
 
 
 def _cleared(row: Row, record: dict[str, Any], calls: _Calls) -> Cleared:

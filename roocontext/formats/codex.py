@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace as with_fields
 
-from roocontext.formats.events import Event, Hid, Noted, Problem, Said, Source, WentBack
+from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, WentBack
 from roocontext.formats.lines import read_lines
 from roocontext.formats.times import iso_ms
 from roocontext.log.entries import NewMessage
@@ -97,7 +97,7 @@ class _History:
     items: list[_Item] = field(default_factory=list)
     count: int = 0
     model: str | None = None
-    reply: Said | None = None
+    reply: Added | None = None
     behind: list[Event] = field(default_factory=list)
 
     def add(self, payload: dict[str, Any], ts: int | None) -> NewMessage:
@@ -120,7 +120,7 @@ class _History:
             return self.items[-1].id if self.items else None
         first = max(len(starts) - turns, 0)
         at = starts[first]
-        # What was said for the dropped turn goes with it, but the first turn's is the session's.
+        # A dropped turn takes its prompt with it, but the first turn's prompt is the session's.
         while first and at and self.items[at - 1].is_context:
             at -= 1
         del self.items[at:]
@@ -139,7 +139,7 @@ def _events(path: Path, problems: list[Problem]) -> Iterator[Event]:
                 else:
                     history.behind.append(event)
                     continue
-            if isinstance(event, Said) and event.message.role == "assistant":
+            if isinstance(event, Added) and event.message.role == "assistant":
                 history.reply = event
             else:
                 yield event
@@ -162,7 +162,7 @@ def _events_of(record: Any, line: int, history: _History) -> Iterator[Event]:
     ts = iso_ms(record.get("timestamp")) if isinstance(record, dict) else None
     if kind == "response_item" and payload.get("type") not in _NOT_SENT:
         message = history.add(payload, ts)
-        yield Said(message.message_id, message, line)
+        yield Added(message.message_id, message, line)
         return
     if kind == "turn_context":
         history.model = _text(payload.get("model"))
@@ -191,14 +191,14 @@ def _compacted(
         # Nothing that can be read stands for what was replaced: these items are all there is.
         yield WentBack(name, None, line)
         for row in rows:
-            yield Said(row.message_id, row, line)
+            yield Added(row.message_id, row, line)
         return
     if not str(text).strip():
         return
     kept = [item for item in history.items if item.is_turn or item.is_context]
     history.items = kept
-    said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
-    row = history.add(said, ts)
+    prompt = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+    row = history.add(prompt, ts)
     history.items[-1] = replace(history.items[-1], is_turn=False)
     keeps = frozenset(item.id for item in kept)
     yield Hid(name, (row,), keeps=keeps, at_end=True, record={"compacted": True}, line=line)

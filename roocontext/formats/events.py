@@ -13,7 +13,7 @@ from roocontext.log.entries import NewMessage
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Added:
     """A message. Its `extra` holds what the record says beside it."""
 
     id: str | None
@@ -80,7 +80,7 @@ class Titled:
     line: int | None = None
 
 
-Event: TypeAlias = Said | Noted | Hid | Cleared | WentBack | Titled
+Event: TypeAlias = Added | Noted | Hid | Cleared | WentBack | Titled
 
 
 @dataclass(frozen=True, slots=True)

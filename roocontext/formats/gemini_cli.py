@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from roocontext.formats.events import Event, Noted, Problem, Said, Source, Titled, WentBack
+from roocontext.formats.events import Added, Event, Noted, Problem, Source, Titled, WentBack
 from roocontext.formats.lines import loads, read_lines
 from roocontext.formats.times import iso_ms
 from roocontext.log.entries import NewMessage
@@ -146,16 +146,16 @@ class _Recording:
         for name, record in wanted[same:]:
             last = None
             for event in self._events_of(name, record):
-                if isinstance(event, Said):
+                if isinstance(event, Added):
                     last = event.id
                 yield event
             self.played.append((name, record, last))
 
     def _events_of(self, name: str, record: dict[str, Any]) -> Iterator[Event]:
         ts = iso_ms(record.get("timestamp"))
-        said = [] if self.is_server else _said(name, record, ts)
-        yield from said
-        if not said:
+        added = [] if self.is_server else _messages(name, record, ts)
+        yield from added
+        if not added:
             mark = json.dumps([name, record], sort_keys=True)
             if mark not in self.noted:
                 self.noted.add(mark)
@@ -208,12 +208,12 @@ def _checkpoint_events(path: Path, problems: list[Problem]) -> Iterator[Event]:
             role = content.get("role") if isinstance(content, dict) else None
             name = str(number)
             if role in ("user", "model"):
-                yield Said(name, NewMessage(str(role), content, FORMAT, message_id=name))
+                yield Added(name, NewMessage(str(role), content, FORMAT, message_id=name))
             else:
                 yield Noted(name, "unknown", content)
 
 
-def _said(name: str, record: dict[str, Any], ts: int | None) -> list[Said]:
+def _messages(name: str, record: dict[str, Any], ts: int | None) -> list[Added]:
     """A record as the messages that the program sends: none, one, or a reply and its results."""
     parts = _parts(record.get("content"))
     if record.get("type") == "user":
@@ -222,7 +222,7 @@ def _said(name: str, record: dict[str, Any], ts: int | None) -> list[Said]:
         if not parts or (is_words and (not text or text.startswith(_NOT_SENT))):
             return []
         rest = {key: value for key, value in record.items() if key != "content"}
-        return [Said(name, _message("user", parts, name, ts, rest))]
+        return [Added(name, _message("user", parts, name, ts, rest))]
     if record.get("type") != "gemini":
         return []
     calls = [one for one in _listed(record, "toolCalls") if isinstance(one, dict)]
@@ -237,11 +237,11 @@ def _said(name: str, record: dict[str, Any], ts: int | None) -> list[Said]:
     kept = {key: value for key, value in record.items() if key not in ("content", "toolCalls")}
     kept["toolCalls"] = [{k: v for k, v in one.items() if k != "result"} for one in calls]
     message = _message("model", parts, name, ts, kept)
-    said = [Said(name, message)]
+    added = [Added(name, message)]
     if results:
         back = f"{name}:results"
-        said.append(Said(back, _message("user", results, back, ts)))
-    return said
+        added.append(Added(back, _message("user", results, back, ts)))
+    return added
 
 
 def _message(

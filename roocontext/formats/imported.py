@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from roocontext.errors import InvalidIdentifier
-from roocontext.formats.events import Cleared, Event, Hid, Noted, Said, Titled, WentBack
+from roocontext.formats.events import Added, Cleared, Event, Hid, Noted, Titled, WentBack
 from roocontext.log.encoding import check_id, encode
 from roocontext.log.entries import Entry, Kind
 from roocontext.store.audit import AuditEntry
@@ -132,8 +132,8 @@ def _parsed(client_id: str | None) -> tuple[int, str | None]:
 
 def _said(event: Event) -> object:
     match event:
-        case Said(message=message):
-            return ["said", message.role, message.format, message.content]
+        case Added(message=message):
+            return ["added", message.role, message.format, message.content]
         case Noted():
             return ["noted", event.kind, event.record]
         case Hid():

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from roocontext.formats.events import (
+    Added,
     Cleared,
     Event,
     Hid,
     Noted,
     Problem,
-    Said,
     Source,
     Titled,
     WentBack,
@@ -125,7 +125,7 @@ def _events(path: Path, info: dict[str, Any], problems: list[Problem]) -> Iterat
             yield Noted(name, str(role), _record(one), ts)
         for number, row in enumerate(rows):
             extra = {"record": _record(one)} if number == 0 else None
-            yield Said(row.id, _message(row, one, ts, extra, is_last=row is _last_reply(rows)))
+            yield Added(row.id, _message(row, one, ts, extra, is_last=row is _last_reply(rows)))
             at = row.id
             cleared += row.cleared
     if cleared:
@@ -159,7 +159,7 @@ def _summaries(sent: list[Sent]) -> dict[str, str]:
 def _hid(
     summary: Sent, question: Sent | None, rows: list[Turn], ts: int | None, turns: list[list[Turn]]
 ) -> Event:
-    """A compaction: the question and the summary for what is before, but for the tail it kept."""
+    """A compaction: the question and the summary for what is before, except the tail it kept."""
     asked = question or Sent({"id": "?"}, [])
     starts = [part.get("tail_start_id") for part in asked.parts if part.get("tail_start_id")]
     tail = str(starts[0]) if starts else None
@@ -185,7 +185,7 @@ def _hid(
 def _reverted(
     info: dict[str, Any], sent: list[Sent], last: dict[str, str | None]
 ) -> Iterator[Event]:
-    """Whoever goes on after a revert goes on before its message, or before its part."""
+    """A session that continues after a revert continues before its message, or before its part."""
     revert = info.get("revert")
     name = revert.get("messageID") if isinstance(revert, dict) else None
     if not isinstance(name, str) or name not in last:
@@ -197,7 +197,7 @@ def _reverted(
         kept = [found for found in one.parts if str(found.get("id")) < part]
         ts = whole_ms((one.info.get("time") or {}).get("created"))
         for row in turns_of(one.info, kept):
-            yield Said(f"{row.id}:kept", _message(row, one, ts, None, is_last=False))
+            yield Added(f"{row.id}:kept", _message(row, one, ts, None, is_last=False))
 
 
 def _message(row: Turn, one: Sent, ts: int | None, extra: Any, *, is_last: bool) -> NewMessage:

@@ -18,12 +18,12 @@ from roocontext.errors import (
     SourceDiverged,
 )
 from roocontext.formats.events import (
+    Added,
     Cleared,
     Event,
     Hid,
     Noted,
     Problem,
-    Said,
     Source,
     Titled,
     WentBack,
@@ -101,7 +101,7 @@ class _Player:
             self._following = False
             self._go_to_cursor()
         match event:
-            case Said():
+            case Added():
                 self._wait(event, key, self._message(event.message, key))
             case Hid():
                 self._hide(event, key)
@@ -224,7 +224,7 @@ class _Player:
     def _checked(self, event: Event) -> Event:
         """The event, or a note in place of messages that the store would refuse."""
         rows = event.rows if isinstance(event, Hid) else ()
-        rows = (event.message,) if isinstance(event, Said) else rows
+        rows = (event.message,) if isinstance(event, Added) else rows
         try:
             # Only this: what else a draft would check, the key and the batch check too.
             for row in rows:
@@ -282,7 +282,7 @@ class _Player:
             # A file may begin with a summary of what another file holds.
             for index, row in enumerate(rows):
                 name = key if index == event.lead else f"{COMPANION}#{index}#{key}"
-                self._wait(Said(row.message_id, row), name, self._message(row, name))
+                self._wait(Added(row.message_id, row), name, self._message(row, name))
             return
         head = self._open().head_seq()
         plan = Plan(

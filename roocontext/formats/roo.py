@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from roocontext.formats.events import Event, Hid, Noted, Problem, Said, Source, Titled, WentBack
+from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, Titled, WentBack
 from roocontext.formats.lines import loads
 from roocontext.formats.times import whole_ms
 from roocontext.log.entries import NewMessage
@@ -145,7 +145,7 @@ class _Names:
 def _said(row: dict[str, Any], name: str) -> Event:
     if row.get("role") not in ("user", "assistant"):
         return Noted(name, "unknown", row, whole_ms(row.get("ts")))
-    return Said(name, _message(row, name))
+    return Added(name, _message(row, name))
 
 
 def _message(row: dict[str, Any], name: str) -> NewMessage:

@@ -56,7 +56,7 @@ class Queries:
             str | None, Field(description="Only in this session and those it has started.")
         ] = None,
         *,
-        role: Annotated[Speaker | None, Field(description="Only what this one said.")] = None,
+        role: Annotated[Speaker | None, Field(description="Only messages of this speaker.")] = None,
         tool: Annotated[
             str | None, Field(description="Only the calls and outputs of this tool.")
         ] = None,

@@ -1,4 +1,4 @@
-"""What a model asks for: its arguments, checked. What is wrong is said to it."""
+"""What a model asks for: its arguments, checked. An error tells it what is wrong."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

@@ -41,7 +41,7 @@ FUNCTIONS: Final = (
                 "role": {
                     "type": "string",
                     "enum": list(get_args(Speaker)),
-                    "description": "Only what this one said; `tool` is the outputs of tools.",
+                    "description": "Only messages of this speaker; `tool` is the outputs of tools.",
                 },
                 "tool": {
                     "type": "string",

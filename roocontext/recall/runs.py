@@ -66,7 +66,7 @@ class RecallRuns:
         return name in _TOOLS
 
     def _handled(self, name: str, given: Any) -> Steps[Recalled]:
-        """The answer to a call; what is wrong with the call is said in it."""
+        """The answer to a call; it explains what is wrong with the call."""
         if not self.handles(name):
             raise InvalidOption(f"There is no recall tool {name!r}.", name="name")
         try:
@@ -135,13 +135,13 @@ class RecallRuns:
 
     def _excerpts(self, hits: Sequence[Hit], query: str) -> Steps[list[Excerpt]]:
         """The hits that are messages and say it, instead of asking these tools for it."""
-        told: list[Excerpt] = []
+        excerpts: list[Excerpt] = []
         for hit in hits:
             chat = yield from self._session(hit.session_id)
             read = partial(chat.originals, hit.seq, hit.seq, rewound=True)
             found: Sequence[Original] = yield from ask(read)
-            told += [self._of_hit(hit, one) for one in found if _holds(one, query)]
-        return told
+            excerpts += [self._of_hit(hit, one) for one in found if _holds(one, query)]
+        return excerpts
 
     def _of_hit(self, hit: Hit, one: Original) -> Excerpt:
         is_own = hit.session_id == self._chat.id
@@ -217,10 +217,10 @@ def _of_original(session: str | None, one: Original) -> Excerpt:
 def _holds(one: Original, query: str) -> bool:
     """Whether a message holds the words of a query without its calls of these tools."""
     role, blocks = reader(one.format).blocks(one.role, one.content)
-    said = [block for block in blocks if not _is_recall(block)]
-    if len(said) == len(blocks):
+    own = [block for block in blocks if not _is_recall(block)]
+    if len(own) == len(blocks):
         return True
-    return occurrences(parse(query), composed(passages("anthropic", role, said))) is not None
+    return occurrences(parse(query), composed(passages("anthropic", role, own))) is not None
 
 
 def _is_recall(block: Mapping[str, Any]) -> bool:

@@ -242,8 +242,8 @@ class Store:
 
         A `"phrase"` is found as it is written, and `begin*` finds all that begins so. Only messages
         of one `session`, of a session and its descendants (`family`), or of sessions whose metadata
-        has the strings of `where`; only what the `user` or the `assistant` said or a `tool` gave
-        back (`role`); only the calls and outputs of one `tool`; only messages recorded at `since`
+        has the strings of `where`; only messages of the `user` or the `assistant`, or outputs of a
+        `tool` (`role`); only the calls and outputs of one `tool`; only messages recorded at `since`
         or later, and before `until`. `among` is "all", "standing" (not rewound), "visible" (what
         the model sees now) or "hidden" (what a summary or marker hides).
 

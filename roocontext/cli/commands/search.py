@@ -52,7 +52,8 @@ def search(
     role: Annotated[
         Speaker | None,
         typer.Option(
-            metavar="ROLE", help="Only what `user` or `assistant` said, or what a `tool` gave back."
+            metavar="ROLE",
+            help="Only messages of the `user` or the `assistant`, or outputs of a `tool`.",
         ),
     ] = None,
     tool: Annotated[

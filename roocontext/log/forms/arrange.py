@@ -189,7 +189,7 @@ class _Turns:
         if self._order.apart and held and turn is not None and held[0].row is not turn[-1].row:
             joins = False
         if turn is not None and apart and waits(turn):
-            joins = True  # the provider continues its own message, behind what it said before
+            joins = True  # the provider continues its own message, behind its earlier words
         if (joins or held) and not self._order.lists:
             self._repairs.add(row, Rule.MERGED)
         if not joins:

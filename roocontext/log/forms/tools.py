@@ -90,7 +90,7 @@ def chat_tools(functions: Sequence[Function]) -> list[Block]:
 
 
 def responses_tools(functions: Sequence[Function]) -> list[Block]:
-    """Functions as the Responses API defines them. There they are strict unless it is said."""
+    """Functions as the Responses API defines them. They are strict there by default."""
     return [
         {"type": "function", **_described(it, "parameters", strict=_may_be_strict(it))}
         for it in functions

@@ -124,7 +124,7 @@ def calls_of(message: Block) -> list[Block]:
 
 
 def beside_content(message: Block) -> list[Block]:
-    """List what an assistant said outside of its content, as parts: a refusal, or speech."""
+    """List an assistant's words outside of its content, as parts: a refusal, or speech."""
     refusal, audio = string(message, "refusal"), message.get("audio")
     parts: list[Block] = [{"type": "refusal", "refusal": refusal}] if refusal else []
     if isinstance(audio, dict):

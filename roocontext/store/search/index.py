@@ -46,7 +46,7 @@ _MISSING = (
     .select_from(_with_marks)
     .where(sessions.c.purged_at.is_(None), sessions.c.last_seq > _mark)
 )
-_MESSAGES = (
+MESSAGES = (
     select(
         entries.c.seq, entries.c.recorded_at, entries.c.format, entries.c.role, entries.c.content
     )
@@ -122,7 +122,7 @@ def _next_batch(tx: Transaction) -> list[_Stretch]:
     for session_id, after, last in tx.rows(_STALE):
         if not left:
             break
-        read = tx.rows(_MESSAGES, session_id=session_id, lo=after + 1, hi=last, page=left)
+        read = tx.rows(MESSAGES, session_id=session_id, lo=after + 1, hi=last, page=left)
         end = read[-1][0] if len(read) == left else last
         left -= len(read)
         batch.append(_Stretch(session_id, after, end, [_row(session_id, row) for row in read]))

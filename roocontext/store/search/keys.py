@@ -3,30 +3,15 @@
 from collections.abc import Iterator
 from heapq import merge
 
-from sqlalchemy import bindparam, select, text
-
 from roocontext.search.letters import composed
 from roocontext.search.match import occurrences
 from roocontext.search.passages import passages
 from roocontext.store.engine.transaction import Transaction
-from roocontext.store.schema import entries
-from roocontext.store.search.index import indexed, not_indexed
+from roocontext.store.search.index import MESSAGES, indexed, not_indexed
 from roocontext.store.search.scope import Key, Search
 from roocontext.store.search.text import content_of
 
 _PAGE = 500
-_BEYOND = (
-    select(
-        entries.c.seq, entries.c.recorded_at, entries.c.format, entries.c.role, entries.c.content
-    )
-    .where(
-        entries.c.session_id == bindparam("session_id"),
-        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
-        text("role IS NOT NULL AND salt IS NOT NULL"),
-    )
-    .order_by(entries.c.seq)
-    .limit(bindparam("page"))
-)
 
 
 def candidates(tx: Transaction, search: Search, dialect: str) -> Iterator[Key]:
@@ -40,7 +25,7 @@ def _beyond(
     tx: Transaction, search: Search, session_id: str, last: int, after: int
 ) -> Iterator[Key]:
     """The messages that the index does not know."""
-    while rows := tx.rows(_BEYOND, session_id=session_id, lo=after + 1, hi=last, page=_PAGE):
+    while rows := tx.rows(MESSAGES, session_id=session_id, lo=after + 1, hi=last, page=_PAGE):
         for seq, recorded_at, format_, role, content in rows:
             key = Key(recorded_at, session_id, seq)
             if search.follows(key) and search.query.may_be_in(content):
