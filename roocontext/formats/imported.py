@@ -123,8 +123,8 @@ class Keys:
 
 def storable(name: str | None) -> str | None:
     """A source's id as the store takes it: a digest of one that it would refuse."""
-    if name is None:
-        return None
+    if name is None or (name.isascii() and 0 < len(name) <= _LONGEST and "\0" not in name):
+        return name
     try:
         check_id("id", name)
         short = len(name.encode()) <= _LONGEST

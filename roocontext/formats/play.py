@@ -195,9 +195,9 @@ class _Player:
     def _checked(self, event: Event) -> Event:
         """The event, or a note in place of messages that the store would refuse."""
         rows = event.rows if isinstance(event, Hid) else ()
-        rows = (event.message,) if isinstance(event, Added) else rows
+        if isinstance(event, Added) and self._dry_run:
+            rows = (event.message,)  # else the store finds it
         try:
-            # Only this: what else a draft would check, the key and the batch check too.
             for row in rows:
                 reader(row.format).check(row.role, row.content)
         except InvalidMessage as error:

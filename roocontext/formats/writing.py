@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace as with_fields
 
 from roocontext.errors import InvalidMessage, SessionNotFound
@@ -12,11 +11,12 @@ from roocontext.formats.events import Event
 from roocontext.formats.played import Played
 from roocontext.log.encoding import encode
 from roocontext.log.entries import NewMessage
+from roocontext.log.readings import reader
 from roocontext.store.items import Item, NewNote
 from roocontext.store.session import Session
 from roocontext.store.store import Store
 
-BATCH = 500
+BATCH = 250
 BATCH_BYTES = 4 << 20
 NOTE = "imported"
 SKIPPED = "skipped"
@@ -98,16 +98,17 @@ class Writing:
             return item
         try:
             encode(item.content)
+            reader(item.format).check(item.role, item.content)
         except InvalidMessage as error:
             self._done.report(event, error.fact)
             record = {"content": item.content, "extra": item.extra}
-            content = {"kind": "refused", "text": _text(record)}
+            content = {"kind": "refused", **_kept(record)}
             return NewNote(NOTE, content, ts=item.ts, client_id=skipping(key))
         try:
             encode(item.extra)
         except InvalidMessage as error:
             self._done.report(event, f"only its content was taken: {error.fact}")
-            return with_fields(item, extra={"text": _text(item.extra)})
+            return with_fields(item, extra=_kept(item.extra))
         return item
 
     def _storable_note(self, event: Event | None, item: NewNote) -> Item:
@@ -115,7 +116,7 @@ class Writing:
             encode(item.content)
         except InvalidMessage as error:
             self._done.report(event, f"it is kept as text: {error.fact}")
-            content = {"kind": item.content["kind"], "text": _text(item.content["record"])}
+            content = {"kind": item.content["kind"], **_kept(item.content["record"])}
             return NewNote(NOTE, content, ts=item.ts, client_id=item.client_id)
         return item
 
@@ -134,13 +135,15 @@ def exists(store: Store, session_id: str) -> bool:
     return True
 
 
-def _text(record: Any) -> str | None:
-    """A record as JSON text; None if it is nested too deeply for that."""
+def _kept(record: Any) -> dict[str, Any]:
+    """What a note keeps of a record that the store refuses: its JSON, if need be as a text."""
     try:
-        return msgspec.json.encode(record).decode()
-    except (UnicodeError, OverflowError, RecursionError):
+        encode(record)
+    except InvalidMessage:
         pass
+    else:
+        return {"record": record}
     try:
-        return json.dumps(record)
-    except RecursionError:
-        return None
+        return {"text": json.dumps(record)}
+    except (RecursionError, TypeError, ValueError):
+        return {"text": None}
