@@ -16,7 +16,6 @@ from bench.runner import Say, lines
 from bench.sites import PostgresSite, SqliteSite, sites
 from bench.sizes import FULL, QUICK, TINY, Sizes
 
-
 Measure = Callable[[SqliteSite, PostgresSite, Sizes, Say], Iterator[Line]]
 
 
