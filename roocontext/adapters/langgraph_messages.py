@@ -77,22 +77,35 @@ def holds_messages(value: object) -> TypeGuard[list[BaseMessage]]:
 
 def to_content(message: BaseMessage, channel: str, serde: SerializerProtocol) -> Content:
     """What is stored of a message."""
-    kind = message.type
-    given = message.__dict__
-    fields = _FIELDS.get(kind, dict.fromkeys(given))
-    data = {
-        name: given[name]
-        for name, default in fields.items()
-        if name in given and not _is(given[name], default)
-    }
-    data |= message.__pydantic_extra__ or {}
-    content: Content = {"type": kind, "data": data}
+    data = _fields(message)
+    raw = None
+    if not _is_plain(message, data):
+        # What comes back of it, so that a message is still the same when it was read again.
+        message = unpacked(serde, packed(serde, message))
+        data = _fields(message)
+        if not _is_plain(message, data):
+            raw = packed(serde, message)
+            data = {name: value for name, value in data.items() if is_exact(value)}
+    content: Content = {"type": message.type, "data": data}
     if channel != MAIN:
         content["channel"] = channel
-    if type(message) is not _CLASSES.get(kind) or not is_exact(data):
-        content["data"] = {name: value for name, value in data.items() if is_exact(value)}
-        content["raw"] = packed(serde, message)
+    if raw is not None:
+        content["raw"] = raw
     return content
+
+
+def _fields(message: BaseMessage) -> dict[str, Any]:
+    given = message.__dict__
+    data = {
+        name: given[name]
+        for name, default in _FIELDS.get(message.type, dict.fromkeys(given)).items()
+        if name in given and not _is(given[name], default)
+    }
+    return {**data, **(message.__pydantic_extra__ or {})}
+
+
+def _is_plain(message: BaseMessage, data: dict[str, Any]) -> bool:
+    return type(message) is _CLASSES.get(message.type) and is_exact(data)
 
 
 def to_message(content: Any, serde: SerializerProtocol) -> BaseMessage:
