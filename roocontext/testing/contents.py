@@ -1,50 +1,65 @@
 """Lossless content: what comes back is what was appended, types and order of keys included."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from roocontext.testing import corpus
-from roocontext.testing.messages import answers, calls, first_difference, says, written
-from roocontext.testing.protocol import Append, Message, SessionStore
+from roocontext.testing.messages import answers, calls, first_difference, says
+from roocontext.testing.protocol import Append, Message
 from roocontext.testing.trial import Check, Trial
 from roocontext.testing.verdicts import Lost, Refused
 
 PROMISE = "lossless content"
 
 
-def _keeps(cases: Mapping[str, Any], messages_of: Callable[[Any], list[Message]]) -> Any:
-    """A check that appends each case to a session, and reads it with another connection."""
+def _keeps(
+    cases: Mapping[str, Any], messages_of: Callable[[Any], list[Message]]
+) -> Callable[[Trial], None]:
+    """A check that appends all cases to one session, or each to its own to see which is lost."""
 
     def run(trial: Trial) -> None:
-        refused, lost = [], []
+        with suppress(Lost, Refused):
+            _must_come_back(trial, [it for one in cases.values() for it in messages_of(one)])
+            return
+        found: dict[type[Exception], list[str]] = {Lost: [], Refused: []}
         for name, case in cases.items():
-            session, accepted = trial.new_session(), list[Message]()
-            store = trial.open(session)
             try:
-                for message in messages_of(case):
-                    store.append(Append(message))
-                    accepted.append(message)
-            except Exception as error:  # noqa: BLE001 - any error is a refusal
-                refused.append(f"{name} ({type(error).__name__})")
-                _must_go_on(trial, session, accepted, name)
-                continue
-            if written(trial.open(session).view().messages) != written(accepted):
-                lost.append(name)
-        if lost:
-            raise Lost(f"{', '.join(lost)}: other than it was appended")
-        if refused:
-            raise Refused(", ".join(refused))
+                _must_come_back(trial, messages_of(case))
+            except (Lost, Refused) as outcome:
+                found[type(outcome)].append(f"{name} ({outcome})")
+        for kind, names in found.items():
+            if names:
+                raise kind(", ".join(names))
 
     return run
 
 
-def _must_go_on(trial: Trial, session: str, accepted: list[Message], name: str) -> None:
-    """A refusal leaves the session as it was: nothing of the message is in it, and it goes on."""
-    store: SessionStore = trial.open(session)
-    store.append(Append(says("after the refusal")))
-    wanted = [*accepted, says("after the refusal")]
-    if difference := first_difference(wanted, store.view().messages):
-        raise Lost(f"{name}: after the refusal {difference}")
+def _must_come_back(trial: Trial, messages: list[Message]) -> None:
+    """Append messages and read them with another driver.
+
+    A refusal leaves the session as it was: nothing of the message is in it, and it goes on.
+    """
+    session, refusal = trial.new_session(), ""
+    store, accepted = trial.open(session), list[Message]()
+    try:
+        for message in messages:
+            store.append(Append(message))
+            accepted.append(message)
+    except Exception as error:  # noqa: BLE001 - any error is a refusal
+        refusal = type(error).__name__
+    try:
+        other = trial.open(session)
+        if refusal:
+            accepted.append(says("after the refusal"))
+            other.append(Append(accepted[-1]))
+        found = other.view().messages
+    except Exception as error:
+        raise Lost(f"the session cannot be read any more: {type(error).__name__}") from error
+    if difference := first_difference(accepted, found):
+        raise Lost(f"after the refusal {difference}" if refusal else "changed")
+    if refusal:
+        raise Refused(refusal)
 
 
 def _as_argument(value: Any) -> list[Message]:

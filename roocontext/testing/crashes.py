@@ -57,6 +57,7 @@ CHECKS = (
         PROMISE,
         "What was appended is there for a driver that is opened afterwards.",
         another_connection_reads_it,
+        (Capability.DURABLE,),
     ),
     Check(
         "killed writers lose nothing",

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable
 from importlib import import_module
 from operator import attrgetter
@@ -28,15 +29,17 @@ def write(store: SessionStore, lines: TextIO) -> None:
 
 
 def race(store: SessionStore, lines: TextIO) -> None:
-    """Append on the version that is given, and answer whether that was accepted."""
+    """Append at a moment on the version that is given, and answer whether that was accepted."""
     while line := lines.readline():
         asked = json.loads(line)
+        while time.time() < asked["at"]:
+            pass  # awake, so that both begin within microseconds
         try:
-            store.append(Append(says(asked["text"]), expected=asked["expected"]))
+            receipt = store.append(Append(says(asked["text"]), expected=asked["expected"]))
         except Exception as error:  # noqa: BLE001 - any error is a refusal
             _tell(lines, {"refused": type(error).__name__})
         else:
-            _tell(lines, {"accepted": True})
+            _tell(lines, {"version": receipt.version})
 
 
 JOBS: dict[str, Callable[[SessionStore, TextIO], None]] = {"write": write, "race": race}
