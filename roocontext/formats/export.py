@@ -6,7 +6,7 @@ from itertools import chain, count
 from pathlib import Path
 
 from roocontext.errors import InvalidOption
-from roocontext.formats import jsonl, markdown, to_roo
+from roocontext.formats import jsonl, markdown, to_claude_code, to_roo
 from roocontext.formats.family import family_of
 from roocontext.formats.new_files import NewFile
 from roocontext.store.session import Session
@@ -16,6 +16,7 @@ from roocontext.store.verify import Progress
 Exporter = Callable[[Session], Iterator[bytes]]
 FolderExporter = Callable[[list[Session], Path], Iterator[NewFile]]
 JSONL = "jsonl"
+CLAUDE_CODE = "claude-code"
 _STEP = 100
 FORMS = ("anthropic", "openai", "openai-responses", "gemini")
 
@@ -33,11 +34,15 @@ def _request(form: str) -> Exporter:
 EXPORTERS: dict[str, Exporter] = {
     JSONL: jsonl.export_session,
     "markdown": markdown.export_session,
+    CLAUDE_CODE: to_claude_code.export_session,
     **{form: _request(form) for form in FORMS},
 }
 """The formats of one file by name: a family is one session behind the other."""
 
-FOLDERS: dict[str, FolderExporter] = {"roo": to_roo.export_folder}
+FOLDERS: dict[str, FolderExporter] = {
+    CLAUDE_CODE: to_claude_code.export_folder,
+    "roo": to_roo.export_folder,
+}
 """The formats of several files by name. The sessions are one, or a family with the parent first."""
 
 
