@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from roocontext.formats.anthropic_rows import AnthropicRows, foreign_id
 from roocontext.formats.new_files import NewFile
-from roocontext.formats.outgoing_rows import OutgoingRows, foreign_id
 from roocontext.formats.roo import API, UI
 from roocontext.log.entries import Kind, Message
 from roocontext.log.readings import reader, words_of
@@ -60,12 +60,12 @@ def _role(message: Message) -> str:
 
 def _rows(live: Sequence[LiveMessage], tags: dict[str, Tag]) -> list[dict[str, Any]]:
     """The API messages with their marks, without those that have nothing Roo could send."""
-    read = OutgoingRows()
+    read = AnthropicRows()
     rows = [{**_row(one.message, read), **_marks(one, tags)} for one in live]
     return [row for row in rows if row.get("content") != [] or "isTruncationMarker" in row]
 
 
-def _row(message: Message, read: OutgoingRows) -> dict[str, Any]:
+def _row(message: Message, read: AnthropicRows) -> dict[str, Any]:
     match message:
         case Message(format="openai-responses", content={"type": "reasoning"} as item):
             # Roo keeps such an item as a whole message.

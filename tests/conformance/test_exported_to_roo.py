@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from conformance.vectors.programs.roo_history import effective_2025, effective_2026
 from roocontext import NewMessage, Plan, Store
 from roocontext.formats import export, roo
+from roocontext.formats.anthropic_rows import AnthropicRows
 from roocontext.formats.new_files import write_new
-from roocontext.formats.outgoing_rows import OutgoingRows
 from roocontext.formats.play import play
 from roocontext.programs.roo.history import since_summary_2025, since_summary_2026
 from support.dialogue import fill
@@ -36,7 +36,7 @@ def shown(rows: Any) -> list[tuple[str, Any]]:
 
 
 def expected(chat: Any) -> list[tuple[str, Any]]:
-    read = OutgoingRows()
+    read = AnthropicRows()
     rows = [read.read(message) for page in chat.pages() for message in page.messages]
     return [(role, content) for role, content in rows if content != []]
 
@@ -110,10 +110,10 @@ def test_a_summary_behind_kept_messages_is_a_marker(store, tmp_path):
 
 
 def test_a_family(store, tmp_path):
-    chat = store.create("one", title="The parser")
+    chat = store.create(title="The parser")
     chat.describe({"folder": "/work"})
     fill(chat, 2)
-    child = store.create("two", parent="one")
+    child = store.create(parent=chat.id)
     fill(child, 1)
     tasks = exported(store, chat, tmp_path, family=True)
     items = {one.name: json.loads((one / "history_item.json").read_text()) for one in tasks}
