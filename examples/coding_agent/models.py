@@ -34,7 +34,7 @@ class Gpt:
     def __init__(self, name: str) -> None:
         import openai  # noqa: PLC0415 - only needed here
 
-        self.name, self.errors = name, openai.OpenAIError
+        self.name, self.errors = name, (openai.OpenAIError,)
         self._responses = openai.OpenAI().responses
 
     def reply(self, request: Request, show: Callable[[str], None]) -> Any:
@@ -47,5 +47,4 @@ class Gpt:
 
 def model_named(name: str) -> Claude | Gpt:
     """The model of a name such as `claude-opus-5` or `openai:gpt-5`."""
-    provider, _, rest = name.partition(":")
-    return Gpt(rest) if provider == "openai" else Claude(name)
+    return Gpt(name.removeprefix("openai:")) if name.startswith("openai:") else Claude(name)
