@@ -1,5 +1,6 @@
 """A coding agent in a terminal. However it ended, it goes on where it was."""
 
+import readline  # noqa: F401 - lets `input` edit lines
 import sys
 from argparse import ArgumentParser
 from contextlib import suppress
@@ -30,7 +31,8 @@ def main() -> None:
         answer(agent, "")
         with suppress(EOFError, KeyboardInterrupt):
             while True:
-                answer(agent, input("> ").strip())
+                is_done = agent.chat.waits_for() == "user"
+                answer(agent, input("> " if is_done else "Enter goes on > ").strip())
 
 
 def opened(store: Store, workspace: Workspace, name: str | None) -> Session:
@@ -51,7 +53,7 @@ def answer(agent: Agent, line: str) -> None:
         else:
             agent.go_on(line)
     except KeyboardInterrupt:
-        show("\nInterrupted. Enter goes on.\n")
+        show("\nInterrupted.\n")
     except (RooContextError, ValueError, *agent.model.errors) as error:
         show(f"\n{error}\n")
 

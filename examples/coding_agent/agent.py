@@ -44,6 +44,8 @@ class Agent:
     def go_on(self, text: str = "") -> None:
         """Record what the user says. Then ask and call, until it is the user's turn again."""
         if text:
+            for call in self.chat.pending():
+                self.chat.answer(call, INTERRUPTED, is_error=True)
             self.chat.append("user", text, extra={"commit": self.workspace.checkpoint()})
         while (turn := self.chat.waits_for()) != "user":
             if turn == "model":

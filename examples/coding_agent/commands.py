@@ -29,10 +29,7 @@ def uncover(agent: Agent, word: str) -> str:
 def fork(agent: Agent, word: str) -> str:
     """Go on in a copy of the session, as it was right after entry N or as it is."""
     before, at = agent.chat.id, int(word) if word else None
-
-    def copy() -> None:
-        agent.open(agent.chat.fork(at), agent.model_name)
-
+    copy = lambda: agent.open(agent.chat.fork(at), agent.model_name)  # noqa: E731 - used twice
     agent.move(copy) if word else copy()
     return f"This is session {agent.chat.id} now. The other one is {before}."
 
@@ -51,9 +48,9 @@ def search(agent: Agent, words: str) -> str:
 
 def context(agent: Agent, _word: str) -> str:
     """Show how full the model's context is, and what is done before the next request."""
-    next_, sizes = agent.context.preview(agent.chat, **agent.frame), agent.chat.stats()
-    tokens = f"{next_.tokens_before:,} of {next_.window:,} tokens ({next_.counter}), {next_.status}"
-    return f"{tokens}. {sizes.visible_messages} messages, and {sizes.hidden_messages} hidden ones."
+    next_, shown = agent.context.preview(agent.chat, **agent.frame), agent.chat.view().messages
+    used = f"{next_.tokens_before:,} of {next_.window:,} tokens ({next_.counter})"
+    return f"{used}, {len(shown)} messages. Before the next request: {next_.status}."
 
 
 def model(agent: Agent, name: str) -> str:
@@ -74,13 +71,13 @@ def line(found: AuditEntry) -> str:
         blocks = pieces(reader(entry.format).blocks(entry.role, entry.content)[1])
         text = one_line(" ".join(piece.text for piece in walk(blocks) if piece.text))
     hidden = f" (hidden by {found.hidden_by})" if found.hidden_by else ""
-    who = entry.role if found.kind == "message" else found.kind
+    who = found.kind if found.kind != "message" else "tool" if entry.answers else entry.role
     return f"{found.seq:>5} {who:<9} {text}{hidden}"
 
 
 def one_line(text: str) -> str:
     """The beginning of a text."""
-    return " ".join(text.split())[:100]
+    return " ".join(text.split())[:80]
 
 
 ALL = (rewind, undo, uncover, fork, history, search, context, model)

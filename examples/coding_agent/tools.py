@@ -15,8 +15,8 @@ from workspace import Workspace
 LIMIT = 20_000
 """How much of a file or an output the model gets at most."""
 TIMEOUT = 60
-KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV")
-"""What programs get of the environment. API keys are not among it."""
+KEPT = {it: os.environ[it] for it in ("PATH", "HOME", "LANG", "TMPDIR") if it in os.environ}
+"""The environment that programs get. No API key is in it."""
 READING = ("read", "search")
 """The tools that change nothing, so that an interrupted call can be repeated."""
 WORDS = {"type": "array", "items": {"type": "string"}}
@@ -53,8 +53,7 @@ def search(place: Workspace, text: str) -> str:
 
 def run(place: Workspace, command: list[str]) -> str:
     """Run a program with its arguments, without a shell and without input."""
-    environment = {name: os.environ[name] for name in KEPT if name in os.environ}
-    own = {"cwd": place.folder, "env": environment, "start_new_session": True}
+    own = {"cwd": place.folder, "env": KEPT, "start_new_session": True}
     output, deadline = b"", time.monotonic() + TIMEOUT
     with Popen(command, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, **own) as process:
         pipe = process.stdout.fileno()

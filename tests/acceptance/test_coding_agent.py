@@ -132,6 +132,16 @@ def test_killed_at_any_moment_it_goes_on_where_it_was(
     assert [len(it.body["messages"]) for it in model.requests] == [1, 1, 3, 3]
 
 
+def test_what_the_user_says_closes_the_calls_that_wait(
+    agent: AgentProcess, model: ModelServer
+) -> None:
+    shown = agent("run ls", "/rewind 4", "Do not run it.")
+    assert "Enter goes on > " in shown
+    *_, last = model.requests[2].body["messages"]
+    assert "This call was interrupted." in str(last["content"][0])
+    assert last["content"][1]["text"] == "Do not run it."
+
+
 def test_nothing_is_asked_when_all_is_done(agent: AgentProcess, model: ModelServer) -> None:
     agent("write a.txt one")
     before = len(model.requests)
@@ -165,7 +175,7 @@ def test_it_condenses_and_uncovers(agent: AgentProcess, model: ModelServer) -> N
     assert f"Entry {summary} hides nothing now: 4 messages returned" in shown
     assert "Entry 1 is a note" in shown
     assert "Nothing is hidden." in shown
-    assert "of 16,000 tokens (o200k_base*1.5), condensed. 12 messages, and 2 hidden ones." in shown
+    assert "of 16,000 tokens (o200k_base*1.5), 12 messages. Before the next" in shown
     assert len(messages(agent.store)) == 12
 
 
@@ -384,6 +394,7 @@ def test_tools_tell_the_model_what_is_wrong(place: Any) -> None:
 
 def test_a_program_is_bounded(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """In time and output. It sees no API key, gets no input, and leaves nothing running."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "a key")
     import tools  # noqa: PLC0415 - on the path in these tests only
 
     def ran(script: str) -> str:
@@ -391,7 +402,6 @@ def test_a_program_is_bounded(place: Any, monkeypatch: pytest.MonkeyPatch) -> No
         assert not is_error
         return output
 
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "a key")
     assert "a key" not in ran("env")
     assert ran("cat; pwd; echo wrong >&2; exit 3") == f"{place.folder}\nwrong\n\n[exit code 3]"
     assert len(ran("head -c 1000000 /dev/zero")) < tools.LIMIT + 100
