@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,7 +24,8 @@ from support.empty_files import empty_file
 from support.fake_models import ModelsServer
 from support.fake_provider import Answer, Exchange, Hang, ModelServer, Refused, too_long
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "coding_agent"
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "coding_agent"
 
 
 @dataclass(frozen=True)
@@ -442,6 +444,22 @@ def test_it_runs_with_a_scripted_model_as_its_readme_says(tmp_path: Path) -> Non
     assert shown.stderr == ""
     assert (tmp_path / "work" / "check.py").exists()
     assert messages(str(tmp_path / "work.agent" / "sessions.db"))[-1][0] == "assistant"
+
+
+def test_what_the_documentation_shows_is_the_code() -> None:
+    page = (ROOT / "docs" / "guide" / "coding-agent.md").read_text()
+    shown = re.findall(r"^```python\n(def .*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(shown) == 2
+    code = (EXAMPLE / "agent.py").read_text()
+    assert all(textwrap.indent(excerpt, " " * 4) in code for excerpt in shown)
+
+
+def test_the_readme_and_the_documentation_have_every_command() -> None:
+    import commands  # noqa: PLC0415 - on the path in these tests only
+
+    for page in (EXAMPLE / "README.md", ROOT / "docs" / "guide" / "coding-agent.md"):
+        listed = set(re.findall(r"`(/\w+)", page.read_text()))
+        assert commands.COMMANDS.keys() - listed == set(), page
 
 
 def test_it_is_short() -> None:
