@@ -101,7 +101,8 @@ class _Player:
             self._go_to_cursor()
         match event:
             case Added():
-                self._out.wait(event, key, self._message(event.message, key), size)
+                message = self._answering(event, self._message(event.message, key))
+                self._out.wait(event, key, message, size)
             case Hid():
                 self._hide(event, key, size)
             case Cleared():
@@ -191,6 +192,15 @@ class _Player:
         client_id = None if key is None else self._known.client_id(key)
         model = storable(message.model or None)
         return with_fields(message, message_id=message_id, model=model, client_id=client_id)
+
+    def _answering(self, event: Added, message: NewMessage) -> NewMessage:
+        """A message that names the call that it answers, if its id does not."""
+        if event.answers is None:
+            return message
+        self._out.flush()
+        name, number = event.answers
+        seq = self._seqs.get(name)
+        return message if seq is None else with_fields(message, answers=(seq, number))
 
     def _checked(self, event: Event) -> Event:
         """The event, or a note in place of messages that the store would refuse."""
