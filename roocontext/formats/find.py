@@ -1,11 +1,19 @@
 """Which sessions lie at a path, and in which format."""
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from roocontext.errors import InvalidOption, UnreadableSource
-from roocontext.formats import claude_code, codex, gemini_cli, opencode, roo
+from roocontext.formats import (
+    claude_code,
+    codex,
+    gemini_cli,
+    opencode,
+    opencode_records,
+    roo,
+)
 from roocontext.formats.events import Problem, Source
 from roocontext.formats.lines import loads
 
@@ -27,6 +35,7 @@ PLACES = {
 """Where each tool keeps its sessions by default."""
 
 _LINE_BY_LINE = (codex, gemini_cli, claude_code)
+_EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{')
 _HEAD = 1 << 16
 _LINES = 20
 
@@ -46,7 +55,7 @@ def files(path: Path, problems: list[Problem]) -> Iterator[Path]:
             raise UnreadableSource(f"{path}: there is no such file.", path=str(path))
         yield path
         return
-    if roo.is_task(path) or opencode.is_storage(path):
+    if roo.is_task(path) or opencode_records.is_storage(path):
         yield path
         return
     try:
@@ -62,16 +71,39 @@ def files(path: Path, problems: list[Problem]) -> Iterator[Path]:
             yield Path(entry)
 
 
+def size_of(path: Path) -> int:
+    """How large a file or a task folder is, in KiB, for the progress."""
+    try:
+        files = [one for one in path.iterdir() if one.is_file()] if path.is_dir() else [path]
+        return 1 + (sum(file.stat().st_size for file in files) >> 10)
+    except OSError:
+        return 1
+
+
 def _is_candidate(path: Path) -> bool:
     """Whether a file in a folder is looked into; a folder of a tool holds many others."""
-    return path.suffix == ".jsonl" or gemini_cli.is_name(path) or opencode.is_database(path)
+    return (
+        path.suffix == ".jsonl"
+        or gemini_cli.is_name(path)
+        or opencode_records.is_database(path)
+        or (path.suffix == ".json" and _is_export(path))
+    )
+
+
+def _is_export(path: Path) -> bool:
+    """Whether a document begins like an export of OpenCode; folders hold many other documents."""
+    try:
+        with path.open("rb") as file:
+            return bool(_EXPORT.match(file.read(100)))
+    except OSError:
+        return False
 
 
 def format_of(path: Path) -> str | None:
     """The format of a file or folder; None if it is none that is known."""
     named = (
         (roo.ROO, roo.is_task(path) or path.name in (roo.API, *roo.UI)),
-        (opencode.NAME, opencode.is_storage(path) or opencode.is_database(path)),
+        (opencode.NAME, opencode_records.is_storage(path) or opencode_records.is_database(path)),
         (gemini_cli.NAME, gemini_cli.is_name(path)),
     )
     found = next((name for name, matches in named if matches), None)
