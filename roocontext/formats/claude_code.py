@@ -84,16 +84,16 @@ def _events(
     path: Path, rows: list[Row], loose: list[Row], problems: list[Problem]
 ) -> Iterator[Event]:
     with path.open("rb") as file:
-        calls = _Calls()
+        calls = Calls()
         for step in in_tree_order(rows, path, problems):
             if isinstance(step, Back):
                 yield WentBack(None, step.to)
             else:
-                yield from _events_of(file, step, calls)
+                yield from events_of(step, read_at(file, step.row.start, step.row.end), calls)
         yield from _loose_events(file, loose, {row.uuid for row in rows})
 
 
-class _Calls:
+class Calls:
     """Where the result of each call is, for the prunes that name calls."""
 
     def __init__(self) -> None:
@@ -106,9 +106,9 @@ class _Calls:
                 self.results[str(block.get("tool_use_id"))] = (uuid, index)
 
 
-def _events_of(file: BinaryIO, step: Step, calls: _Calls) -> Iterator[Event]:
+def events_of(step: Step, record: dict[str, Any], calls: Calls) -> Iterator[Event]:
+    """The events of a row that has a place in the tree."""
     row = step.row
-    record = read_at(file, row.start, row.end)
     ts = iso_ms(record.get("timestamp"))
     if not row.speaks:
         if row.subtype == "microcompact_boundary":
@@ -136,7 +136,7 @@ def _events_of(file: BinaryIO, step: Step, calls: _Calls) -> Iterator[Event]:
         yield Added(row.uuid, message, row.line)
 
 
-def _cleared(row: Row, record: dict[str, Any], calls: _Calls) -> Cleared:
+def _cleared(row: Row, record: dict[str, Any], calls: Calls) -> Cleared:
     named = (record.get("microcompactMetadata") or {}).get("compactedToolIds") or []
     blocks = [calls.results[one] for one in map(str, named) if one in calls.results]
     return Cleared(f"{row.uuid}:cleared", tuple(blocks), CLEARED, line=row.line)

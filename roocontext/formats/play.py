@@ -29,10 +29,11 @@ from roocontext.formats.events import (
     WentBack,
 )
 from roocontext.formats.imported import COMPANION, Imported, Keys, Node, storable
+from roocontext.formats.plans import clearing, hiding
 from roocontext.formats.played import Played
 from roocontext.log.encoding import encode
-from roocontext.log.entries import NewMessage, ranges_of
-from roocontext.log.plan import Action, Plan
+from roocontext.log.entries import NewMessage
+from roocontext.log.plan import Plan
 from roocontext.log.readings import reader
 from roocontext.store.items import Describe, Item, NewNote, Rename, Rewind
 from roocontext.store.session import Session
@@ -277,42 +278,16 @@ class _Player:
         if self._dry_run:
             self.done.controls += len(rows)
             return
-        hidden = self._hidden(event)
-        if not hidden:
+        session = self._open()
+        head = session.head_seq()
+        plan = hiding(session, event, tuple(rows), seqs=self._seqs, head=head, by="import")
+        if plan is None:
             # A file may begin with a summary of what another file holds.
             for index, row in enumerate(rows):
                 name = key if index == event.lead else f"{COMPANION}#{index}#{key}"
                 self._wait(Added(row.message_id, row), name, self._message(row, name))
             return
-        head = self._open().head_seq()
-        plan = Plan(
-            head_seq=head,
-            action=Action.TRUNCATE if event.truncates else Action.CONDENSE,
-            hides=ranges_of(hidden),
-            rows=tuple(rows),
-            lead=event.lead,
-            at_end=event.at_end,
-            compat=True,
-            policy="import",
-            trigger="import",
-            record=event.record,
-        )
         self._control(event, key, plan, head)
-
-    def _hidden(self, event: Hid) -> list[int]:
-        session = self._open()
-        pins = session.pins()
-        keeps = {self._seqs[one] for one in event.keeps if one in self._seqs}
-        if event.hides is None:
-            chosen = None
-        else:
-            chosen = {self._seqs[one] for one in event.hides if one in self._seqs}
-        visible = [message.seq for page in session.pages() for message in page.messages]
-        return sorted(
-            seq
-            for seq in visible
-            if seq not in keeps and seq not in pins and (chosen is None or seq in chosen)
-        )
 
     def _clear(self, event: Cleared, key: str) -> None:
         self._flush()
@@ -320,31 +295,12 @@ class _Player:
             self.done.controls += 1
             return
         session = self._open()
-        wanted = {(self._seqs[one], block) for one, block in event.blocks if one in self._seqs}
-        blocks = tuple(
-            sorted(
-                (message.seq, block)
-                for page in session.pages()
-                for message in page.messages
-                for seq, block in wanted
-                if seq == message.seq and block not in message.cleared
-            )
-        )
-        if not blocks:
+        head = session.head_seq()
+        named = self._known.client_id(key)
+        plan = clearing(session, event, seqs=self._seqs, head=head, by="import", client_id=named)
+        if plan is None:
             self._skip(event, key, "what it cleared is hidden", is_problem=False)
             return
-        head = session.head_seq()
-        plan = Plan(
-            head_seq=head,
-            action=Action.CLEAR,
-            clears=blocks,
-            placeholder=event.placeholder,
-            compat=True,
-            policy="import",
-            trigger="import",
-            record=event.record,
-            client_id=self._known.client_id(key),
-        )
         self._control(event, key, plan, head)
 
     def _go_back(self, event: WentBack, key: str) -> None:
