@@ -28,7 +28,14 @@ from roocontext.formats.events import (
     Titled,
     WentBack,
 )
-from roocontext.formats.imported import COMPANION, Imported, Keys, Node, storable
+from roocontext.formats.imported import (
+    COMPANION,
+    Imported,
+    Keys,
+    Node,
+    storable,
+    storable_title,
+)
 from roocontext.formats.plans import clearing, hiding
 from roocontext.formats.played import Played
 from roocontext.log.encoding import encode
@@ -349,8 +356,6 @@ class _Player:
 
 def _note(event: Noted | Titled, client_id: str) -> Item:
     if isinstance(event, Titled):
-        # A title holds what every engine can index: neither NUL nor half of a character.
-        title = event.title.replace("\0", " ").encode("utf-8", "replace").decode()
-        return Rename(title, client_id)
+        return Rename(storable_title(event.title), client_id)
     content = {"kind": event.kind, "record": event.record}
     return NewNote(NOTE, content, ts=event.ts, client_id=client_id)
