@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from roocontext.adapters.epochs import EPOCH
 from roocontext.errors import InvalidMessage
 from roocontext.formats.claude_code import Calls, events_of
-from roocontext.formats.claude_code_tree import Row, Step, Tree, Unit, row_of
+from roocontext.formats.claude_code_rows import Row, row_of
+from roocontext.formats.claude_code_tree import Step, Tree, Unit
 from roocontext.formats.events import Added, Cleared, Event, Hid, Noted
 from roocontext.formats.imported import storable
-from roocontext.formats.lines import Line
-from roocontext.formats.plans import clearing, hiding
+from roocontext.formats.plans import clearing, copy_of, hiding
 from roocontext.log.entries import Kind, NewMessage
 from roocontext.log.readings import reader
 from roocontext.store.audit import AuditEntry
@@ -27,6 +27,9 @@ from roocontext.store.sessions import SessionInfo
 
 NAME = "claude-agent-sdk"
 """The kind of our notes, the trigger of our rewinds and plans, and how our client ids begin."""
+
+AGAIN = f"{NAME}-again"
+"""How the client ids of kept messages begin that are written again behind a summary."""
 
 Also = Callable[[Session, SessionInfo, list[Any]], list[Item]]
 """What else is written with new records, by the session as it is."""
@@ -103,14 +106,18 @@ class Transcript:
         elif is_record(shown):
             row = self._row(record_of(shown, self._above))
             self._above = row.uuid or self._above
-            self._place(row)
+            unit, _ = self._place(row)
+            if unit is not None:
+                self._tree.step(row, unit, unit.ordered())  # it learns their order
             self._remember(row, shown.seq, self._tip)
             self._calls.learn(row.uuid, shown.content)
+        elif (shown.entry.client_id or "").startswith(f"{AGAIN}#"):
+            self._seqs[shown.entry.message_id or ""] = self._ends[self._tip] = shown.seq
         elif shown.kind is Kind.CLEARING and _is_ours(shown.entry.client_id):
             self._ends[self._tip] = shown.seq
 
     def _row(self, record: Any) -> Row:
-        row = row_of(0, Line(0, record, 0, 0))
+        row = row_of(record)
         if row.agent and not self._of_agent:
             row.speaks = False  # a sub-agent within the main transcript: as older versions did
         return row
@@ -150,7 +157,10 @@ class Transcript:
         if not row.uuid:
             return [Noted(None, row.type, new.record)]
         step = Step(row) if unit is None else self._tree.step(row, unit, unit.ordered())
-        return list(events_of(step, new.record, self._calls))
+        record = new.record
+        if row.speaks:  # the content is taken out of it
+            record = {**record, "message": {**record["message"]}}
+        return list(events_of(step, record, self._calls))
 
     def _write(self, session: Session, batch: "_Batch", new: "_New", event: Event) -> None:
         row = new.row
@@ -158,13 +168,16 @@ class Transcript:
         match event:
             case Added(message=message) | Hid(rows=(message,)) if _fits(message):
                 message = _ready(message, name)
-                plan = None
+                hides = None
                 if isinstance(event, Hid):
-                    plan = hiding(
+                    hides = hiding(
                         session, event, (message,), seqs=self._seqs, head=batch.head, by=NAME
                     )
-                batch.add(plan or message, moves=True)
+                batch.add(hides.plan if hides else message, moves=True)
                 self._remember(row, batch.last, new.tip)
+                for index, kept in enumerate(hides.again if hides else ()):
+                    batch.add(copy_of(kept, f"{AGAIN}#{index}#{name}"), moves=True)
+                    self._seqs[kept.message_id or ""] = self._ends[new.tip] = batch.last
             case Noted(ts=ts) | Added(message=NewMessage(ts=ts)) | Hid(rows=(NewMessage(ts=ts),)):
                 # Also a message whose content has a shape that no reading knows.
                 batch.add(NewNote(NAME, {"entry": new.record}, ts=ts, client_id=name))
