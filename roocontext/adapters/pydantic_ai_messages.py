@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from math import isfinite
+from typing import Any
 
 from roocontext.adapters.frameworks import framework
+from roocontext.errors import InvalidMessage
 from roocontext.formats.imported import storable
 from roocontext.log.entries import Kind, Message, NewMessage
 from roocontext.log.readings import reader, text_of
@@ -28,6 +31,7 @@ FORMAT = "pydantic-ai"
 def message_of(entry: ConversationEntry) -> NewMessage:
     """An entry as a message: its content is what pydantic-ai serializes."""
     message = entry.message
+    _check_finite(ModelMessagesTypeAdapter.dump_python([message])[0], "message")
     content = ModelMessagesTypeAdapter.dump_python([message], mode="json")[0]
     reply = message if isinstance(message, ModelResponse) else None
     when = message.timestamp
@@ -41,6 +45,16 @@ def message_of(entry: ConversationEntry) -> NewMessage:
         model=None if reply is None else storable(reply.model_name or None),
         usage=None if reply is None else _usage(reply.usage),
     )
+
+
+def _check_finite(value: Any, path: str) -> None:
+    """Refuse NaN and infinity, which pydantic-ai would serialize as null."""
+    if isinstance(value, float) and not isfinite(value):
+        raise InvalidMessage(f"{path} is {value}, which JSON cannot hold.", path=path)
+    if isinstance(value, dict | list | tuple):
+        inside = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in inside:
+            _check_finite(item, f"{path}[{key!r}]")
 
 
 def _usage(usage: RequestUsage) -> dict[str, int] | None:

@@ -133,7 +133,7 @@ class Calls:
 
 
 def events_of(step: Step, record: dict[str, Any], calls: Calls) -> Iterator[Event]:
-    """The events of a row that has a place in the tree."""
+    """The events of a row that has a place in the tree. Takes the content out of the record."""
     row = step.row
     ts = iso_ms(record.get("timestamp"))
     if not row.speaks:

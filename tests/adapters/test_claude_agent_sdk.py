@@ -226,6 +226,36 @@ def test_a_compaction_is_a_summary(desk, file):
     assert [text for _, text in seen(desk.chat())] == ["one", "two", "three"]
 
 
+def test_a_compaction_that_keeps_messages(quick, file):
+    file.user("one")
+    file.reply("m1", "two", stop="end_turn")
+    head = file.user("kept")
+    tail = file.reply("m2", "kept too", stop="end_turn")
+    anchor = f"u-{file.count + 2}"
+    file.compact("S", preservedMessages={"anchorUuid": anchor, "uuids": [head, tail]})
+    file.user("more", parent=tail)
+    quick.append(*lines(file))
+    assert [text for _, text in seen(quick.chat())] == ["S", "kept", "kept too", "more"]
+    assert quick.load() == lines(file)
+
+
+def test_what_is_kept_ahead_of_others_is_written_again(quick, file):
+    head = file.user("kept")
+    file.reply("m1", "two", stop="end_turn")
+    quick.append(*lines(file))
+    other = Desk(quick.url)
+    anchor = f"u-{file.count + 2}"
+    file.compact("S", preservedMessages={"anchorUuid": anchor, "uuids": [head]})
+    file.user("more")
+    other.append(*lines(file))
+    other.close()
+    assert [text for _, text in seen(quick.chat())] == ["S", "kept", "more"]
+    assert quick.load() == lines(file)
+    file.user("then")
+    quick.append(lines(file)[-1])
+    assert [text for _, text in seen(quick.chat())] == ["S", "kept", "more", "then"]
+
+
 def test_a_micro_compaction_clears(quick, file):
     file.user("go")
     file.reply("m1", use("t1"), stop="tool_use")

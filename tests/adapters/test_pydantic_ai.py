@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from pydantic_ai import BinaryContent, Conversation, ImageUrl
+from pydantic_ai import BinaryImage, Conversation, ImageUrl
 from pydantic_ai.conversation_store import (
     ConversationConflict,
     ConversationEntry,
     ConversationRecord,
     InMemoryConversationStore,
 )
-from pydantic_ai.exceptions import UserError
+from pydantic_ai.exceptions import PydanticAIDeprecationWarning, UserError
 from pydantic_ai.messages import (
     CompactionPart,
     ModelMessagesTypeAdapter,
@@ -106,7 +106,7 @@ def quick(opened: Any) -> Any:
 def test_messages_come_back_equal_and_are_messages_of_ours(desk):
     call = ToolCallPart("look", {"x": 1.0, "big": 2**70, "yes": True}, "c-1")
     answered = ToolReturnPart("look", {"seen": ["é", None, 1, 1.0]}, "c-1", timestamp=WHEN)
-    picture = BinaryContent(data=b"\x89PNG\xff\xfe", media_type="image/png")
+    picture = BinaryImage(data=b"\x89PNG\xff\xfe", media_type="image/png")
     prompt = UserPromptPart(["see", picture, ImageUrl("https://example.com/x.png")], timestamp=WHEN)
     messages = [
         ModelRequest(
@@ -465,7 +465,7 @@ def test_a_part_of_an_unknown_newer_kind_is_kept_and_the_framework_refuses_to_lo
 
 
 def test_an_old_retry_part_comes_back_as_the_framework_reads_it(quick):
-    with pytest.warns(DeprecationWarning, match="RetryPromptPart"):
+    with pytest.warns(PydanticAIDeprecationWarning, match="RetryPromptPart"):
         retry = RetryPromptPart("again", tool_name="look", tool_call_id="c-1", timestamp=WHEN)
     message = ModelRequest(parts=[retry], timestamp=WHEN)
     quick.run(quick.ai.save(Conversation(conversation_id="t", messages=[message])))
