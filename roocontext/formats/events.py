@@ -14,11 +14,16 @@ from roocontext.log.entries import NewMessage
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """A message. Its `extra` holds what the record says beside it."""
+    """A message. Its `extra` holds what the record says beside it.
+
+    `answers` is the message with the call that its only result answers, and the call's number in
+    it, if their ids do not say so.
+    """
 
     id: str | None
     message: NewMessage
     line: int | None = None
+    answers: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +42,15 @@ class Hid:
     """A condensation, or a truncation: messages gave way to the first or the `lead` of `rows`.
 
     `hides` are the ids of the messages that are hidden; None hides all that are visible. `keeps`
-    stay visible in either case. The rows stand behind the last message that they hide, or at the
-    end.
+    stay visible in either case. The rows come right behind the last message that they hide, or at
+    the end. `behind` are the kept messages that the source sends behind the rows, in its order.
     """
 
     id: str | None
     rows: tuple[NewMessage, ...]
     hides: frozenset[str] | None = None
     keeps: frozenset[str] = frozenset()
+    behind: tuple[str, ...] = ()
     lead: int = 0
     at_end: bool = False
     truncates: bool = False

@@ -5,7 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from roocontext.errors import InvalidOption, UnreadableSource
-from roocontext.formats import claude_code, codex, gemini_cli, opencode, roo
+from roocontext.formats import (
+    claude_code,
+    codex,
+    gemini_cli,
+    opencode,
+    opencode_records,
+    roo,
+)
 from roocontext.formats.events import Problem, Source
 from roocontext.formats.lines import loads
 
@@ -46,7 +53,7 @@ def files(path: Path, problems: list[Problem]) -> Iterator[Path]:
             raise UnreadableSource(f"{path}: there is no such file.", path=str(path))
         yield path
         return
-    if roo.is_task(path) or opencode.is_storage(path):
+    if roo.is_task(path) or opencode_records.is_storage(path):
         yield path
         return
     try:
@@ -64,14 +71,14 @@ def files(path: Path, problems: list[Problem]) -> Iterator[Path]:
 
 def _is_candidate(path: Path) -> bool:
     """Whether a file in a folder is looked into; a folder of a tool holds many others."""
-    return path.suffix == ".jsonl" or gemini_cli.is_name(path) or opencode.is_database(path)
+    return path.suffix == ".jsonl" or gemini_cli.is_name(path) or opencode_records.is_database(path)
 
 
 def format_of(path: Path) -> str | None:
     """The format of a file or folder; None if it is none that is known."""
     named = (
         (roo.ROO, roo.is_task(path) or path.name in (roo.API, *roo.UI)),
-        (opencode.NAME, opencode.is_storage(path) or opencode.is_database(path)),
+        (opencode.NAME, opencode_records.is_storage(path) or opencode_records.is_database(path)),
         (gemini_cli.NAME, gemini_cli.is_name(path)),
     )
     found = next((name for name, matches in named if matches), None)

@@ -1,7 +1,7 @@
 """Records of a JSONL file that another program may be writing, whatever state it is in."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -22,14 +22,50 @@ class Line(NamedTuple):
     end: int
 
 
-def read_lines(path: Path, problems: list[Problem]) -> Iterator[Line]:
-    """The records of a file in order. What is not JSON is reported with its line's number."""
+def read_lines(
+    path: Path, problems: list[Problem], decode: Callable[[bytes], Any] = _decode
+) -> Iterator[Line]:
+    """The records of a file in order. What is not JSON is reported with its line's number.
+
+    `decode` may read a part of a record only. Where it fails, the whole record is read.
+    """
     with path.open("rb") as file:
         start = 0
         for number, text in enumerate(file, 1):
-            if text.strip():
-                yield from _records(path, number, text, start, problems)
-            start += len(text)
+            end = start + len(text)
+            try:
+                record = decode(text)
+            except (msgspec.DecodeError, UnicodeError, RecursionError):
+                if text.strip():
+                    yield from _records(path, number, text, start, problems)
+            else:
+                yield Line(number, record, start, end)
+            start = end
+
+
+def read_records(path: Path, problems: list[Problem]) -> Iterator[tuple[Any, int | None]]:
+    """The records of a file with their lines, or the one value of a JSON document."""
+    if path.suffix != ".json":
+        for line in read_lines(path, problems):
+            yield line.record, line.number
+        return
+    text = path.read_bytes()
+    try:
+        yield loads(text), None
+    except ValueError as error:
+        if not _begins_with_a_record(text):
+            problems.append(Problem(path, None, str(error)))
+            return
+        for line in read_lines(path, problems):
+            yield line.record, line.number
+
+
+def _begins_with_a_record(text: bytes) -> bool:
+    """Whether these are lines, in a file that is named like a document."""
+    try:
+        return isinstance(loads(text.split(b"\n", 1)[0]), dict)
+    except ValueError:
+        return False
 
 
 def read_at(file: BinaryIO, start: int, end: int) -> Any:

@@ -166,3 +166,84 @@ def test_a_file_that_is_being_written(store, path):
     assert [(one.line, one.what) for one in done.problems] == [(3, "the line is cut off")]
     path.write_bytes(whole.rstrip(b"\n"))
     assert (take(store, path).messages, seen(store)) == (1, ["one", "two"])
+
+
+def rollback(turns: int) -> dict[str, Any]:
+    return line("event_msg", type="thread_rolled_back", num_turns=turns)
+
+
+def test_a_rollback_into_what_a_compaction_left(store, path):
+    write(path, ENVIRONMENT, item("user", "one"), item("assistant", "two"), item("user", "three"))
+    new = [said("developer", "permissions"), said("user", "one"), said("user", "three"),
+           said("user", "Summary: S")]  # fmt: skip
+    write(path, line("compacted", message="S", replacement_history=new), item("user", "four"))
+    write(path, item("assistant", "five"), rollback(3), item("user", "six"))
+    take(store, path)
+    assert seen(store) == ["permissions", "one", "six"]
+    write(path, rollback(1), item("user", "seven"))
+    take(store, path)
+    assert seen(store) == ["permissions", "one", "seven"]
+    assert take(store, path).new == 0
+
+
+def test_a_rollback_behind_an_old_compaction(store, path):
+    write(path, ENVIRONMENT, item("user", "one"), item("assistant", "two"), item("user", "three"))
+    write(path, line("compacted", message="S"), item("user", "four"), rollback(2))
+    take(store, path)
+    assert seen(store) == ["<environment_context>", "one"]
+    assert take(store, path).new == 0
+
+
+def test_an_old_compaction_keeps_only_the_first_context(store, path):
+    write(path, PERMISSIONS, ENVIRONMENT, item("user", "one"), item("assistant", "two"))
+    write(path, PERMISSIONS, item("user", "three"), line("compacted", message=""))
+    write(path, item("user", "four"), line("compacted", message="S"))
+    take(store, path)
+    assert seen(store) == ["permissions", "<environment_context>", "one", "three", "four", "S"]
+
+
+def test_a_rollback_of_nothing(store, path):
+    write(path, item("user", "one"), rollback(0), item("assistant", "two"))
+    take(store, path)
+    assert seen(store) == ["one", "two"]
+    assert take(store, path).new == 0
+
+
+def test_snapshots_in_a_new_history_are_not_sent(store, path):
+    new = [{"type": "ghost_snapshot"}, said("user", "Summary: S")]
+    write(path, item("user", "one"), line("compacted", message="S", replacement_history=new))
+    take(store, path)
+    assert seen(store) == ["Summary: S"]
+
+
+def test_events_count_where_there_are_no_items(store, path):
+    write(path, line("event_msg", type="user_message", message="hello"))
+    write(path, line("event_msg", type="agent_message", message="yes"))
+    take(store, path)
+    assert seen(store) == ["hello", "yes"]
+    write(path, item("user", "hello"))
+    take(store, path)
+    assert seen(store) == ["hello"]
+
+
+def test_what_is_around_an_item_is_kept(store, path):
+    write(path, {**item("user", "one"), "ordinal": 7})
+    take(store, path)
+    (entry,) = [one for one in store.session("codex:aa").audit() if one.kind == "message"]
+    assert entry.entry.extra["record"] == {
+        "timestamp": "2026-03-01T10:00:00.500Z",
+        "type": "response_item",
+        "ordinal": 7,
+    }
+
+
+def test_an_envelope_without_a_payload_is_no_item(store, path):
+    write(path, item("user", "one"), {"type": "event_msg", "payload": None})
+    take(store, path)
+    assert seen(store) == ["one"]
+
+
+def test_a_session_whose_id_was_removed_is_named_after_its_file(store, tmp_path):
+    path = tmp_path / "rollout-x.jsonl"
+    write(path, line("session_meta", id="REDACTED"), item("user", "one"))
+    assert take(store, path).session_id == "codex:rollout-x"
