@@ -1,6 +1,7 @@
 """Which sessions lie at a path, and in which format."""
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +35,7 @@ PLACES = {
 """Where each tool keeps its sessions by default."""
 
 _LINE_BY_LINE = (codex, gemini_cli, claude_code)
+_EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{')
 _HEAD = 1 << 16
 _LINES = 20
 
@@ -48,15 +50,15 @@ def places(tool: str) -> list[Path]:
 
 def files(path: Path, problems: list[Problem]) -> Iterator[Path]:
     """The files and task folders at a path that may hold sessions, in the order of their names."""
-    if not path.is_dir():
-        if not path.exists():
-            raise UnreadableSource(f"{path}: there is no such file.", path=str(path))
-        yield path
-        return
-    if roo.is_task(path) or opencode_records.is_storage(path):
-        yield path
-        return
     try:
+        if not path.is_dir():
+            if not path.exists():
+                raise UnreadableSource(f"{path}: there is no such file.", path=str(path))
+            yield path
+            return
+        if roo.is_task(path) or opencode_records.is_storage(path):
+            yield path
+            return
         # Links are not followed: one may lead back to a folder above.
         inside = sorted(os.scandir(path), key=lambda entry: entry.name)
     except OSError as error:
@@ -69,9 +71,32 @@ def files(path: Path, problems: list[Problem]) -> Iterator[Path]:
             yield Path(entry)
 
 
+def size_of(path: Path) -> int:
+    """How large a file or a task folder is, in KiB, for the progress."""
+    try:
+        files = [one for one in path.iterdir() if one.is_file()] if path.is_dir() else [path]
+        return 1 + (sum(file.stat().st_size for file in files) >> 10)
+    except OSError:
+        return 1
+
+
 def _is_candidate(path: Path) -> bool:
     """Whether a file in a folder is looked into; a folder of a tool holds many others."""
-    return path.suffix == ".jsonl" or gemini_cli.is_name(path) or opencode_records.is_database(path)
+    return (
+        path.suffix == ".jsonl"
+        or gemini_cli.is_name(path)
+        or opencode_records.is_database(path)
+        or (path.suffix == ".json" and _is_export(path))
+    )
+
+
+def _is_export(path: Path) -> bool:
+    """Whether a document begins like an export of OpenCode; folders hold many other documents."""
+    try:
+        with path.open("rb") as file:
+            return bool(_EXPORT.match(file.read(100)))
+    except OSError:
+        return False
 
 
 def format_of(path: Path) -> str | None:

@@ -30,27 +30,45 @@ from roocontext.formats.events import (
 )
 from roocontext.formats.imported import AGAIN, COMPANION, Imported, Keys, Node, storable
 from roocontext.formats.played import Played
-from roocontext.formats.writing import NOTE, SKIPPED, Writing, skipping
+from roocontext.formats.writing import (
+    NOTE,
+    SKIPPED,
+    Writing,
+    copy_of,
+    note_of,
+    skipping,
+)
 from roocontext.log.entries import Message, NewMessage, ranges_of
 from roocontext.log.plan import Action, Plan
 from roocontext.log.readings import reader
-from roocontext.store.items import Describe, Item, NewNote, Rename, Rewind
+from roocontext.store.items import Describe, Item, NewNote, Rewind
 from roocontext.store.session import Session
 from roocontext.store.store import Store
 
 OnConflict: TypeAlias = Literal["refuse", "fork"]
 _SMALL = 100
+_OFTEN = 256
 
 
 def play(
-    store: Store, source: Source, *, on_conflict: OnConflict = "refuse", dry_run: bool = False
+    store: Store,
+    source: Source,
+    *,
+    on_conflict: OnConflict = "refuse",
+    dry_run: bool = False,
+    read: Callable[[int], None] | None = None,
 ) -> Played:
-    """Import a source, or continue its import. A dry run only counts."""
+    """Import a source, or continue its import. A dry run only counts.
+
+    `read` is called from time to time with the bytes of the events so far.
+    """
     name, parent = storable(source.session_id), storable(source.parent)
     source = replace(source, session_id=name or "-", parent=parent)
     player = _Player(store, source, on_conflict, dry_run=dry_run)
     for event in source.events():
         player.take(event)
+        if read is not None and player.done.events % _OFTEN == 0:
+            read(player.size)
     return player.finish()
 
 
@@ -68,7 +86,7 @@ class _Player:
         self._keys = Keys()
         self._following = True
         self._seqs: dict[str, int] = {}
-        self._at = 0
+        self._at = self.size = 0
         key, size = self._keys_of_metadata()
         self._take_note(
             None, f"metadata#{key}", size, lambda client_id: Describe(self._metadata(), client_id)
@@ -80,6 +98,7 @@ class _Player:
         try:
             event = self._checked(event)
             key, size = self._keys.key(event)
+            self.size += size
         except InvalidMessage as error:
             # Not even the reason for a refusal can be found without walking the record.
             self.done.report(event, error.fact)
@@ -88,7 +107,7 @@ class _Player:
             self._stay(event)
             return
         if isinstance(event, Noted | Titled):
-            self._take_note(event, key, size, lambda client_id: _note(event, client_id))
+            self._take_note(event, key, size, lambda client_id: note_of(event, client_id))
             return
         if self._following and (known := self._cursor.children.get(key)):
             self._cursor = known
@@ -261,7 +280,7 @@ class _Player:
             record=event.record,
         )
         copies = [
-            _copy(message, self._known.client_id(f"{AGAIN}#{index}#{key}"))
+            copy_of(message, self._known.client_id(f"{AGAIN}#{index}#{key}"))
             for index, message in enumerate(again)
         ]
         self._control(event, key, plan, copies, head)
@@ -371,25 +390,3 @@ class _Player:
 
     def _keys_of_metadata(self) -> tuple[str, int]:
         return Keys().key(Noted(None, "metadata", self._metadata()))
-
-
-def _copy(message: Message, client_id: str) -> NewMessage:
-    return NewMessage(
-        message.role,
-        message.content,
-        message.format,
-        ts=message.ts,
-        message_id=message.message_id,
-        client_id=client_id,
-        model=message.model,
-        extra={"copy_of": message.seq},
-    )
-
-
-def _note(event: Noted | Titled, client_id: str) -> Item:
-    if isinstance(event, Titled):
-        # A title holds what every engine can index: neither NUL nor half of a character.
-        title = event.title.replace("\0", " ").encode("utf-8", "replace").decode()
-        return Rename(title, client_id)
-    content = {"kind": event.kind, "record": event.record}
-    return NewNote(NOTE, content, ts=event.ts, client_id=client_id)
