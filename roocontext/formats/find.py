@@ -50,15 +50,15 @@ def places(tool: str) -> list[Path]:
 
 def files(path: Path, problems: list[Problem]) -> Iterator[Path]:
     """The files and task folders at a path that may hold sessions, in the order of their names."""
-    if not path.is_dir():
-        if not path.exists():
-            raise UnreadableSource(f"{path}: there is no such file.", path=str(path))
-        yield path
-        return
-    if roo.is_task(path) or opencode_records.is_storage(path):
-        yield path
-        return
     try:
+        if not path.is_dir():
+            if not path.exists():
+                raise UnreadableSource(f"{path}: there is no such file.", path=str(path))
+            yield path
+            return
+        if roo.is_task(path) or opencode_records.is_storage(path):
+            yield path
+            return
         # Links are not followed: one may lead back to a folder above.
         inside = sorted(os.scandir(path), key=lambda entry: entry.name)
     except OSError as error:
