@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from roocontext.adapters.frameworks import framework
-from roocontext.adapters.langgraph_log import State
+from roocontext.adapters.langgraph_conversations import State
 from roocontext.adapters.langgraph_messages import WORKS
 from roocontext.adapters.langgraph_threads import Work
 from roocontext.errors import InvalidOption

@@ -8,30 +8,35 @@ of the session: a conversation, as a checkpoint has it, is the session's view as
 
 import marshal
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
-from roocontext.adapters.epochs import epoch
 from roocontext.adapters.frameworks import framework
-from roocontext.adapters.langgraph_messages import (
-    FORMAT,
-    WORKS,
+from roocontext.adapters.langgraph_conversations import (
+    Aligned,
+    Said,
+    Saved,
     Shown,
+    State,
+    aligned,
+    read_said,
+    summarised,
+)
+from roocontext.adapters.langgraph_messages import (
+    MARKER,
+    WORKS,
     channel_of,
-    digest_of,
     holds_messages,
     is_exact,
-    kept,
-    live_digest,
     packed,
     to_content,
     to_message,
     to_new,
     unpacked,
 )
-from roocontext.errors import DuplicateMessage
-from roocontext.log.entries import View
+from roocontext.errors import DuplicateMessage, InvalidPlan
 from roocontext.store.items import Item, NewNote, Rewind
 from roocontext.store.notes import Note
 from roocontext.store.session import Session
@@ -53,62 +58,6 @@ def short(name: str) -> str:
     if plain and "/" not in name and not name.startswith("~"):
         return name
     return "~" + sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-class Saved(NamedTuple):
-    """A checkpoint that is stored, and where."""
-
-    seq: int
-    content: dict[str, Any]
-
-    @property
-    def id(self) -> str:
-        """The checkpoint's id."""
-        stored: str = self.content["id"]
-        return stored
-
-    @property
-    def is_hidden(self) -> bool:
-        """Whether it was deleted, which hides it."""
-        return "hidden" in self.content
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What is known of a session at one of its heads, so that the next checkpoint reads nothing.
-
-    A write on another head is refused, so that a state that is out of date does no harm.
-    """
-
-    epoch: int
-    head_seq: int
-    shown: Sequence[Shown]
-    known: Mapping[tuple[str, bytes], bytes]
-    newest: Saved | None = None
-
-
-class Said(NamedTuple):
-    """The conversations of a checkpoint: digests by channel, and those of messages in memory."""
-
-    channels: Mapping[str, Sequence[BaseMessage]]
-    digests: Mapping[str, Sequence[bytes]]
-    known: Mapping[tuple[str, bytes], bytes]
-
-
-def read_state(session: Session) -> State:
-    """The state of a session now."""
-    view = session.view()
-    return State(epoch(session), view.head_seq, _shown(view), {})
-
-
-def _shown(view: View) -> list[Shown]:
-    return [
-        # What somebody else wrote to the session belongs to no channel.
-        Shown(one.seq, channel_of(one.content), digest_of(one.content))
-        if one.format == FORMAT
-        else Shown(one.seq, None, b"")
-        for one in view.messages
-    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +123,8 @@ class Log:
     def _said(self, seq: int) -> dict[str, list[BaseMessage]]:
         said: dict[str, list[BaseMessage]] = {}
         for one in self.session.view(as_of=seq).messages:
-            said.setdefault(channel_of(one.content), []).append(to_message(one.content, self.serde))
+            if (channel := channel_of(one.content)) != MARKER:
+                said.setdefault(channel, []).append(to_message(one.content, self.serde))
         return said
 
     def put_writes(
@@ -237,8 +187,10 @@ class Log:
     ) -> State:
         """Store a checkpoint in one transaction; VersionConflict if the session has moved."""
         values = checkpoint["channel_values"]
-        said = self._read(
-            {c: v for c, v in values.items() if readable and holds_messages(v)}, state
+        said = read_said(
+            {c: v for c, v in values.items() if readable and holds_messages(v)},
+            state.known,
+            self.serde,
         )
         base = self._base(state, parent)
         places = {} if base is None else self._places(base, checkpoint, new_versions)
@@ -257,22 +209,11 @@ class Log:
             for channel, value in values.items()
             if channel not in said.channels and channel not in content["places"]
         }
-        return self._written(state, self._aligned(state, base, said), said, content)
-
-    def _read(self, channels: Mapping[str, Sequence[BaseMessage]], state: State) -> Said:
-        known: dict[tuple[str, bytes], bytes] = {}
-        digests: dict[str, list[bytes]] = {}
-        for channel, messages in channels.items():
-            digests[channel] = []
-            for message in messages:
-                live = live_digest(message)
-                digest = None if live is None else state.known.get((channel, live))
-                if digest is None:
-                    digest = digest_of(to_content(message, channel, self.serde))
-                if live is not None:
-                    known[channel, live] = digest
-                digests[channel].append(digest)
-        return Said(channels, digests, known)
+        if (summary := summarised(self.session, state, said, self.serde)) is not None:
+            with suppress(InvalidPlan):  # a pin, or no gap is left there
+                return self._written(state, summary, said, content)
+        shows = aligned(self.session, state, said, base and base.seq)
+        return self._written(state, shows, said, content)
 
     def _base(self, state: State, parent: str | None) -> Saved | None:
         if parent is None:
@@ -297,35 +238,16 @@ class Log:
             and before.get(channel) == versions[channel]
         }
 
-    def _aligned(self, state: State, base: Saved | None, said: Said) -> "Aligned":
-        """What makes the session show these conversations: what stays, behind which rewind."""
-        stays = kept(state.shown, said.digests)
-        if stays == len(state.shown):
-            return Aligned(None, state.shown)
-        # Right before the first message that goes; or the parent, if that was hidden or rewound
-        # since. What is as it was then stays as it is.
-        found = Aligned(0, ())
-        for to in (state.shown[stays].seq - 1, base and base.seq):
-            if to:
-                shown = _shown(self.session.view(as_of=to))
-                if len(found.shown) < len(shown) == kept(shown, said.digests):
-                    found = Aligned(to, shown)
-        return found
-
-    def _written(
-        self, state: State, aligned: "Aligned", said: Said, content: dict[str, Any]
-    ) -> State:
-        items: list[Item] = []
-        if aligned.to is not None:
-            items.append(Rewind(aligned.to, head_seq=state.head_seq, trigger="langgraph"))
-        new: list[tuple[str, bytes]] = []
+    def _written(self, state: State, begin: Aligned, said: Said, content: dict[str, Any]) -> State:
+        items: list[Item] = [] if begin.item is None else [begin.item]
+        shown = [*begin.shown]
         for channel, messages in said.channels.items():
-            stays = sum(one.channel == channel for one in aligned.shown)
+            stays = sum(one.channel == channel for one in begin.shown)
             for message, digest in zip(
                 messages[stays:], said.digests[channel][stays:], strict=True
             ):
                 items.append(to_new(to_content(message, channel, self.serde)))
-                new.append((channel, digest))
+                shown.append(Shown(0, channel, digest, message.id))
         key = _key(self.epoch, content, {c: b"".join(d) for c, d in said.digests.items()})
         content = {**content, "key": key}
         kind = self._kind(CHECKPOINT, content["id"])
@@ -339,13 +261,13 @@ class Log:
             if newest is not None and newest.content["key"] == key and not newest.is_hidden:
                 return replace(state, newest=None)  # the call is repeated
             again = 0 if newest is None else newest.seq
-            return self._written(state, aligned, said, {**content, "again": again})
-        shown = [
-            Shown(receipt.seq, *one)
-            for receipt, one in zip(written[len(written) - len(new) :], new, strict=True)
-        ]
-        saved = Saved(note.seq, content)
-        return State(self.epoch, note.head_seq, [*aligned.shown, *shown], said.known, saved)
+            return self._written(state, begin, said, {**content, "again": again})
+        # What was written in the order in which it is shown: a summary, then the new messages.
+        seqs = (seq for one in written for seq in one.seqs)
+        if isinstance(begin.item, Rewind):
+            next(seqs)
+        shown = [one if one.seq else one._replace(seq=next(seqs)) for one in shown]
+        return State(self.epoch, note.head_seq, shown, said.known, Saved(note.seq, content))
 
     def _plain(self, value: Any) -> dict[str, Any]:
         """A value as JSON where that is exact, else as the serializer gives it."""
@@ -355,13 +277,6 @@ class Log:
     def read_plain(self, stored: Mapping[str, Any]) -> Any:
         """The value that was stored so."""
         return stored["json"] if "json" in stored else unpacked(self.serde, stored["packed"])
-
-
-class Aligned(NamedTuple):
-    """Where the session is rewound to, if at all, and the messages that it shows then."""
-
-    to: int | None
-    shown: Sequence[Shown]
 
 
 def _saved(note: Note | None) -> Saved | None:

@@ -8,12 +8,13 @@ serializer makes of the message is stored beside what can be read of it.
 import json
 import marshal
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
 
 from roocontext.adapters.frameworks import framework
 from roocontext.log.entries import NewMessage
+from roocontext.log.plan import LEFT_OUT
 from roocontext.log.readings.langchain import role_of
 
 WORKS = ">=4.3,<5"
@@ -60,12 +61,8 @@ _FIELDS = {
 Content = dict[str, Any]
 
 
-class Shown(NamedTuple):
-    """A message that a session shows: where it is, whose channel it is, and a digest of it."""
-
-    seq: int
-    channel: str | None
-    digest: bytes
+MARKER = "\0marker"
+"""Stands for the channel of a marker of ours, which belongs to no conversation."""
 
 
 def holds_messages(value: object) -> TypeGuard[list[BaseMessage]]:
@@ -147,9 +144,16 @@ def to_new(content: Content) -> NewMessage:
     )
 
 
+def new_marker() -> NewMessage:
+    """What stands for messages that a graph has removed from the middle, or from the start."""
+    return NewMessage(
+        "user", {"type": "human", "data": {"content": LEFT_OUT}, "marker": True}, FORMAT
+    )
+
+
 def channel_of(content: Any) -> str:
     """The channel that a stored message belongs to."""
-    channel: str = content.get("channel", MAIN)
+    channel: str = MARKER if "marker" in content else content.get("channel", MAIN)
     return channel
 
 
@@ -165,19 +169,6 @@ def live_digest(message: BaseMessage) -> bytes | None:
         return blake2b(marshal.dumps(fields, 0), digest_size=16).digest()
     except ValueError:
         return None
-
-
-def kept(shown: Sequence[Shown], wanted: Mapping[str, Sequence[bytes]]) -> int:
-    """How many of the messages shown may stay: all before the first that is not wanted there."""
-    places = dict.fromkeys(wanted, 0)
-    for index, (_, channel, digest) in enumerate(shown):
-        if channel not in places:
-            return index
-        place, digests = places[channel], wanted[channel]
-        if place == len(digests) or digests[place] != digest:
-            return index
-        places[channel] = place + 1
-    return len(shown)
 
 
 def packed(serde: SerializerProtocol, value: Any) -> list[str]:

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 from roocontext.adapters.epochs import epoch, hide
 from roocontext.adapters.frameworks import framework
-from roocontext.adapters.langgraph_log import Log, Saved, State, read_state, short
+from roocontext.adapters.langgraph_conversations import Saved, State, read_state
+from roocontext.adapters.langgraph_log import Log, short
 from roocontext.adapters.langgraph_messages import WORKS
 from roocontext.errors import InvalidOption, SessionNotFound, VersionConflict
 from roocontext.store.session import Session

@@ -1,0 +1,232 @@
+"""How a session comes to show the conversations of a checkpoint, each message once.
+
+What the session shows and the conversations begin alike, as a rule: then the rest is appended. If
+not, the session is rewound to where they do. What a graph removes from the start or the middle, and
+puts a summary there or nothing, is hidden by a summary or a marker.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from roocontext.adapters.epochs import epoch
+from roocontext.adapters.frameworks import framework
+from roocontext.adapters.langgraph_messages import (
+    FORMAT,
+    MARKER,
+    WORKS,
+    channel_of,
+    digest_of,
+    live_digest,
+    new_marker,
+    to_content,
+    to_new,
+)
+from roocontext.log.entries import View
+from roocontext.log.plan import Action, Plan
+from roocontext.store.items import Rewind
+from roocontext.store.session import Session
+
+with framework("langgraph-checkpoint", works=WORKS, extra="langgraph"):
+    from langchain_core.messages import BaseMessage
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+
+
+class Shown(NamedTuple):
+    """A message that a session shows: where it is, whose channel it is, its digest and its id."""
+
+    seq: int
+    channel: str | None
+    digest: bytes
+    id: str | None = None
+
+
+class Saved(NamedTuple):
+    """A checkpoint that is stored, and where."""
+
+    seq: int
+    content: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        """The checkpoint's id."""
+        stored: str = self.content["id"]
+        return stored
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether it was deleted, which hides it."""
+        return "hidden" in self.content
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is known of a session at one of its heads, so that the next checkpoint reads nothing.
+
+    A write on another head is refused, so that a state that is out of date does no harm.
+    """
+
+    epoch: int
+    head_seq: int
+    shown: Sequence[Shown]
+    known: Mapping[tuple[str, bytes], bytes]
+    newest: Saved | None = None
+
+
+class Said(NamedTuple):
+    """The conversations of a checkpoint: digests by channel, and those of messages in memory."""
+
+    channels: Mapping[str, Sequence[BaseMessage]]
+    digests: Mapping[str, Sequence[bytes]]
+    known: Mapping[tuple[str, bytes], bytes]
+
+
+def read_state(session: Session) -> State:
+    """The state of a session now."""
+    view = session.view()
+    return State(epoch(session), view.head_seq, _shown(view), {})
+
+
+def _shown(view: View) -> list[Shown]:
+    return [to_shown(one.seq, one.format, one.content) for one in view.messages]
+
+
+class Aligned(NamedTuple):
+    """What is written before the new messages, if anything, and what the session shows then.
+
+    A row that it inserts has no seq yet.
+    """
+
+    item: Rewind | Plan | None
+    shown: Sequence[Shown]
+
+
+def read_said(
+    channels: Mapping[str, Sequence[BaseMessage]],
+    known: Mapping[tuple[str, bytes], bytes],
+    serde: SerializerProtocol,
+) -> Said:
+    """The digests of these conversations; those of messages that were put before are known."""
+    seen: dict[tuple[str, bytes], bytes] = {}
+    digests: dict[str, list[bytes]] = {}
+    for channel, messages in channels.items():
+        digests[channel] = []
+        for message in messages:
+            live = live_digest(message)
+            digest = None if live is None else known.get((channel, live))
+            if digest is None:
+                digest = digest_of(to_content(message, channel, serde))
+            if live is not None:
+                seen[channel, live] = digest
+            digests[channel].append(digest)
+    return Said(channels, digests, seen)
+
+
+def aligned(session: Session, state: State, said: Said, base: int | None) -> Aligned:
+    """How the session comes to show what it has in common with these conversations."""
+    stays = kept(state.shown, said.digests)
+    if stays == len(state.shown):
+        return Aligned(None, state.shown)
+    # Right before the first message that goes; or the parent, if what it had was hidden since.
+    found = Aligned(Rewind(0, state.head_seq, "langgraph"), ())
+    for to in (state.shown[stays].seq - 1, base):
+        if to:
+            shown = _shown(session.view(as_of=to))
+            if len(found.shown) < len(shown) == kept(shown, said.digests):
+                found = Aligned(Rewind(to, state.head_seq, "langgraph"), shown)
+    return found
+
+
+def summarised(
+    session: Session, state: State, said: Said, serde: SerializerProtocol
+) -> Aligned | None:
+    """A summary of the graph's own, or a marker, in the place of what it has removed."""
+    if len(said.channels) != 1:
+        return None
+    ((channel, messages),) = said.channels.items()
+    if not {channel, MARKER} >= {one.channel for one in state.shown}:
+        return None
+    digests = said.digests[channel]
+    cut = compacted(state.shown, digests, kept(state.shown, said.digests))
+    if cut is None:
+        return None
+    gone, came = state.shown[cut[0]], messages[cut[1]]
+    if {one.id for one in gone} & {one.id for one in came if one.id}:
+        return None  # a message was changed, which is no summary
+    rows = tuple(to_new(to_content(one, channel, serde)) for one in came)
+    plan = Plan(
+        head_seq=state.head_seq,
+        action=Action.CONDENSE if rows else Action.TRUNCATE,
+        hides=ranges(gone, state.shown),
+        rows=rows or (new_marker(),),
+        # The graph has decided: nothing of it is refused but hiding a pin.
+        compat=True,
+        policy="langgraph",
+        trigger="langgraph",
+        session_id=session.id,
+    )
+    inserted = [
+        Shown(0, channel, digest, one.id) for one, digest in zip(came, digests[cut[1]], strict=True)
+    ] or [Shown(0, MARKER, b"")]
+    shown = [*state.shown[: cut[0].start], *inserted, *state.shown[cut[0].stop :]]
+    return Aligned(plan, shown)
+
+
+def kept(shown: Sequence[Shown], wanted: Mapping[str, Sequence[bytes]]) -> int:
+    """How many of the messages shown may stay: all before the first that is not wanted there."""
+    places = dict.fromkeys(wanted, 0)
+    for index, (_, channel, digest, _) in enumerate(shown):
+        if channel == MARKER:
+            continue
+        if channel not in places:
+            return index
+        place, digests = places[channel], wanted[channel]
+        if place == len(digests) or digests[place] != digest:
+            return index
+        places[channel] = place + 1
+    return len(shown)
+
+
+def compacted(
+    shown: Sequence[Shown], wanted: Sequence[bytes], stays: int
+) -> tuple[slice, slice] | None:
+    """Which of the messages shown went from between those that stay, and what came in their place.
+
+    None if that is not what makes the one from the other.
+    """
+    while stays and shown[stays - 1].channel == MARKER:
+        stays -= 1  # one marker is enough
+    begin = sum(one.channel != MARKER for one in shown[:stays])
+    places = {digest: place for place, digest in reversed([*enumerate(wanted)]) if place >= begin}
+    for index in range(stays, len(shown)):
+        place = places.get(shown[index].digest)
+        if place is None:
+            continue
+        rest = [one.digest for one in shown[index:] if one.channel != MARKER]
+        if index > stays and wanted[place : place + len(rest)] == rest:
+            return slice(stays, index), slice(begin, place)
+        return None
+    return None
+
+
+def ranges(gone: Sequence[Shown], shown: Sequence[Shown]) -> tuple[tuple[int, int], ...]:
+    """The ranges of seq that hold these of the messages shown, and no others of them."""
+    seqs = {one.seq for one in gone}
+    found: list[tuple[int, int]] = []
+    is_open = False
+    for seq in sorted(one.seq for one in shown):
+        if seq not in seqs:
+            is_open = False
+        elif is_open:
+            found[-1] = (found[-1][0], seq)
+        else:
+            found.append((seq, seq))
+            is_open = True
+    return tuple(found)
+
+
+def to_shown(seq: int, format_: str, content: Any) -> Shown:
+    """A message of a view."""
+    if format_ != FORMAT:  # somebody else has written it to the session
+        return Shown(seq, None, b"")
+    return Shown(seq, channel_of(content), digest_of(content), content["data"].get("id"))
