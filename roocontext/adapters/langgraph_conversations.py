@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from roocontext.adapters.epochs import epoch
 from roocontext.adapters.frameworks import framework
 from roocontext.adapters.langgraph_messages import (
     FORMAT,
@@ -25,11 +24,16 @@ from roocontext.adapters.langgraph_messages import (
 from roocontext.log.entries import View
 from roocontext.log.plan import Action, Plan
 from roocontext.store.items import Rewind
+from roocontext.store.notes import Note
 from roocontext.store.session import Session
 
 with framework("langgraph-checkpoint", works=WORKS, extra="langgraph"):
     from langchain_core.messages import BaseMessage
     from langgraph.checkpoint.serde.base import SerializerProtocol
+
+
+KIND = "langgraph/"
+"""What the kinds of all notes begin with: the epoch follows, the checkpoint, and `!` for writes."""
 
 
 class Shown(NamedTuple):
@@ -42,10 +46,11 @@ class Shown(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """A checkpoint that is stored, and where."""
+    """A checkpoint that is stored: where, its content, and the notes of what tasks wrote to it."""
 
     seq: int
     content: dict[str, Any]
+    writes: Sequence[Note] = ()
 
     @property
     def id(self) -> str:
@@ -84,7 +89,14 @@ class Said(NamedTuple):
 def read_state(session: Session) -> State:
     """The state of a session now."""
     view = session.view()
-    return State(epoch(session), view.head_seq, _shown(view), {})
+    # Read behind the view: what begins an epoch in between moves the head that is expected.
+    now = read_epoch(session.newest_notes(KIND, limit=1))
+    return State(now, view.head_seq, _shown(view), {})
+
+
+def read_epoch(notes: Sequence[Note]) -> int:
+    """The epoch of the notes with the greatest kinds."""
+    return int(notes[0].note.split("/")[1]) if notes else 0
 
 
 def _shown(view: View) -> list[Shown]:

@@ -11,16 +11,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from operator import attrgetter
 from typing import Any
 
+from roocontext.adapters.epochs import hide
 from roocontext.adapters.frameworks import framework
 from roocontext.adapters.langgraph_conversations import (
+    KIND,
     Aligned,
     Said,
     Saved,
     Shown,
     State,
     aligned,
+    read_epoch,
     read_said,
     summarised,
 )
@@ -46,7 +50,7 @@ with framework("langgraph-checkpoint", works=WORKS, extra="langgraph"):
     from langgraph.checkpoint.base import WRITES_IDX_MAP, writes_sort_key
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-CHECKPOINT, WRITES = "langgraph.checkpoint", "langgraph.writes"
+_FIRST_PAGE, _LAST_PAGE = 2, 64
 
 
 def short(name: str) -> str:
@@ -55,47 +59,76 @@ def short(name: str) -> str:
         plain = 0 < len(name.encode()) <= 300 and name.isprintable()
     except UnicodeEncodeError:
         plain = False
-    if plain and "/" not in name and not name.startswith("~"):
+    if plain and not name.startswith("~") and not {*"/!"} & {*name}:
         return name
     return "~" + sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def begin_epoch(session: Session, by: str) -> None:
+    """Hide all checkpoints, and show an empty conversation."""
+    after = read_epoch(session.newest_notes(KIND, limit=1)) + 1
+    hide(session, by=by, also=[NewNote(f"{KIND}{after:06}/", {"begun": by})])
+
+
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The checkpoints of a session, in one epoch of it."""
+    """The checkpoints of a session, in one epoch of it. The `first` notes may be known already."""
 
     session: Session
     serde: SerializerProtocol
     epoch: int
+    first: Sequence[Note] | None = None
+
+    @classmethod
+    def opened(cls, session: Session, serde: SerializerProtocol) -> "Log":
+        """The current epoch of a session, as it is now."""
+        first = session.newest_notes(KIND, limit=_FIRST_PAGE)
+        return cls(session, serde, read_epoch(first), first)
 
     def find(self, checkpoint_id: str) -> Saved | None:
         """A checkpoint by its id, hidden or not."""
-        return _saved(self.session.newest_note(self._kind(CHECKPOINT, checkpoint_id)))
+        kind = self._kind(checkpoint_id)
+        return next(self._grouped(self._notes(kind, _behind(kind))), None)
 
     def newest(self) -> Saved | None:
         """The visible checkpoint with the greatest id."""
         return next(self.pages(), None)
 
-    def pages(self, before: str | None = None, *, hidden: bool = False) -> Iterator[Saved]:
-        """The checkpoints, those with the greatest ids first."""
-        end = None if before is None else self._kind(CHECKPOINT, before)
-        limit = 1
+    def pages(self, before: str | None = None) -> Iterator[Saved]:
+        """The visible checkpoints, those with the greatest ids first."""
+        end = None if before is None else self._kind(before)
+        notes = self._notes(self._kind(), end, None if before else self.first)
+        return (saved for saved in self._grouped(notes) if not saved.is_hidden)
+
+    def _notes(
+        self, beginning: str, end: str | None, page: Sequence[Note] | None = None
+    ) -> Iterator[Note]:
+        limit = _FIRST_PAGE
         while True:
-            page = self.session.newest_notes(f"{CHECKPOINT}/{self.epoch}/", before=end, limit=limit)
-            for note in page:
-                saved = Saved(note.seq, note.content)
-                if hidden or not saved.is_hidden:
-                    yield saved
+            if page is None:
+                page = self.session.newest_notes(beginning, before=end, limit=limit)
+            yield from (note for note in page if note.note.startswith(beginning))
             if len(page) < limit:
                 return
-            end, limit = page[-1].note, min(limit * 4, 64)
+            end, limit, page = page[-1].note, min(limit * 4, _LAST_PAGE), None
+
+    def _grouped(self, notes: Iterator[Note]) -> Iterator[Saved]:
+        """Checkpoints, each with the writes that come ahead of it in the order of the kinds."""
+        writes: list[Note] = []
+        for note in notes:
+            if "!" in note.note:
+                writes.append(note)
+            elif note.note != self._kind():
+                own = [one for one in writes if one.note.startswith(f"{note.note}!")]
+                yield Saved(note.seq, note.content, own)
+                writes = []
 
     def original(self, saved: Saved) -> Saved:
         """A hidden checkpoint as it was."""
         if not saved.is_hidden:
             return saved
         (note,) = self.session.noted([saved.content["key"]]).values()
-        return Saved(note.seq, note.content)
+        return Saved(note.seq, note.content, saved.writes)
 
     def values(self, saved: Saved, wanted: Sequence[str] | None = None) -> dict[str, Any]:
         """The values of the channels at a checkpoint, in their order; or only some of them."""
@@ -122,7 +155,10 @@ class Log:
 
     def _said(self, seq: int) -> dict[str, list[BaseMessage]]:
         said: dict[str, list[BaseMessage]] = {}
-        for one in self.session.view(as_of=seq).messages:
+        view = self.session.view()
+        if view.head_seq > seq:  # not the newest: what the session shows has changed since
+            view = self.session.view(as_of=seq)
+        for one in view.messages:
             if (channel := channel_of(one.content)) != MARKER:
                 said.setdefault(channel, []).append(to_message(one.content, self.serde))
         return said
@@ -131,24 +167,27 @@ class Log:
         self, checkpoint_id: str, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
     ) -> None:
         """Keep what a task has written towards the next checkpoint."""
-        content = {
-            "task_id": task_id,
-            "task_path": task_path,
-            "writes": [
-                [WRITES_IDX_MAP.get(channel, index), channel, *packed(self.serde, value)]
-                for index, (channel, value) in enumerate(writes)
-            ],
-        }
-        # Of writes with an index the first counts, so that a repeated one is not needed. Of the
-        # others the newest does: it may be the same as one that was replaced in between.
-        again = any(channel in WRITES_IDX_MAP for channel, _ in writes)
-        client_id = None if again else _key("writes", self.epoch, checkpoint_id, content)
-        self.session.note(self._kind(WRITES, checkpoint_id), content, client_id=client_id)
+        indexed: list[list[Any]] = []
+        special: list[list[Any]] = []
+        for index, (channel, value) in enumerate(writes):
+            place = WRITES_IDX_MAP.get(channel, index)
+            (special if place < 0 else indexed).append([place, channel, *packed(self.serde, value)])
+        notes: list[Item] = []
+        for some in (indexed, special):
+            if some:
+                content = {"task_id": task_id, "task_path": task_path, "writes": some}
+                key = _key(self.epoch, checkpoint_id, content)
+                # Of writes with an index the first counts, so that a repeated one is not needed. Of
+                # the others the newest does, which may be equal to one that was replaced.
+                kind = f"{self._kind(checkpoint_id)}!{key[-16:]}"
+                notes.append(NewNote(kind, content, client_id=None if some is special else key))
+        if notes:
+            self.session.write_batch(notes)
 
-    def writes(self, checkpoint_id: str) -> list[tuple[str, str, Any]]:
+    def writes(self, saved: Saved) -> list[tuple[str, str, Any]]:
         """What tasks have written towards the next checkpoint, in the order of a run."""
         found: dict[tuple[str, int], tuple[str, tuple[str, str, list[str]]]] = {}
-        for note in self.session.notes(self._kind(WRITES, checkpoint_id)):
+        for note in sorted(saved.writes, key=attrgetter("seq")):
             task_id, path = note.content["task_id"], note.content["task_path"]
             for index, channel, *stored in note.content["writes"]:
                 if index < 0 or (task_id, index) not in found:
@@ -161,7 +200,7 @@ class Log:
 
     def hide(self, hidden: Sequence[Saved], by: str, *, shows: Saved | None = None) -> None:
         """Hide checkpoints, and show the conversation of the one that is the newest now."""
-        kinds = (self._kind(CHECKPOINT, saved.id) for saved in hidden)
+        kinds = (self._kind(saved.id) for saved in hidden)
         notes: list[Item] = [
             NewNote(kind, {"id": saved.id, "hidden": by, "key": saved.content["key"]})
             for kind, saved in zip(kinds, hidden, strict=True)
@@ -172,8 +211,9 @@ class Log:
         if shows is not None:
             self.session.rewind(shows.seq, trigger=by)
 
-    def _kind(self, what: str, checkpoint_id: str) -> str:
-        return f"{what}/{self.epoch}/{short(checkpoint_id)}"
+    def _kind(self, checkpoint_id: str | None = None) -> str:
+        own = "" if checkpoint_id is None else short(checkpoint_id)
+        return f"{KIND}{self.epoch:06}/{own}"
 
     def put(
         self,
@@ -250,7 +290,7 @@ class Log:
                 shown.append(Shown(0, channel, digest, message.id))
         key = _key(self.epoch, content, {c: b"".join(d) for c, d in said.digests.items()})
         content = {**content, "key": key}
-        kind = self._kind(CHECKPOINT, content["id"])
+        kind = self._kind(content["id"])
         items.append(NewNote(kind, content, client_id=key))
         try:
             *written, note = self.session.write_batch(items, expected_seq=state.head_seq)
@@ -279,8 +319,9 @@ class Log:
         return stored["json"] if "json" in stored else unpacked(self.serde, stored["packed"])
 
 
-def _saved(note: Note | None) -> Saved | None:
-    return None if note is None else Saved(note.seq, note.content)
+def _behind(kind: str) -> str:
+    """The first kind behind a checkpoint and its writes: `"` follows `!`."""
+    return f'{kind}"'
 
 
 def _key(*parts: Any) -> str:
