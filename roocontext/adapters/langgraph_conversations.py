@@ -16,7 +16,7 @@ from roocontext.adapters.langgraph_messages import (
     WORKS,
     channel_of,
     digest_of,
-    live_digest,
+    live_hash,
     new_marker,
     to_content,
     to_new,
@@ -74,7 +74,7 @@ class State:
     epoch: int
     head_seq: int
     shown: Sequence[Shown]
-    known: Mapping[tuple[str, bytes], bytes]
+    known: Mapping[tuple[str, int], bytes]
     newest: Saved | None = None
 
 
@@ -83,7 +83,7 @@ class Said(NamedTuple):
 
     channels: Mapping[str, Sequence[BaseMessage]]
     digests: Mapping[str, Sequence[bytes]]
-    known: Mapping[tuple[str, bytes], bytes]
+    known: Mapping[tuple[str, int], bytes]
 
 
 def read_state(session: Session) -> State:
@@ -115,16 +115,16 @@ class Aligned(NamedTuple):
 
 def read_said(
     channels: Mapping[str, Sequence[BaseMessage]],
-    known: Mapping[tuple[str, bytes], bytes],
+    known: Mapping[tuple[str, int], bytes],
     serde: SerializerProtocol,
 ) -> Said:
     """The digests of these conversations; those of messages that were put before are known."""
-    seen: dict[tuple[str, bytes], bytes] = {}
+    seen: dict[tuple[str, int], bytes] = {}
     digests: dict[str, list[bytes]] = {}
     for channel, messages in channels.items():
         digests[channel] = []
         for message in messages:
-            live = live_digest(message)
+            live = live_hash(message)
             digest = None if live is None else known.get((channel, live))
             if digest is None:
                 digest = digest_of(to_content(message, channel, serde))
@@ -134,11 +134,8 @@ def read_said(
     return Said(channels, digests, seen)
 
 
-def aligned(session: Session, state: State, said: Said, base: int | None) -> Aligned:
-    """How the session comes to show what it has in common with these conversations."""
-    stays = kept(state.shown, said.digests)
-    if stays == len(state.shown):
-        return Aligned(None, state.shown)
+def rewound(session: Session, state: State, said: Said, stays: int, base: int | None) -> Aligned:
+    """A rewind to what the session has in common with these conversations."""
     # Right before the first message that goes; or the parent, if what it had was hidden since.
     found = Aligned(Rewind(0, state.head_seq, "langgraph"), ())
     for to in (state.shown[stays].seq - 1, base):
@@ -150,7 +147,7 @@ def aligned(session: Session, state: State, said: Said, base: int | None) -> Ali
 
 
 def summarised(
-    session: Session, state: State, said: Said, serde: SerializerProtocol
+    session: Session, state: State, said: Said, stays: int, serde: SerializerProtocol
 ) -> Aligned | None:
     """A summary of the graph's own, or a marker, in the place of what it has removed."""
     if len(said.channels) != 1:
@@ -159,7 +156,7 @@ def summarised(
     if not {channel, MARKER} >= {one.channel for one in state.shown}:
         return None
     digests = said.digests[channel]
-    cut = compacted(state.shown, digests, kept(state.shown, said.digests))
+    cut = compacted(state.shown, digests, stays)
     if cut is None:
         return None
     gone, came = state.shown[cut[0]], messages[cut[1]]

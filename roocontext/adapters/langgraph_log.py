@@ -23,9 +23,10 @@ from roocontext.adapters.langgraph_conversations import (
     Saved,
     Shown,
     State,
-    aligned,
+    kept,
     read_epoch,
     read_said,
+    rewound,
     summarised,
 )
 from roocontext.adapters.langgraph_messages import (
@@ -249,11 +250,14 @@ class Log:
             for channel, value in values.items()
             if channel not in said.channels and channel not in content["places"]
         }
-        if (summary := summarised(self.session, state, said, self.serde)) is not None:
+        stays = kept(state.shown, said.digests)
+        if stays == len(state.shown):
+            return self._written(state, Aligned(None, state.shown), said, content)
+        if (summary := summarised(self.session, state, said, stays, self.serde)) is not None:
             with suppress(InvalidPlan):  # a pin, or no gap is left there
                 return self._written(state, summary, said, content)
-        shows = aligned(self.session, state, said, base and base.seq)
-        return self._written(state, shows, said, content)
+        begin = rewound(self.session, state, said, stays, base and base.seq)
+        return self._written(state, begin, said, content)
 
     def _base(self, state: State, parent: str | None) -> Saved | None:
         if parent is None:

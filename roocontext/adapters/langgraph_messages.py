@@ -57,6 +57,11 @@ _FIELDS = {
     for kind, cls in _CLASSES.items()
 }
 """The fields of each class in their order, with their defaults."""
+_FRESH = {
+    kind: [(name, type(default)) for name, default in fields.items() if default in ([], {})]
+    for kind, fields in _FIELDS.items()
+}
+"""The fields whose default every message has a copy of."""
 
 Content = dict[str, Any]
 
@@ -111,17 +116,19 @@ def to_message(content: Any, serde: SerializerProtocol) -> BaseMessage:
         message: BaseMessage = unpacked(serde, content["raw"])
         return message
     kind, data = content["type"], content["data"]
-    fields = _FIELDS[kind]
-    cls = _CLASSES[kind]
+    cls, defaults = _CLASSES[kind], _FIELDS[kind]
+    fields, extra = {**defaults, **data}, {}
+    if len(fields) > len(defaults):
+        extra = {name: fields.pop(name) for name in data if name not in defaults}
+    for name, empty in _FRESH[kind]:
+        if name not in data:
+            fields[name] = empty()
     made = cls.__new__(cls)
     # Not validated, which takes ten times as long: it was when it was made.
     made.__setstate__(
         {
-            "__dict__": {
-                name: data[name] if name in data else _fresh(default)
-                for name, default in fields.items()
-            },
-            "__pydantic_extra__": {name: data[name] for name in data if name not in fields},
+            "__dict__": fields,
+            "__pydantic_extra__": extra,
             "__pydantic_fields_set__": {*data},
             "__pydantic_private__": None,
         }
@@ -162,11 +169,14 @@ def digest_of(content: Content) -> bytes:
     return blake2b(marshal.dumps(content, 0), digest_size=16).digest()
 
 
-def live_digest(message: BaseMessage) -> bytes | None:
-    """A digest of a message as it is in memory; None if it holds what cannot be compared so."""
+def live_hash(message: BaseMessage) -> int | None:
+    """A hash of a message as it is in memory; None if it holds what cannot be compared so.
+
+    A graph may change a message in place, so that its identity says nothing.
+    """
     try:
         fields = (type(message).__name__, message.__dict__, message.__pydantic_extra__)
-        return blake2b(marshal.dumps(fields, 0), digest_size=16).digest()
+        return hash(marshal.dumps(fields, 0))
     except ValueError:
         return None
 
@@ -190,10 +200,6 @@ def is_exact(value: Any) -> bool:
         return marshal.dumps(again, 0) == marshal.dumps(value, 0)
     except (TypeError, ValueError, OverflowError, RecursionError):
         return False
-
-
-def _fresh(default: Any) -> Any:
-    return default.copy() if isinstance(default, list | dict) else default
 
 
 def _is(value: object, default: object) -> bool:
