@@ -16,7 +16,7 @@ from roocontext.adapters.langgraph_messages import (
     WORKS,
     channel_of,
     digest_of,
-    live_hash,
+    live_hashes,
     new_marker,
     to_content,
     to_new,
@@ -74,16 +74,20 @@ class State:
     epoch: int
     head_seq: int
     shown: Sequence[Shown]
-    known: Mapping[tuple[str, int], bytes]
+    said: "Said"
     newest: Saved | None = None
 
 
 class Said(NamedTuple):
-    """The conversations of a checkpoint: digests by channel, and those of messages in memory."""
+    """The conversations of a checkpoint: by channel the messages, a digest of each, and its hash.
+
+    `stays` is how many of the messages shown may stay.
+    """
 
     channels: Mapping[str, Sequence[BaseMessage]]
     digests: Mapping[str, Sequence[bytes]]
-    known: Mapping[tuple[str, int], bytes]
+    hashes: Mapping[str, Sequence[object]]
+    stays: int = 0
 
 
 def read_state(session: Session) -> State:
@@ -91,7 +95,7 @@ def read_state(session: Session) -> State:
     view = session.view()
     # Read behind the view: what begins an epoch in between moves the head that is expected.
     now = read_epoch(session.newest_notes(KIND, limit=1))
-    return State(now, view.head_seq, _shown(view), {})
+    return State(now, view.head_seq, _shown(view), Said({}, {}, {}))
 
 
 def read_epoch(notes: Sequence[Note]) -> int:
@@ -114,31 +118,35 @@ class Aligned(NamedTuple):
 
 
 def read_said(
-    channels: Mapping[str, Sequence[BaseMessage]],
-    known: Mapping[tuple[str, int], bytes],
-    serde: SerializerProtocol,
+    channels: Mapping[str, Sequence[BaseMessage]], state: State, serde: SerializerProtocol
 ) -> Said:
-    """The digests of these conversations; those of messages that were put before are known."""
-    seen: dict[tuple[str, int], bytes] = {}
+    """What is said in these conversations, and how much of that the session shows already."""
+    hashes = {channel: live_hashes(messages) for channel, messages in channels.items()}
     digests: dict[str, list[bytes]] = {}
+    grown = bool(channels) and channels.keys() == state.said.hashes.keys()
     for channel, messages in channels.items():
-        digests[channel] = []
-        for message in messages:
-            live = live_hash(message)
-            digest = None if live is None else known.get((channel, live))
-            if digest is None:
-                digest = digest_of(to_content(message, channel, serde))
-            if live is not None:
-                seen[channel, live] = digest
-            digests[channel].append(digest)
-    return Said(channels, digests, seen)
+        before = state.said.hashes.get(channel, ())
+        known = [*state.said.digests.get(channel, ())]
+        if hashes[channel][: len(before)] == before:
+            rest = messages[len(before) :]
+            digests[channel] = known + [digest_of(to_content(m, channel, serde)) for m in rest]
+            continue
+        grown = False
+        found = dict(zip(before, known, strict=True))
+        digests[channel] = [
+            found.get(one) or digest_of(to_content(message, channel, serde))
+            for one, message in zip(hashes[channel], messages, strict=True)
+        ]
+    # As a rule a conversation has grown: then nothing is compared.
+    stays = len(state.shown) if grown else kept(state.shown, digests)
+    return Said(channels, digests, hashes, stays)
 
 
-def rewound(session: Session, state: State, said: Said, stays: int, base: int | None) -> Aligned:
+def rewound(session: Session, state: State, said: Said, base: int | None) -> Aligned:
     """A rewind to what the session has in common with these conversations."""
     # Right before the first message that goes; or the parent, if what it had was hidden since.
     found = Aligned(Rewind(0, state.head_seq, "langgraph"), ())
-    for to in (state.shown[stays].seq - 1, base):
+    for to in (state.shown[said.stays].seq - 1, base):
         if to:
             shown = _shown(session.view(as_of=to))
             if len(found.shown) < len(shown) == kept(shown, said.digests):
@@ -147,7 +155,7 @@ def rewound(session: Session, state: State, said: Said, stays: int, base: int | 
 
 
 def summarised(
-    session: Session, state: State, said: Said, stays: int, serde: SerializerProtocol
+    session: Session, state: State, said: Said, serde: SerializerProtocol
 ) -> Aligned | None:
     """A summary of the graph's own, or a marker, in the place of what it has removed."""
     if len(said.channels) != 1:
@@ -156,7 +164,7 @@ def summarised(
     if not {channel, MARKER} >= {one.channel for one in state.shown}:
         return None
     digests = said.digests[channel]
-    cut = compacted(state.shown, digests, stays)
+    cut = compacted(state.shown, digests, said.stays)
     if cut is None:
         return None
     gone, came = state.shown[cut[0]], messages[cut[1]]

@@ -7,11 +7,12 @@ of the session: a conversation, as a checkpoint has it, is the session's view as
 """
 
 import marshal
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from roocontext.adapters.epochs import hide
@@ -23,7 +24,6 @@ from roocontext.adapters.langgraph_conversations import (
     Saved,
     Shown,
     State,
-    kept,
     read_epoch,
     read_said,
     rewound,
@@ -230,7 +230,7 @@ class Log:
         values = checkpoint["channel_values"]
         said = read_said(
             {c: v for c, v in values.items() if readable and holds_messages(v)},
-            state.known,
+            state,
             self.serde,
         )
         base = self._base(state, parent)
@@ -250,13 +250,12 @@ class Log:
             for channel, value in values.items()
             if channel not in said.channels and channel not in content["places"]
         }
-        stays = kept(state.shown, said.digests)
-        if stays == len(state.shown):
+        if said.stays == len(state.shown):
             return self._written(state, Aligned(None, state.shown), said, content)
-        if (summary := summarised(self.session, state, said, stays, self.serde)) is not None:
+        if (summary := summarised(self.session, state, said, self.serde)) is not None:
             with suppress(InvalidPlan):  # a pin, or no gap is left there
                 return self._written(state, summary, said, content)
-        begin = rewound(self.session, state, said, stays, base and base.seq)
+        begin = rewound(self.session, state, said, base and base.seq)
         return self._written(state, begin, said, content)
 
     def _base(self, state: State, parent: str | None) -> Saved | None:
@@ -285,8 +284,9 @@ class Log:
     def _written(self, state: State, begin: Aligned, said: Said, content: dict[str, Any]) -> State:
         items: list[Item] = [] if begin.item is None else [begin.item]
         shown = [*begin.shown]
+        counts = Counter(map(itemgetter(1), begin.shown))
         for channel, messages in said.channels.items():
-            stays = sum(one.channel == channel for one in begin.shown)
+            stays = counts[channel]
             for message, digest in zip(
                 messages[stays:], said.digests[channel][stays:], strict=True
             ):
@@ -311,7 +311,9 @@ class Log:
         if isinstance(begin.item, Rewind):
             next(seqs)
         shown = [one if one.seq else one._replace(seq=next(seqs)) for one in shown]
-        return State(self.epoch, note.head_seq, shown, said.known, Saved(note.seq, content))
+        return State(
+            self.epoch, note.head_seq, shown, said._replace(channels={}), Saved(note.seq, content)
+        )
 
     def _plain(self, value: Any) -> dict[str, Any]:
         """A value as JSON where that is exact, else as the serializer gives it."""

@@ -169,16 +169,21 @@ def digest_of(content: Content) -> bytes:
     return blake2b(marshal.dumps(content, 0), digest_size=16).digest()
 
 
-def live_hash(message: BaseMessage) -> int | None:
-    """A hash of a message as it is in memory; None if it holds what cannot be compared so.
+def live_hashes(messages: Sequence[BaseMessage]) -> list[object]:
+    """A hash of each message as it is in memory; an object of its own for what has none.
 
     A graph may change a message in place, so that its identity says nothing.
     """
     try:
-        fields = (type(message).__name__, message.__dict__, message.__pydantic_extra__)
-        return hash(marshal.dumps(fields, 0))
+        return [hash(marshal.dumps(_live(message), 0)) for message in messages]
     except ValueError:
-        return None
+        if len(messages) == 1:
+            return [object()]
+        return [one for message in messages for one in live_hashes([message])]
+
+
+def _live(message: BaseMessage) -> tuple[str, dict[str, Any], dict[str, Any] | None]:
+    return type(message).__name__, message.__dict__, message.__pydantic_extra__
 
 
 def packed(serde: SerializerProtocol, value: Any) -> list[str]:
