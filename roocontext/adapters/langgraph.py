@@ -12,11 +12,12 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from roocontext.adapters.frameworks import framework
-from roocontext.adapters.langgraph_log import State
+from roocontext.adapters.langgraph_conversations import State
 from roocontext.adapters.langgraph_messages import WORKS
 from roocontext.adapters.langgraph_threads import Work
 from roocontext.errors import InvalidOption
 from roocontext.store.aio import AsyncStore
+from roocontext.store.session import Session
 from roocontext.store.store import Store
 
 with framework("langgraph-checkpoint", works=WORKS, extra="langgraph"):
@@ -47,6 +48,7 @@ class RoocontextSaver(BaseCheckpointSaver[str]):
         super().__init__(serde=serde)
         self._store = store
         self._states: dict[str, State] = {}
+        self._sessions: dict[str, Session] = {}
 
     def get_next_version(self, current: str | None, channel: None) -> str:  # noqa: ARG002
         """The next version of a channel: a number that grows, and a random part."""
@@ -207,7 +209,7 @@ class RoocontextSaver(BaseCheckpointSaver[str]):
             raise
 
     def _over(self, store: Store) -> Work:
-        return Work(store, self.serde, self._states)
+        return Work(store, self.serde, self._states, self._sessions)
 
 
 def _in_a_loop() -> bool:

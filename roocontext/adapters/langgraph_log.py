@@ -7,31 +7,41 @@ of the session: a conversation, as a checkpoint has it, is the session's view as
 """
 
 import marshal
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any, NamedTuple
+from operator import attrgetter, itemgetter
+from typing import Any
 
-from roocontext.adapters.epochs import epoch
+from roocontext.adapters.epochs import hide
 from roocontext.adapters.frameworks import framework
-from roocontext.adapters.langgraph_messages import (
-    FORMAT,
-    WORKS,
+from roocontext.adapters.langgraph_conversations import (
+    KIND,
+    Aligned,
+    Said,
+    Saved,
     Shown,
+    State,
+    read_epoch,
+    read_said,
+    rewound,
+    summarised,
+)
+from roocontext.adapters.langgraph_messages import (
+    MARKER,
+    WORKS,
     channel_of,
-    digest_of,
     holds_messages,
     is_exact,
-    kept,
-    live_digest,
     packed,
     to_content,
     to_message,
     to_new,
     unpacked,
 )
-from roocontext.errors import DuplicateMessage
-from roocontext.log.entries import View
+from roocontext.errors import DuplicateMessage, InvalidPlan
 from roocontext.store.items import Item, NewNote, Rewind
 from roocontext.store.notes import Note
 from roocontext.store.session import Session
@@ -41,7 +51,7 @@ with framework("langgraph-checkpoint", works=WORKS, extra="langgraph"):
     from langgraph.checkpoint.base import WRITES_IDX_MAP, writes_sort_key
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-CHECKPOINT, WRITES = "langgraph.checkpoint", "langgraph.writes"
+_FIRST_PAGE, _LAST_PAGE = 2, 64
 
 
 def short(name: str) -> str:
@@ -50,103 +60,76 @@ def short(name: str) -> str:
         plain = 0 < len(name.encode()) <= 300 and name.isprintable()
     except UnicodeEncodeError:
         plain = False
-    if plain and "/" not in name and not name.startswith("~"):
+    if plain and not name.startswith("~") and not {*"/!"} & {*name}:
         return name
     return "~" + sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class Saved(NamedTuple):
-    """A checkpoint that is stored, and where."""
-
-    seq: int
-    content: dict[str, Any]
-
-    @property
-    def id(self) -> str:
-        """The checkpoint's id."""
-        stored: str = self.content["id"]
-        return stored
-
-    @property
-    def is_hidden(self) -> bool:
-        """Whether it was deleted, which hides it."""
-        return "hidden" in self.content
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What is known of a session at one of its heads, so that the next checkpoint reads nothing.
-
-    A write on another head is refused, so that a state that is out of date does no harm.
-    """
-
-    epoch: int
-    head_seq: int
-    shown: Sequence[Shown]
-    known: Mapping[tuple[str, bytes], bytes]
-    newest: Saved | None = None
-
-
-class Said(NamedTuple):
-    """The conversations of a checkpoint: digests by channel, and those of messages in memory."""
-
-    channels: Mapping[str, Sequence[BaseMessage]]
-    digests: Mapping[str, Sequence[bytes]]
-    known: Mapping[tuple[str, bytes], bytes]
-
-
-def read_state(session: Session) -> State:
-    """The state of a session now."""
-    view = session.view()
-    return State(epoch(session), view.head_seq, _shown(view), {})
-
-
-def _shown(view: View) -> list[Shown]:
-    return [
-        # What somebody else wrote to the session belongs to no channel.
-        Shown(one.seq, channel_of(one.content), digest_of(one.content))
-        if one.format == FORMAT
-        else Shown(one.seq, None, b"")
-        for one in view.messages
-    ]
+def begin_epoch(session: Session, by: str) -> None:
+    """Hide all checkpoints, and show an empty conversation."""
+    after = read_epoch(session.newest_notes(KIND, limit=1)) + 1
+    hide(session, by=by, also=[NewNote(f"{KIND}{after:06}/", {"begun": by})])
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The checkpoints of a session, in one epoch of it."""
+    """The checkpoints of a session, in one epoch of it. The `first` notes may be known already."""
 
     session: Session
     serde: SerializerProtocol
     epoch: int
+    first: Sequence[Note] | None = None
+
+    @classmethod
+    def opened(cls, session: Session, serde: SerializerProtocol) -> "Log":
+        """The current epoch of a session, as it is now."""
+        first = session.newest_notes(KIND, limit=_FIRST_PAGE)
+        return cls(session, serde, read_epoch(first), first)
 
     def find(self, checkpoint_id: str) -> Saved | None:
         """A checkpoint by its id, hidden or not."""
-        return _saved(self.session.newest_note(self._kind(CHECKPOINT, checkpoint_id)))
+        kind = self._kind(checkpoint_id)
+        return next(self._grouped(self._notes(kind, _behind(kind))), None)
 
     def newest(self) -> Saved | None:
         """The visible checkpoint with the greatest id."""
         return next(self.pages(), None)
 
-    def pages(self, before: str | None = None, *, hidden: bool = False) -> Iterator[Saved]:
-        """The checkpoints, those with the greatest ids first."""
-        end = None if before is None else self._kind(CHECKPOINT, before)
-        limit = 1
+    def pages(self, before: str | None = None) -> Iterator[Saved]:
+        """The visible checkpoints, those with the greatest ids first."""
+        end = None if before is None else self._kind(before)
+        notes = self._notes(self._kind(), end, None if before else self.first)
+        return (saved for saved in self._grouped(notes) if not saved.is_hidden)
+
+    def _notes(
+        self, beginning: str, end: str | None, page: Sequence[Note] | None = None
+    ) -> Iterator[Note]:
+        limit = _FIRST_PAGE
         while True:
-            page = self.session.newest_notes(f"{CHECKPOINT}/{self.epoch}/", before=end, limit=limit)
-            for note in page:
-                saved = Saved(note.seq, note.content)
-                if hidden or not saved.is_hidden:
-                    yield saved
+            if page is None:
+                page = self.session.newest_notes(beginning, before=end, limit=limit)
+            yield from (note for note in page if note.note.startswith(beginning))
             if len(page) < limit:
                 return
-            end, limit = page[-1].note, min(limit * 4, 64)
+            end, limit, page = page[-1].note, min(limit * 4, _LAST_PAGE), None
+
+    def _grouped(self, notes: Iterator[Note]) -> Iterator[Saved]:
+        """Checkpoints, each with the writes that come ahead of it in the order of the kinds."""
+        writes: list[Note] = []
+        for note in notes:
+            if "!" in note.note:
+                writes.append(note)
+            elif note.note != self._kind():
+                own = [one for one in writes if one.note.startswith(f"{note.note}!")]
+                yield Saved(note.seq, note.content, own)
+                writes = []
 
     def original(self, saved: Saved) -> Saved:
         """A hidden checkpoint as it was."""
         if not saved.is_hidden:
             return saved
         (note,) = self.session.noted([saved.content["key"]]).values()
-        return Saved(note.seq, note.content)
+        return Saved(note.seq, note.content, saved.writes)
 
     def values(self, saved: Saved, wanted: Sequence[str] | None = None) -> dict[str, Any]:
         """The values of the channels at a checkpoint, in their order; or only some of them."""
@@ -173,32 +156,39 @@ class Log:
 
     def _said(self, seq: int) -> dict[str, list[BaseMessage]]:
         said: dict[str, list[BaseMessage]] = {}
-        for one in self.session.view(as_of=seq).messages:
-            said.setdefault(channel_of(one.content), []).append(to_message(one.content, self.serde))
+        view = self.session.view()
+        if view.head_seq > seq:  # not the newest: what the session shows has changed since
+            view = self.session.view(as_of=seq)
+        for one in view.messages:
+            if (channel := channel_of(one.content)) != MARKER:
+                said.setdefault(channel, []).append(to_message(one.content, self.serde))
         return said
 
     def put_writes(
         self, checkpoint_id: str, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
     ) -> None:
         """Keep what a task has written towards the next checkpoint."""
-        content = {
-            "task_id": task_id,
-            "task_path": task_path,
-            "writes": [
-                [WRITES_IDX_MAP.get(channel, index), channel, *packed(self.serde, value)]
-                for index, (channel, value) in enumerate(writes)
-            ],
-        }
-        # Of writes with an index the first counts, so that a repeated one is not needed. Of the
-        # others the newest does: it may be the same as one that was replaced in between.
-        again = any(channel in WRITES_IDX_MAP for channel, _ in writes)
-        client_id = None if again else _key("writes", self.epoch, checkpoint_id, content)
-        self.session.note(self._kind(WRITES, checkpoint_id), content, client_id=client_id)
+        indexed: list[list[Any]] = []
+        special: list[list[Any]] = []
+        for index, (channel, value) in enumerate(writes):
+            place = WRITES_IDX_MAP.get(channel, index)
+            (special if place < 0 else indexed).append([place, channel, *packed(self.serde, value)])
+        notes: list[Item] = []
+        for some in (indexed, special):
+            if some:
+                content = {"task_id": task_id, "task_path": task_path, "writes": some}
+                key = _key(self.epoch, checkpoint_id, content)
+                # Of writes with an index the first counts, so that a repeated one is not needed. Of
+                # the others the newest does, which may be equal to one that was replaced.
+                kind = f"{self._kind(checkpoint_id)}!{key[-16:]}"
+                notes.append(NewNote(kind, content, client_id=None if some is special else key))
+        if notes:
+            self.session.write_batch(notes)
 
-    def writes(self, checkpoint_id: str) -> list[tuple[str, str, Any]]:
+    def writes(self, saved: Saved) -> list[tuple[str, str, Any]]:
         """What tasks have written towards the next checkpoint, in the order of a run."""
         found: dict[tuple[str, int], tuple[str, tuple[str, str, list[str]]]] = {}
-        for note in self.session.notes(self._kind(WRITES, checkpoint_id)):
+        for note in sorted(saved.writes, key=attrgetter("seq")):
             task_id, path = note.content["task_id"], note.content["task_path"]
             for index, channel, *stored in note.content["writes"]:
                 if index < 0 or (task_id, index) not in found:
@@ -211,7 +201,7 @@ class Log:
 
     def hide(self, hidden: Sequence[Saved], by: str, *, shows: Saved | None = None) -> None:
         """Hide checkpoints, and show the conversation of the one that is the newest now."""
-        kinds = (self._kind(CHECKPOINT, saved.id) for saved in hidden)
+        kinds = (self._kind(saved.id) for saved in hidden)
         notes: list[Item] = [
             NewNote(kind, {"id": saved.id, "hidden": by, "key": saved.content["key"]})
             for kind, saved in zip(kinds, hidden, strict=True)
@@ -222,8 +212,9 @@ class Log:
         if shows is not None:
             self.session.rewind(shows.seq, trigger=by)
 
-    def _kind(self, what: str, checkpoint_id: str) -> str:
-        return f"{what}/{self.epoch}/{short(checkpoint_id)}"
+    def _kind(self, checkpoint_id: str | None = None) -> str:
+        own = "" if checkpoint_id is None else short(checkpoint_id)
+        return f"{KIND}{self.epoch:06}/{own}"
 
     def put(
         self,
@@ -237,8 +228,10 @@ class Log:
     ) -> State:
         """Store a checkpoint in one transaction; VersionConflict if the session has moved."""
         values = checkpoint["channel_values"]
-        said = self._read(
-            {c: v for c, v in values.items() if readable and holds_messages(v)}, state
+        said = read_said(
+            {c: v for c, v in values.items() if readable and holds_messages(v)},
+            state,
+            self.serde,
         )
         base = self._base(state, parent)
         places = {} if base is None else self._places(base, checkpoint, new_versions)
@@ -257,22 +250,13 @@ class Log:
             for channel, value in values.items()
             if channel not in said.channels and channel not in content["places"]
         }
-        return self._written(state, self._aligned(state, base, said), said, content)
-
-    def _read(self, channels: Mapping[str, Sequence[BaseMessage]], state: State) -> Said:
-        known: dict[tuple[str, bytes], bytes] = {}
-        digests: dict[str, list[bytes]] = {}
-        for channel, messages in channels.items():
-            digests[channel] = []
-            for message in messages:
-                live = live_digest(message)
-                digest = None if live is None else state.known.get((channel, live))
-                if digest is None:
-                    digest = digest_of(to_content(message, channel, self.serde))
-                if live is not None:
-                    known[channel, live] = digest
-                digests[channel].append(digest)
-        return Said(channels, digests, known)
+        if said.stays == len(state.shown):
+            return self._written(state, Aligned(None, state.shown), said, content)
+        if (summary := summarised(self.session, state, said, self.serde)) is not None:
+            with suppress(InvalidPlan):  # a pin, or no gap is left there
+                return self._written(state, summary, said, content)
+        begin = rewound(self.session, state, said, base and base.seq)
+        return self._written(state, begin, said, content)
 
     def _base(self, state: State, parent: str | None) -> Saved | None:
         if parent is None:
@@ -297,38 +281,20 @@ class Log:
             and before.get(channel) == versions[channel]
         }
 
-    def _aligned(self, state: State, base: Saved | None, said: Said) -> "Aligned":
-        """What makes the session show these conversations: what stays, behind which rewind."""
-        stays = kept(state.shown, said.digests)
-        if stays == len(state.shown):
-            return Aligned(None, state.shown)
-        # Right before the first message that goes; or the parent, if that was hidden or rewound
-        # since. What is as it was then stays as it is.
-        found = Aligned(0, ())
-        for to in (state.shown[stays].seq - 1, base and base.seq):
-            if to:
-                shown = _shown(self.session.view(as_of=to))
-                if len(found.shown) < len(shown) == kept(shown, said.digests):
-                    found = Aligned(to, shown)
-        return found
-
-    def _written(
-        self, state: State, aligned: "Aligned", said: Said, content: dict[str, Any]
-    ) -> State:
-        items: list[Item] = []
-        if aligned.to is not None:
-            items.append(Rewind(aligned.to, head_seq=state.head_seq, trigger="langgraph"))
-        new: list[tuple[str, bytes]] = []
+    def _written(self, state: State, begin: Aligned, said: Said, content: dict[str, Any]) -> State:
+        items: list[Item] = [] if begin.item is None else [begin.item]
+        shown = [*begin.shown]
+        counts = Counter(map(itemgetter(1), begin.shown))
         for channel, messages in said.channels.items():
-            stays = sum(one.channel == channel for one in aligned.shown)
+            stays = counts[channel]
             for message, digest in zip(
                 messages[stays:], said.digests[channel][stays:], strict=True
             ):
                 items.append(to_new(to_content(message, channel, self.serde)))
-                new.append((channel, digest))
+                shown.append(Shown(0, channel, digest, message.id))
         key = _key(self.epoch, content, {c: b"".join(d) for c, d in said.digests.items()})
         content = {**content, "key": key}
-        kind = self._kind(CHECKPOINT, content["id"])
+        kind = self._kind(content["id"])
         items.append(NewNote(kind, content, client_id=key))
         try:
             *written, note = self.session.write_batch(items, expected_seq=state.head_seq)
@@ -339,13 +305,15 @@ class Log:
             if newest is not None and newest.content["key"] == key and not newest.is_hidden:
                 return replace(state, newest=None)  # the call is repeated
             again = 0 if newest is None else newest.seq
-            return self._written(state, aligned, said, {**content, "again": again})
-        shown = [
-            Shown(receipt.seq, *one)
-            for receipt, one in zip(written[len(written) - len(new) :], new, strict=True)
-        ]
-        saved = Saved(note.seq, content)
-        return State(self.epoch, note.head_seq, [*aligned.shown, *shown], said.known, saved)
+            return self._written(state, begin, said, {**content, "again": again})
+        # What was written in the order in which it is shown: a summary, then the new messages.
+        seqs = (seq for one in written for seq in one.seqs)
+        if isinstance(begin.item, Rewind):
+            next(seqs)
+        shown = [one if one.seq else one._replace(seq=next(seqs)) for one in shown]
+        return State(
+            self.epoch, note.head_seq, shown, said._replace(channels={}), Saved(note.seq, content)
+        )
 
     def _plain(self, value: Any) -> dict[str, Any]:
         """A value as JSON where that is exact, else as the serializer gives it."""
@@ -357,15 +325,9 @@ class Log:
         return stored["json"] if "json" in stored else unpacked(self.serde, stored["packed"])
 
 
-class Aligned(NamedTuple):
-    """Where the session is rewound to, if at all, and the messages that it shows then."""
-
-    to: int | None
-    shown: Sequence[Shown]
-
-
-def _saved(note: Note | None) -> Saved | None:
-    return None if note is None else Saved(note.seq, note.content)
+def _behind(kind: str) -> str:
+    """The first kind behind a checkpoint and its writes: `"` follows `!`."""
+    return f'{kind}"'
 
 
 def _key(*parts: Any) -> str:

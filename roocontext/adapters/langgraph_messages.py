@@ -8,12 +8,13 @@ serializer makes of the message is stored beside what can be read of it.
 import json
 import marshal
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
 
 from roocontext.adapters.frameworks import framework
 from roocontext.log.entries import NewMessage
+from roocontext.log.plan import LEFT_OUT
 from roocontext.log.readings.langchain import role_of
 
 WORKS = ">=4.3,<5"
@@ -56,16 +57,17 @@ _FIELDS = {
     for kind, cls in _CLASSES.items()
 }
 """The fields of each class in their order, with their defaults."""
+_FRESH = {
+    kind: [(name, type(default)) for name, default in fields.items() if default in ([], {})]
+    for kind, fields in _FIELDS.items()
+}
+"""The fields whose default every message has a copy of."""
 
 Content = dict[str, Any]
 
 
-class Shown(NamedTuple):
-    """A message that a session shows: where it is, whose channel it is, and a digest of it."""
-
-    seq: int
-    channel: str | None
-    digest: bytes
+MARKER = "\0marker"
+"""Stands for the channel of a marker of ours, which belongs to no conversation."""
 
 
 def holds_messages(value: object) -> TypeGuard[list[BaseMessage]]:
@@ -114,17 +116,19 @@ def to_message(content: Any, serde: SerializerProtocol) -> BaseMessage:
         message: BaseMessage = unpacked(serde, content["raw"])
         return message
     kind, data = content["type"], content["data"]
-    fields = _FIELDS[kind]
-    cls = _CLASSES[kind]
+    cls, defaults = _CLASSES[kind], _FIELDS[kind]
+    fields, extra = {**defaults, **data}, {}
+    if len(fields) > len(defaults):
+        extra = {name: fields.pop(name) for name in data if name not in defaults}
+    for name, empty in _FRESH[kind]:
+        if name not in data:
+            fields[name] = empty()
     made = cls.__new__(cls)
     # Not validated, which takes ten times as long: it was when it was made.
     made.__setstate__(
         {
-            "__dict__": {
-                name: data[name] if name in data else _fresh(default)
-                for name, default in fields.items()
-            },
-            "__pydantic_extra__": {name: data[name] for name in data if name not in fields},
+            "__dict__": fields,
+            "__pydantic_extra__": extra,
             "__pydantic_fields_set__": {*data},
             "__pydantic_private__": None,
         }
@@ -147,9 +151,16 @@ def to_new(content: Content) -> NewMessage:
     )
 
 
+def new_marker() -> NewMessage:
+    """What stands for messages that a graph has removed from the middle, or from the start."""
+    return NewMessage(
+        "user", {"type": "human", "data": {"content": LEFT_OUT}, "marker": True}, FORMAT
+    )
+
+
 def channel_of(content: Any) -> str:
     """The channel that a stored message belongs to."""
-    channel: str = content.get("channel", MAIN)
+    channel: str = MARKER if "marker" in content else content.get("channel", MAIN)
     return channel
 
 
@@ -158,26 +169,21 @@ def digest_of(content: Content) -> bytes:
     return blake2b(marshal.dumps(content, 0), digest_size=16).digest()
 
 
-def live_digest(message: BaseMessage) -> bytes | None:
-    """A digest of a message as it is in memory; None if it holds what cannot be compared so."""
+def live_hashes(messages: Sequence[BaseMessage]) -> list[object]:
+    """A hash of each message as it is in memory; an object of its own for what has none.
+
+    A graph may change a message in place, so that its identity says nothing.
+    """
     try:
-        fields = (type(message).__name__, message.__dict__, message.__pydantic_extra__)
-        return blake2b(marshal.dumps(fields, 0), digest_size=16).digest()
+        return [hash(marshal.dumps(_live(message), 0)) for message in messages]
     except ValueError:
-        return None
+        if len(messages) == 1:
+            return [object()]
+        return [one for message in messages for one in live_hashes([message])]
 
 
-def kept(shown: Sequence[Shown], wanted: Mapping[str, Sequence[bytes]]) -> int:
-    """How many of the messages shown may stay: all before the first that is not wanted there."""
-    places = dict.fromkeys(wanted, 0)
-    for index, (_, channel, digest) in enumerate(shown):
-        if channel not in places:
-            return index
-        place, digests = places[channel], wanted[channel]
-        if place == len(digests) or digests[place] != digest:
-            return index
-        places[channel] = place + 1
-    return len(shown)
+def _live(message: BaseMessage) -> tuple[str, dict[str, Any], dict[str, Any] | None]:
+    return type(message).__name__, message.__dict__, message.__pydantic_extra__
 
 
 def packed(serde: SerializerProtocol, value: Any) -> list[str]:
@@ -199,10 +205,6 @@ def is_exact(value: Any) -> bool:
         return marshal.dumps(again, 0) == marshal.dumps(value, 0)
     except (TypeError, ValueError, OverflowError, RecursionError):
         return False
-
-
-def _fresh(default: Any) -> Any:
-    return default.copy() if isinstance(default, list | dict) else default
 
 
 def _is(value: object, default: object) -> bool:

@@ -2,13 +2,14 @@
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
-from roocontext.adapters.epochs import epoch, hide
 from roocontext.adapters.frameworks import framework
-from roocontext.adapters.langgraph_log import Log, Saved, State, read_state, short
+from roocontext.adapters.langgraph_conversations import Saved, State, read_state
+from roocontext.adapters.langgraph_log import Log, begin_epoch, short
 from roocontext.adapters.langgraph_messages import WORKS
 from roocontext.errors import InvalidOption, SessionNotFound, VersionConflict
 from roocontext.store.session import Session
@@ -29,8 +30,10 @@ with framework("langgraph-checkpoint", works=WORKS, extra="langgraph"):
     from langgraph.checkpoint.serde.base import SerializerProtocol
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
+Value = TypeVar("Value")
+
 PREFIX = "langgraph:"
-_STATES = 128
+_KEPT = 128
 """How many sessions' states are kept in memory."""
 _ALL = 1_000_000_000
 
@@ -101,6 +104,7 @@ class Work:
     store: Store
     serde: SerializerProtocol
     states: dict[str, State]
+    sessions: dict[str, Session]
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """A checkpoint of a thread: that of the config, or the newest."""
@@ -155,8 +159,7 @@ class Work:
 
     def _log(self, thread: Thread) -> Log | None:
         try:
-            session = self.store.session(thread.session_id)
-            return Log(session, self.serde, epoch(session))
+            return Log.opened(self._known(thread), self.serde)
         except SessionNotFound:
             return None
 
@@ -172,7 +175,7 @@ class Work:
             cast("Checkpoint", checkpoint),
             log.read_plain(content["metadata"]),
             None if parent is None else thread.config(parent),
-            log.writes(saved.id),
+            log.writes(saved),
         )
 
     def put(
@@ -202,7 +205,7 @@ class Work:
                 )
             except VersionConflict:  # somebody wrote in the meantime: look again
                 continue
-            self._keep(name, state)
+            _keep(self.states, name, state)
             return thread.config(checkpoint["id"])
 
     def put_writes(
@@ -216,29 +219,30 @@ class Work:
         thread = Thread.of(config)
         session = self._session(thread)
         state = self.states.get(thread.session_id)
-        log = Log(session, self.serde, epoch(session) if state is None else state.epoch)
+        known = state and Log(session, self.serde, state.epoch)
+        log = known or Log.opened(session, self.serde)
         log.put_writes(config["configurable"]["checkpoint_id"], writes, task_id, task_path)
 
     def _session(self, thread: Thread) -> Session:
-        try:
-            return self.store.session(thread.session_id)
-        except SessionNotFound:
-            pass
+        with suppress(SessionNotFound):
+            return self._known(thread)
         # A namespace is the session of a sub-agent: a child of its thread's, which may be empty.
         parent = self._session(thread.whole).id if thread.namespace else None
         return self.store.open_session(thread.session_id, parent=parent, metadata=thread.metadata)
 
-    def _keep(self, name: str, state: State) -> None:
-        self.states[name] = state
-        while len(self.states) > _STATES:
-            self.states.pop(next(iter(self.states)), None)
+    def _known(self, thread: "Thread") -> Session:
+        """The thread's session, if there is one: looked up once, as it holds no state."""
+        name = thread.session_id
+        if name not in self.sessions:
+            _keep(self.sessions, name, self.store.session(name))
+        return self.sessions[name]
 
     def hide_threads(self, thread_ids: Sequence[str], by: str) -> None:
         """Begin a new epoch of every namespace of these threads."""
         for thread_id in thread_ids:
             thread = Thread(thread_id)
             for _, log in self._all(thread):
-                hide(log.session, by=by)
+                begin_epoch(log.session, by)
                 self.states.pop(log.session.id, None)
 
     def _all(self, thread: Thread) -> list[tuple[Thread, Log]]:
@@ -256,7 +260,7 @@ class Work:
                 if log.read_plain(one.content["metadata"]).get("run_id") in runs
             ]
             if len(gone) == len(visible) > 0:
-                hide(log.session, by="langgraph.delete_for_runs")
+                begin_epoch(log.session, "langgraph.delete_for_runs")
             elif gone:
                 left = next(one for one in visible if one not in gone)
                 is_newest = visible[0] is not left
@@ -294,7 +298,7 @@ class Work:
         # Ancestors that were pruned are hidden, not gone: their writes still count.
         while open_ and parent is not None and (ancestor := log.find(parent)) is not None:
             ancestor = log.original(ancestor)
-            for write in reversed(log.writes(ancestor.id)):
+            for write in reversed(log.writes(ancestor)):
                 if write[1] in open_:
                     found[write[1]]["writes"].insert(0, write)
             for channel, value in log.values(ancestor, [*open_]).items():
@@ -318,3 +322,9 @@ def _matches(log: Log, saved: Saved, wanted: Mapping[str, Any] | None) -> bool:
         return True
     metadata = log.read_plain(saved.content["metadata"])
     return all(metadata.get(name) == value for name, value in wanted.items())
+
+
+def _keep(kept: dict[str, Value], name: str, value: Value) -> None:
+    kept[name] = value
+    while len(kept) > _KEPT:
+        kept.pop(next(iter(kept)), None)
