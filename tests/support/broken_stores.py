@@ -6,7 +6,7 @@ Each is the reference implementation with one defect that a real store had or co
 import json
 from dataclasses import replace
 
-from roocontext import RooContextError
+from roocontext import DuplicateMessage
 from roocontext.testing.protocol import Fork, History, Message, Receipt, Sent, View
 from roocontext.testing.reference import Reference
 
@@ -205,5 +205,5 @@ class IgnoresReusedKeys(Reference):
     def append(self, new):
         try:
             return super().append(new)
-        except RooContextError:
+        except DuplicateMessage:
             return Receipt(self._session.head_seq())
