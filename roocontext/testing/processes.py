@@ -40,6 +40,7 @@ class Writer:
         self._lines = connection.makefile("rw", encoding="ascii")
         hello = self.heard()
         if hello is None:
+            self.close()
             raise Lost("another process could not open the store: its error is on stderr")
         self._pid: int = hello["pid"]
 
