@@ -8,7 +8,7 @@ from pathlib import Path
 
 from roocontext.testing import contents, crashes, keeping, retries, rewinding, sending, writers
 from roocontext.testing.nursery import load
-from roocontext.testing.processes import Nursery, name_of
+from roocontext.testing.processes import name_of
 from roocontext.testing.trial import Check, Factory, Trial
 from roocontext.testing.verdicts import Lost, NotRun, Refused, Verdict
 
@@ -87,9 +87,7 @@ def trial_of(factory: Factory | str, place: str | None = None) -> Iterator[Trial
         if place is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="store-"))
             place = str(Path(folder) / "store.db")
-        nursery = Nursery(name, place)
-        stack.callback(nursery.close)
-        yield Trial(make, place, nursery)
+        yield Trial(make, name, place)
 
 
 def judge(check: Check, trial: Trial) -> Result:

@@ -9,7 +9,7 @@ from roocontext.testing.messages import says, written
 from roocontext.testing.processes import PATIENCE
 from roocontext.testing.protocol import Append, Capability, Version
 from roocontext.testing.trial import Check, Trial
-from roocontext.testing.verdicts import Lost, NotRun
+from roocontext.testing.verdicts import Lost
 
 PROMISE = "one winner"
 ROUNDS = 25
@@ -43,7 +43,11 @@ def threads_have_one_winner(trial: Trial) -> None:
     together, rounds = Barrier(2), [[begun]]
 
     def writes(name: int) -> None:
-        store = trial.open(session)  # in its own thread, where its event loop runs
+        try:
+            store = trial.open(session)  # in its own thread, where its event loop runs
+        except BaseException:
+            together.abort()
+            raise
         while _goes_on(rounds):
             known, last = rounds[-1][0], len(rounds)
             if together.wait(PATIENCE) == 0:
@@ -61,10 +65,8 @@ def threads_have_one_winner(trial: Trial) -> None:
 
 def processes_have_one_winner(trial: Trial) -> None:
     """Two processes append at the same moment, on the same version."""
-    if trial.nursery.factory is None:
-        raise NotRun("another process cannot import the factory")
     session, begun = _begun(trial)
-    writers = [trial.nursery.writer("race", session) for _ in range(2)]
+    writers = [trial.writer("race", session) for _ in range(2)]
     rounds = [[begun]]
     try:
         while _goes_on(rounds):

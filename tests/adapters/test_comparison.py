@@ -106,22 +106,23 @@ def place_of(
     server.drop(url)
 
 
-SIGNS = {
-    "kept": "✓",
-    "refused": "refused",
-    "lost": "**lost**",
-    "missing": "no call",
-    "failed": "**lost**",
-    "not run": "n/a",
-}
+SIGNS = {"kept": "✓", "refused": "refused", "lost": "**lost**", "failed": "**lost**"}
+
+
+def sign(verdict: str, detail: str) -> str:
+    if verdict == "missing" and "memory" in detail:
+        return "in memory"
+    if verdict == "not run" or "bundled program" in detail:
+        return "n/a"
+    return SIGNS.get(verdict, "no call")
 
 
 def matrix(found: dict[str, dict[str, list[str]]]) -> str:
     head = ["check", *(store.name.replace(": ", "<br>") for store in STORES)]
     rows = [head, ["---"] * len(head)]
     for check in CHECKS:
-        verdicts = (found[store.name].get(check.name, ["kept"])[0] for store in STORES)
-        rows.append([f"[{check.name}](#the-checks)", *(SIGNS[verdict] for verdict in verdicts)])
+        outcomes = (found[store.name].get(check.name, ["kept", ""]) for store in STORES)
+        rows.append([check.name, *(sign(*outcome) for outcome in outcomes)])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
 
 

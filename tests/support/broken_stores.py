@@ -4,9 +4,10 @@ Each is the reference implementation with one defect that a real store had or co
 """
 
 import json
+import sys
 from dataclasses import replace
 
-from roocontext import RooContextError
+from roocontext import DuplicateMessage
 from roocontext.testing.protocol import Fork, History, Message, Receipt, Sent, View
 from roocontext.testing.reference import Reference
 
@@ -205,5 +206,14 @@ class IgnoresReusedKeys(Reference):
     def append(self, new):
         try:
             return super().append(new)
-        except RooContextError:
+        except DuplicateMessage:
             return Receipt(self._session.head_seq())
+
+
+class OpensHereOnly(Reference):
+    """Opens in the process of the tests only."""
+
+    def __init__(self, url):
+        if "pytest" not in sys.modules:
+            raise OSError
+        super().__init__(url)
