@@ -1,7 +1,7 @@
 """Sessions as transcripts: what Claude Code would resume with is our effective history."""
 
 import json
-from itertools import groupby, takewhile
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,6 +16,7 @@ from roocontext.formats import claude_code, export
 from roocontext.formats.anthropic_rows import AnthropicRows
 from roocontext.formats.new_files import write_new
 from roocontext.formats.play import play
+from roocontext.log.forms import UNANSWERED
 from roocontext.log.forms.frames import orphan
 from support.dialogue import call, fill, result, text, work
 from support.examples import examples
@@ -56,34 +57,44 @@ def blocks_of(content: Any) -> list[Any]:
 
 
 def expected(chat: Any) -> Rows:
-    """The view: results come right behind the replies that they answer, others are quoted."""
+    """The view: behind each run of replies their results, also those that nobody recorded.
+
+    Other results are quoted. This is what our own form for the provider does, row by row.
+    """
     read = AnthropicRows()
     rows = [read.read(message) for page in chat.pages() for message in page.messages]
+    shown = [(role, blocks_of(content)) for role, content in rows if content]
     ordered: Rows = []
-    for is_reply, group in groupby(rows, lambda row: row[0] == "assistant"):
-        shown = [(role, blocks_of(content)) for role, content in group]
-        if not is_reply:
-            calls = run_of_calls(ordered)
-            shown = [(role, quoted(blocks, calls)) for role, blocks in shown]
-            shown.sort(key=lambda row: not any(map(is_result, row[1])))
-        ordered += [row for row in shown if row[1]]
-    return ordered
+    calls: list[str] = []
+    for is_reply, group in groupby(shown, lambda row: row[0] == "assistant"):
+        if is_reply:
+            run = list(group)
+            calls = [one["id"] for _, blocks in run for one in blocks if one["type"] == "tool_use"]
+            ordered += run
+        else:
+            users = [(role, quoted(blocks, calls)) for role, blocks in group]
+            ordered += [row for row in users if any(map(is_result, row[1]))]
+            ordered += unanswered(calls)
+            ordered += [row for row in users if not any(map(is_result, row[1]))]
+            calls = []
+    return ordered + unanswered(calls)
 
 
-def run_of_calls(rows: Rows) -> set[str]:
-    """The calls of the last replies."""
-    replies = takewhile(lambda row: row[0] == "assistant", reversed(rows))
-    return {one["id"] for _, blocks in replies for one in blocks if one["type"] == "tool_use"}
+def unanswered(calls: list[str]) -> Rows:
+    made = {"type": "tool_result", "content": UNANSWERED, "is_error": True}
+    return [("user", [{**made, "tool_use_id": one} for one in calls])] if calls else []
 
 
-def quoted(blocks: list[Any], calls: set[str]) -> list[Any]:
+def quoted(blocks: list[Any], calls: list[str]) -> list[Any]:
+    """The blocks with results of no call as texts; the calls that they answer are removed."""
     found: list[Any] = []
     for block in blocks:
         if is_result(block) and block["tool_use_id"] not in calls:
             found += orphan(block)
         else:
-            calls -= {block["tool_use_id"]} if is_result(block) else set()
             found.append(block)
+            if is_result(block):
+                calls.remove(block["tool_use_id"])
     return found
 
 
