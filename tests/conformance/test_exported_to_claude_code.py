@@ -1,6 +1,7 @@
 """Sessions as transcripts: what Claude Code would resume with is our effective history."""
 
 import json
+from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +25,13 @@ from support.histories import HISTORIES
 from support.histories import play as happen
 
 Rows = list[tuple[str, list[Any]]]
+
+
+@pytest.fixture(scope="module")
+def fresh(leg: Any) -> Iterator[Any]:
+    """The store into which the exports are imported again."""
+    with Store.open(":memory:") as store:
+        yield store
 
 
 def exported(store: Any, chat: Any, folder: Path, **options: Any) -> list[Path]:
@@ -102,29 +110,27 @@ def is_result(block: Any) -> bool:
     return bool(block["type"] == "tool_result")
 
 
-def check(chat: Any, file: Path, name: str) -> None:
+def check(fresh: Any, chat: Any, file: Path, name: str) -> None:
     """All that must be true of every export."""
     wanted = expected(chat)
     assert resumed(file) == wanted
     uuids = [one["uuid"] for one in records(file) if "uuid" in one]
     assert len(set(uuids)) == len(uuids) == len(list(map(UUID, uuids)))
     (source,) = claude_code.sources(file)
-    with Store.open(":memory:") as fresh:
-        if source.parent:
-            fresh.create(source.parent)
-        done = play(fresh, source)
-        assert (done.problems, done.session_id) == ([], name)
-        again = [
-            (one.role, blocks_of(one.content))
-            for one in fresh.session(done.session_id).view().messages
-        ]
-        assert again == wanted
-        assert play(fresh, source).new == 0
+    if source.parent:
+        fresh.open_session(source.parent)
+    done = play(fresh, source)
+    assert (done.problems, done.session_id) == ([], name)
+    again = [
+        (one.role, blocks_of(one.content)) for one in fresh.session(done.session_id).view().messages
+    ]
+    assert again == wanted
+    assert play(fresh, source).new == 0
 
 
 @given(history=HISTORIES)
 @settings(max_examples=examples(25))
-def test_any_session(shared, history):
+def test_any_session(shared, fresh, history):
     chat = shared.store.create()
     happen(chat, history)
     with TemporaryDirectory() as folder:
@@ -134,10 +140,10 @@ def test_any_session(shared, history):
             assert list(Path(folder).iterdir()) == []
             return
         (file,) = exported(shared.store, chat, Path(folder))
-        check(chat, file, f"claude-code:{file.stem}")
+        check(fresh, chat, file, f"claude-code:{file.stem}")
 
 
-def test_a_plain_session(store, tmp_path):
+def test_a_plain_session(store, fresh, tmp_path):
     chat = store.create(title="The parser")
     chat.describe({"folder": "/work", "branch": "main", "version": "2.1.81"})
     chat.append("user", "Fix it", ts=1_772_359_201_123)
@@ -158,14 +164,14 @@ def test_a_plain_session(store, tmp_path):
     assert (third["message"]["stop_reason"], third["message"]["usage"]) == ("tool_use", usage)
     assert fourth["sourceToolAssistantUUID"] == third["uuid"]
     assert title == {"type": "custom-title", "customTitle": "The parser", "sessionId": file.stem}
-    check(chat, file, f"claude-code:{file.stem}")
+    check(fresh, chat, file, f"claude-code:{file.stem}")
     alone = b"".join(
         chunk for one in export.files(store, chat, "claude-code") for chunk in one.chunks
     )
     assert alone == file.read_bytes()
 
 
-def test_compactions(store, tmp_path):
+def test_compactions(store, fresh, tmp_path):
     chat = store.create()
     fill(chat, 4)
     chat.commit(Plan.condense(chat.view(), [1, 2], "S1"))
@@ -187,10 +193,10 @@ def test_compactions(store, tmp_path):
         assert rows[index]["logicalParentUuid"] == rows[index - 1]["uuid"]
         assert rows[index + 1]["parentUuid"] == rows[index]["uuid"]
         assert rows[index + 1]["message"]["content"] in ("S1", "S2")
-    check(chat, file, f"claude-code:{file.stem}")
+    check(fresh, chat, file, f"claude-code:{file.stem}")
 
 
-def test_what_was_rewound_or_cleared_is_not_resumed(store, tmp_path):
+def test_what_was_rewound_or_cleared_is_not_resumed(store, fresh, tmp_path):
     chat = store.create()
     work(chat, ("t1",), "a long output")
     chat.append("user", "not this")
@@ -199,10 +205,10 @@ def test_what_was_rewound_or_cleared_is_not_resumed(store, tmp_path):
     (file,) = exported(store, chat, tmp_path)
     assert "not this" not in file.read_text()
     assert "a long output" not in file.read_text()
-    check(chat, file, f"claude-code:{file.stem}")
+    check(fresh, chat, file, f"claude-code:{file.stem}")
 
 
-def test_a_family(store, tmp_path):
+def test_a_family(store, fresh, tmp_path):
     chat = store.create()
     fill(chat, 2)
     child = store.create(parent=chat.id)
@@ -217,6 +223,6 @@ def test_a_family(store, tmp_path):
     for file, session in zip(agents, (child, grandchild), strict=True):
         agent = file.stem.removeprefix("agent-")
         assert {(one["agentId"], one["isSidechain"]) for one in records(file)} == {(agent, True)}
-        check(session, file, f"claude-code:{main.stem}/{agent}")
+        check(fresh, session, file, f"claude-code:{main.stem}/{agent}")
     with pytest.raises(InvalidOption):
         export.files(store, chat, "claude-code", family=True)
