@@ -147,7 +147,7 @@ class _Section:
         """What hides the message, and what it hides."""
         details = entry.entry.details if isinstance(entry.entry.details, dict) else {}
         if hides := details.get("hides"):
-            yield f"Stands for {', '.join(self._range(lo, hi) for lo, hi in hides)}."
+            yield f"Replaces {', '.join(self._range(lo, hi) for lo, hi in hides)}."
         if entry.seq in self._ahead:
             yield f"The model sees it ahead of {self._link(self._ahead[entry.seq])}."
         for what, seq in (

@@ -1,8 +1,8 @@
 """The rows of a view with each result right behind its call, as providers want them.
 
 Claude Code leaves out a reply of which a call has no result, with all of its words, and results
-without a call. So what the user says while a tool runs comes behind the result, a call that nothing
-answers gets a result that says so, and a result of no call becomes a text that quotes it.
+without a call. So what the user writes while a tool runs comes behind the result, a call that
+nothing answers gets a result that says so, and a result of no call becomes a text that quotes it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -65,7 +65,7 @@ def paired_rows(messages: Iterable[Message]) -> Iterator[Row]:
 
 
 def _closed(last: Row, waiting: list[str], held: list[Row]) -> Iterator[Row]:
-    """Results for the calls that nothing has answered, and what the user has said meanwhile."""
+    """Results for the calls that nothing has answered, and what the user has written meanwhile."""
     if waiting:
         yield Row(last.message, "user", [no_result({"id": tool_id}) for tool_id in waiting])
     yield from held

@@ -59,7 +59,7 @@ def _role(message: Message) -> str:
 
 
 def _kept(session: Session) -> dict[int, dict[str, Any]]:
-    """By seq: the fields of Roo's own that its messages had, such as `reasoning_details`."""
+    """By seq: Roo's own fields of imported messages, such as `reasoning_details`."""
     metadata = session.info().metadata
     if not isinstance(metadata, dict) or metadata.get("tool") not in (ROO, CLINE):
         return {}

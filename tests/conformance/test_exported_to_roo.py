@@ -93,8 +93,8 @@ def test_a_summary_that_comes_first_is_one_of_roos(store, fresh, tmp_path):
     assert [row.get("condenseParent") for row in rows] == ["c1"] * 3 + [None] * 4
     assert (rows[3]["isSummary"], rows[3]["condenseId"]) == (True, "c1")
     screen = json.loads((task / "ui_messages.json").read_text())
-    (said,) = [one for one in screen if one["say"] == "condense_context"]
-    assert (said["contextCondense"]["condenseId"], said["contextCondense"]["summary"]) == (
+    (event,) = [one for one in screen if one["say"] == "condense_context"]
+    assert (event["contextCondense"]["condenseId"], event["contextCondense"]["summary"]) == (
         *("c1", "S"),
     )
     check(fresh, chat, task)
