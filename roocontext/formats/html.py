@@ -7,6 +7,7 @@ hides it. The stretches are those of the outline, so no content is read to find 
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from itertools import pairwise
@@ -146,7 +147,7 @@ class _Section:
         """What hides the message, and what it hides."""
         details = entry.entry.details if isinstance(entry.entry.details, dict) else {}
         if hides := details.get("hides"):
-            yield f"Stands for {', '.join(self._range(lo, hi) for lo, hi in hides)}."
+            yield f"Replaces {', '.join(self._range(lo, hi) for lo, hi in hides)}."
         if entry.seq in self._ahead:
             yield f"The model sees it ahead of {self._link(self._ahead[entry.seq])}."
         for what, seq in (
@@ -221,9 +222,6 @@ def _read(name: str) -> str:
     return (files("roocontext.formats") / "page" / name).read_text("utf-8")
 
 
-_TEMPLATES: dict[str, tuple[Template, ...]] = {}
-
-
 def _template(name: str) -> Template:
     return _pieces(name)[0]
 
@@ -234,10 +232,9 @@ def _around(name: str) -> tuple[Template, Template]:
     return before, after
 
 
+@cache
 def _pieces(name: str) -> tuple[Template, ...]:
-    if name not in _TEMPLATES:
-        _TEMPLATES[name] = tuple(map(Template, _read(name).split("$contents\n")))
-    return _TEMPLATES[name]
+    return tuple(map(Template, _read(name).split("$contents\n")))
 
 
 def _utf8(text: str) -> bytes:

@@ -1,8 +1,8 @@
 """The rows of a view with each result right behind its call, as providers want them.
 
-Claude Code follows its rows one by one, and takes what hangs on a call out of the chain. So what
-the user says while a tool runs comes behind the result, and a result that answers no call of the
-last replies becomes a text that quotes it.
+Claude Code leaves out a reply of which a call has no result, with all of its words, and results
+without a call. So what the user writes while a tool runs comes behind the result, a call that
+nothing answers gets a result that says so, and a result of no call becomes a text that quotes it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from roocontext.formats.anthropic_rows import AnthropicRows
 from roocontext.log.entries import Message
-from roocontext.log.forms.frames import orphan
+from roocontext.log.forms.frames import no_result, orphan
 from roocontext.log.readings import Block
+from roocontext.log.readings.blocks import text
 
 
 class Row(NamedTuple):
@@ -35,46 +36,53 @@ class Row(NamedTuple):
 def paired_rows(messages: Iterable[Message]) -> Iterator[Row]:
     """The rows in the order in which they can be sent, without those that have nothing to send."""
     read = AnthropicRows()
-    waiting: set[str] = set()
+    waiting: list[str] = []
     held: list[Row] = []
-    replies = False
+    last: Row | None = None
     for message in messages:
         role, content = read.read(message)
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        row = Row(message, role, blocks)
-        if role == "assistant":
-            yield from held
-            held.clear()
-            waiting = waiting.union(row.calls) if replies else set(row.calls)
-        else:
-            row = _answering(row, waiting)
-            waiting = waiting.difference(row.results)
-        replies = role == "assistant"
+        row = Row(message, role, [text(content)] if isinstance(content, str) else content)
         if not row.blocks:
             continue
-        if replies or row.results:
+        if role == "assistant":
+            if last is not None and last.role != role:
+                yield from _closed(last, waiting, held)
+                waiting, held = [], []
+            waiting += row.calls
             yield row
         else:
-            held.append(row)
-        if not waiting:
-            yield from held
-            held.clear()
+            row = _answering(row, waiting)
+            if row.results:
+                yield row
+            else:
+                held.append(row)
+            if not waiting:
+                yield from held
+                held = []
+        last = row
+    if last is not None:
+        yield from _closed(last, waiting, held)
+
+
+def _closed(last: Row, waiting: list[str], held: list[Row]) -> Iterator[Row]:
+    """Results for the calls that nothing has answered, and what the user has written meanwhile."""
+    if waiting:
+        yield Row(last.message, "user", [no_result({"id": tool_id}) for tool_id in waiting])
     yield from held
 
 
-def _answering(row: Row, waiting: set[str]) -> Row:
-    """The row with the results of other calls as texts."""
+def _answering(row: Row, waiting: list[str]) -> Row:
+    """The row with the results of other calls as texts; the calls that it answers wait no more."""
     blocks: list[Block] = []
-    left = set(waiting)
     for block in row.blocks:
-        match block:
-            case {"type": "tool_result", "tool_use_id": str(tool_id)} if tool_id not in left:
-                blocks += orphan(block)
-            case {"type": "tool_result", "tool_use_id": str(tool_id)}:
-                left.remove(tool_id)
-                blocks.append(block)
-            case _:
-                blocks.append(block)
+        tool_id = block.get("tool_use_id") if block.get("type") == "tool_result" else None
+        if not isinstance(tool_id, str):
+            blocks.append(block)
+        elif tool_id in waiting:
+            waiting.remove(tool_id)
+            blocks.append(block)
+        else:
+            blocks += orphan(block)
     return row._replace(blocks=blocks)
 
 

@@ -1,7 +1,8 @@
 """Sessions as transcripts: what Claude Code would resume with is our effective history."""
 
 import json
-from itertools import groupby, takewhile
+from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,6 +17,7 @@ from roocontext.formats import claude_code, export
 from roocontext.formats.anthropic_rows import AnthropicRows
 from roocontext.formats.new_files import write_new
 from roocontext.formats.play import play
+from roocontext.log.forms import UNANSWERED
 from roocontext.log.forms.frames import orphan
 from support.dialogue import call, fill, result, text, work
 from support.examples import examples
@@ -23,6 +25,13 @@ from support.histories import HISTORIES
 from support.histories import play as happen
 
 Rows = list[tuple[str, list[Any]]]
+
+
+@pytest.fixture(scope="module")
+def fresh(leg: Any) -> Iterator[Any]:
+    """The store into which the exports are imported again."""
+    with Store.open(":memory:") as store:
+        yield store
 
 
 def exported(store: Any, chat: Any, folder: Path, **options: Any) -> list[Path]:
@@ -56,34 +65,44 @@ def blocks_of(content: Any) -> list[Any]:
 
 
 def expected(chat: Any) -> Rows:
-    """The view: results come right behind the replies that they answer, others are quoted."""
+    """The view: behind each run of replies their results, also those that nobody recorded.
+
+    Other results are quoted. This is what our own form for the provider does, row by row.
+    """
     read = AnthropicRows()
     rows = [read.read(message) for page in chat.pages() for message in page.messages]
+    shown = [(role, blocks_of(content)) for role, content in rows if content]
     ordered: Rows = []
-    for is_reply, group in groupby(rows, lambda row: row[0] == "assistant"):
-        shown = [(role, blocks_of(content)) for role, content in group]
-        if not is_reply:
-            calls = run_of_calls(ordered)
-            shown = [(role, quoted(blocks, calls)) for role, blocks in shown]
-            shown.sort(key=lambda row: not any(map(is_result, row[1])))
-        ordered += [row for row in shown if row[1]]
-    return ordered
+    calls: list[str] = []
+    for is_reply, group in groupby(shown, lambda row: row[0] == "assistant"):
+        if is_reply:
+            run = list(group)
+            calls = [one["id"] for _, blocks in run for one in blocks if one["type"] == "tool_use"]
+            ordered += run
+        else:
+            users = [(role, quoted(blocks, calls)) for role, blocks in group]
+            ordered += [row for row in users if any(map(is_result, row[1]))]
+            ordered += unanswered(calls)
+            ordered += [row for row in users if not any(map(is_result, row[1]))]
+            calls = []
+    return ordered + unanswered(calls)
 
 
-def run_of_calls(rows: Rows) -> set[str]:
-    """The calls of the last replies."""
-    replies = takewhile(lambda row: row[0] == "assistant", reversed(rows))
-    return {one["id"] for _, blocks in replies for one in blocks if one["type"] == "tool_use"}
+def unanswered(calls: list[str]) -> Rows:
+    made = {"type": "tool_result", "content": UNANSWERED, "is_error": True}
+    return [("user", [{**made, "tool_use_id": one} for one in calls])] if calls else []
 
 
-def quoted(blocks: list[Any], calls: set[str]) -> list[Any]:
+def quoted(blocks: list[Any], calls: list[str]) -> list[Any]:
+    """The blocks with results of no call as texts; the calls that they answer are removed."""
     found: list[Any] = []
     for block in blocks:
         if is_result(block) and block["tool_use_id"] not in calls:
             found += orphan(block)
         else:
-            calls -= {block["tool_use_id"]} if is_result(block) else set()
             found.append(block)
+            if is_result(block):
+                calls.remove(block["tool_use_id"])
     return found
 
 
@@ -91,29 +110,27 @@ def is_result(block: Any) -> bool:
     return bool(block["type"] == "tool_result")
 
 
-def check(chat: Any, file: Path, name: str) -> None:
+def check(fresh: Any, chat: Any, file: Path, name: str) -> None:
     """All that must be true of every export."""
     wanted = expected(chat)
     assert resumed(file) == wanted
     uuids = [one["uuid"] for one in records(file) if "uuid" in one]
     assert len(set(uuids)) == len(uuids) == len(list(map(UUID, uuids)))
     (source,) = claude_code.sources(file)
-    with Store.open(":memory:") as fresh:
-        if source.parent:
-            fresh.create(source.parent)
-        done = play(fresh, source)
-        assert (done.problems, done.session_id) == ([], name)
-        again = [
-            (one.role, blocks_of(one.content))
-            for one in fresh.session(done.session_id).view().messages
-        ]
-        assert again == wanted
-        assert play(fresh, source).new == 0
+    if source.parent:
+        fresh.open_session(source.parent)
+    done = play(fresh, source)
+    assert (done.problems, done.session_id) == ([], name)
+    again = [
+        (one.role, blocks_of(one.content)) for one in fresh.session(done.session_id).view().messages
+    ]
+    assert again == wanted
+    assert play(fresh, source).new == 0
 
 
 @given(history=HISTORIES)
 @settings(max_examples=examples(25))
-def test_any_session(shared, history):
+def test_any_session(shared, fresh, history):
     chat = shared.store.create()
     happen(chat, history)
     with TemporaryDirectory() as folder:
@@ -123,10 +140,10 @@ def test_any_session(shared, history):
             assert list(Path(folder).iterdir()) == []
             return
         (file,) = exported(shared.store, chat, Path(folder))
-        check(chat, file, f"claude-code:{file.stem}")
+        check(fresh, chat, file, f"claude-code:{file.stem}")
 
 
-def test_a_plain_session(store, tmp_path):
+def test_a_plain_session(store, fresh, tmp_path):
     chat = store.create(title="The parser")
     chat.describe({"folder": "/work", "branch": "main", "version": "2.1.81"})
     chat.append("user", "Fix it", ts=1_772_359_201_123)
@@ -147,14 +164,14 @@ def test_a_plain_session(store, tmp_path):
     assert (third["message"]["stop_reason"], third["message"]["usage"]) == ("tool_use", usage)
     assert fourth["sourceToolAssistantUUID"] == third["uuid"]
     assert title == {"type": "custom-title", "customTitle": "The parser", "sessionId": file.stem}
-    check(chat, file, f"claude-code:{file.stem}")
+    check(fresh, chat, file, f"claude-code:{file.stem}")
     alone = b"".join(
         chunk for one in export.files(store, chat, "claude-code") for chunk in one.chunks
     )
     assert alone == file.read_bytes()
 
 
-def test_compactions(store, tmp_path):
+def test_compactions(store, fresh, tmp_path):
     chat = store.create()
     fill(chat, 4)
     chat.commit(Plan.condense(chat.view(), [1, 2], "S1"))
@@ -176,10 +193,10 @@ def test_compactions(store, tmp_path):
         assert rows[index]["logicalParentUuid"] == rows[index - 1]["uuid"]
         assert rows[index + 1]["parentUuid"] == rows[index]["uuid"]
         assert rows[index + 1]["message"]["content"] in ("S1", "S2")
-    check(chat, file, f"claude-code:{file.stem}")
+    check(fresh, chat, file, f"claude-code:{file.stem}")
 
 
-def test_what_was_rewound_or_cleared_is_not_resumed(store, tmp_path):
+def test_what_was_rewound_or_cleared_is_not_resumed(store, fresh, tmp_path):
     chat = store.create()
     work(chat, ("t1",), "a long output")
     chat.append("user", "not this")
@@ -188,10 +205,10 @@ def test_what_was_rewound_or_cleared_is_not_resumed(store, tmp_path):
     (file,) = exported(store, chat, tmp_path)
     assert "not this" not in file.read_text()
     assert "a long output" not in file.read_text()
-    check(chat, file, f"claude-code:{file.stem}")
+    check(fresh, chat, file, f"claude-code:{file.stem}")
 
 
-def test_a_family(store, tmp_path):
+def test_a_family(store, fresh, tmp_path):
     chat = store.create()
     fill(chat, 2)
     child = store.create(parent=chat.id)
@@ -206,6 +223,6 @@ def test_a_family(store, tmp_path):
     for file, session in zip(agents, (child, grandchild), strict=True):
         agent = file.stem.removeprefix("agent-")
         assert {(one["agentId"], one["isSidechain"]) for one in records(file)} == {(agent, True)}
-        check(session, file, f"claude-code:{main.stem}/{agent}")
+        check(fresh, session, file, f"claude-code:{main.stem}/{agent}")
     with pytest.raises(InvalidOption):
         export.files(store, chat, "claude-code", family=True)

@@ -116,7 +116,7 @@ def test_hostile_content_is_text(store, words):
     assert page.images == []
     assert len(page.words) == 3
     if words.isprintable():
-        assert all(words in said for said in page.words.values())
+        assert all(words in shown for shown in page.words.values())
 
 
 def test_the_policy_allows_the_style_of_the_page_and_nothing_else(store):
@@ -134,7 +134,7 @@ def test_summaries_and_what_they_stand_for_are_linked(store):
     summary = chat.commit(Plan.condense(chat.view(), [2, 3], "S")).seq
     chat.rewind(to=chat.append("user", "go on").seq - 1)
     page = page_of(store, chat)
-    assert "Stands for entry 2 to entry 3. The model sees it ahead of entry 4." in " ".join(
+    assert "Replaces entry 2 to entry 3. The model sees it ahead of entry 4." in " ".join(
         page.words[f"s0e{summary}"].split()
     )
     assert "Replaced by entry 6." in page.words["s0e2"]
