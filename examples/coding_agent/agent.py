@@ -92,8 +92,7 @@ class Agent:
 
     def _refusal(self, call: PendingCall) -> str | None:
         """Why this call is not made, if it is not."""
-        extra = next(self.chat.audit(after=call.seq - 1)).entry.extra or {}
-        if extra.get("roocontext", {}).get("stop_reason") == "max_tokens":
+        if call.cut_off:
             return CUT_OFF
         if call.begun and call.name not in READING:
             return None if self.confirm("It was begun, and may have run. Again?") else INTERRUPTED
