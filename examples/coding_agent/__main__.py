@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent import Agent
 from commands import COMMANDS, HELP
-from roocontext import RooContextError, Session, Store
+from roocontext import Session, Store
 from workspace import Workspace
 
 
@@ -18,7 +18,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="what it works in; created if it is missing")
     parser.add_argument("--yes", action="store_true", help="run programs without asking")
     parser.add_argument("--session", help="the id of a session, or `new`; by default the newest")
-    parser.add_argument("--model", help="claude-..., or openai:...; by default the one it had")
+    parser.add_argument("--model", help="claude-..., or openai:...; by default the last one")
     parser.add_argument("--store", help="a database, such as postgresql://...")
     options = parser.parse_args()
     workspace = Workspace(options.folder)
@@ -26,7 +26,7 @@ def main() -> None:
         agent = Agent(store, workspace, show, confirm, options.yes)
         agent.open(opened(store, workspace, options.session), options.model)
         show(f"Session {agent.chat.id}, {agent.model_name}. /help lists the commands.\n")
-        if workspace.mark.exists():  # a process died before it had moved the files
+        if workspace.mark.exists():  # a process died before it moved the files
             agent.move(lambda: None)
         answer(agent, "")
         with suppress(EOFError, KeyboardInterrupt):
@@ -54,8 +54,8 @@ def answer(agent: Agent, line: str) -> None:
             agent.go_on(line)
     except KeyboardInterrupt:
         show("\nInterrupted.\n")
-    except (RooContextError, ValueError, *agent.model.errors) as error:
-        show(f"\n{error}\n")
+    except Exception as error:  # noqa: BLE001 - what is recorded is kept, and the prompt goes on
+        show(f"\n{type(error).__name__}: {error}\n")
 
 
 def show(text: str) -> None:

@@ -13,7 +13,7 @@ from workspace import Workspace
 
 SYSTEM = "You are a coding agent. You work in one folder, and all paths are relative to it."
 CUT_OFF = "The reply was cut off within this call, so it was not made. Make several smaller ones."
-INTERRUPTED = "This call was interrupted. It may have had effects: look before you repeat it."
+INTERRUPTED = "This call was interrupted. It may have run in part: look before you repeat it."
 REFUSED = "The user did not allow this call."
 
 
@@ -33,8 +33,8 @@ class Agent:
     def open(self, chat: Session, model: str | None = None) -> None:
         """Work on this session, with the model that is named, or that it was left with."""
         note = chat.newest_note("model")
-        self.model_name = model or (note.content["name"] if note else "claude-opus-5")
-        self.model = model_named(self.model_name)
+        name = model or (note.content["name"] if note else "claude-opus-5")
+        self.model, self.model_name = model_named(name), name
         if model:
             chat.note("model", {"name": model})
         self.chat, self.recall = chat, Recall(self.store, chat)
@@ -92,8 +92,7 @@ class Agent:
 
     def _refusal(self, call: PendingCall) -> str | None:
         """Why this call is not made, if it is not."""
-        extra = next(self.chat.audit(after=call.seq - 1)).entry.extra or {}
-        if extra.get("roocontext", {}).get("stop_reason") == "max_tokens":
+        if call.cut_off:
             return CUT_OFF
         if call.begun and call.name not in READING:
             return None if self.confirm("It was begun, and may have run. Again?") else INTERRUPTED

@@ -266,6 +266,10 @@ def test_an_error_of_the_provider_ends_no_session(agent: AgentProcess, model: Mo
     assert "Not today." in shown
     assert "All of it is done." in shown
     assert [role for role, _ in messages(agent.store)] == ["user", "assistant"] * 2
+    shown = agent("/model openai:gpt-5", "/model", "Hello.")
+    assert "OpenAIError: " in shown
+    assert "The model is claude-opus-5." in shown
+    assert "All of it is done." in shown
     del agent.env["ANTHROPIC_API_KEY"]
     assert "Could not resolve authentication method" in agent("Hello.")
 
