@@ -245,12 +245,6 @@ def _row(index: int, line: Line, head: _Head) -> Row:
     return row
 
 
-def row_of(record: Any) -> Row:
-    """The row of a record that stands in no file."""
-    head = _lenient(record) if isinstance(record, dict) else _Head()
-    return _row(0, Line(0, record, 0, 0), head)
-
-
 def _read_blocks(row: Row, blocks: list[_Block]) -> None:
     for block in blocks:
         if block.type == "tool_use" and (called := name(block.id)):

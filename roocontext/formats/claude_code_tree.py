@@ -52,6 +52,8 @@ class Unit:
 
     def ordered(self) -> list[Row]:
         """The answer first, and then the results, each in the order of the file."""
+        if len(self.rows) == 1:
+            return self.rows
         return sorted(self.rows, key=lambda row: (row.type != "assistant", row.index))
 
 
@@ -77,6 +79,9 @@ def in_tree_order(rows: list[Row], path: Path, problems: list[Problem]) -> Steps
             yield Step(row)
             if row.subtype == "microcompact_boundary":
                 at = f"{row.uuid}:cleared"
+        if len(unit.children) == 1:
+            todo.append((unit.children[0], at))
+            continue
         branches = sorted(unit.children, key=lambda child: child.newest)
         following: list[tuple[Unit, str | None] | Back] = []
         for number, child in enumerate(branches):
@@ -138,6 +143,8 @@ class Tree:
         if row.is_summary:
             return self._summary_step(row)
         self._say(row)
+        if row.type != "assistant":
+            return Step(row)
         replies = [one for one in ordered if one.type == "assistant"]
         goes_on = bool(unit.children) or len(ordered) > len(replies)
         is_last = bool(replies) and row is replies[-1]

@@ -1,6 +1,9 @@
 """Sessions of other agents in, and any session out again, on the command line."""
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -190,3 +193,20 @@ def test_what_cannot_be_resumed_is_refused(run: CommandLine, database: str, tmp_
         assert (done.code, done.out) == (Code.USAGE, "")
         assert "sees no message of session 'empty'" in done.err
     assert not file.parent.exists()
+
+
+def test_a_transcript_is_followed(folder: Path) -> None:
+    script = str(Path(sys.executable).with_name("roocontext"))
+    file = folder / "-work" / "s-1.jsonl"
+    words = [script, "import", str(file), "--watch", "--db", str(folder / "followed.db")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stdout
+        assert "3 messages" in run.stdout.readline()
+        assert run.stdout.readline() == "Imported 1 session, 0 unchanged.\n"
+        transcript = Transcript(file)
+        transcript.at, transcript.count = "u-3", 3
+        transcript.user("more")
+        assert "1 message," in run.stdout.readline()
+        run.send_signal(signal.SIGINT)
+        run.communicate()
+    assert run.returncode == Code.INTERRUPTED
