@@ -72,7 +72,7 @@ class _Transcript:
                     yield self._boundary(row.message)
                 yield self._row(row, is_summary=begins)
         if self._parent is None:
-            line = f"The model sees no message of session {self._session.id!r}."
+            line = f"Session {self._session.id!r} has no visible message that can be resumed."
             raise InvalidOption(line, name="to")
         if self._title:
             title = {"type": "custom-title", "customTitle": self._title, "sessionId": self._name}

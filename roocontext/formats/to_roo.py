@@ -88,7 +88,7 @@ def _row(message: Message, read: AnthropicRows) -> dict[str, Any]:
     match message:
         case Message(format="openai-responses", content={"type": "reasoning"} as item):
             # Roo keeps such an item as a whole message.
-            return {"role": message.role, **item, "ts": _time(message)}
+            return {**item, "role": message.role, "ts": _time(message)}
     role, content = read.read(message)
     return {"role": role, "content": content, "ts": _time(message)}
 

@@ -191,7 +191,7 @@ def test_what_cannot_be_resumed_is_refused(run: CommandLine, database: str, tmp_
     for words in ((), ("-o", str(file))):
         done = run("export", "empty", "--to", "claude-code", *words)
         assert (done.code, done.out) == (Code.USAGE, "")
-        assert "sees no message of session 'empty'" in done.err
+        assert "Session 'empty' has no visible message" in done.err
     assert not file.parent.exists()
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given, settings
 
-from roocontext import Plan, Store
+from roocontext import NewMessage, Plan, Store
 from roocontext.errors import InvalidOption
 from roocontext.formats import claude_code, export
 from roocontext.formats.anthropic_rows import AnthropicRows
@@ -23,6 +23,7 @@ from support.dialogue import call, fill, result, text, work
 from support.examples import examples
 from support.histories import HISTORIES
 from support.histories import play as happen
+from support.rows_of_formats import histories, rows
 
 Rows = list[tuple[str, list[Any]]]
 
@@ -128,10 +129,14 @@ def check(fresh: Any, chat: Any, file: Path, name: str) -> None:
     assert play(fresh, source).new == 0
 
 
-@given(history=HISTORIES)
+@given(first=histories, history=HISTORIES)
 @settings(max_examples=examples(25))
-def test_any_session(shared, fresh, history):
+def test_any_session(shared, fresh, first, history):
     chat = shared.store.create()
+    # Rows of all formats, and then what may happen to them.
+    chat.append_many(
+        [NewMessage(row.role, row.content, row.format, model=row.model) for row in rows(first)]
+    )
     happen(chat, history)
     with TemporaryDirectory() as folder:
         if not chat.view().messages:

@@ -20,6 +20,7 @@ from support.dialogue import fill, text
 from support.examples import examples
 from support.histories import HISTORIES
 from support.histories import play as happen
+from support.rows_of_formats import histories, rows
 
 
 @pytest.fixture(scope="module")
@@ -73,10 +74,14 @@ def check(fresh: Any, chat: Any, task: Path) -> None:
     assert play(fresh, source).new == 0
 
 
-@given(history=HISTORIES)
+@given(first=histories, history=HISTORIES)
 @settings(max_examples=examples(25))
-def test_any_session(shared, fresh, history):
+def test_any_session(shared, fresh, first, history):
     chat = shared.store.create()
+    # Rows of all formats, and then what may happen to them.
+    chat.append_many(
+        [NewMessage(row.role, row.content, row.format, model=row.model) for row in rows(first)]
+    )
     happen(chat, history)
     with TemporaryDirectory() as folder:
         (task,) = exported(shared.store, chat, Path(folder))
