@@ -130,7 +130,7 @@ class Transcript:
         if unit is None or unit is self._tip:
             return unit, None
         if len(unit.rows) == 1:
-            back = self._tree.root if unit.begins else unit.parent
+            back = self._tree.root if unit.begins else self._tree.parent_of(unit)
         elif self._is_below(unit):
             return unit, None  # a result that comes late is read where it comes
         else:
@@ -142,7 +142,7 @@ class Transcript:
         """Whether the tip hangs on a unit."""
         below: Unit | None = self._tip
         while below is not None and below is not unit:
-            below = below.parent
+            below = self._tree.parent_of(below)
         return below is unit
 
     def _remember(self, row: Row, seq: int, tip: Unit) -> None:
