@@ -204,6 +204,9 @@ def test_a_fork_is_a_fork(desk):
     assert desk.texts("g") == ["u1", "a1", "u2", "u9"]
     with pytest.raises(ConversationConflict):
         desk.run(desk.ai.fork("g", new_conversation_id="f"))
+    # What was purged can no longer be named.
+    with pytest.raises(LookupError):
+        desk.run(desk.ai.read_entry(shared[0][0].id))
 
 
 def test_a_fork_of_nothing_and_one_whose_record_was_never_written(desk):

@@ -1,6 +1,7 @@
 """pydantic-ai's own loop over our store: tools, a compaction, kill -9, resume and a rewind."""
 
 import asyncio
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,18 @@ def test_fifty_turns(opened, leg):
         )
         for messages in model.asked:
             check_the_request(messages)
+
+
+def test_the_example(tmp_path, capsys):
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "pydantic_agent.py"))
+    for _ in range(2):
+        asyncio.run(example["main"](str(tmp_path / "agents.db")))
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "Which files are there? -> There are 40 files; I was sent 3 messages."
+    assert [line.split(" of ")[0] for line in out[3::4]] == [
+        "13 messages in the log, 3",
+        "26 messages in the log, 5",
+    ]
 
 
 def check_the_audit(chat, messages):
