@@ -234,14 +234,14 @@ def record_of(shown: AuditEntry, above: str | None) -> Any:
     if shown.kind is Kind.NOTE:
         return shown.content["entry"]
     if shown.redacted:
-        said = {"role": entry.role, "content": shown.content}
+        message = {"role": entry.role, "content": shown.content}
         when = datetime.fromtimestamp((entry.ts or entry.recorded_at) / 1000, UTC).isoformat()
         return {
             "type": entry.role,
             "uuid": entry.message_id,
             "parentUuid": above,
             "timestamp": when,
-            "message": said,
+            "message": message,
         }
     rest = entry.extra["record"]
     return {**rest, "message": {**rest["message"], "content": shown.content}}

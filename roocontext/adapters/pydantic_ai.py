@@ -284,14 +284,21 @@ def _tip(stored: _Stored, session: Session) -> str | None:
 
 def _back_to(store: Store, session: Session, base: str | None, head: int) -> list[Item]:
     """A rewind to an entry; entries that the session does not have yet are copied behind it."""
-    at, missing = 0, list[ConversationEntry]()
-    for entry in reversed(_read_path(base, None, store) if base else []):
-        try:
-            at = session.find_message(entry.id)
-            break
-        except MessageNotFound:
+    at, missing = 0 if base is None else _seq_of(session, base), list[ConversationEntry]()
+    if base is not None and at is None:
+        for entry in reversed(_read_path(base, None, store)):
+            at = _seq_of(session, entry.id)
+            if at is not None:
+                break
             missing.append(entry)
-    return [Rewind(at, head_seq=head, trigger=NAME), *map(message_of, reversed(missing))]
+    return [Rewind(at or 0, head_seq=head, trigger=NAME), *map(message_of, reversed(missing))]
+
+
+def _seq_of(session: Session, entry_id: str) -> int | None:
+    try:
+        return session.find_message(entry_id)
+    except MessageNotFound:
+        return None
 
 
 def _delete_record(conversation_id: str, expected: str, store: Store) -> None:

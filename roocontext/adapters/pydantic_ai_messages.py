@@ -79,7 +79,7 @@ def system_prompt(first: ModelMessage, view: Sequence[ModelMessage]) -> list[Mod
 
 def shown(row: Message) -> ModelMessage | None:
     """A row of the view as pydantic-ai has it; None if it has no text to show."""
-    if row.format == FORMAT:
+    if row.format == FORMAT and row.kind is Kind.MESSAGE:
         return ModelMessagesTypeAdapter.validate_python([row.content])[0]
     role, blocks = reader(row.format).blocks(row.role, row.content)
     text, when = text_of(blocks), datetime.fromtimestamp((row.ts or row.recorded_at) / 1000, UTC)

@@ -1,9 +1,8 @@
 """The Claude Agent SDK's SessionStore: its conformance run, and what the records are in our log."""
 
 import asyncio
-import json
 import sys
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -17,46 +16,11 @@ from claude_agent_sdk import (
     rename_session_via_store,
 )
 from claude_agent_sdk.testing import run_session_store_conformance
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from roocontext import AsyncStore, FrameworkMissing, InvalidMessage, Store
+from roocontext import AsyncStore, FrameworkMissing, InvalidMessage
 from roocontext.adapters.claude_agent_sdk import RooContextSessionStore
-from roocontext.formats import claude_code
-from roocontext.formats.play import play
-from support.examples import examples
-from support.transcripts import Transcript, say, use
-
-KEY = {"project_key": "-work", "session_id": "s-1"}
-ID = "claude-agent-sdk:-work/s-1"
-
-
-class Desk:
-    """The adapter over a store, driven from a test, and the same store for looking into it."""
-
-    def __init__(self, url: str) -> None:
-        self._stack = ExitStack()
-        self._runner = self._stack.enter_context(asyncio.Runner())
-        self.url = url
-        self._store = self.run(AsyncStore.open(url, durability="normal"))
-        self._stack.callback(lambda: self.run(self._store.close()))
-        self.sdk = RooContextSessionStore(self._store)
-        self.store = self._stack.enter_context(Store.open(url))
-
-    def run(self, coroutine: Any) -> Any:
-        return self._runner.run(coroutine)
-
-    def append(self, *entries: Any, key: Any = KEY) -> None:
-        self.run(self.sdk.append(key, list(entries)))
-
-    def load(self, key: Any = KEY) -> Any:
-        return self.run(self.sdk.load(key))
-
-    def chat(self, name: str = ID) -> Any:
-        return self.store.session(name)
-
-    def close(self) -> None:
-        self._stack.close()
+from support.claude_desk import ID, KEY, Desk, kinds, lines, seen
+from support.transcripts import Transcript, use
 
 
 @pytest.fixture
@@ -78,26 +42,6 @@ def quick(opened: Any) -> Any:
 @pytest.fixture
 def file(tmp_path: Any) -> Transcript:
     return Transcript(tmp_path / "-work" / "s-1.jsonl")
-
-
-def lines(file: Transcript) -> list[Any]:
-    return [json.loads(line) for line in file.path.read_text().splitlines()]
-
-
-def seen(chat: Any) -> list[tuple[str, str]]:
-    return [
-        (message.role[0], str(block.get("text") or block.get("id") or block.get("tool_use_id")))
-        for message in chat.view().messages
-        for block in (
-            [say(message.content)] if isinstance(message.content, str) else message.content
-        )
-    ]
-
-
-def kinds(chat: Any) -> list[str]:
-    return [
-        shown.kind.value for shown in chat.audit() if shown.kind.value not in ("message", "note")
-    ]
 
 
 def test_the_conformance_run_of_the_sdk(leg, opened):
@@ -201,121 +145,6 @@ def test_two_processes_that_write_at_once_lose_nothing(desk):
         other.close()
 
 
-def test_an_edited_prompt_is_a_rewind(quick, file):
-    file.user("one")
-    first = file.reply("m1", "two", stop="end_turn")
-    file.user("three")
-    file.reply("m2", "four", stop="end_turn")
-    file.user("five", parent=first)
-    for entry in lines(file):
-        quick.append(entry)
-    assert seen(quick.chat()) == [("u", "one"), ("a", "two"), ("u", "five")]
-    assert quick.load() == lines(file)
-
-
-def test_a_compaction_is_a_summary(desk, file):
-    file.user("one")
-    file.reply("m1", "two", stop="end_turn")
-    file.compact("S")
-    file.user("three")
-    desk.append(*lines(file))
-    assert seen(desk.chat()) == [("u", "S"), ("u", "three")]
-    assert kinds(desk.chat()) == ["summary"]
-    assert desk.load() == lines(file)
-    desk.chat().uncover(next(one.seq for one in desk.chat().audit() if one.kind == "summary"))
-    assert [text for _, text in seen(desk.chat())] == ["one", "two", "three"]
-
-
-def test_a_compaction_that_keeps_messages(quick, file):
-    file.user("one")
-    file.reply("m1", "two", stop="end_turn")
-    head = file.user("kept")
-    tail = file.reply("m2", "kept too", stop="end_turn")
-    anchor = f"u-{file.count + 2}"
-    file.compact("S", preservedMessages={"anchorUuid": anchor, "uuids": [head, tail]})
-    file.user("more", parent=tail)
-    quick.append(*lines(file))
-    assert [text for _, text in seen(quick.chat())] == ["S", "kept", "kept too", "more"]
-    assert quick.load() == lines(file)
-
-
-def test_what_is_kept_ahead_of_others_is_written_again(quick, file):
-    head = file.user("kept")
-    file.reply("m1", "two", stop="end_turn")
-    quick.append(*lines(file))
-    other = Desk(quick.url)
-    anchor = f"u-{file.count + 2}"
-    file.compact("S", preservedMessages={"anchorUuid": anchor, "uuids": [head]})
-    file.user("more")
-    other.append(*lines(file))
-    other.close()
-    assert [text for _, text in seen(quick.chat())] == ["S", "kept", "more"]
-    assert quick.load() == lines(file)
-    file.user("then")
-    quick.append(lines(file)[-1])
-    assert [text for _, text in seen(quick.chat())] == ["S", "kept", "more", "then"]
-
-
-def test_a_micro_compaction_clears(quick, file):
-    file.user("go")
-    file.reply("m1", use("t1"), stop="tool_use")
-    file.result("t1", "long")
-    file.row(
-        "system", subtype="microcompact_boundary", microcompactMetadata={"compactedToolIds": ["t1"]}
-    )
-    file.reply("m2", "done", stop="end_turn")
-    quick.append(*lines(file))
-    (cleared,) = [one for one in quick.chat().view().messages if one.cleared]
-    assert "long" not in str(cleared.content)
-    assert quick.load() == lines(file)
-
-
-def test_what_the_model_sees_is_what_the_importer_decides_of_the_whole(quick, tmp_path):
-    asked = iter(range(1_000_000))
-
-    @settings(max_examples=examples(15))
-    @given(
-        st.lists(st.tuples(st.integers(0, 9), st.integers(0, 6)), min_size=1, max_size=24),
-        st.lists(st.integers(1, 6), min_size=1, max_size=4),
-    )
-    def check(steps: list[tuple[int, int]], sizes: list[int]) -> None:
-        number = next(asked)
-        key = {"project_key": "-work", "session_id": f"r{number}"}
-        file = Transcript(tmp_path / f"{number}" / "s-1.jsonl")
-        ends = [file.user("begin")]
-        for turn, (what, where) in enumerate(steps):
-            if what < 4:
-                ends.append(file.user(f"u{turn}"))
-            elif what < 6:
-                ends.append(file.reply(f"m{turn}", f"a{turn}", stop="end_turn"))
-            elif what == 6:
-                one = file.reply(f"m{turn}", use(f"x{turn}"))
-                two = file.reply(f"m{turn}", use(f"y{turn}"), stop="tool_use")
-                file.result(f"x{turn}", parent=one, sourceToolAssistantUUID=one)
-                ends.append(file.result(f"y{turn}", parent=two))
-            elif what == 7:
-                file.compact(f"S{turn}")
-                ends = [file.user(f"after {turn}")]
-            elif what == 8:
-                file.line({"type": "tag", "tag": str(turn)})
-            else:
-                ends.append(file.user(f"b{turn}", parent=ends[where % len(ends)]))
-        entries = lines(file)
-        at, turn = 0, 0
-        while at < len(entries):
-            size = sizes[turn % len(sizes)]
-            quick.append(*entries[at : at + size], key=key)
-            at, turn = at + size, turn + 1
-        assert quick.load(key) == entries
-        name = f"claude-agent-sdk:-work/r{number}"
-        with Store.open(":memory:") as whole:
-            for source in claude_code.sources(file.path):
-                play(whole, source)
-            assert seen(quick.chat(name)) == seen(whole.session("claude-code:s-1"))
-
-    check()
-
-
 def test_sub_agents_are_children(desk, file):
     file.user("go")
     desk.append(*lines(file), key={**KEY, "subpath": "subagents/agent-1"})
@@ -324,14 +153,6 @@ def test_sub_agents_are_children(desk, file):
     desk.append(*lines(file))
     assert [child.session_id for child in desk.chat().children()] == [f"{ID}/subagents%2Fagent-1"]
     assert desk.run(desk.sdk.list_subkeys(KEY)) == ["subagents/agent-1"]
-
-
-def test_a_side_chain_in_the_main_transcript_is_not_its_conversation(quick, file):
-    file.user("go")
-    file.user("for the agent", isSidechain=True, agentId="x", move=False)
-    quick.append(*lines(file))
-    assert seen(quick.chat()) == [("u", "go")]
-    assert quick.load() == lines(file)
 
 
 def test_what_was_deleted_is_hidden_and_the_id_can_be_used_again(desk, file):
@@ -397,37 +218,6 @@ def test_keys_of_any_text_are_kept_apart(quick):
         quick.append({"type": "x", "key": key["session_id"]}, key=key)
     for key in keys:
         assert quick.load(key) == [{"type": "x", "key": key["session_id"]}]
-
-
-def test_a_redacted_message_leaves_its_place(desk, file):
-    file.user("one")
-    file.reply("m1", "the secret", stop="end_turn")
-    file.user("three")
-    desk.append(*lines(file))
-    desk.chat().redact(desk.chat().find_message("u-2"))
-    one, two, three = desk.load()
-    assert [one, three] == lines(file)[::2]
-    assert (two["uuid"], two["parentUuid"], two["type"]) == ("u-2", "u-1", "assistant")
-    assert "secret" not in str(two)
-    other = Desk(desk.url)
-    file.reply("m2", "four", stop="end_turn")
-    other.append(lines(file)[-1])
-    other.close()
-    assert kinds(desk.chat()) == []
-
-
-def test_others_entries_in_the_session_stay(desk, file):
-    file.user("one")
-    desk.append(*lines(file))
-    desk.chat().append("user", "of somebody else")
-    desk.chat().note("other", {})
-    desk.chat().describe({"team": "blue"})
-    file.reply("m1", "two", stop="end_turn")
-    desk.append(*lines(file))
-    assert [text for _, text in seen(desk.chat())] == ["one", "of somebody else", "two"]
-    (listed,) = desk.store.sessions(where={"team": "blue", "project": "-work"})
-    assert listed.session_id == ID
-    assert desk.load() == lines(file)
 
 
 def test_the_helpers_of_the_sdk_work_on_it(quick, tmp_path):

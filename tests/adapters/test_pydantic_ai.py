@@ -2,9 +2,7 @@
 
 import asyncio
 import sys
-from contextlib import ExitStack
 from dataclasses import replace
-from datetime import UTC, datetime
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -22,7 +20,6 @@ from pydantic_ai.conversation_store import (
 )
 from pydantic_ai.exceptions import PydanticAIDeprecationWarning, UserError
 from pydantic_ai.messages import (
-    CompactionPart,
     ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
@@ -36,55 +33,10 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import RequestUsage, RunUsage
 
-from roocontext import AsyncStore, FrameworkMissing, InvalidMessage, NewMessage, Store
-from roocontext.adapters.pydantic_ai import RooContextConversationStore, session_id
-from roocontext.log.plan import Action, Plan
+from roocontext import FrameworkMissing, InvalidMessage
+from roocontext.adapters.pydantic_ai import session_id
 from support.examples import examples
-
-WHEN = datetime(2026, 3, 1, 10, tzinfo=UTC)
-
-
-class Desk:
-    """The adapter over a store, driven from a test, and the same store for looking into it."""
-
-    def __init__(self, url: str) -> None:
-        self._stack = ExitStack()
-        self._runner = self._stack.enter_context(asyncio.Runner())
-        self.url = url
-        self._store = self.run(AsyncStore.open(url, durability="normal"))
-        self._stack.callback(lambda: self.run(self._store.close()))
-        self.ai = RooContextConversationStore(self._store)
-        self.store = self._stack.enter_context(Store.open(url))
-
-    def run(self, coroutine: Any) -> Any:
-        return self._runner.run(coroutine)
-
-    def save(self, name: str, *texts: str, **options: Any) -> Conversation:
-        """Continue a conversation with these prompts and answers."""
-        talk = self.run(self.ai.load(name)) or Conversation(conversation_id=name)
-        talk.messages += [said(text) for text in texts]
-        self.run(self.ai.save(talk, **options))
-        return talk
-
-    def texts(self, name: str) -> list[str] | None:
-        loaded = self.run(self.ai.load(name))
-        return None if loaded is None else texts_of(loaded.messages)
-
-    def chat(self, name: str) -> Any:
-        return self.store.session(session_id(name))
-
-    def close(self) -> None:
-        self._stack.close()
-
-
-def said(text: str) -> Any:
-    if text.startswith("a"):
-        return ModelResponse(parts=[TextPart(text)], timestamp=WHEN, model_name="m")
-    return ModelRequest(parts=[UserPromptPart(text, timestamp=WHEN)], timestamp=WHEN)
-
-
-def texts_of(messages: Any) -> list[str]:
-    return [message.parts[0].content for message in messages]
+from support.pydantic_ai_desk import WHEN, Desk, said, texts_of
 
 
 @pytest.fixture
@@ -204,6 +156,9 @@ def test_a_fork_is_a_fork(desk):
     assert desk.texts("g") == ["u1", "a1", "u2", "u9"]
     with pytest.raises(ConversationConflict):
         desk.run(desk.ai.fork("g", new_conversation_id="f"))
+    # What was purged can no longer be named.
+    with pytest.raises(LookupError):
+        desk.run(desk.ai.read_entry(shared[0][0].id))
 
 
 def test_a_fork_of_nothing_and_one_whose_record_was_never_written(desk):
@@ -358,83 +313,6 @@ def test_random_operations_do_what_they_do_in_memory(quick):
         return len(tips)
 
     check()
-
-
-def condense(chat: Any, first: int, last: int) -> None:
-    """Hide these messages behind a summary, as a manager would."""
-    view = chat.view()
-    seqs = [message.seq for message in view.messages]
-    chat.commit(
-        Plan(
-            head_seq=view.head_seq,
-            action=Action.CONDENSE,
-            hides=((seqs[first], seqs[last]),),
-            rows=(NewMessage("user", "What was said before."),),
-            compat=True,
-        )
-    )
-
-
-class Context:
-    """As much of a RunContext as a history processor sees."""
-
-    def __init__(self, conversation_id: str | None) -> None:
-        self.conversation_id = conversation_id
-
-
-def test_the_effective_history_is_the_view_and_what_is_new(desk):
-    desk.save("t", "u1", "a1", "u2", "a2", "u3", "a3")
-    messages = [*desk.run(desk.ai.load("t")).messages, said("u4")]
-
-    def effective(messages: Any, name: str | None = "t") -> Any:
-        return desk.run(desk.ai.effective_history(Context(name), list(messages)))
-
-    assert effective(messages) == messages
-    condense(desk.chat("t"), 0, 3)
-    shown = effective(messages)
-    assert texts_of(shown) == ["What was said before.", "u3", "a3", "u4"]
-    assert isinstance(shown[0].parts[0], CompactionPart)
-    # The next request of the same run begins with what the processor has returned.
-    assert effective([*shown, said("a4"), said("u5")]) == [*shown, said("a4"), said("u5")]
-    assert desk.texts("t") == ["u1", "a1", "u2", "a2", "u3", "a3"]
-    assert texts_of(desk.run(desk.ai.load("t", limit=3)).messages) == ["a2", "u3", "a3"]
-    condense(desk.chat("t"), 1, 2)  # now the newest stored message is hidden
-    again = effective(messages)
-    assert texts_of(again) == ["What was said before."] * 2 + ["u4"]
-    assert effective([*again, said("a4")]) == [*again, said("a4")]
-    for name in (None, "unknown"):
-        assert effective(messages, name) == messages
-    assert effective([said("u9")]) == [said("u9")]  # it was given a history of its own
-
-
-def test_the_system_prompt_survives_a_summary(quick):
-    first = ModelRequest(
-        parts=[SystemPromptPart("be kind", timestamp=WHEN), UserPromptPart("u1", timestamp=WHEN)],
-        timestamp=WHEN,
-    )
-    talk = Conversation(conversation_id="t", messages=[first, said("a1"), said("u2"), said("a2")])
-    quick.run(quick.ai.save(talk))
-    condense(quick.chat("t"), 0, 1)
-    messages = [*quick.run(quick.ai.load("t")).messages, said("u3")]
-    shown = quick.run(quick.ai.effective_history(Context("t"), messages))
-    assert texts_of(shown) == ["be kind", "What was said before.", "u2", "a2", "u3"]
-    assert quick.run(quick.ai.effective_history(Context("t"), [*shown, said("a3")])) == [
-        *shown,
-        said("a3"),
-    ]
-
-
-def test_rows_of_other_formats_are_shown_as_texts(quick):
-    quick.save("t", "u1", "a1")
-    chat = quick.chat("t")
-    chat.append("user", "by hand")
-    chat.append("assistant", [{"type": "text", "text": "an answer"}])
-    chat.append("assistant", [{"type": "thinking", "thinking": "hm", "signature": "s"}])
-    messages = [*quick.run(quick.ai.load("t")).messages, said("u2")]
-    shown = quick.run(quick.ai.effective_history(Context("t"), messages))
-    assert texts_of(shown) == ["u1", "a1", "by hand", "an answer", "u2"]
-    quick.save("t", "u2")
-    assert quick.texts("t") == ["u1", "a1", "u2"]
 
 
 def test_a_redacted_message_keeps_its_place(desk):
