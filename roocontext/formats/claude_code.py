@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from roocontext.formats.claude_code_tree import Back, Row, Rows, Step, in_tree_order
+from roocontext.formats.claude_code_rows import Row, Rows
+from roocontext.formats.claude_code_tree import Back, Step, in_tree_order
 from roocontext.formats.events import (
     Added,
     Cleared,
@@ -56,7 +57,7 @@ def sources(path: Path) -> Iterator[Source]:
             base,
             path,
             {**shared, **rows.facts},
-            partial(_events, path, main, rows.loose, problems),
+            partial(_events, path, main, rows.loose, problems, beside=True),
             problems,
             parent,
         )
@@ -81,16 +82,41 @@ def _names(path: Path, rows: Rows) -> tuple[str, str | None]:
 
 
 def _events(
-    path: Path, rows: list[Row], loose: list[Row], problems: list[Problem]
+    path: Path,
+    rows: list[Row],
+    loose: list[Row],
+    problems: list[Problem],
+    *,
+    beside: bool = False,
 ) -> Iterator[Event]:
     with path.open("rb") as file:
         calls = _Calls()
         for step in in_tree_order(rows, path, problems):
             if isinstance(step, Back):
                 yield WentBack(None, step.to)
-            else:
+                continue
+            try:
                 yield from _events_of(file, step, calls)
+            except ValueError as error:
+                problems.append(Problem(path, step.row.line, str(error)))
         yield from _loose_events(file, loose, {row.uuid for row in rows})
+    if beside:
+        yield from _files_beside(path, problems)
+
+
+def _files_beside(path: Path, problems: list[Problem]) -> Iterator[Event]:
+    """The outputs that the tool moved out of a transcript, and what it knows of a sub-agent.
+
+    The messages hold a preview of such an output, and that is what the tool sends.
+    """
+    outputs = sorted((path.with_suffix("") / "tool-results").glob("*"))
+    for file in (*outputs, path.with_suffix(".meta.json")):
+        try:
+            if file.is_file():
+                words = file.read_bytes().decode("utf-8", "surrogateescape")
+                yield Noted(None, "file", {"name": file.name, "text": words})
+        except OSError as error:
+            problems.append(Problem(file, None, error.strerror or "it cannot be read"))
 
 
 class _Calls:
@@ -116,9 +142,8 @@ def _events_of(file: BinaryIO, step: Step, calls: _Calls) -> Iterator[Event]:
         yield Noted(row.uuid, row.type, record, ts, row.line)
         return
     message = record["message"]
-    content = message.get("content")
+    content = message.pop("content", None)  # the rest of the record is kept beside it
     calls.learn(row.uuid, content)
-    rest = {**record, "message": {k: v for k, v in message.items() if k != "content"}}
     model = message.get("model")
     message = NewMessage(
         "assistant" if row.type == "assistant" else "user",
@@ -127,11 +152,18 @@ def _events_of(file: BinaryIO, step: Step, calls: _Calls) -> Iterator[Event]:
         message_id=row.uuid,
         model=model if isinstance(model, str) and model else None,
         usage=message.get("usage") if step.ends_answer else None,
-        extra={"record": rest},
+        extra={"record": record},
     )
     if row.is_summary:
-        kept = step.keeps
-        yield Hid(row.uuid, (message,), keeps=kept, record=step.record, line=row.line)
+        yield Hid(
+            row.uuid,
+            (message,),
+            keeps=step.keeps,
+            behind=step.behind,
+            at_end=step.keeps_first,
+            record=step.record,
+            line=row.line,
+        )
     else:
         yield Added(row.uuid, message, row.line)
 

@@ -10,78 +10,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from roocontext.formats.claude_code_rows import Row
 from roocontext.formats.events import Problem
-from roocontext.formats.lines import Line, read_lines
-
-_SPEAKERS = ("user", "assistant")
-
-
-@dataclass(slots=True)
-class Row:
-    """What is kept in memory of a row: its place in the tree and in the file."""
-
-    index: int
-    line: int
-    start: int
-    end: int
-    type: str
-    uuid: str = ""
-    parent: str | None = None
-    subtype: str | None = None
-    answer: str | None = None
-    calls: tuple[str, ...] = ()
-    results: tuple[str, ...] = ()
-    source: str | None = None
-    agent: str | None = None
-    speaks: bool = False
-    is_summary: bool = False
-    stopped: bool = False
-    kept: tuple[str, ...] = ()
-    segment: tuple[str, str] | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Rows:
-    """The rows of a file, those without a place in the tree, and the facts of the session."""
-
-    all: list[Row] = field(default_factory=list)
-    loose: list[Row] = field(default_factory=list)
-    facts: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, path: Path, problems: list[Problem]) -> "Rows":
-        """Read a file once; of rows with the same uuid the first one counts."""
-        found = cls()
-        seen: set[str] = set()
-        names = {"session": "sessionId", "folder": "cwd", "branch": "gitBranch"}
-        facts = dict.fromkeys([*names, "version"], None)
-        for index, line in enumerate(read_lines(path, problems)):
-            record = line.record
-            row = _row(index, line)
-            if isinstance(record, dict):
-                for fact, name in (*names.items(), ("version", "version")):
-                    if isinstance(record.get(name), str) and facts[fact] is None:
-                        facts[fact] = record[name]
-            else:
-                problems.append(Problem(path, line.number, "the line holds no object"))
-            if not row.uuid:
-                found.loose.append(row)
-            elif row.uuid not in seen:
-                seen.add(row.uuid)
-                found.all.append(row)
-        _name_agents(found.all)
-        found.facts = facts
-        return found
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The next row. The last row of an answer has its usage; a summary says what it keeps."""
+    """The next row. The last row of an answer has its usage; a summary says what it keeps.
+
+    What a summary keeps is `behind` it, unless it `keeps_first`.
+    """
 
     row: Row
     ends_answer: bool = False
     keeps: frozenset[str] = frozenset()
+    behind: tuple[str, ...] = ()
+    keeps_first: bool = False
     record: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -148,6 +92,7 @@ class _Tree:
         self._unit_of: dict[str, _Unit] = {}
         self._boundaries: dict[str, Row] = {}
         self._summarised: set[str] = set()
+        self._said: dict[str, int] = {}
 
     def build(self, path: Path, problems: list[Problem]) -> _Unit:
         """The units as a tree; those that hang on nothing hang on the root."""
@@ -184,13 +129,26 @@ class _Tree:
     def step(self, row: Row, unit: _Unit, ordered: list[Row]) -> Step:
         """A row of a unit, with what its neighbours say of it."""
         if row.is_summary:
-            boundary = self._boundaries.get(row.uuid)
-            keeps, record = self._kept(boundary), boundary.metadata if boundary else {}
-            return Step(row, keeps=keeps, record=record)
+            return self._summary(row)
+        self._said[row.uuid] = len(self._said)
         replies = [one for one in ordered if one.type == "assistant"]
         goes_on = bool(unit.children) or len(ordered) > len(replies)
         is_last = bool(replies) and row is replies[-1]
         return Step(row, ends_answer=is_last and (goes_on or row.stopped or not row.answer))
+
+    def _summary(self, row: Row) -> Step:
+        boundary = self._boundaries.get(row.uuid)
+        if boundary is None:
+            return Step(row)
+        kept = self._kept(boundary)
+        behind = sorted((one for one in kept if one in self._said), key=self._said.__getitem__)
+        return Step(
+            row,
+            keeps=kept,
+            behind=() if boundary.keeps_first else tuple(behind),
+            keeps_first=boundary.keeps_first,
+            record=boundary.metadata or {},
+        )
 
     def _joined(
         self, row: Row, answers: dict[str, _Unit], callers: dict[str, _Unit]
@@ -200,17 +158,17 @@ class _Tree:
             return answers.get(row.answer) if row.answer else None
         if not row.results:
             return None
-        for uuid in (row.source, self._speaker_above(row)):
+        for uuid in (row.source, self._above(row)):
             if uuid in self._by_uuid and self._by_uuid[uuid].type == "assistant":
                 return self._unit_of.get(uuid)
         return next((callers[one] for one in row.results if one in callers), None)
 
-    def _speaker_above(self, row: Row) -> str:
-        """The nearest message above a row; "" if there is none."""
+    def _above(self, row: Row, *, stop_at_boundary: bool = False) -> str:
+        """The nearest message above a row, or the nearest compaction if it is nearer."""
         parent, seen = row.parent, {row.uuid}
         while parent and parent in self._by_uuid and parent not in seen:
             above = self._by_uuid[parent]
-            if above.speaks:
+            if above.speaks or (stop_at_boundary and above.subtype == "compact_boundary"):
                 return parent
             seen.add(parent)
             parent = above.parent
@@ -250,22 +208,25 @@ class _Tree:
                 if at == head:
                     break
                 at = self._by_uuid[at].parent or ""
+            # The walk sees one of several results that were asked for together.
+            units = [self._unit_of[one] for one in kept if one in self._unit_of]
+            kept |= {row.uuid for unit in units for row in unit.rows if row.results}
         return frozenset(kept)
 
     def _hang(self, unit: _Unit, root: _Unit) -> None:
         first = unit.rows[0]
-        above = self._by_uuid.get(first.parent or "")
         # A compaction without a summary: the model sees only what follows it.
+        above = self._above(first, stop_at_boundary=True)
         unit.begins = (
-            above is not None
-            and above.subtype == "compact_boundary"
-            and above.uuid not in self._summarised
+            above in self._by_uuid
+            and self._by_uuid[above].subtype == "compact_boundary"
+            and above not in self._summarised
         )
-        parent = self._unit_of.get(self._speaker_above(first))
+        parent = self._unit_of.get(self._above(first))
         (root if parent is None or parent is unit else parent).children.append(unit)
 
     def _note(self, row: Row, last: Row | None, root: _Unit) -> None:
-        above = self._speaker_above(row) or (last.uuid if last else "")
+        above = self._above(row) or (last.uuid if last else "")
         self._unit_of.get(above, root).notes.append(row)
 
     def _break_cycles(
@@ -301,67 +262,3 @@ def _mark(root: _Unit, seen: set[int]) -> None:
         if id(unit) not in seen:
             seen.add(id(unit))
             todo += unit.children
-
-
-def _row(index: int, line: Line) -> Row:
-    record = line.record
-    row = Row(index, line.number, line.start, line.end, "unknown")
-    if not isinstance(record, dict):
-        return row
-    row.type = str(record.get("type") or "unknown")
-    uuid = record.get("uuid")
-    if not isinstance(uuid, str) or not uuid:
-        return row
-    row.uuid = uuid
-    row.subtype = _text(record.get("subtype"))
-    row.parent = _text(record.get("parentUuid"))
-    row.source = _text(record.get("sourceToolAssistantUUID"))
-    if record.get("isSidechain") is True:
-        row.agent = _text(record.get("agentId")) or "?"
-    message = record.get("message")
-    row.speaks = (
-        row.type in _SPEAKERS and isinstance(message, dict) and not record.get("isApiErrorMessage")
-    )
-    if row.speaks:
-        _read_message(row, message)
-        row.is_summary = record.get("isCompactSummary") is True
-    if row.subtype == "compact_boundary":
-        row.parent = row.parent or _text(record.get("logicalParentUuid"))
-        metadata = record.get("compactMetadata")
-        row.metadata = metadata if isinstance(metadata, dict) else {}
-        _read_kept(row)
-    return row
-
-
-def _read_message(row: Row, message: Any) -> None:
-    row.answer = _text(message.get("id")) if row.type == "assistant" else None
-    row.stopped = message.get("stop_reason") is not None
-    content = message.get("content")
-    blocks = [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
-    row.calls = tuple(str(one.get("id")) for one in blocks if one.get("type") == "tool_use")
-    row.results = tuple(
-        str(one.get("tool_use_id")) for one in blocks if one.get("type") == "tool_result"
-    )
-
-
-def _read_kept(row: Row) -> None:
-    segment = row.metadata.get("preservedSegment")
-    if isinstance(segment, dict):
-        row.segment = (str(segment.get("headUuid")), str(segment.get("tailUuid")))
-    kept = row.metadata.get("preservedMessages")
-    uuids = kept.get("uuids") if isinstance(kept, dict) else None
-    if isinstance(uuids, list):
-        row.kept = tuple(one for one in uuids if isinstance(one, str))
-
-
-def _name_agents(rows: list[Row]) -> None:
-    """Name the sub-agents of rows that have none: by the first row of their chain."""
-    by_uuid = {row.uuid: row for row in rows}
-    for row in rows:
-        if row.agent == "?":
-            above = by_uuid.get(row.parent or "")
-            row.agent = above.agent if above and above.agent else row.uuid
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None

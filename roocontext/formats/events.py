@@ -37,14 +37,15 @@ class Hid:
     """A condensation, or a truncation: messages gave way to the first or the `lead` of `rows`.
 
     `hides` are the ids of the messages that are hidden; None hides all that are visible. `keeps`
-    stay visible in either case. The rows stand behind the last message that they hide, or at the
-    end.
+    stay visible in either case. The rows come right behind the last message that they hide, or at
+    the end. `behind` are the kept messages that the source sends behind the rows, in its order.
     """
 
     id: str | None
     rows: tuple[NewMessage, ...]
     hides: frozenset[str] | None = None
     keeps: frozenset[str] = frozenset()
+    behind: tuple[str, ...] = ()
     lead: int = 0
     at_end: bool = False
     truncates: bool = False

@@ -7,7 +7,9 @@ itself says what was imported, and in which order.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from hashlib import sha256
+from hashlib import blake2b, sha256
+
+import msgspec
 
 from roocontext.errors import InvalidIdentifier
 from roocontext.formats.events import Added, Cleared, Event, Hid, Noted, Titled, WentBack
@@ -19,7 +21,10 @@ _OURS = "import"
 _SWITCH = "switch"
 COMPANION = "with"
 """How the key of a message begins that came with another one."""
+AGAIN = "again"
+"""How the key of a message begins that a compaction kept, and that was written again behind it."""
 _LONGEST = 300
+_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(slots=True)
@@ -28,6 +33,8 @@ class Node:
 
     seq: int = 0
     children: dict[str, "Node"] = field(default_factory=dict)
+    again: list[tuple[str | None, int]] = field(default_factory=list)
+    """The messages that were written again behind it, by their message ids."""
 
 
 @dataclass(slots=True)
@@ -69,6 +76,9 @@ class Imported:
             self.tip = self._nodes.get(entry.details["to"], self.root)
         elif key.startswith(COMPANION):
             self._extend(entry)
+        elif key.startswith(AGAIN):
+            self._extend(entry)
+            self.tip.again.append((entry.message_id, entry.seq))
         else:
             node = self.tip.children[key] = self._nodes[entry.seq] = Node(entry.seq)
             self.tip = node
@@ -102,18 +112,19 @@ class Keys:
     def __init__(self) -> None:
         self._seen: dict[str, int] = {}
 
-    def key(self, event: Event) -> str:
-        """The event's digest, its number among equal ones, and its own id."""
-        digest = sha256(encode(_said(event)).encode()).hexdigest()[:24]
+    def key(self, event: Event) -> tuple[str, int]:
+        """The event's digest, its number among equal ones, and its own id; and its size."""
+        text = _text_of(event)
+        digest = blake2b(text, digest_size=12).hexdigest()
         name = storable(getattr(event, "id", None)) or "-"
         number = self._seen[f"{digest}{name}"] = self._seen.get(f"{digest}{name}", 0) + 1
-        return f"{digest}#{number}#{name}"
+        return f"{digest}#{number}#{name}", len(text)
 
 
 def storable(name: str | None) -> str | None:
     """A source's id as the store takes it: a digest of one that it would refuse."""
-    if name is None:
-        return None
+    if name is None or (name.isascii() and 0 < len(name) <= _LONGEST and "\0" not in name):
+        return name
     try:
         check_id("id", name)
         short = len(name.encode()) <= _LONGEST
@@ -128,6 +139,15 @@ def _parsed(client_id: str | None) -> tuple[int, str | None]:
     if ours != _OURS or not generation.isdecimal() or not key:
         return 0, None
     return int(generation), key
+
+
+def _text_of(event: Event) -> bytes:
+    said = _said(event)
+    try:
+        return _encode(said)
+    except (UnicodeError, OverflowError, RecursionError):
+        # Lone surrogates and big numbers; what this refuses the store would refuse too.
+        return encode(said).encode()
 
 
 def _said(event: Event) -> object:

@@ -1,7 +1,7 @@
 """Records of a JSONL file that another program may be writing, whatever state it is in."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -22,14 +22,25 @@ class Line(NamedTuple):
     end: int
 
 
-def read_lines(path: Path, problems: list[Problem]) -> Iterator[Line]:
-    """The records of a file in order. What is not JSON is reported with its line's number."""
+def read_lines(
+    path: Path, problems: list[Problem], decode: Callable[[bytes], Any] = _decode
+) -> Iterator[Line]:
+    """The records of a file in order. What is not JSON is reported with its line's number.
+
+    `decode` may read a part of a record only. Where it fails, the whole record is read.
+    """
     with path.open("rb") as file:
         start = 0
         for number, text in enumerate(file, 1):
-            if text.strip():
-                yield from _records(path, number, text, start, problems)
-            start += len(text)
+            end = start + len(text)
+            try:
+                record = decode(text)
+            except (msgspec.DecodeError, UnicodeError, RecursionError):
+                if text.strip():
+                    yield from _records(path, number, text, start, problems)
+            else:
+                yield Line(number, record, start, end)
+            start = end
 
 
 def read_at(file: BinaryIO, start: int, end: int) -> Any:

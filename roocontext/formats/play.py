@@ -6,6 +6,7 @@ changed writes nothing, one that has grown is continued, and a branch that was i
 returned to.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
@@ -23,15 +24,14 @@ from roocontext.formats.events import (
     Event,
     Hid,
     Noted,
-    Problem,
     Source,
     Titled,
     WentBack,
 )
-from roocontext.formats.imported import COMPANION, Imported, Keys, Node, storable
+from roocontext.formats.imported import AGAIN, COMPANION, Imported, Keys, Node, storable
 from roocontext.formats.played import Played
-from roocontext.log.encoding import encode
-from roocontext.log.entries import NewMessage, ranges_of
+from roocontext.formats.writing import NOTE, SKIPPED, Writing, skipping
+from roocontext.log.entries import Message, NewMessage, ranges_of
 from roocontext.log.plan import Action, Plan
 from roocontext.log.readings import reader
 from roocontext.store.items import Describe, Item, NewNote, Rename, Rewind
@@ -39,11 +39,7 @@ from roocontext.store.session import Session
 from roocontext.store.store import Store
 
 OnConflict: TypeAlias = Literal["refuse", "fork"]
-
-BATCH = 500
-BATCH_BYTES = 4 << 20
-NOTE = "imported"
-SKIPPED = "skipped"
+_SMALL = 100
 
 
 def play(
@@ -64,19 +60,18 @@ class _Player:
     ) -> None:
         self._store, self._source = store, source
         self._on_conflict, self._dry_run = on_conflict, dry_run
-        self._session, self._known = self._opened(source.session_id)
-        self.done = Played(source, self._session.id if self._session else source.session_id)
-        self.done.created = self._session is None
+        session, self._known = self._opened(source.session_id)
+        self.done = Played(source, session.id if session else source.session_id)
+        self.done.created = session is None
+        self._out = Writing(store, session, self.done, self._remember, dry_run=dry_run)
         self._cursor: Node = self._known.root
         self._keys = Keys()
         self._following = True
         self._seqs: dict[str, int] = {}
-        self._waiting: list[tuple[Event | None, str, Item]] = []
-        self._size = 0
+        self._at = 0
+        key, size = self._keys_of_metadata()
         self._take_note(
-            None,
-            f"metadata#{self._digest()}",
-            lambda client_id: Describe(self._metadata(), client_id),
+            None, f"metadata#{key}", size, lambda client_id: Describe(self._metadata(), client_id)
         )
 
     def take(self, event: Event) -> None:
@@ -84,27 +79,31 @@ class _Player:
         self.done.events += 1
         try:
             event = self._checked(event)
-            key = self._keys.key(event)
+            key, size = self._keys.key(event)
         except InvalidMessage as error:
-            self._report(event, error.fact)
+            # Not even the reason for a refusal can be found without walking the record.
+            self.done.report(event, error.fact)
             return
         if f"{SKIPPED}#{key}" in self._known.notes:
+            self._stay(event)
             return
         if isinstance(event, Noted | Titled):
-            self._take_note(event, key, lambda client_id: _note(event, client_id))
+            self._take_note(event, key, size, lambda client_id: _note(event, client_id))
             return
         if self._following and (known := self._cursor.children.get(key)):
             self._cursor = known
-            self._remember(event, known.seq)
+            self._remember(event, known.seq - len(known.again))
+            self._at = known.seq
+            self._seqs |= {name: seq for name, seq in known.again if name is not None}
             return
         if self._following:
             self._following = False
             self._go_to_cursor()
         match event:
             case Added():
-                self._wait(event, key, self._message(event.message, key))
+                self._out.wait(event, key, self._message(event.message, key), size)
             case Hid():
-                self._hide(event, key)
+                self._hide(event, key, size)
             case Cleared():
                 self._clear(event, key)
             case WentBack():
@@ -116,9 +115,9 @@ class _Player:
             # The source may end earlier than it did: then the session goes back to there.
             self._go_to_cursor(only_if_moved=True)
         if self.done.events == 0:
-            self._waiting.clear()  # no session for a source that holds nothing
+            self._out.forget()  # no session for a source that holds nothing
             self.done.created = False
-        self._flush()
+        self._out.flush()
         self.done.problems += self._source.problems
         self.done.problems.sort(key=lambda problem: problem.line or 0)
         return self.done
@@ -148,42 +147,43 @@ class _Player:
             moved = False
         if not moved:
             return
-        self._flush()
+        self._out.flush()
         self.done.rewound = True
         self.done.controls += 1
         client_id = self._known.switch(self._cursor)
-        if self._session is not None and not self._dry_run:
-            head = self._session.head_seq()
+        if self._out.session is not None and not self._dry_run:
+            head = self._out.session.head_seq()
             item = Rewind(self._cursor.seq, trigger="import", client_id=client_id)
-            self._session.write_batch([item], expected_seq=head)
+            self._out.session.write_batch([item], expected_seq=head)
 
     def _leave(self) -> None:
         """Somebody has added entries: refuse, or continue in a fork that has none of them."""
-        assert self._session is not None
+        session = self._out.open()
         if self._on_conflict == "refuse":
             raise SourceDiverged(
-                f"Session {self._session.id!r} has entries of its own since entry"
+                f"Session {session.id!r} has entries of its own since entry"
                 f" {self._known.foreign}, and {self._source.path} has changed.",
-                session_id=self._session.id,
+                session_id=session.id,
                 seq=self._known.foreign,
             )
-        self.done.forked_from = self._session.id
-        base, _, number = self._session.id.rpartition("~")
+        self.done.forked_from = session.id
+        base, _, number = session.id.rpartition("~")
         if base != self._source.session_id:
-            base, number = self._session.id, "1"
+            base, number = session.id, "1"
         self.done.session_id = f"{base}~{int(number) + 1}"
         self._known.foreign = None
         if not self._dry_run:
-            at = self._cursor.seq
-            self._session = self._session.fork(at, session_id=self.done.session_id)
+            self._out.session = session.fork(self._cursor.seq, session_id=self.done.session_id)
             self._known.generation += 1
             self._known.tip = self._cursor
 
-    def _take_note(self, event: Event | None, key: str, made: Any) -> None:
+    def _take_note(
+        self, event: Event | None, key: str, size: int, made: Callable[[str], Item]
+    ) -> None:
         if key in self._known.notes:
             return
         self._known.notes.add(key)
-        self._wait(event, key, made(f"import#0#{key}"))
+        self._out.wait(event, key, made(f"import#0#{key}"), size)
 
     def _message(self, message: NewMessage, key: str | None) -> NewMessage:
         """A message as the store takes it."""
@@ -192,103 +192,56 @@ class _Player:
         model = storable(message.model or None)
         return with_fields(message, message_id=message_id, model=model, client_id=client_id)
 
-    def _wait(self, event: Event | None, key: str, item: Item) -> None:
-        self._waiting.append((event, key, item))
-        self._size += len(str(item.content)) if isinstance(item, NewMessage) else 100
-        if len(self._waiting) >= BATCH or self._size >= BATCH_BYTES:
-            self._flush()
-
-    def _flush(self) -> None:
-        """Write the messages and notes that wait, in one transaction."""
-        waiting, self._waiting, self._size = self._waiting, [], 0
-        if not waiting:
-            return
-        for _, _, item in waiting:
-            if isinstance(item, NewMessage):
-                self.done.messages += 1
-            else:
-                self.done.notes += 1
-        if self._dry_run:
-            return
-        session, items = self._open(), [item for _, _, item in waiting]
-        try:
-            written = session.write_batch(items)
-        except InvalidMessage:
-            written = session.write_batch(
-                [self._plainer(event, item) for event, _, item in waiting]
-            )
-        for (event, _, item), one in zip(waiting, written, strict=True):
-            if event is not None and isinstance(item, NewMessage):
-                self._remember(event, one.seq)
-
     def _checked(self, event: Event) -> Event:
         """The event, or a note in place of messages that the store would refuse."""
         rows = event.rows if isinstance(event, Hid) else ()
-        rows = (event.message,) if isinstance(event, Added) else rows
+        if isinstance(event, Added) and self._dry_run:
+            rows = (event.message,)  # else the store finds it
         try:
-            # Only this: what else a draft would check, the key and the batch check too.
             for row in rows:
                 reader(row.format).check(row.role, row.content)
         except InvalidMessage as error:
-            self._report(event, error.fact)
+            self.done.report(event, error.fact)
             record = [{"content": row.content, "extra": row.extra} for row in rows]
             return Noted(getattr(event, "id", None), "refused", record, rows[0].ts, event.line)
         return event
 
-    def _plainer(self, event: Event | None, item: Item) -> Item:
-        """A message without the rest of its record, if it is this that the store refuses."""
-        if not isinstance(item, NewMessage):
-            return item
-        try:
-            encode(item.extra)
-        except InvalidMessage as error:
-            self._report(event, f"only its content was taken: {error.fact}")
-            return with_fields(item, extra=None)
-        return item
-
     def _skip(self, event: Event, key: str, what: str, *, is_problem: bool = True) -> None:
         """Report an event that cannot be played. The note keeps the next import from trying."""
         if is_problem:
-            self._report(event, what)
-        content = {"kind": SKIPPED, "why": what}
-        self._take_note(
-            None, f"{SKIPPED}#{key}", lambda name: NewNote(NOTE, content, None, None, name)
-        )
+            self.done.report(event, what)
+        self._stay(event)
+        note = NewNote(NOTE, {"kind": SKIPPED, "why": what}, client_id=skipping(key))
+        self._take_note(None, f"{SKIPPED}#{key}", _SMALL, lambda _: note)
 
-    def _open(self) -> Session:
-        if self._session is None:
-            parent = self._source.parent
-            if parent is not None and not self._exists(parent):
-                parent = None
-            self._session = self._store.open_session(self._source.session_id, parent=parent)
-        return self._session
+    def _stay(self, event: Event) -> None:
+        """Let an event that wrote nothing be where the session is: others may go back to it."""
+        name = getattr(event, "id", None)
+        if name is not None and not isinstance(event, Noted):
+            self._out.flush()
+            self._seqs[name] = self._at
 
-    def _exists(self, session_id: str) -> bool:
-        try:
-            self._store.session(session_id)
-        except SessionNotFound:
-            return False
-        return True
-
-    def _hide(self, event: Hid, key: str) -> None:
+    def _hide(self, event: Hid, key: str, size: int) -> None:
         rows = [self._message(row, None) for row in event.rows]
         rows[event.lead] = self._message(event.rows[event.lead], key)
-        self._flush()
+        self._out.flush()
         if self._dry_run:
             self.done.controls += len(rows)
             return
-        hidden = self._hidden(event)
-        if not hidden:
+        visible = self._visible()
+        hidden = self._hidden(event, visible)
+        again = self._to_write_again(event, visible, hidden)
+        if not hidden and not again:
             # A file may begin with a summary of what another file holds.
             for index, row in enumerate(rows):
                 name = key if index == event.lead else f"{COMPANION}#{index}#{key}"
-                self._wait(Added(row.message_id, row), name, self._message(row, name))
+                self._out.wait(Added(row.message_id, row), name, self._message(row, name), size)
             return
-        head = self._open().head_seq()
+        head = self._out.open().head_seq()
         plan = Plan(
             head_seq=head,
             action=Action.TRUNCATE if event.truncates else Action.CONDENSE,
-            hides=ranges_of(hidden),
+            hides=ranges_of(sorted({*hidden, *(message.seq for message in again)})),
             rows=tuple(rows),
             lead=event.lead,
             at_end=event.at_end,
@@ -297,47 +250,61 @@ class _Player:
             trigger="import",
             record=event.record,
         )
-        self._control(event, key, plan, head)
+        copies = [
+            _copy(message, self._known.client_id(f"{AGAIN}#{index}#{key}"))
+            for index, message in enumerate(again)
+        ]
+        self._control(event, key, plan, copies, head)
 
-    def _hidden(self, event: Hid) -> list[int]:
-        session = self._open()
-        pins = session.pins()
+    def _visible(self) -> list[Message]:
+        return [message for page in self._out.open().pages() for message in page.messages]
+
+    def _hidden(self, event: Hid, visible: Sequence[Message]) -> list[int]:
+        """The messages that an event hides, in the order in which they are read."""
+        pins = self._out.open().pins()
         keeps = {self._seqs[one] for one in event.keeps if one in self._seqs}
-        if event.hides is None:
-            chosen = None
-        else:
+        chosen = None
+        if event.hides is not None:
             chosen = {self._seqs[one] for one in event.hides if one in self._seqs}
-        visible = [message.seq for page in session.pages() for message in page.messages]
-        return sorted(
-            seq
-            for seq in visible
-            if seq not in keeps and seq not in pins and (chosen is None or seq in chosen)
-        )
+        return [
+            one.seq
+            for one in visible
+            if one.seq not in keeps
+            and one.seq not in pins
+            and (chosen is None or one.seq in chosen)
+        ]
+
+    def _to_write_again(
+        self, event: Hid, visible: Sequence[Message], hidden: Sequence[int]
+    ) -> list[Message]:
+        """What is kept, if it would not follow the new rows in the order of the source."""
+        by_seq = {message.seq: message for message in visible}
+        wanted = [self._seqs[one] for one in event.behind if self._seqs.get(one) in by_seq]
+        order = [message.seq for message in visible]
+        last = order.index(hidden[-1]) if hidden else len(order)
+        is_so = [seq for seq in order[last + 1 :] if seq in wanted] == wanted
+        return [] if is_so else [by_seq[seq] for seq in dict.fromkeys(wanted)]
 
     def _clear(self, event: Cleared, key: str) -> None:
-        self._flush()
+        self._out.flush()
         if self._dry_run:
             self.done.controls += 1
             return
-        session = self._open()
         wanted = {(self._seqs[one], block) for one, block in event.blocks if one in self._seqs}
-        blocks = tuple(
-            sorted(
-                (message.seq, block)
-                for page in session.pages()
-                for message in page.messages
-                for seq, block in wanted
-                if seq == message.seq and block not in message.cleared
-            )
+        blocks = sorted(
+            (message.seq, block)
+            for message in self._visible()
+            for seq, block in wanted
+            if seq == message.seq and block not in message.cleared
         )
         if not blocks:
             self._skip(event, key, "what it cleared is hidden", is_problem=False)
             return
-        head = session.head_seq()
+        head = self._out.open().head_seq()
         plan = Plan(
             head_seq=head,
             action=Action.CLEAR,
-            clears=blocks,
+            clears=tuple(blocks),
             placeholder=event.placeholder,
             compat=True,
             policy="import",
@@ -345,10 +312,10 @@ class _Player:
             record=event.record,
             client_id=self._known.client_id(key),
         )
-        self._control(event, key, plan, head)
+        self._control(event, key, plan, [], head)
 
     def _go_back(self, event: WentBack, key: str) -> None:
-        self._flush()
+        self._out.flush()
         if self._dry_run:
             self.done.controls += 1
             return
@@ -357,21 +324,30 @@ class _Player:
             return
         self.done.controls += 1
         to = 0 if event.to is None else self._seqs[event.to]
-        head = self._open().head_seq()
+        session = self._out.open()
         item = Rewind(to, trigger="import", client_id=self._known.client_id(key))
-        written = self._open().write_batch([item], expected_seq=head)
+        written = session.write_batch([item], expected_seq=session.head_seq())
         self._remember(event, written[0].seq)
 
-    def _control(self, event: Hid | Cleared, key: str, plan: Plan, head: int) -> None:
+    def _control(
+        self, event: Hid | Cleared, key: str, plan: Plan, copies: list[NewMessage], head: int
+    ) -> None:
         try:
-            (written,) = self._open().write_batch([plan], expected_seq=head)
+            written, *again = self._out.open().write_batch([plan, *copies], expected_seq=head)
         except (InvalidPlan, InvalidMessage) as error:
             self._skip(event, key, error.fact)
             return
         self.done.controls += len(written.seqs)
+        self.done.messages += len(again)
+        self.done.again += len(again)
         self._remember(event, written.seqs[-1])
+        for copy, one in zip(copies, again, strict=True):
+            self._at = one.seq
+            if copy.message_id is not None:
+                self._seqs[copy.message_id] = one.seq
 
     def _remember(self, event: Event, seq: int) -> None:
+        self._at = seq
         name = getattr(event, "id", None)
         if name is not None:
             self._seqs[name] = seq
@@ -380,15 +356,24 @@ class _Player:
                 if row.message_id is not None:
                     self._seqs[row.message_id] = seq - len(event.rows) + 1 + index
 
-    def _report(self, event: Event | None, what: str) -> None:
-        line = None if event is None else event.line
-        self.done.problems.append(Problem(self._source.path, line, what.rstrip(".")))
-
     def _metadata(self) -> dict[str, Any]:
         return {name: value for name, value in self._source.metadata.items() if value is not None}
 
-    def _digest(self) -> str:
+    def _keys_of_metadata(self) -> tuple[str, int]:
         return Keys().key(Noted(None, "metadata", self._metadata()))
+
+
+def _copy(message: Message, client_id: str) -> NewMessage:
+    return NewMessage(
+        message.role,
+        message.content,
+        message.format,
+        ts=message.ts,
+        message_id=message.message_id,
+        client_id=client_id,
+        model=message.model,
+        extra={"copy_of": message.seq},
+    )
 
 
 def _note(event: Noted | Titled, client_id: str) -> Item:

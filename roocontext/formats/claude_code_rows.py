@@ -1,0 +1,270 @@
+"""The rows of a Claude Code transcript: what is kept in memory of each line.
+
+A line is decoded into the few fields that its place in the tree needs, because the whole record is
+only read when its turn comes. What does not have the usual types is read field by field.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+
+from roocontext.formats.events import Problem
+from roocontext.formats.lines import Line, read_at, read_lines
+from roocontext.formats.names import is_removed, name, text
+
+_SPEAKERS = ("user", "assistant")
+_FACTS = {"session": "sessionId", "folder": "cwd", "branch": "gitBranch", "version": "version"}
+
+
+class Row(msgspec.Struct, gc=False):
+    """The place of a row in the tree and in the file. Without cycles, so no collector looks at it.
+
+    `kept` are the rows that a compaction has kept: named one by one, or from `segment` to its end.
+    `keeps_first` says that they come ahead of its summary.
+    """
+
+    index: int
+    line: int
+    start: int
+    end: int
+    type: str
+    uuid: str = ""
+    parent: str | None = None
+    subtype: str | None = None
+    answer: str | None = None
+    calls: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    source: str | None = None
+    agent: str | None = None
+    speaks: bool = False
+    is_summary: bool = False
+    stopped: bool = False
+    kept: tuple[str, ...] = ()
+    segment: tuple[str, str] | None = None
+    keeps_first: bool = False
+    metadata: dict[str, Any] | None = None
+
+
+@dataclass(slots=True)
+class Rows:
+    """The rows of a file, those without a place in the tree, and the facts of the session."""
+
+    all: list[Row] = field(default_factory=list)
+    loose: list[Row] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path, problems: list[Problem]) -> "Rows":
+        """Read a file once; of rows with the same uuid the first one counts."""
+        reading = _Reading(path, problems)
+        return reading.read()
+
+
+class _Block(msgspec.Struct, gc=False):
+    type: str = ""
+    id: str | None = None
+    tool_use_id: str | None = None
+
+
+class _Message(msgspec.Struct, gc=False):
+    id: str | None = None
+    stop_reason: str | None = None
+    content: str | list[_Block] | None = None
+
+
+class _Head(msgspec.Struct, gc=False, rename="camel"):
+    """The fields of a line that its row needs."""
+
+    type: str = "unknown"
+    uuid: str | None = None
+    parent_uuid: str | None = None
+    logical_parent_uuid: str | None = None
+    source_tool_assistant_uuid: str | None = msgspec.field(
+        default=None, name="sourceToolAssistantUUID"
+    )
+    subtype: str | None = None
+    is_sidechain: bool | None = None
+    agent_id: str | None = None
+    is_api_error_message: bool | None = None
+    is_compact_summary: bool | None = None
+    message: _Message | None = None
+    compact_metadata: dict[str, Any] | None = None
+    session_id: str | None = None
+    cwd: str | None = None
+    git_branch: str | None = None
+    version: str | None = None
+
+
+_decode_head = msgspec.json.Decoder(_Head).decode
+_NAMES = {one.name: one.encode_name for one in msgspec.structs.fields(_Head)}
+
+
+class _Reading:
+    def __init__(self, path: Path, problems: list[Problem]) -> None:
+        self._path, self._problems = path, problems
+        self._found = Rows(facts=dict.fromkeys(_FACTS))
+        self._first: dict[str, Row] = {}
+        self._last: dict[str | None, str] = {}
+        self._boundary: Row | None = None
+        self._summary = ""
+
+    def read(self) -> Rows:
+        with self._path.open("rb") as file:
+            for index, (line, head) in enumerate(_heads(self._path, self._problems)):
+                if head is None:
+                    what = "the line holds no object"
+                    self._problems.append(Problem(self._path, line.number, what))
+                    self._found.loose.append(
+                        Row(index, line.number, line.start, line.end, "unknown")
+                    )
+                    continue
+                self._learn(head)
+                self._take(_row(index, line, head), head, file)
+        _name_agents(self._found.all)
+        return self._found
+
+    def _learn(self, head: _Head) -> None:
+        facts = self._found.facts
+        if facts["version"] is None or facts["branch"] is None:
+            given = (head.session_id, head.cwd, head.git_branch, head.version)
+            for fact, value in zip(_FACTS, given, strict=True):
+                if facts[fact] is None and value is not None:
+                    facts[fact] = value
+
+    def _take(self, row: Row, head: _Head, file: BinaryIO) -> None:
+        if is_removed(head.uuid):
+            # Rows whose ids were removed follow each other as they do in the file.
+            row.uuid = f"line {row.line}"
+        if row.uuid and (is_removed(head.uuid) or is_removed(head.parent_uuid)):
+            row.parent = self._last.get(row.agent)
+        first = self._first.get(row.uuid)
+        if not row.uuid:
+            self._found.loose.append(row)
+        elif first is None:
+            self._first[row.uuid] = row
+            self._found.all.append(row)
+            self._last[row.agent] = row.uuid
+            self._note_compaction(row)
+        else:
+            self._keep(row, first)
+            if not _is_copy(file, first, row):
+                row.uuid = ""
+                self._found.loose.append(row)
+
+    def _note_compaction(self, row: Row) -> None:
+        if row.subtype == "compact_boundary":
+            self._boundary, self._summary = row, ""
+        elif row.is_summary:
+            self._summary = row.uuid
+
+    def _keep(self, row: Row, first: Row) -> None:
+        """A row that is written again behind a summary is one that the compaction has kept."""
+        boundary = self._boundary
+        if boundary is None or not self._summary or first.index > boundary.index:
+            return
+        if row.parent == self._summary or row.parent in boundary.kept:
+            boundary.kept = tuple(dict.fromkeys((*boundary.kept, row.uuid)))
+
+
+def _is_copy(file: BinaryIO, first: Row, row: Row) -> bool:
+    try:
+        return bool(read_at(file, first.start, first.end) == read_at(file, row.start, row.end))
+    except ValueError:
+        return False
+
+
+def _heads(path: Path, problems: list[Problem]) -> Iterator[tuple[Line, _Head | None]]:
+    """Each line with the fields of its record; None for a line that holds no object."""
+    for line in read_lines(path, problems, _decode_head):
+        record = line.record
+        if isinstance(record, _Head):
+            yield line, record
+        else:
+            yield line, _lenient(record) if isinstance(record, dict) else None
+
+
+def _lenient(record: dict[str, Any]) -> _Head:
+    """The fields that have the types that they should have."""
+    head = _Head()
+    for field_, given in _NAMES.items():
+        value = record.get(given)
+        if field_ == "message":
+            head.message = _lenient_message(value) if isinstance(value, dict) else None
+        elif field_ == "compact_metadata":
+            head.compact_metadata = value if isinstance(value, dict) else None
+        elif field_.startswith("is_"):
+            setattr(head, field_, value if isinstance(value, bool) else bool(value) or None)
+        else:
+            setattr(head, field_, text(value))
+    head.type = head.type or "unknown"
+    return head
+
+
+def _lenient_message(message: dict[str, Any]) -> _Message:
+    content = message.get("content")
+    blocks = [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
+    kinds = [
+        _Block(str(one.get("type")), text(one.get("id")), text(one.get("tool_use_id")))
+        for one in blocks
+    ]
+    stop = message.get("stop_reason")
+    return _Message(text(message.get("id")), None if stop is None else str(stop), kinds)
+
+
+def _row(index: int, line: Line, head: _Head) -> Row:
+    row = Row(index, line.number, line.start, line.end, head.type or "unknown")
+    row.uuid = head.uuid or ""
+    if not row.uuid:
+        return row
+    row.subtype = head.subtype
+    row.parent = head.parent_uuid or None
+    row.source = name(head.source_tool_assistant_uuid)
+    if head.is_sidechain is True:
+        row.agent = head.agent_id or "?"
+    message = head.message
+    if row.type in _SPEAKERS and message is not None and not head.is_api_error_message:
+        row.speaks = True
+        row.answer = name(message.id) if row.type == "assistant" else None
+        row.stopped = message.stop_reason is not None
+        row.is_summary = head.is_compact_summary is True
+        if isinstance(message.content, list):
+            _read_blocks(row, message.content)
+    if row.subtype == "compact_boundary":
+        row.parent = row.parent or head.logical_parent_uuid or None
+        row.metadata = head.compact_metadata or {}
+        _read_kept(row, row.metadata)
+    return row
+
+
+def _read_blocks(row: Row, blocks: list[_Block]) -> None:
+    for block in blocks:
+        if block.type == "tool_use" and (called := name(block.id)):
+            row.calls = (*row.calls, called)
+        elif block.type == "tool_result":
+            # A result whose call cannot be named is a result all the same.
+            row.results = (*row.results, name(block.tool_use_id) or "")
+
+
+def _read_kept(row: Row, metadata: dict[str, Any]) -> None:
+    segment, kept = metadata.get("preservedSegment"), metadata.get("preservedMessages")
+    anchors: list[Any] = []
+    if isinstance(segment, dict):
+        row.segment = (str(segment.get("headUuid")), str(segment.get("tailUuid")))
+        anchors.append(segment.get("anchorUuid"))
+    if isinstance(kept, dict):
+        anchors.append(kept.get("anchorUuid"))
+        if isinstance(uuids := kept.get("uuids"), list):
+            row.kept = tuple(one for one in uuids if isinstance(one, str))
+    row.keeps_first = row.uuid in anchors
+
+
+def _name_agents(rows: list[Row]) -> None:
+    """Name the sub-agents of rows that have none: by the first row of their chain."""
+    by_uuid = {row.uuid: row for row in rows}
+    for row in rows:
+        if row.agent == "?":
+            above = by_uuid.get(row.parent or "")
+            row.agent = above.agent if above and above.agent else row.uuid

@@ -1,0 +1,149 @@
+"""Writes what an import takes: messages and notes in batches, and what the store would refuse."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace as with_fields
+
+from roocontext.errors import InvalidMessage, SessionNotFound
+from roocontext.formats.events import Event
+from roocontext.formats.played import Played
+from roocontext.log.encoding import encode
+from roocontext.log.entries import NewMessage
+from roocontext.log.readings import reader
+from roocontext.store.items import Item, NewNote
+from roocontext.store.session import Session
+from roocontext.store.store import Store
+
+BATCH = 250
+BATCH_BYTES = 4 << 20
+NOTE = "imported"
+SKIPPED = "skipped"
+
+Remember = Callable[[Event, int], None]
+
+
+class Writing:
+    """The session that an import writes to, and the items that wait for the next transaction.
+
+    `remember` is called with each message's event and seq.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        session: Session | None,
+        done: Played,
+        remember: Remember,
+        *,
+        dry_run: bool,
+    ) -> None:
+        self.session = session
+        self.dry_run = dry_run
+        self._store, self._done, self._remember = store, done, remember
+        self._waiting: list[tuple[Event | None, str, Item]] = []
+        self._size = 0
+
+    def open(self) -> Session:
+        """The session; it is created when the first entry is written."""
+        if self.session is None:
+            source = self._done.source
+            parent = source.parent
+            if parent is not None and not exists(self._store, parent):
+                parent = None
+            self.session = self._store.open_session(source.session_id, parent=parent)
+        return self.session
+
+    def wait(self, event: Event | None, key: str, item: Item, size: int) -> None:
+        """Write an item with the next batch."""
+        self._waiting.append((event, key, item))
+        self._size += size
+        if len(self._waiting) >= BATCH or self._size >= BATCH_BYTES:
+            self.flush()
+
+    def forget(self) -> None:
+        """Drop what waits."""
+        self._waiting.clear()
+
+    def flush(self) -> None:
+        """Write the messages and notes that wait, in one transaction."""
+        waiting, self._waiting, self._size = self._waiting, [], 0
+        if not waiting:
+            return
+        if self.dry_run:
+            self._count([item for _, _, item in waiting])
+            return
+        items = [item for _, _, item in waiting]
+        try:
+            written = self.open().write_batch(items)
+        except InvalidMessage:
+            items = [self._storable(*one) for one in waiting]
+            written = self.open().write_batch(items)
+        self._count(items)
+        for (event, _, _), item, one in zip(waiting, items, written, strict=True):
+            if event is not None and isinstance(item, NewMessage):
+                self._remember(event, one.seq)
+
+    def _count(self, items: list[Item]) -> None:
+        messages = sum(isinstance(item, NewMessage) for item in items)
+        self._done.messages += messages
+        self._done.notes += len(items) - messages
+
+    def _storable(self, event: Event | None, key: str, item: Item) -> Item:
+        """The item, or what the store takes of it: its text, and a message without its record."""
+        if isinstance(item, NewNote):
+            return self._storable_note(event, item)
+        if not isinstance(item, NewMessage):
+            return item
+        try:
+            encode(item.content)
+            reader(item.format).check(item.role, item.content)
+        except InvalidMessage as error:
+            self._done.report(event, error.fact)
+            record = {"content": item.content, "extra": item.extra}
+            content = {"kind": "refused", **_kept(record)}
+            return NewNote(NOTE, content, ts=item.ts, client_id=skipping(key))
+        try:
+            encode(item.extra)
+        except InvalidMessage as error:
+            self._done.report(event, f"only its content was taken: {error.fact}")
+            return with_fields(item, extra=_kept(item.extra))
+        return item
+
+    def _storable_note(self, event: Event | None, item: NewNote) -> Item:
+        try:
+            encode(item.content)
+        except InvalidMessage as error:
+            self._done.report(event, f"it is kept as text: {error.fact}")
+            content = {"kind": item.content["kind"], **_kept(item.content["record"])}
+            return NewNote(NOTE, content, ts=item.ts, client_id=item.client_id)
+        return item
+
+
+def skipping(key: str) -> str:
+    """The client id of the note that keeps the next import from taking an event again."""
+    return f"import#0#{SKIPPED}#{key}"
+
+
+def exists(store: Store, session_id: str) -> bool:
+    """Whether there is a session with this id."""
+    try:
+        store.session(session_id)
+    except SessionNotFound:
+        return False
+    return True
+
+
+def _kept(record: Any) -> dict[str, Any]:
+    """What a note keeps of a record that the store refuses: its JSON, if need be as a text."""
+    try:
+        encode(record)
+    except InvalidMessage:
+        pass
+    else:
+        return {"record": record}
+    try:
+        return {"text": json.dumps(record)}
+    except (RecursionError, TypeError, ValueError):
+        return {"text": None}
