@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
 
 from roocontext import Store
-from roocontext.adapters.langgraph import RoocontextSaver
+from roocontext.adapters.langgraph import RooContextSaver
 
 
 def model(state: MessagesState) -> dict[str, list[BaseMessage]]:
@@ -46,7 +46,7 @@ def main() -> None:
     builder.add_edge("tools", "model")
 
     with Store.open(":memory:") as store:
-        graph = builder.compile(checkpointer=RoocontextSaver(store))
+        graph = builder.compile(checkpointer=RooContextSaver(store))
         thread: Any = {"configurable": {"thread_id": "shop"}}
         graph.invoke({"messages": [("user", "tea")]}, thread)
         behind_tea = graph.get_state(thread).config

@@ -15,7 +15,7 @@ from langgraph.prebuilt import create_react_agent
 from langgraph.types import Command, interrupt
 
 from roocontext import AsyncStore, InvalidOption
-from roocontext.adapters.langgraph import RoocontextSaver
+from roocontext.adapters.langgraph import RooContextSaver
 from support.scripted_chat_model import TOOLS, ScriptedChatModel
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 def agent(store):
-    saver = RoocontextSaver(store)
+    saver = RooContextSaver(store)
     return create_react_agent(ScriptedChatModel(), TOOLS, checkpointer=saver, version="v1")
 
 
@@ -143,9 +143,9 @@ def test_a_subgraph_is_a_child_session_and_its_interrupt_is_resumed(opened):
     inner = StateGraph(MessagesState).add_node("ask", ask).add_edge(START, "ask")
     outer = StateGraph(MessagesState).add_node("inner", inner.compile(checkpointer=True))
     with opened("file", "sync") as lab:
-        graph = outer.add_edge(START, "inner").compile(checkpointer=RoocontextSaver(lab.store))
+        graph = outer.add_edge(START, "inner").compile(checkpointer=RooContextSaver(lab.store))
         graph.invoke({"messages": [("user", "hello")]}, CONFIG)
-        graph = outer.compile(checkpointer=RoocontextSaver(lab.store))
+        graph = outer.compile(checkpointer=RooContextSaver(lab.store))
         end = graph.invoke(Command(resume="yes"), CONFIG)
         assert texts(end["messages"]) == ["hello", "You said yes."]
         (child,) = lab.store.session("langgraph:t").children()
@@ -163,7 +163,7 @@ def test_a_delta_channel_is_rebuilt_also_behind_pruned_checkpoints(opened):
 
     builder = StateGraph(State).add_node("add", lambda state: {"log": [len(state["log"])]})
     with opened("file", "sync") as lab:
-        saver = RoocontextSaver(lab.store)
+        saver = RooContextSaver(lab.store)
         graph = builder.add_edge(START, "add").compile(checkpointer=saver)
         for _ in range(7):
             graph.invoke({"log": []}, CONFIG)

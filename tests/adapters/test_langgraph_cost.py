@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langgraph.checkpoint.base import empty_checkpoint
 
 from roocontext import Store
-from roocontext.adapters.langgraph import RoocontextSaver
+from roocontext.adapters.langgraph import RooContextSaver
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ class Steps:
 
     def __init__(self, path, count):
         self.store = Store.open(path, durability="normal")
-        self.saver = RoocontextSaver(self.store)
+        self.saver = RooContextSaver(self.store)
         self.config = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
         self.versions, self.messages = {"stays": "1"}, []
         self.put([said(number) for number in range(count)], {"stays": "1"})
@@ -66,7 +66,7 @@ def test_a_step_and_a_load_cost_the_same_at_any_length(tmp_path, statements):
         steps.put([SystemMessage("summary", id="s"), *steps.messages[-4:]])
         steps.grow()
         statements.clear()
-        found = RoocontextSaver(steps.store).get_tuple(
+        found = RooContextSaver(steps.store).get_tuple(
             {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
         )
         assert len(found.checkpoint["channel_values"]["messages"]) == 6

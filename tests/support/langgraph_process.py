@@ -8,7 +8,7 @@ import sys
 from langgraph.prebuilt import create_react_agent
 
 from roocontext import Store
-from roocontext.adapters.langgraph import RoocontextSaver
+from roocontext.adapters.langgraph import RooContextSaver
 from support.scripted_chat_model import TOOLS, ScriptedChatModel
 
 
@@ -18,7 +18,7 @@ def main() -> None:
     config = {"configurable": {"thread_id": thread}}
     with Store.open(url, durability="normal") as store:
         agent = create_react_agent(
-            ScriptedChatModel(), TOOLS, checkpointer=RoocontextSaver(store), version="v1"
+            ScriptedChatModel(), TOOLS, checkpointer=RooContextSaver(store), version="v1"
         )
         for number in range(int(first), int(last)):
             sys.stdout.write(f"{number}\n")
