@@ -20,7 +20,7 @@ from bench.report import Line
 from bench.sites import Site, SqliteSite, line_of
 from bench.sizes import Sizes
 from bench.timing import Step, alternate
-from roocontext.adapters.langgraph import RoocontextSaver
+from roocontext.adapters.langgraph import RooContextSaver
 
 KEPT = 20
 """How many messages stay after a compaction."""
@@ -31,7 +31,7 @@ def lines(site: Site, sizes: Sizes) -> Iterator[Line]:
     for count in (sizes.few, sizes.hidden):
         name = f"langgraph_{count}"
         with _theirs(site, f"{name}_theirs") as theirs:
-            threads = _Thread(RoocontextSaver(site.store(name))), _Thread(theirs)
+            threads = _Thread(RooContextSaver(site.store(name))), _Thread(theirs)
             for thread in threads:
                 thread.step(_messages(count))
             yield _stepping(site, threads, count, sizes)

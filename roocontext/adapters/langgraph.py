@@ -3,7 +3,7 @@
 The two lines of the switch::
 
     store = Store.open("agent.db")
-    graph = builder.compile(checkpointer=RoocontextSaver(store))
+    graph = builder.compile(checkpointer=RooContextSaver(store))
 """
 
 import asyncio
@@ -35,7 +35,7 @@ with framework("langgraph-checkpoint", works=WORKS, extra="langgraph"):
 Result = TypeVar("Result")
 
 
-class RoocontextSaver(BaseCheckpointSaver[str]):
+class RooContextSaver(BaseCheckpointSaver[str]):
     """Keeps the checkpoints of LangGraph's threads in a store, each thread as a session.
 
     With a `Store` use either interface; with an `AsyncStore` the async methods, or the sync ones

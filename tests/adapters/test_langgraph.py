@@ -15,7 +15,7 @@ from langgraph.checkpoint.serde.base import CipherProtocol
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 
 from roocontext import InvalidOption, SessionExists
-from roocontext.adapters.langgraph import RoocontextSaver
+from roocontext.adapters.langgraph import RooContextSaver
 
 
 @pytest.fixture(scope="module", params=["file", "postgres"])
@@ -28,7 +28,7 @@ def store(request, opened):
 @pytest.fixture
 def saver(store):
     """A checkpointer."""
-    return RoocontextSaver(store)
+    return RooContextSaver(store)
 
 
 def at(thread: str, checkpoint_id: str | None = None, namespace: str = "") -> Any:
@@ -39,7 +39,7 @@ def at(thread: str, checkpoint_id: str | None = None, namespace: str = "") -> An
 class Thread:
     """Puts checkpoints as a graph does."""
 
-    def __init__(self, saver: RoocontextSaver, name: str) -> None:
+    def __init__(self, saver: RooContextSaver, name: str) -> None:
         self.saver, self.name, self.versions = saver, name, {}
         self.config = at(name)
 
@@ -56,7 +56,7 @@ class Thread:
     def values(self, config: Any = None) -> Any:
         """The values at a checkpoint, or at the newest."""
         return (
-            RoocontextSaver(self.saver._store)
+            RooContextSaver(self.saver._store)
             .get_tuple(config or at(self.name))
             .checkpoint["channel_values"]
         )
@@ -240,7 +240,7 @@ class Reversing(CipherProtocol):
 
 
 def test_what_is_encrypted_is_not_laid_open(store, thread):
-    thread.saver = RoocontextSaver(store, serde=EncryptedSerializer(Reversing()))
+    thread.saver = RooContextSaver(store, serde=EncryptedSerializer(Reversing()))
     thread.put(messages=said("secret"), other="secret")
     thread.saver.put_writes(thread.config, [("messages", said("secret"))], "task")
     assert thread.saver.get_tuple(thread.config).checkpoint["channel_values"] == {
@@ -270,7 +270,7 @@ def test_a_call_that_is_repeated_writes_nothing(thread):
     checkpoint["channel_versions"] = {"messages": "2"}
     for _ in range(2):
         thread.saver.put(config, checkpoint, {}, {"messages": "2"})
-        RoocontextSaver(thread.saver._store).put(config, checkpoint, {}, {"messages": "2"})
+        RooContextSaver(thread.saver._store).put(config, checkpoint, {}, {"messages": "2"})
     assert thread.written() == ["a", "b"]
     assert len([*thread.saver.list(at(thread.name))]) == 2
     last = thread.session.head().seq
@@ -349,14 +349,14 @@ def test_deleting_hides_and_the_id_can_be_used_again(thread):
     thread.put(messages=said("c"))
     assert thread.shown() == ["c"]
     assert len([*thread.saver.list(at(thread.name))]) == 1
-    again = RoocontextSaver(thread.saver._store).get_tuple(gone)
+    again = RooContextSaver(thread.saver._store).get_tuple(gone)
     assert again is None
     assert thread.session.verify().ok
 
 
 def test_another_process_has_deleted_the_thread(thread):
     config = thread.put(messages=said("a"))
-    RoocontextSaver(thread.saver._store).delete_thread(thread.name)
+    RooContextSaver(thread.saver._store).delete_thread(thread.name)
     thread.put(config, messages=said("a", "b"))
     assert thread.shown() == ["a", "b"]
     assert len([*thread.saver.list(at(thread.name))]) == 1

@@ -6,7 +6,7 @@ import pytest
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 
 from roocontext import AsyncStore, Store
-from roocontext.adapters.langgraph import RoocontextSaver
+from roocontext.adapters.langgraph import RooContextSaver
 
 
 @pytest.mark.parametrize("kind", [Store, AsyncStore])
@@ -17,10 +17,10 @@ def test_the_conformance_suite_passes_in_full(opened, engine, kind):
         @checkpointer_test(name="roocontext")
         async def saver():
             if kind is Store:
-                yield RoocontextSaver(lab.store)
+                yield RooContextSaver(lab.store)
                 return
             async with await AsyncStore.open(lab.url, durability="normal") as store:
-                yield RoocontextSaver(store)
+                yield RooContextSaver(store)
 
         report = asyncio.run(validate(saver))
         failures = [one for result in report.results.values() for one in result.failures or ()]
