@@ -68,7 +68,7 @@ def desk(leg, opened):
         yield Desk(lab)
 
 
-def said(text, author="user", **fields):
+def text_event(text, author="user", **fields):
     role = "user" if author == "user" else "model"
     return Event(author=author, content=Content(role=role, parts=[Part(text=text)]), **fields)
 
@@ -81,7 +81,7 @@ def changed(**delta):
 
 
 EVENTS = [
-    said("Which files?", invocation_id="i1"),
+    text_event("Which files?", invocation_id="i1"),
     Event(
         author="coder",
         invocation_id="i1",
@@ -146,7 +146,7 @@ def test_contents_are_messages_of_ours(desk):
 def test_the_last_events_and_those_since_a_time(desk):
     session = desk.create()
     for number in range(40):
-        desk.append(session, said(str(number), timestamp=1000.0 + number))
+        desk.append(session, text_event(str(number), timestamp=1000.0 + number))
     texts = lambda **config: [  # noqa: E731
         int(e.content.parts[0].text) for e in desk.get(session, **config).events
     ]
@@ -195,7 +195,7 @@ def test_many_keys_with_many_values(desk):
 
 def test_partial_events_are_not_stored(desk):
     session = desk.create()
-    desk.append(session, said("half", partial=True))
+    desk.append(session, text_event("half", partial=True))
     assert session.events == []
     assert desk.get(session).events == []
 
@@ -203,36 +203,36 @@ def test_partial_events_are_not_stored(desk):
 def test_stale_writers_are_refused(desk):
     session = desk.create()
     stale = desk.get(session)
-    desk.append(session, said("first"))
+    desk.append(session, text_event("first"))
     with pytest.raises(StaleSessionError, match="Read it again"):
-        desk.append(stale, said("first"))
+        desk.append(stale, text_event("first"))
     with pytest.raises(StaleSessionError):
         desk.append(stale, changed(**{"app:x": 1}))
     assert "app:x" not in desk.get(session).state
     fresh = desk.get(session)
     desk.append(fresh, changed(a=1))
     with pytest.raises(StaleSessionError):
-        desk.append(session, said("behind a change of state"))
+        desk.append(session, text_event("behind a change of state"))
     assert len(desk.get(session).events) == 2
 
 
 def test_a_session_without_a_revision(desk):
     session = desk.create()
-    desk.append(session, said("first"))
+    desk.append(session, text_event("first"))
     bare = desk.get(session).model_copy()
     bare._storage_update_marker = None
-    desk.append(bare, said("second"))
+    desk.append(bare, text_event("second"))
     for events in ([], bare.events[:1]):
         bare._storage_update_marker = "of another service"
         bare.events = events
         with pytest.raises(StaleSessionError):
-            desk.append(bare, said("third"))
+            desk.append(bare, text_event("third"))
 
 
 def test_a_repeated_event_is_appended_once(desk):
     session = desk.create()
     before = desk.get(session)
-    event = said("once")
+    event = text_event("once")
     desk.append(session, event)
     desk.append(session, event)
     desk.append(before, event)  # the answer to the first call was lost
@@ -250,14 +250,14 @@ def test_creating_twice_and_names(desk):
     assert desk.create(user).id != desk.create(user).id
     session.id = "none"
     with pytest.raises(SessionNotFoundError):
-        desk.append(session, said("x"))
+        desk.append(session, text_event("x"))
     assert desk.get(session) is None
 
 
 def test_deleting_hides_and_the_id_can_be_used_again(desk):
     user = desk.user()
     session = desk.create(user, session_id="s", state={"a": 1, "user:b": 2})
-    desk.append(session, said("gone"))
+    desk.append(session, text_event("gone"))
     delete = {**user, "session_id": "s"}
     desk.run(desk.service.delete_session(**delete))
     desk.run(desk.service.delete_session(**delete))
@@ -265,24 +265,42 @@ def test_deleting_hides_and_the_id_can_be_used_again(desk):
     assert desk.get(session) is None
     assert desk.run(desk.service.list_sessions(**user)).sessions == []
     with pytest.raises(SessionNotFoundError):
-        desk.append(session, said("x"))
+        desk.append(session, text_event("x"))
     again = desk.create(user, session_id="s")
     assert again.state == {"user:b": 2}
     with pytest.raises(StaleSessionError):
-        desk.append(session, said("of the deleted one"))
-    desk.append(again, said("here"))
+        desk.append(session, text_event("of the deleted one"))
+    desk.append(again, text_event("here"))
     assert [e.content.parts[0].text for e in desk.get(again).events] == ["here"]
     assert desk.texts(again) == ["here"]
-    said_ever = [one.content for one in desk.chat(again).audit() if one.role]
-    assert len(said_ever) == 2
+    contents = [one.content for one in desk.chat(again).audit() if one.role]
+    assert len(contents) == 2
     assert desk.chat(again).verify().ok
+
+
+def test_redacted_contents(desk):
+    session = desk.create()
+    for event in EVENTS[:3]:
+        desk.append(session, event)
+    chat = desk.chat(session)
+    for message in chat.view().messages:
+        chat.redact(message.seq)
+    found = desk.get(session).events
+    assert [event.id for event in found] == [event.id for event in EVENTS[:3]]
+    assert "Which files" not in str(found)
+    assert found[1].get_function_calls()[0].name == "ls"
+    assert chat.verify().ok
+
+
+def test_flushing_does_nothing(desk):
+    assert desk.run(desk.service.flush()) is None
 
 
 def test_lists_are_sorted_by_update(desk):
     user = desk.user()
     for name, at in (("b", 20.0), ("a", 20.0), ("c", 10.0)):
         session = desk.create(user, session_id=name)
-        desk.append(session, said("x", timestamp=at))
+        desk.append(session, text_event("x", timestamp=at))
     listed = desk.run(desk.service.list_sessions(**user)).sessions
     assert [(one.id, one.last_update_time, one.events) for one in listed] == [
         ("c", 10.0, []),
@@ -307,7 +325,7 @@ def compacted(start, end, text):
 
 def test_compactions_are_summaries_of_ours(desk):
     session = desk.create()
-    events = [said(str(n), invocation_id=f"i{n}", timestamp=float(n)) for n in range(1, 9)]
+    events = [text_event(str(n), invocation_id=f"i{n}", timestamp=float(n)) for n in range(1, 9)]
     for event in events[:4]:
         desk.append(session, event)
     events.insert(4, compacted(1.0, 3.0, "[1-3]"))
@@ -331,7 +349,7 @@ def test_compactions_are_summaries_of_ours(desk):
 def test_a_pin_is_not_compacted(desk):
     session = desk.create()
     for number in (1, 2, 3):
-        desk.append(session, said(str(number), timestamp=float(number)))
+        desk.append(session, text_event(str(number), timestamp=float(number)))
     chat = desk.chat(session)
     chat.pin(chat.view().messages[1].seq)
     desk.append(session, compacted(1.0, 3.0, "[1-3]"))
@@ -340,7 +358,7 @@ def test_a_pin_is_not_compacted(desk):
 
 def test_rewinds_are_rewinds_of_ours(desk):
     session = desk.create()
-    events = [said(str(n), invocation_id=f"i{n}", timestamp=float(n)) for n in range(1, 5)]
+    events = [text_event(str(n), invocation_id=f"i{n}", timestamp=float(n)) for n in range(1, 5)]
     for event in events:
         desk.append(session, event)
 
@@ -350,7 +368,7 @@ def test_rewinds_are_rewinds_of_ours(desk):
 
     rewind("i3")
     assert desk.texts(session) == ["1", "2"]
-    events.append(said("5", invocation_id="i5", timestamp=5.0))
+    events.append(text_event("5", invocation_id="i5", timestamp=5.0))
     desk.append(session, events[-1])
     rewind("none")
     assert desk.texts(session) == ["1", "2", "5"]
@@ -415,7 +433,7 @@ def test_branches_append_to_one_session_object(desk):
 
     async def both():
         await asyncio.gather(
-            *(desk.service.append_event(session, said(str(number))) for number in range(20))
+            *(desk.service.append_event(session, text_event(str(number))) for number in range(20))
         )
 
     desk.run(both())

@@ -49,7 +49,7 @@ def event_of(step, value, number, events):
 
     As ADK does it, a compaction covers events that are not rewound, up to the last of them.
     """
-    said = [event for event in events if event.content]
+    spoken = [event for event in events if event.content]
     live = [event for event in _apply_rewinds(events) if event.content]
     time, invocation = float(number), f"i{number // 2}"
     if step == "say":
@@ -59,10 +59,10 @@ def event_of(step, value, number, events):
     actions = EventActions()
     if step == "change":
         actions.state_delta = value
-    elif not (live if step == "compact" else said):
+    elif not (live if step == "compact" else spoken):
         return None
     elif step == "rewind":
-        actions.rewind_before_invocation_id = said[value % len(said)].invocation_id
+        actions.rewind_before_invocation_id = spoken[value % len(spoken)].invocation_id
     else:
         start, end = live[value % len(live)].timestamp, live[-1].timestamp
         summary = Content(role="model", parts=[Part(text=f"[{start:.0f}-{end:.0f}]")])

@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 
 from roocontext import (
     AsyncContextManager,
+    AsyncStore,
     ContextManager,
     FrameworkMissing,
     InvalidMessage,
@@ -340,21 +341,29 @@ def test_the_sdks_own_compaction_over_our_session(desk):
 
 
 def test_two_writers_at_once(desk):
-    sessions = [RooContextSession("shared", desk.store) for _ in range(2)]
-
-    async def write(session, name):
+    async def write(store, name):
+        session = RooContextSession("shared", store)
         for number in range(20):
             await session.add_items([{**USER, "content": f"{name}{number}"}, ANSWER])
 
     async def both():
-        await asyncio.gather(*map(write, sessions, "ab"))
+        async with await AsyncStore.open(desk.url, durability="normal") as other:
+            await asyncio.gather(write(desk.store, "a"), write(other, "b"))
 
     desk.run(both())
-    items = desk.items(sessions[0])
+    items = desk.items(RooContextSession("shared", desk.store))
     assert items[1::2] == [ANSWER] * 40  # each call is one transaction
     for name in "ab":
-        said = [it["content"] for it in items[::2] if it["content"][0] == name]
-        assert said == [f"{name}{number}" for number in range(20)]
+        asked = [it["content"] for it in items[::2] if it["content"][0] == name]
+        assert asked == [f"{name}{number}" for number in range(20)]
+
+
+def test_redacted_items(desk):
+    session = desk.session()
+    desk.add(session, TURN)
+    chat = desk.sync.session(session.session_id)
+    chat.redact(1)
+    assert desk.items(session) == [{"role": "user", "content": "[redacted]"}, *TURN[1:]]
 
 
 def test_popping_while_another_writes(desk):
