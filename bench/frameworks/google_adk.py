@@ -92,8 +92,8 @@ async def _grown(service: Any, count: int) -> Any:
 def _event(number: int) -> Event:
     part = Part(text=json.dumps(content(number)))
     author, role = ("user", "user") if number % 2 == 0 else ("coder", "model")
-    said = Content(role=role, parts=[part])
-    return Event(author=author, content=said, invocation_id=f"i{number}", timestamp=float(number))
+    spoken = Content(role=role, parts=[part])
+    return Event(author=author, content=spoken, invocation_id=f"i{number}", timestamp=float(number))
 
 
 def _compaction(until: float) -> Event:

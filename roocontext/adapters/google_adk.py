@@ -1,6 +1,6 @@
 """The session service of Google ADK, over a store.
 
-Events come back as ADK's own database service gives them back. For everybody else a conversation is
+Events come back as ADK's own database service gives them back. For the store a conversation is
 a session of ours: contents are messages, what a compaction summarises is hidden, and a rewind is a
 rewind.
 """

@@ -6,6 +6,7 @@ one is refused.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final, NamedTuple
@@ -13,14 +14,12 @@ from uuid import uuid4
 
 from roocontext.adapters.epochs import epoch, hide
 from roocontext.adapters.google_adk_state import (
-    APP,
-    USER,
     Key,
     Revision,
+    SharedStates,
     changes,
     own,
     share,
-    shared,
     values,
 )
 from roocontext.errors import DuplicateMessage, SessionNotFound, VersionConflict
@@ -122,9 +121,13 @@ def listed(store: Store, app: str, user: str | None) -> list[Found]:
     while page:
         page = store.sessions(limit=500, before=page[-1], where=where)
         infos += page
-    keys = [Key(app, info.metadata["user"], info.metadata["session"]) for info in infos]
-    found = (read(store, key, last=0) for key in keys)
-    return [one for one in found if one is not None]
+    states = SharedStates(store)  # they are read once for all conversations
+    found = []
+    for info in infos:
+        key = Key(app, info.metadata["user"], info.metadata["session"])
+        with suppress(SessionNotFound):  # deleted in the meantime
+            found.append(_found(store, store.session(key.session_id), key, states))
+    return found
 
 
 def append(store: Store, key: Key, new: NewEvent) -> tuple[Revision, bool]:
@@ -183,7 +186,7 @@ def _write(chat: Session, known: Revision, new: NewEvent) -> None:
     chat.write_batch(items, expected_seq=head)
 
 
-def _found(store: Store, chat: Session, key: Key) -> Found:
+def _found(store: Store, chat: Session, key: Key, states: SharedStates | None = None) -> Found:
     begun = epoch(chat)
     newest = _newest(chat, begun)
     last = _opened(chat, begun) if newest is None else newest
@@ -194,7 +197,7 @@ def _found(store: Store, chat: Session, key: Key) -> Found:
         revision = Revision(begun, newest.content["number"] + 1)
         updated, delta = event["timestamp"], _delta(event)
     share(store, key, revision, delta, recorded_at=last.recorded_at)
-    state = {APP: shared(store, key, APP), USER: shared(store, key, USER)}
+    state = (states or SharedStates(store)).of(key)
     return Found(key, revision, updated, {**state, "": values(chat, begun)})
 
 

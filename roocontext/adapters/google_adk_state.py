@@ -59,6 +59,24 @@ def shared(store: Store, key: Key, scope: str) -> dict[str, Any]:
         return {}
 
 
+class SharedStates:
+    """The states of apps and users, each read once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._read: dict[str, dict[str, Any]] = {}
+
+    def of(self, key: Key) -> dict[str, dict[str, Any]]:
+        """The states that a conversation shares, by scope."""
+        return {scope: self._state(key, scope) for scope in (APP, USER)}
+
+    def _state(self, key: Key, scope: str) -> dict[str, Any]:
+        name = _scope_id(key, scope)
+        if name not in self._read:
+            self._read[name] = shared(self._store, key, scope)
+        return self._read[name]
+
+
 def own(delta: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a change that is the session's."""
     return {key: value for key, value in delta.items() if not key.startswith((APP, USER))}

@@ -1,6 +1,6 @@
 """The `Session` of the OpenAI Agents SDK, over a store.
 
-Runs of items become messages in the format `openai-responses`: what the model said in one step is
+Runs of items become messages in the format `openai-responses`: what the model gives in one step is
 one message, and so are the outputs that answer it. The items come back as they were given.
 
 `pop_item` and `clear_session` are rewinds: what they take away stays in the log.
@@ -160,7 +160,7 @@ def _clear(chat: Session | None) -> None:
 
 
 def _messages(items: Iterable[dict[str, Any]]) -> list[NewMessage]:
-    """Gather items: what the model said in one step is a message, and so are the outputs."""
+    """Gather items: what the model gives in one step is a message, and so are the outputs."""
     messages: list[NewMessage] = []
     run: list[dict[str, Any]] = []
     for item in items:

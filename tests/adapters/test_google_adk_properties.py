@@ -44,8 +44,13 @@ class Numbers:
     last = 0
 
 
-def event_of(step, value, number, said):
-    """The event of a step; None if it has nothing to refer to."""
+def event_of(step, value, number, events):
+    """The event of a step; None if it has nothing to refer to.
+
+    As ADK does it, a compaction covers events that are not rewound, up to the last of them.
+    """
+    spoken = [event for event in events if event.content]
+    live = [event for event in _apply_rewinds(events) if event.content]
     time, invocation = float(number), f"i{number // 2}"
     if step == "say":
         role, author = ("user", "user") if value else ("model", "coder")
@@ -54,12 +59,12 @@ def event_of(step, value, number, said):
     actions = EventActions()
     if step == "change":
         actions.state_delta = value
-    elif not said:
+    elif not (live if step == "compact" else spoken):
         return None
     elif step == "rewind":
-        actions.rewind_before_invocation_id = said[value % len(said)].invocation_id
+        actions.rewind_before_invocation_id = spoken[value % len(spoken)].invocation_id
     else:
-        start, end = said[value % len(said)].timestamp, said[-1].timestamp
+        start, end = live[value % len(live)].timestamp, live[-1].timestamp
         summary = Content(role="model", parts=[Part(text=f"[{start:.0f}-{end:.0f}]")])
         actions = EventActions(
             compaction={
@@ -81,15 +86,15 @@ def test_any_conversation(services, steps):
         run(service.create_session(**user, session_id="s", state={"b": 0}))
         for service in (ours, theirs)
     ]
-    said = []
+    events = []
     for number, (step, value) in enumerate(steps):
         if step == "reload":
             sessions[0] = run(ours.get_session(**user, session_id="s"))
             continue
-        event = event_of(step, value, number, said)
+        event = event_of(step, value, number, events)
         if event is None:
             continue
-        said += [event] if step == "say" else []
+        events.append(event)
         for service, session in zip((ours, theirs), sessions, strict=True):
             run(service.append_event(session, copy.deepcopy(event)))
     read = [run(service.get_session(**user, session_id="s")) for service in (ours, theirs)]

@@ -47,20 +47,20 @@ class Scripted(BaseLlm):
     ) -> AsyncGenerator[LlmResponse, None]:
         contents = llm_request.contents
         if not llm_request.config.tools:
-            yield said(Part(text=f"[a summary of {len(str(contents))} characters]"))
+            yield reply(Part(text=f"[a summary of {len(str(contents))} characters]"))
             return
         self._asked.append([content.model_copy(deep=True) for content in contents])
         if contents[-1].parts[-1].function_response:
-            yield said(Part(text=f"Done {len(self._asked)}."))
+            yield reply(Part(text=f"Done {len(self._asked)}."))
             return
         calls = [FunctionCall(name="read", args={"path": f"{n}.py"}) for n in range(2)]
-        yield said(
+        yield reply(
             Part(text="Hm.", thought=True, thought_signature=b"\xff"),
             *(Part(function_call=call) for call in calls),
         )
 
 
-def said(*parts: Part) -> LlmResponse:
+def reply(*parts: Part) -> LlmResponse:
     """A reply of these parts."""
     return LlmResponse(content=Content(role="model", parts=list(parts)), model_version="scripted")
 
