@@ -173,6 +173,7 @@ def test_it_condenses_and_uncovers(agent: AgentProcess, model: ModelServer) -> N
     assert "[condensed: " in shown
     assert model.refused == 0
     *_, summary = re.findall(r"^ +(\d+) summary ", agent("/history"), re.MULTILINE)
+    assert "As after entry 14: " in agent("/rewind", "/undo")  # not to before the summary
     shown = agent("/uncover", "/uncover 1", "/uncover x", "/uncover", "/uncover", "/context")
     assert f"Entry {summary} hides nothing now: 4 messages returned" in shown
     assert "Entry 1 is a note" in shown
