@@ -7,7 +7,8 @@ from roocontext.log.readings import pieces, reader, walk
 
 def rewind(agent: Agent, word: str) -> str:
     """Go back to right after entry N, or before your last message. The files go back too."""
-    typed = [it.message.seq for it in agent.chat.live() if isinstance(it.message.content, str)]
+    live = [it.message for it in agent.chat.live() if it.message.kind == "message"]
+    typed = [message.seq for message in live if isinstance(message.content, str)]
     to = int(word) if word else max(typed, default=1) - 1
     return moved(agent.move(lambda: agent.chat.rewind(to)))
 

@@ -1,7 +1,8 @@
 """A process that has the example's agent loaded, and forks a child for each run of it.
 
-Loading the SDKs takes longer than a run does. A line of JSON on stdin is a run. It is answered by a
-line with the child's process id, and by one with its exit code when it has ended.
+Loading the SDKs takes longer than a run does. To load them, the agent is run once with its scripted
+model; what it showed is the first line on stdout, as JSON. Then each line of JSON on stdin is one
+run. It is answered by a line with the child's process id, and by one with its exit code.
 """
 
 import gc
@@ -54,20 +55,21 @@ def run(order: dict[str, Any]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def load() -> None:
-    """Run the agent once, so that everything that it needs is loaded."""
+def load() -> str:
+    """Run the agent once, so that everything that it needs is loaded; what it showed."""
     openai.OpenAI(api_key="none").responses  # noqa: B018 - loads it
     sys.path.insert(0, str(EXAMPLE))  # so that the modules of the example stay loaded
-    with TemporaryDirectory() as folder, redirect_stdout(io.StringIO()):
+    with TemporaryDirectory() as folder, redirect_stdout(io.StringIO()) as shown:
         sys.argv = ["coding_agent", f"{folder}/work", "--yes"]
-        sys.stdin = io.StringIO("write a.txt one; run ls\n/search one\n/context\n/history\n")
+        sys.stdin = io.StringIO("Double a number.\nrun ls\n/search number\n/context\n/history\n")
         runpy.run_path(str(EXAMPLE / "scripted_model.py"), run_name="__main__")
     # What is loaded stays: a child that looks through it for garbage would copy every page of it.
     gc.collect()
     gc.freeze()
+    return shown.getvalue()
 
 
 if __name__ == "__main__":
-    load()
+    os.write(1, f"{json.dumps(load())}\n".encode())
     for line in sys.__stdin__:
         os.write(1, f"{run(json.loads(line))}\n".encode())

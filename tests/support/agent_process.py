@@ -74,12 +74,13 @@ def wait_until(condition: Callable[[], Any]) -> None:
 
 
 @contextmanager
-def preloaded_agent() -> Iterator["subprocess.Popen[str]"]:
-    """The process that forks the runs."""
-    command = [sys.executable, "-m", "support.agent_preloaded"]
+def preloaded_agent() -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """The process that forks the runs, and what the agent showed when it was loaded there."""
+    command = [sys.executable, "-W", "error", "-m", "support.agent_preloaded"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=TESTS
     ) as process:
-        yield process
         assert process.stdin
+        assert process.stdout
+        yield process, json.loads(process.stdout.readline())
         process.stdin.close()
