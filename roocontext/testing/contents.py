@@ -1,11 +1,11 @@
 """Lossless content: what comes back is what was appended, types and order of keys included."""
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from roocontext.testing import corpus
-from roocontext.testing.messages import answers, calls, first_difference, says
+from roocontext.testing.messages import answers, calls, first_difference, says, written
 from roocontext.testing.protocol import Append, Message
 from roocontext.testing.trial import Check, Trial
 from roocontext.testing.verdicts import Lost, Refused
@@ -19,24 +19,41 @@ def _keeps(
     """A check that appends all cases to one session, or each to its own to see which is lost."""
 
     def run(trial: Trial) -> None:
-        with suppress(Lost, Refused):
-            _must_come_back(trial, [it for one in cases.values() for it in messages_of(one)])
+        parts = {name: messages_of(case) for name, case in cases.items()}
+        try:
+            found = iter(_come_back(trial, [it for part in parts.values() for it in part]))
+        except (Lost, Refused):
+            _one_by_one(trial, parts)
             return
-        found: dict[type[Exception], list[str]] = {Lost: [], Refused: []}
-        for name, case in cases.items():
-            try:
-                _must_come_back(trial, messages_of(case))
-            except (Lost, Refused) as outcome:
-                found[type(outcome)].append(f"{name} ({outcome})")
-        for kind, names in found.items():
-            if names:
-                raise kind(", ".join(names))
+        changed = [
+            f"{name} (changed)"
+            for name, part in parts.items()
+            if written(list(islice(found, len(part)))) != written(part)
+        ]
+        if changed:
+            raise Lost(", ".join(changed))
 
     return run
 
 
-def _must_come_back(trial: Trial, messages: list[Message]) -> None:
-    """Append messages and read them with another driver.
+def _one_by_one(trial: Trial, parts: Mapping[str, list[Message]]) -> None:
+    """Append each part to a session of its own, and raise what came of all of them."""
+    outcomes: dict[type[Exception], list[str]] = {Lost: [], Refused: []}
+    for name, part in parts.items():
+        try:
+            found = _come_back(trial, part)
+        except (Lost, Refused) as outcome:
+            outcomes[type(outcome)].append(f"{name} ({outcome})")
+        else:
+            if written(found) != written(part):
+                outcomes[Lost].append(f"{name} (changed)")
+    for kind, names in outcomes.items():
+        if names:
+            raise kind(", ".join(names))
+
+
+def _come_back(trial: Trial, messages: list[Message]) -> list[Message]:
+    """Append messages, and read as many with another driver.
 
     A refusal leaves the session as it was: nothing of the message is in it, and it goes on.
     """
@@ -53,13 +70,16 @@ def _must_come_back(trial: Trial, messages: list[Message]) -> None:
         if refusal:
             accepted.append(says("after the refusal"))
             other.append(Append(accepted[-1]))
-        found = other.view().messages
+        found = list(other.view().messages)
     except Exception as error:
         raise Lost(f"the session cannot be read any more: {type(error).__name__}") from error
-    if difference := first_difference(accepted, found):
-        raise Lost(f"after the refusal {difference}" if refusal else "changed")
+    if refusal and (difference := first_difference(accepted, found)):
+        raise Lost(f"after the refusal {difference}")
     if refusal:
         raise Refused(refusal)
+    if len(found) != len(messages):
+        raise Lost(f"{len(found)} messages instead of {len(messages)}")
+    return found
 
 
 def _as_argument(value: Any) -> list[Message]:

@@ -12,7 +12,7 @@ from roocontext.testing.trial import Check, Trial
 from roocontext.testing.verdicts import Lost
 
 PROMISE = "one winner"
-ROUNDS = 25
+ROUNDS = 12
 HEAD_START = 0.003
 """Seconds from when writers are asked to when they write, all at once."""
 

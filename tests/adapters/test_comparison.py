@@ -55,11 +55,6 @@ STORES = [
     Compared("google-adk", "`SqliteSessionService`", "adapters.drivers.google_adk:OnSQLite"),
     Compared(
         "google-adk",
-        "`DatabaseSessionService` (SQLite)",
-        "adapters.drivers.google_adk:OnDatabase",
-    ),
-    Compared(
-        "google-adk",
         "`DatabaseSessionService` (PostgreSQL)",
         "adapters.drivers.google_adk:OnDatabase",
         "postgres",

@@ -5,6 +5,7 @@ version is the number of events. Requests are made by ADK's own code.
 """
 
 from google.adk.agents import Agent
+from google.adk.errors._stale_session_error import StaleSessionError
 from google.adk.events import Event, EventActions
 from google.adk.events._rewind_events import _apply_rewinds
 from google.adk.events.event_actions import EventCompaction
@@ -33,19 +34,29 @@ class Service:
         self.run = Loop()
         self._service = self.made(place)
         self._key = {}
+        self._held = None
         self._read = {}
 
     def open(self, session):
         self._key = {"app_name": APP, "user_id": USER, "session_id": session}
         if self.run(self._service.get_session(**self._key)) is None:
             self.run(self._service.create_session(**self._key))
-        return Receipt(self.view().version)
+        self._held = self._loaded()
+        return Receipt(len(self._held.events))
 
     def append(self, new):
         repeated = (*self._key.values(), new.retry_key) in RETRIED
-        session = self._loaded() if repeated else self._read_at(new.expected)
-        self.run(self._service.append_event(session, self._event(new)))
-        return Receipt(len(session.events))  # it is kept current
+        event = self._event(new)
+        if new.expected is not None and not repeated:
+            self._held = self._read_at(new.expected)
+        try:
+            self.run(self._service.append_event(self._held, event))
+        except StaleSessionError:
+            if new.expected is not None and not repeated:
+                raise
+            self._held = self._loaded()
+            self.run(self._service.append_event(self._held, event))
+        return Receipt(len(self._held.events))  # it is kept current
 
     def view(self):
         """The events behind all rewinds, with compactions in the place of what they stand for."""
@@ -103,7 +114,7 @@ class Service:
         if version in self._read:
             return self._read[version]
         session = self._loaded()
-        if version not in (None, len(session.events)):
+        if version != len(session.events):
             raise Changed
         return session
 
@@ -139,8 +150,7 @@ class OnDatabase(Service):
     """`DatabaseSessionService` by the URL of a database."""
 
     def made(self, place):
-        url = place if "://" in place else f"sqlite+aiosqlite:///{place}"
-        return DatabaseSessionService(url)
+        return DatabaseSessionService(place)
 
     def close(self):
         self.run(self._service.close())

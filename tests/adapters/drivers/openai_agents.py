@@ -90,8 +90,7 @@ class OnSQLAlchemy(Items):
     """`SQLAlchemySession` by the URL of a database."""
 
     def made(self, session):
-        url = self.place if "://" in self.place else f"sqlite+aiosqlite:///{self.place}"
-        return SQLAlchemySession.from_url(session, url=url, create_tables=True)
+        return SQLAlchemySession.from_url(session, url=self.place, create_tables=True)
 
     def close(self):
         if self._session is not None:
