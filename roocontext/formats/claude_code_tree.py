@@ -216,7 +216,8 @@ class _Tree:
         for row in self._rows:
             if row.subtype == "compact_boundary":
                 boundary, summary, kept = row, "", self._kept(row)
-                if not row.parent or row.parent not in self._by_uuid:
+                # The rows that it keeps may come behind its logical parent.
+                if row.parent not in self._by_uuid or kept:
                     row.parent = speaker or None
             elif row.is_summary:
                 if boundary is not None:

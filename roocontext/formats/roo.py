@@ -84,11 +84,11 @@ def _history(rows: list[Any], deleted: tuple[int, int] | None) -> Iterator[Event
         if not isinstance(row, dict):
             yield Noted(None, "unknown", row)
         elif _hider_id(row) is None:
-            said = _said(row, ids[index])
-            yield said
-            if index in sent and isinstance(said, Added):
+            event = _said(row, ids[index])
+            yield event
+            if index in sent and isinstance(event, Added):
                 yield from _instead(row, sent[index], ids[index], at)
-            if isinstance(said, Added) and (index not in sent or sent[index]):
+            if isinstance(event, Added) and (index not in sent or sent[index]):
                 at = f"{ids[index]}:sent" if index in sent else ids[index]
         for hider in due.get(index, ()):
             yield _hid(rows, hider, ids, hidden)
