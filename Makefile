@@ -2,11 +2,12 @@
 PYTHON ?= python3
 VENV ?= .venv
 OLDEST ?= $(VENV)-oldest
+ADAPTERS ?= $(VENV)-adapters
 RUN := $(VENV)/bin
 # Without compiled files every process of a test compiles the library again, and every worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-oldest check format torture bench compare docs build clean
+.PHONY: help demo test test-adapters test-oldest check format torture bench compare docs build clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -21,11 +22,20 @@ $(OLDEST)/.ready: pyproject.toml constraints-oldest.txt
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-oldest.txt -e '.[test]'
 	touch $@
 
+$(ADAPTERS)/.ready: pyproject.toml constraints-adapters.txt
+	$(PYTHON) -m venv $(ADAPTERS)
+	$(ADAPTERS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-adapters.txt -e '.[test-adapters]'
+	touch $@
+
 demo: $(VENV)/.ready  ## the main job, shown on an embedded database: no key, no network
 	$(RUN)/roocontext demo
 
 test: $(VENV)/.ready  ## every test, on SQLite and on a real PostgreSQL
 	$(RUN)/python -m pytest -n 2 --dist worksteal -m 'not torture'
+
+test-adapters: $(ADAPTERS)/.ready  ## the frameworks' adapters: strict types, and tests beside the frameworks
+	$(ADAPTERS)/bin/mypy $(wildcard roocontext/adapters/*.py)
+	$(ADAPTERS)/bin/python -m pytest -n 2 --dist worksteal -m 'not torture' tests/adapters
 
 test-oldest: $(OLDEST)/.ready  ## every test, with the oldest allowed version of each dependency
 	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal -m 'not torture'
@@ -45,8 +55,9 @@ format: $(VENV)/.ready  ## rewrite the code in the house's format
 torture: $(VENV)/.ready  ## the long runs: crashes, soak, fuzz
 	ROOCONTEXT_TORTURE=10 $(RUN)/python -m pytest -n 2 tests/torture tests/conformance tests/unit tests/acceptance
 
-bench: $(VENV)/.ready  ## every budget as a ratio, measured in one run
+bench: $(VENV)/.ready $(ADAPTERS)/.ready  ## every budget as a ratio, measured in one run
 	$(RUN)/python -m bench
+	$(ADAPTERS)/bin/python -m bench.frameworks
 
 compare: $(VENV)/.ready  ## all policies on the same growing sessions, into the documentation
 	$(RUN)/python -m bench.policies --write
@@ -59,4 +70,4 @@ build: $(VENV)/.ready  ## the wheel and the source archive, into dist/
 	$(RUN)/python -m build
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(OLDEST) build dist site *.egg-info
+	rm -rf $(VENV) $(ADAPTERS) $(OLDEST) build dist site *.egg-info

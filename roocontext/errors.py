@@ -249,6 +249,14 @@ class SourceDiverged(RooContextError):
     seq: int = 0
 
 
+class FrameworkMissing(RooContextError, ImportError):
+    """A framework is not installed, or is a version that the adapter does not work with."""
+
+    package: str = ""
+    works: str = ""
+    found: str | None = None
+
+
 class SummaryFailed(RooContextError):
     """A summariser did not produce a usable summary."""
 

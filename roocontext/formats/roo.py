@@ -165,7 +165,9 @@ def _hid(
     message = _message(row, ids[index])
     if row.get("isTruncationMarker"):
         tagged = hidden.get(_hider_id(row) or "", (0, frozenset[str]()))[1]
-        return Hid(ids[index], (message,), hides=tagged, truncates=True, record=record)
+        # Messages that stay may be between those that it hides and the marker.
+        late = index > hidden.get(_hider_id(row) or "", (index, frozenset()))[0]
+        return Hid(ids[index], (message,), hides=tagged, at_end=late, truncates=True, record=record)
     # The tool sends what follows its last summary, and one of the assistant's after the first row.
     first = isinstance(rows[0], dict) and rows[0].get("role") == "user"
     keeps = {ids[0]} if first and row.get("role") != "user" else set[str]()

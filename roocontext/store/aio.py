@@ -141,6 +141,10 @@ class AsyncStore(_Threaded[Store]):
         """See Store.session."""
         return AsyncSession(await self._threads.run(self._plain.session, session_id), self._threads)
 
+    async def run(self, work: Callable[[Store], Result]) -> Result:
+        """Run a function of several calls over the synchronous store, in one of the threads."""
+        return await self._threads.run(work, self._plain)
+
     sessions = _threaded(Store.sessions)
     overview = _threaded(Store.overview)
     find = _threaded(Store.find)
@@ -197,6 +201,8 @@ class AsyncSession(_Threaded[Session]):
     originals = _threaded(Session.originals)
     notes = _threaded(Session.notes)
     newest_note = _threaded(Session.newest_note)
+    newest_notes = _threaded(Session.newest_notes)
+    noted = _threaded(Session.noted)
     uncovered_since = _threaded(Session.uncovered_since)
     restorable = _threaded(Session.restorable)
     pins = _threaded(Session.pins)

@@ -24,7 +24,8 @@ def public(cls):
 
 @pytest.mark.parametrize(("plain", "coroutine"), BOTH)
 def test_both_have_the_same_names(plain, coroutine):
-    assert set(public(plain)) == set(public(coroutine))
+    assert set(public(coroutine)) - set(public(plain)) <= {"run"}
+    assert set(public(plain)) <= set(public(coroutine))
 
 
 def renamed(annotation):
@@ -59,12 +60,28 @@ def test_a_wrapped_method_shows_the_signature_of_the_other():
 
 @pytest.mark.parametrize(("plain", "coroutine"), BOTH)
 def test_all_of_one_is_awaited(plain, coroutine):
-    for name, method in public(coroutine).items():
+    for name, method in public(coroutine).items() - {("run", AsyncStore.run)}:
         asynchronous = inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
         assert asynchronous, name
         assert inspect.isasyncgenfunction(method) is inspect.isgeneratorfunction(
             public(plain)[name]
         ), name
+
+
+def test_several_calls_run_in_one_thread_over_the_plain_store():
+    async def go():
+        async with await AsyncStore.open(":memory:") as store:
+
+            def work(plain):
+                session = plain.open_session("s")
+                session.append("user", "hello")
+                return threading.current_thread(), len(session.view().messages)
+
+            return await store.run(work)
+
+    thread, messages = asyncio.run(go())
+    assert thread is not threading.current_thread()
+    assert messages == 1
 
 
 class HeldClock(SetClock):

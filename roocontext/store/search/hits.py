@@ -23,7 +23,7 @@ from roocontext.store.audit import Hider, to_hider
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.schema import clearings, entries
 from roocontext.store.search.matches import Match, Matcher
-from roocontext.store.search.scope import Search, cursor
+from roocontext.store.search.scope import MOST_HITS, Search, cursor
 
 RANKED: Final = 50
 """How many of the newest matches are ranked. The older ones follow them, newest first."""
@@ -83,7 +83,7 @@ def search(tx: Transaction, asked: Search, dialect: str) -> SearchPage:
     is_ranked = asked.order == "best"
     matcher = Matcher(tx, asked, dialect)
     most = max(is_ranked * RANKED, end + 1)
-    found = list(islice(matcher.matches(batch=most), most))
+    found = list(islice(matcher.matches(batch=min(most, MOST_HITS)), most))
     page = (_ranked(found) if is_ranked else found)[asked.skip : end]
     following = None
     if len(found) > end:

@@ -1,6 +1,7 @@
 """What is searched for, and in which sessions."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -10,8 +11,8 @@ import msgspec
 from sqlalchemy import and_, bindparam, select
 from sqlalchemy.sql import Select
 
-from roocontext.errors import InvalidOption
-from roocontext.log.encoding import check_id
+from roocontext.errors import InvalidIdentifier, InvalidMessage, InvalidOption
+from roocontext.log.encoding import check_id, check_integer
 from roocontext.search.passages import Speaker
 from roocontext.search.query import Among, Order, Query, parse
 from roocontext.store.check_arguments import check_whole
@@ -19,6 +20,7 @@ from roocontext.store.listing import wanted
 from roocontext.store.schema import facts, sessions
 
 MOST_HITS: Final = 1_000
+_MOST_SKIPPED: Final = 1 << 31
 
 
 class Key(NamedTuple):
@@ -143,11 +145,15 @@ def cursor(key: Key, skip: int = 0) -> str:
 
 
 def _read_cursor(after: object) -> _Cursor:
-    try:
-        if isinstance(after, str) and (read := _decode(after)).skip >= 0:
-            return read
-    except (msgspec.DecodeError, UnicodeError):
-        pass
+    # Anyone may have written it: what is no key must not reach the database.
+    with suppress(msgspec.DecodeError, UnicodeError, InvalidIdentifier, InvalidMessage):
+        if isinstance(after, str):
+            key, skip = read = _decode(after)
+            check_id("after", key.session_id)
+            check_integer("after", key.recorded_at)
+            check_integer("after", key.seq)
+            if 0 <= skip <= _MOST_SKIPPED:
+                return read
     raise InvalidOption("after is the `next` of the page before.", name="after")
 
 

@@ -1,0 +1,32 @@
+"""A framework that is missing or too old gives one error, with the versions that work."""
+
+from importlib.metadata import version
+
+import pytest
+
+from roocontext import FrameworkMissing
+from roocontext.adapters.frameworks import framework
+
+
+def test_a_framework_that_is_not_installed():
+    with (
+        pytest.raises(FrameworkMissing) as caught,
+        framework("no-such-framework", works=">=1.2,<2", extra="langgraph"),
+    ):
+        import no_such_framework  # noqa: F401, PLC0415 - it fails
+    assert str(caught.value) == (
+        "This adapter needs no-such-framework (>=1.2,<2), which is not installed."
+        " Install the extra: pip install 'roocontext[langgraph]'."
+    )
+    assert caught.value.found is None
+    assert isinstance(caught.value, ImportError)
+
+
+def test_a_version_without_the_protocol():
+    with (
+        pytest.raises(FrameworkMissing) as caught,
+        framework("hypothesis", works=">=99", extra="langgraph"),
+    ):
+        from hypothesis import SessionStoreOfTheFuture  # noqa: F401, PLC0415 - it fails
+    assert f"works with hypothesis >=99. Version {version('hypothesis')} lacks" in str(caught.value)
+    assert caught.value.found == version("hypothesis")
