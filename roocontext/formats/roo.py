@@ -93,7 +93,7 @@ def _history(rows: list[Any], deleted: tuple[int, int] | None) -> Iterator[Event
         for hider in due.get(index, ()):
             yield _hid(rows, hider, ids, hidden)
             at = ids[hider]
-        if deleted is not None and index == deleted[1]:
+        if deleted is not None and index == min(deleted[1], len(rows) - 1):
             # The tool leaves these out and puts nothing in their place.
             yield WentBack(f"deleted:{deleted[1]}", ids[deleted[0] - 1] if deleted[0] else None)
 

@@ -242,3 +242,10 @@ def test_what_cline_knows_of_its_edits_is_kept(store, folder):
     take(store, folder)
     kinds = [note.content["kind"] for note in store.session("roo-code:0190-task").notes("imported")]
     assert "context_history" in kinds
+
+
+def test_a_range_that_ends_behind_the_last_row(store, folder):
+    screen = [{"ts": 1, "lastCheckpointHash": "x", "conversationHistoryDeletedRange": [2, 99]}]
+    task(folder, talk(5), screen)
+    assert seen(store, take(store, folder)) == ["m0", "m1"]
+    assert take(store, folder).new == 0
