@@ -536,3 +536,14 @@ def test_a_compaction_keeps_rows_behind_its_logical_parent(store, file):
     file.user("more")
     take(store, file.path)
     assert [text for _, text in seen(chat_of(store))] == ["S", "kept", "kept too", "more"]
+
+
+def test_a_branch_behind_a_message_that_was_refused(store, file):
+    file.user("one")
+    at = file.user([{"type": "function_call"}])
+    file.user("left")
+    file.user("instead", parent=at)
+    (done,) = take(store, file.path)
+    assert [one.line for one in done.problems] == [2]
+    assert [text for _, text in seen(chat_of(store))] == ["one", "instead"]
+    assert take(store, file.path)[0].new == 0
