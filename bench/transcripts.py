@@ -102,7 +102,7 @@ def _written(path: Path, count: int) -> list[NewMessage]:
 
 
 def _line(number: int) -> tuple[dict[str, Any], NewMessage]:
-    said = content(number)
+    body = content(number)
     message: dict[str, Any] = {"role": role(number)}
     if message["role"] == "assistant":
         usage = {"input_tokens": 1_000, "output_tokens": 100}
@@ -122,11 +122,11 @@ def _line(number: int) -> tuple[dict[str, Any], NewMessage]:
     }
     row = NewMessage(
         str(message["role"]),
-        said,
+        body,
         ts=1_772_359_200_123,
         message_id=f"row-{number}",
         model=message.get("model"),
         usage=message.get("usage"),
         extra={"record": {**record, "message": message}},
     )
-    return {**record, "message": {**message, "content": said}}, row
+    return {**record, "message": {**message, "content": body}}, row

@@ -106,7 +106,8 @@ class _Item(NamedTuple):
 class _History:
     """The items that the program would send now, and the reply whose usage may still come.
 
-    The first `compacted` ones are what the last compaction left. `said` is what only events say.
+    The first `compacted` ones are what the last compaction left. `events` are the texts of events,
+    as long as no item is a message.
     """
 
     items: list[_Item] = field(default_factory=list)
@@ -115,7 +116,7 @@ class _History:
     model: str | None = None
     reply: Added | None = None
     behind: list[Event] = field(default_factory=list)
-    said: list[Added] | None = field(default_factory=list)
+    events: list[Added] | None = field(default_factory=list)
 
     def add(
         self, payload: dict[str, Any], at: Placed, ts: int | None, place: int | None = None
@@ -133,7 +134,7 @@ class _History:
         at = at._replace(line=at.line._replace(record=None))
         self.items.append(_Item(name, is_user and not is_own, is_context, at, place))
         if speaks:
-            self.said = None
+            self.events = None
         return message
 
     def cut(self, turns: int) -> None:
@@ -171,7 +172,7 @@ def _events(path: Path, problems: list[Problem]) -> Iterator[Event]:
             yield from _released(history)
     yield from _released(history)
     # Events repeat what the items say. Only without items are they all that there is.
-    yield from history.said or ()
+    yield from history.events or ()
 
 
 def _released(history: _History) -> Iterator[Event]:
@@ -197,14 +198,14 @@ def _events_of(at: Placed, history: _History) -> Iterator[Event]:
     if kind == "compacted":
         yield from _compacted(payload, at, ts, history)
     if kind == "event_msg":
-        if history.said is not None and (said := _said(payload, at, ts)):
-            history.said.append(said)
+        if history.events is not None and (shown := _event_text(payload, at, ts)):
+            history.events.append(shown)
         if payload.get("type") == "thread_rolled_back":
             yield from _rolled_back(payload, at, history)
     yield Noted(None, kind, record, ts, line.number)
 
 
-def _said(payload: dict[str, Any], at: Placed, ts: int | None) -> Added | None:
+def _event_text(payload: dict[str, Any], at: Placed, ts: int | None) -> Added | None:
     """What an event says that a message would say."""
     role = {"user_message": "user", "agent_message": "assistant"}.get(str(payload.get("type")))
     text = payload.get("message")

@@ -525,3 +525,25 @@ def test_a_message_that_is_nested_too_deeply_is_kept_as_text(store, file):
     (note,) = [n for n in chat_of(store).notes("imported") if n.content["kind"] == "refused"]
     assert "two" in note.content["text"]
     assert take(store, file.path)[0].new == 0
+
+
+def test_a_compaction_keeps_rows_behind_its_logical_parent(store, file):
+    last = file.user("one")
+    head = file.user("kept")
+    tail = file.reply("m1", "kept too", stop="end_turn")
+    segment = {"headUuid": head, "anchorUuid": "u-5", "tailUuid": tail}
+    file.compact("S", logical=last, preservedSegment=segment)
+    file.user("more")
+    take(store, file.path)
+    assert [text for _, text in seen(chat_of(store))] == ["S", "kept", "kept too", "more"]
+
+
+def test_a_branch_behind_a_message_that_was_refused(store, file):
+    file.user("one")
+    at = file.user([{"type": "function_call"}])
+    file.user("left")
+    file.user("instead", parent=at)
+    (done,) = take(store, file.path)
+    assert [one.line for one in done.problems] == [2]
+    assert [text for _, text in seen(chat_of(store))] == ["one", "instead"]
+    assert take(store, file.path)[0].new == 0
