@@ -55,8 +55,9 @@ format: $(VENV)/.ready  ## rewrite the code in the house's format
 torture: $(VENV)/.ready  ## the long runs: crashes, soak, fuzz
 	ROOCONTEXT_TORTURE=10 $(RUN)/python -m pytest -n 2 tests/torture tests/conformance tests/unit tests/acceptance
 
-bench: $(VENV)/.ready  ## every budget as a ratio, measured in one run
+bench: $(VENV)/.ready $(ADAPTERS)/.ready  ## every budget as a ratio, measured in one run
 	$(RUN)/python -m bench
+	$(ADAPTERS)/bin/python -m bench.frameworks
 
 compare: $(VENV)/.ready  ## all policies on the same growing sessions, into the documentation
 	$(RUN)/python -m bench.policies --write

@@ -8,17 +8,20 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.report import HEADING, Line, environment, load
-from bench.runner import lines
-from bench.sites import sites
+from bench.runner import Say, lines
+from bench.sites import PostgresSite, SqliteSite, sites
 from bench.sizes import FULL, QUICK, TINY, Sizes
 
+Measure = Callable[[SqliteSite, PostgresSite, Sizes, Say], Iterator[Line]]
 
-def main() -> None:
+
+def main(measure: Measure = lines, *, prog: str = "python -m bench") -> None:
     """Measure and print."""
-    arguments = _arguments()
+    arguments = _arguments(prog)
     begun = time.perf_counter()
     with sites() as (sqlite, postgres):
         facts = environment(postgres.version())
@@ -26,7 +29,7 @@ def main() -> None:
         print("PostgreSQL: growth and reads after VACUUM.")
         print(HEADING, flush=True)
         found = []
-        for line in lines(sqlite, postgres, _sizes(arguments), _tell):
+        for line in measure(sqlite, postgres, _sizes(arguments), _tell):
             found.append(line)
             _tell("")
             print(line.to_text(), flush=True)
@@ -37,8 +40,8 @@ def main() -> None:
         arguments.json.write_text(json.dumps(shown, indent=2) + "\n")
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench", description=main.__doc__)
+def _arguments(prog: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog=prog, description=main.__doc__)
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="shorter sessions, fewer samples")
     size.add_argument("--tiny", action="store_true", help="only whether everything runs")

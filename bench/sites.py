@@ -88,13 +88,13 @@ class PostgresSite:
 
     def floor(self, name: str) -> PostgresFloor:
         """A raw connection to the database of this name."""
-        floor = PostgresFloor(_libpq(self._database(name)))
+        floor = PostgresFloor(self.url(name))
         self._stack.callback(floor.close)
         return floor
 
     def settle(self, name: str) -> None:
         """VACUUM, which marks the pages that everybody may read."""
-        with psycopg.connect(_libpq(self._database(name)), autocommit=True) as connection:
+        with psycopg.connect(self.url(name), autocommit=True) as connection:
             connection.execute("VACUUM ANALYZE")
 
     def size(self, name: str) -> int:
@@ -104,6 +104,10 @@ class PostgresSite:
             "SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class WHERE relkind = 'r'"
             " AND relname IN ('entries', 'sessions', 'spans', 'clearings', 'counts')"
         )[0][0]
+
+    def url(self, name: str) -> str:
+        """The database of this name, for libpq."""
+        return _libpq(self._database(name))
 
     def _database(self, name: str, options: str = "") -> URL:
         if name not in self._names:

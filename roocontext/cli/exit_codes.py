@@ -37,7 +37,7 @@ MEANINGS = {
     Code.NO: "The answer is no: `verify` found a problem, `doctor` found a risk, there was"
     " nothing to hide or to undo, the confirmation was declined, `backup` only printed the"
     " command to run, or `import` could not read a file or a line, or"
-    " has left a session as it was.",
+    " refused to continue a session that was changed here.",
     Code.USAGE: "The command line is wrong, or the input cannot be stored.",
     Code.NOT_FOUND: "There is no such session, entry, message or database; or several session ids"
     " begin like that; or the session was purged; or a file or folder that was named cannot be"

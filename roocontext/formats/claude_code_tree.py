@@ -5,10 +5,12 @@ each result of a tool hangs on its own. So the rows of one answer and their resu
 and the units are the tree. A branch that was left is followed by a rewind.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
+
+import msgspec
 
 from roocontext.formats.claude_code_rows import Row
 from roocontext.formats.events import Problem
@@ -39,18 +41,44 @@ class Back:
 Steps: TypeAlias = Iterator[Step | Back]
 
 
-@dataclass(slots=True)
-class _Unit:
-    """A row, or the rows of one answer with the results of its calls, and the notes among them."""
+class _Unit(msgspec.Struct, gc=False, eq=False):
+    """A row, or the rows of one answer with the results of its calls, and the notes among them.
 
-    rows: list[Row] = field(default_factory=list)
-    notes: list[Row] = field(default_factory=list)
-    children: list["_Unit"] = field(default_factory=list)
+    There are almost as many as rows, so a list is only made for what there is.
+    """
+
+    rows: tuple[Row, ...] = ()
+    noted: list[Row] | None = None
+    below: list["_Unit"] | None = None
     newest: int = -1
     begins: bool = False
 
-    def ordered(self) -> list[Row]:
+    @property
+    def notes(self) -> Sequence[Row]:
+        """The notes among its rows."""
+        return self.noted or ()
+
+    @property
+    def children(self) -> Sequence["_Unit"]:
+        """The units that follow, each in a branch of its own."""
+        return self.below or ()
+
+    def add_note(self, row: Row) -> None:
+        """A note that was written here."""
+        if self.noted is None:
+            self.noted = []
+        self.noted.append(row)
+
+    def add_child(self, unit: "_Unit") -> None:
+        """A unit that follows."""
+        if self.below is None:
+            self.below = []
+        self.below.append(unit)
+
+    def ordered(self) -> Sequence[Row]:
         """The answer first, and then the results, each in the order of the file."""
+        if len(self.rows) == 1:
+            return self.rows
         return sorted(self.rows, key=lambda row: (row.type != "assistant", row.index))
 
 
@@ -76,6 +104,9 @@ def in_tree_order(rows: list[Row], path: Path, problems: list[Problem]) -> Steps
             yield Step(row)
             if row.subtype == "microcompact_boundary":
                 at = f"{row.uuid}:cleared"
+        if len(unit.children) == 1:
+            todo.append((unit.children[0], at))
+            continue
         branches = sorted(unit.children, key=lambda child: child.newest)
         following: list[tuple[_Unit, str | None] | Back] = []
         for number, child in enumerate(branches):
@@ -92,7 +123,7 @@ class _Tree:
         self._unit_of: dict[str, _Unit] = {}
         self._boundaries: dict[str, Row] = {}
         self._summarised: set[str] = set()
-        self._said: dict[str, int] = {}
+        self._count = 0
 
     def build(self, path: Path, problems: list[Problem]) -> _Unit:
         """The units as a tree; those that hang on nothing hang on the root."""
@@ -113,7 +144,7 @@ class _Tree:
                 if row.answer:
                     answers.setdefault(row.answer, unit)
                 callers.update(dict.fromkeys(row.calls, unit))
-            unit.rows.append(row)
+            unit.rows += (row,)
             self._unit_of[row.uuid] = unit
         for unit in units:
             self._hang(unit, root)
@@ -126,11 +157,13 @@ class _Tree:
         self._date(root)
         return root
 
-    def step(self, row: Row, unit: _Unit, ordered: list[Row]) -> Step:
+    def step(self, row: Row, unit: _Unit, ordered: Sequence[Row]) -> Step:
         """A row of a unit, with what its neighbours say of it."""
         if row.is_summary:
             return self._summary(row)
-        self._said[row.uuid] = len(self._said)
+        self._count = row.place = self._count + 1
+        if row.type != "assistant":
+            return Step(row)
         replies = [one for one in ordered if one.type == "assistant"]
         goes_on = bool(unit.children) or len(ordered) > len(replies)
         is_last = bool(replies) and row is replies[-1]
@@ -141,11 +174,12 @@ class _Tree:
         if boundary is None:
             return Step(row)
         kept = self._kept(boundary)
-        behind = sorted((one for one in kept if one in self._said), key=self._said.__getitem__)
+        rows = [self._by_uuid[one] for one in kept if one in self._by_uuid]
+        behind = sorted((one for one in rows if one.place), key=lambda one: one.place)
         return Step(
             row,
             keeps=kept,
-            behind=() if boundary.keeps_first else tuple(behind),
+            behind=() if boundary.keeps_first else tuple(one.uuid for one in behind),
             keeps_first=boundary.keeps_first,
             record=boundary.metadata or {},
         )
@@ -182,7 +216,8 @@ class _Tree:
         for row in self._rows:
             if row.subtype == "compact_boundary":
                 boundary, summary, kept = row, "", self._kept(row)
-                if not row.parent or row.parent not in self._by_uuid:
+                # The rows that it keeps may come behind its logical parent.
+                if row.parent not in self._by_uuid or kept:
                     row.parent = speaker or None
             elif row.is_summary:
                 if boundary is not None:
@@ -223,11 +258,11 @@ class _Tree:
             and above not in self._summarised
         )
         parent = self._unit_of.get(self._above(first))
-        (root if parent is None or parent is unit else parent).children.append(unit)
+        (root if parent is None or parent is unit else parent).add_child(unit)
 
     def _note(self, row: Row, last: Row | None, root: _Unit) -> None:
         above = self._above(row) or (last.uuid if last else "")
-        self._unit_of.get(above, root).notes.append(row)
+        self._unit_of.get(above, root).add_note(row)
 
     def _break_cycles(
         self, root: _Unit, units: list[_Unit], path: Path, problems: list[Problem]
@@ -240,9 +275,9 @@ class _Tree:
                 row = unit.rows[0]
                 problems.append(Problem(path, row.line, "its parents form a cycle"))
                 for other in units:
-                    if unit in other.children:
-                        other.children.remove(unit)
-                root.children.append(unit)
+                    if other.below and unit in other.below:
+                        other.below.remove(unit)
+                root.add_child(unit)
                 _mark(unit, seen)
 
     def _date(self, root: _Unit) -> None:

@@ -4,6 +4,7 @@ What the model sees are the response items; the other lines are the program's ow
 replaces the items so far, and a rollback drops the last turns of the user.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -28,6 +29,9 @@ FORMAT = "openai-responses"
 # Tuples: what a damaged record holds in the place of a name need not be hashable.
 _ENVELOPES = ("session_meta", "response_item", "turn_context", "compacted", "event_msg")
 _NOT_SENT = ("ghost_snapshot",)
+_LEAVES_CONTEXT = ((0, 77), (0, 105))
+"""From the release with the first rollbacks to the one since which a rollback also drops the
+context that was written for the turn."""
 NO_SUMMARY = "(no summary available)"
 _CONTEXT = (
     *("<environment_context>", "<user_instructions>", "<INSTRUCTIONS>", "# AGENTS.md"),
@@ -106,16 +110,18 @@ class _Item(NamedTuple):
 class _History:
     """The items that the program would send now, and the reply whose usage may still come.
 
-    The first `compacted` ones are what the last compaction left. `said` is what only events say.
+    The first `compacted` ones are what the last compaction left. `events` are the texts of events,
+    as long as no item is a message.
     """
 
     items: list[_Item] = field(default_factory=list)
     compacted: int = 0
     count: int = 0
+    version: tuple[int, ...] = ()
     model: str | None = None
     reply: Added | None = None
     behind: list[Event] = field(default_factory=list)
-    said: list[Added] | None = field(default_factory=list)
+    events: list[Added] | None = field(default_factory=list)
 
     def add(
         self, payload: dict[str, Any], at: Placed, ts: int | None, place: int | None = None
@@ -133,7 +139,7 @@ class _History:
         at = at._replace(line=at.line._replace(record=None))
         self.items.append(_Item(name, is_user and not is_own, is_context, at, place))
         if speaks:
-            self.said = None
+            self.events = None
         return message
 
     def cut(self, turns: int) -> None:
@@ -144,7 +150,9 @@ class _History:
         first = max(len(starts) - turns, 0)
         at = starts[first]
         # A dropped turn takes its prompt with it, but the first turn's prompt is the session's.
-        while first and at and self.items[at - 1].is_context:
+        since, until = _LEAVES_CONTEXT
+        takes = first > 0 and not since <= self.version < until
+        while takes and at and self.items[at - 1].is_context:
             at -= 1
         del self.items[at:]
 
@@ -171,7 +179,7 @@ def _events(path: Path, problems: list[Problem]) -> Iterator[Event]:
             yield from _released(history)
     yield from _released(history)
     # Events repeat what the items say. Only without items are they all that there is.
-    yield from history.said or ()
+    yield from history.events or ()
 
 
 def _released(history: _History) -> Iterator[Event]:
@@ -192,19 +200,21 @@ def _events_of(at: Placed, history: _History) -> Iterator[Event]:
             message = with_fields(message, extra={"record": rest})
         yield Added(message.message_id, message, line.number)
         return
+    if kind == "session_meta":
+        history.version = _version(payload.get("cli_version"))
     if kind == "turn_context":
         history.model = _text(payload.get("model"))
     if kind == "compacted":
         yield from _compacted(payload, at, ts, history)
     if kind == "event_msg":
-        if history.said is not None and (said := _said(payload, at, ts)):
-            history.said.append(said)
+        if history.events is not None and (shown := _event_text(payload, at, ts)):
+            history.events.append(shown)
         if payload.get("type") == "thread_rolled_back":
             yield from _rolled_back(payload, at, history)
     yield Noted(None, kind, record, ts, line.number)
 
 
-def _said(payload: dict[str, Any], at: Placed, ts: int | None) -> Added | None:
+def _event_text(payload: dict[str, Any], at: Placed, ts: int | None) -> Added | None:
     """What an event says that a message would say."""
     role = {"user_message": "user", "agent_message": "assistant"}.get(str(payload.get("type")))
     text = payload.get("message")
@@ -311,6 +321,12 @@ def _opened(record: Any) -> tuple[str, dict[str, Any]]:
     if "type" in record:
         return "response_item", record
     return "session_meta", record
+
+
+def _version(found: Any) -> tuple[int, ...]:
+    """The first two numbers of a release."""
+    numbers = re.findall(r"[0-9]{1,9}", found)[:2] if isinstance(found, str) else []
+    return tuple(map(int, numbers))
 
 
 def _message(payload: dict[str, Any], name: str, ts: int | None, model: str | None) -> NewMessage:

@@ -1,15 +1,22 @@
-"""Sessions as other programs take them: what a provider would be sent, or a page to read."""
+"""Sessions as other programs take them: their own files, a provider's request, a page to read."""
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import chain, count
+from pathlib import Path
 
 from roocontext.errors import InvalidOption
-from roocontext.formats import jsonl, markdown
+from roocontext.formats import jsonl, markdown, to_roo
+from roocontext.formats.family import family_of
+from roocontext.formats.new_files import NewFile
 from roocontext.store.session import Session
 from roocontext.store.store import Store
+from roocontext.store.verify import Progress
 
 Exporter = Callable[[Session], Iterator[bytes]]
+FolderExporter = Callable[[list[Session], Path], Iterator[NewFile]]
 JSONL = "jsonl"
+_STEP = 100
 FORMS = ("anthropic", "openai", "openai-responses", "gemini")
 
 
@@ -28,16 +35,56 @@ EXPORTERS: dict[str, Exporter] = {
     "markdown": markdown.export_session,
     **{form: _request(form) for form in FORMS},
 }
-"""The formats by name."""
+"""The formats of one file by name: a family is one session behind the other."""
+
+FOLDERS: dict[str, FolderExporter] = {"roo": to_roo.export_folder}
+"""The formats of several files by name. The sessions are one, or a family with the parent first."""
 
 
-def export(store: Store, session: Session, to: str, *, family: bool = False) -> Iterator[bytes]:
-    """The session in this format, and with `family` those of its sub-agents behind it."""
-    if to not in EXPORTERS:
-        raise InvalidOption(f"There is no format {to!r}: {', '.join(EXPORTERS)}.", name="to")
+def files(
+    store: Store,
+    session: Session,
+    to: str,
+    *,
+    family: bool = False,
+    output: Path | None = None,
+    progress: Progress | None = None,
+) -> Iterator[NewFile]:
+    """The session in this format, and with `family` the sessions of its sub-agents too.
+
+    It is a single file at `output`, or without one for the standard output. The formats of several
+    files need a folder.
+    """
+    if to not in (*EXPORTERS, *FOLDERS):
+        known = ", ".join(dict.fromkeys([*EXPORTERS, *FOLDERS]))
+        raise InvalidOption(f"There is no format {to!r}: {known}.", name="to")
     if family and to in FORMS:
         raise InvalidOption("A request is of one session.", name="family")
-    yield from EXPORTERS[to](session)
-    if family:
-        for child in session.children():
-            yield from export(store, store.session(child.session_id), to, family=True)
+    sessions = list(family_of(store, session)) if family else [session]
+    is_alone = to in EXPORTERS and not (to in FOLDERS and family)
+    if is_alone and not (to in FOLDERS and output and output.is_dir()):
+        chunks = chain.from_iterable(map(EXPORTERS[to], sessions))
+        found = iter([NewFile(output or Path(), chunks)])
+    elif output is None:
+        line = f"An export to {to!r} is several files: it needs a folder."
+        raise InvalidOption(line, name="output")
+    else:
+        found = FOLDERS[to](sessions, output)
+    return _reported(found, sessions, progress) if progress else found
+
+
+def _reported(
+    found: Iterator[NewFile], sessions: list[Session], progress: Progress
+) -> Iterator[NewFile]:
+    """The same files, whose chunks report the progress: about one chunk for each entry."""
+    total = sum(one.info().last_seq for one in sessions)
+    done = count()
+
+    def counted(chunks: Iterator[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            yield chunk
+            if (number := next(done)) % _STEP == 0:
+                progress(min(number, total), total)
+
+    for file in found:
+        yield NewFile(file.path, counted(file.chunks))

@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from roocontext.errors import InvalidOption, UnreadableSource
@@ -78,6 +79,32 @@ def size_of(path: Path) -> int:
         return 1 + (sum(file.stat().st_size for file in files) >> 10)
     except OSError:
         return 1
+
+
+def changed(paths: Sequence[Path], seen: dict[Path, int]) -> list[Path]:
+    """The files and folders at these paths that are not as they were seen last."""
+    found: list[Path] = []
+    for path in paths:
+        with suppress(UnreadableSource):
+            found += files(path, [])
+    now = {path: _stamp(path) for path in found}
+    news = [path for path, stamp in now.items() if seen.get(path) != stamp]
+    seen.update(now)
+    return news
+
+
+def _stamp(path: Path) -> int:
+    """A number that changes with a file, with a file in a folder, or with a database's log."""
+    inside = path.rglob("*") if path.is_dir() else iter((path, Path(f"{path}-wal")))
+    return hash(tuple(sorted(filter(None, map(_moment, inside)))))
+
+
+def _moment(path: Path) -> tuple[str, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return str(path), found.st_mtime_ns, found.st_size
 
 
 def _is_candidate(path: Path) -> bool:

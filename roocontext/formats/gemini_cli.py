@@ -126,7 +126,7 @@ class _Recording:
             case {"$set": {"messages": list(messages), **rest}}:
                 yield from self.play()
                 self.now = {}
-                self._take_all(messages)
+                yield from self._take_all(messages, line)
                 yield Noted(None, "set", rest, line=line)
                 self._learn(rest)
                 return
@@ -135,14 +135,11 @@ class _Recording:
             case {"$patch": dict(patch)}:
                 yield from self._patch(patch)
             case {"id": str(name), "type": str()}:
-                if is_removed(name):
-                    name = f"line {line}"  # each is a message of its own
-                if (before := self.now.get(name)) is not None and before != record:
-                    yield Noted(None, "superseded", before, iso_ms(before.get("timestamp")), line)
-                self.now[name] = record
+                # Where ids were removed, each is a message of its own.
+                yield from self._put(f"line {line}" if is_removed(name) else name, record, line)
                 return
             case {"messages": list(messages), **rest}:
-                self._take_all(messages)
+                yield from self._take_all(messages, line)
                 self._learn(rest)
                 yield Noted(None, "session", rest, line=line)
                 return
@@ -181,10 +178,18 @@ class _Recording:
                 self.noted.add(mark)
                 yield Noted(name, str(record.get("type")), record, ts)
 
-    def _take_all(self, messages: list[Any]) -> None:
+    def _take_all(self, messages: list[Any], line: int | None) -> Iterator[Event]:
         for number, record in enumerate(messages):
             if isinstance(record, dict):
-                self.now[named(record.get("id")) or f"#{number}"] = record
+                yield from self._put(named(record.get("id")) or f"#{number}", record, line)
+            else:
+                yield Noted(None, "unknown", record, line=line)
+
+    def _put(self, name: str, record: dict[str, Any], line: int | None) -> Iterator[Event]:
+        """A message takes the place of an older version of it, which becomes a note."""
+        if (before := self.now.get(name)) is not None and before != record:
+            yield Noted(None, "superseded", before, iso_ms(before.get("timestamp")), line)
+        self.now[name] = record
 
     def _learn(self, facts: Mapping[Any, Any]) -> None:
         summary = facts.get("summary")
@@ -236,7 +241,9 @@ def _messages(name: str, record: dict[str, Any], ts: int | None) -> list[Added]:
     if not parts:
         return []
     kept = {key: value for key, value in record.items() if key not in ("content", "toolCalls")}
-    kept["toolCalls"] = [{k: v for k, v in one.items() if k != "result"} for one in calls]
+    kept["toolCalls"] = [
+        {k: v for k, v in one.items() if k != "result"} if _result(one) else one for one in calls
+    ]
     message = _message("model", parts, name, ts, kept)
     added = [Added(name, message)]
     # Even if a message of the user holds them too: the program sends them twice.

@@ -19,6 +19,7 @@ from roocontext.errors import (
     SessionPurged,
     UnreadableSource,
 )
+from roocontext.formats.family import family_of
 from roocontext.log.chain import FORM, GENESIS, Sealed, entry_digest, link
 from roocontext.store.restore import StoredEntry
 from roocontext.store.session import Session
@@ -103,9 +104,8 @@ def export_session(session: Session) -> Iterator[bytes]:
 
 def export_family(store: Store, session: Session) -> Iterator[bytes]:
     """The lines of a session and of its descendants, parents first."""
-    yield from export_session(session)
-    for child in session.children():
-        yield from export_family(store, store.session(child.session_id))
+    for one in family_of(store, session):
+        yield from export_session(one)
 
 
 def restore_file(store: Store, path: Path) -> Iterator[Restoration]:

@@ -58,8 +58,11 @@ def read_messages(path: Path, info: dict[str, Any], problems: list[Problem]) -> 
     elif is_database(path):
         found = list(_database_messages(path, session, problems))
     else:
-        found = list(_exported(_document(path, problems).get("messages")))
+        found = list(_exported(path, _document(path, problems).get("messages"), problems))
     sent = [one for one in found if isinstance(one.info.get("id"), str)]
+    if len(sent) < len(found):
+        what = f"{len(found) - len(sent)} messages of session {session} have no id"
+        problems.append(Problem(path, None, what))
     if any(is_removed(one.info["id"]) for one in sent):
         return _named_by_place(sent)
     return sorted(sent, key=lambda one: str(one.info["id"]))
@@ -98,10 +101,13 @@ def _sent(info: dict[str, Any], parts: list[dict[str, Any]]) -> Sent:
     return Sent(info, parts, record)
 
 
-def _exported(messages: Any) -> Iterator[Sent]:
-    for record in messages if isinstance(messages, list) else []:
+def _exported(path: Path, messages: Any, problems: list[Problem]) -> Iterator[Sent]:
+    for number, record in enumerate(messages if isinstance(messages, list) else [], 1):
         if isinstance(record, dict) and isinstance(record.get("info"), dict):
-            yield _sent(record["info"], _parts(record.get("parts")))
+            sent = _sent(record["info"], _parts(record.get("parts")))
+            yield sent if sent.parts else sent._replace(record=record)
+        else:
+            problems.append(Problem(path, None, f"message {number} of the list is none"))
 
 
 def _parts(found: Any) -> list[dict[str, Any]]:

@@ -223,8 +223,10 @@ class _Player:
 
     def _checked(self, event: Event) -> Event:
         """The event, or a note in place of messages that the store would refuse."""
-        rows = event.rows if isinstance(event, Hid) else ()
-        if isinstance(event, Added) and self._dry_run:
+        rows: tuple[NewMessage, ...] = ()
+        if isinstance(event, Hid):
+            rows = event.rows
+        elif self._dry_run and isinstance(event, Added):
             rows = (event.message,)  # else the store finds it
         try:
             for row in rows:

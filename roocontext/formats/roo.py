@@ -84,11 +84,11 @@ def _history(rows: list[Any], deleted: tuple[int, int] | None) -> Iterator[Event
         if not isinstance(row, dict):
             yield Noted(None, "unknown", row)
         elif _hider_id(row) is None:
-            said = _said(row, ids[index])
-            yield said
-            if index in sent and isinstance(said, Added):
+            event = _said(row, ids[index])
+            yield event
+            if index in sent and isinstance(event, Added):
                 yield from _instead(row, sent[index], ids[index], at)
-            if isinstance(said, Added) and (index not in sent or sent[index]):
+            if isinstance(event, Added) and (index not in sent or sent[index]):
                 at = f"{ids[index]}:sent" if index in sent else ids[index]
         for hider in due.get(index, ()):
             yield _hid(rows, hider, ids, hidden)
@@ -165,7 +165,9 @@ def _hid(
     message = _message(row, ids[index])
     if row.get("isTruncationMarker"):
         tagged = hidden.get(_hider_id(row) or "", (0, frozenset[str]()))[1]
-        return Hid(ids[index], (message,), hides=tagged, truncates=True, record=record)
+        # Messages that stay may be between those that it hides and the marker.
+        late = index > hidden.get(_hider_id(row) or "", (index, frozenset()))[0]
+        return Hid(ids[index], (message,), hides=tagged, at_end=late, truncates=True, record=record)
     # The tool sends what follows its last summary, and one of the assistant's after the first row.
     first = isinstance(rows[0], dict) and rows[0].get("role") == "user"
     keeps = {ids[0]} if first and row.get("role") != "user" else set[str]()

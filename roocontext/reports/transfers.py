@@ -46,11 +46,11 @@ class Import(Document):
 
 
 class Exported(Document):
-    """A session that was written to a file."""
+    """A session that was written to a file, or to several files in a folder."""
 
     session_id: Text
     format: str
-    file: Text
+    files: list[Text]
     bytes: int
 
 
@@ -67,9 +67,10 @@ def imported(found: Iterable[Taken | Skipped], *, dry_run: bool) -> Import:
     return Import(ok=not is_bad, dry_run=dry_run, sessions=sessions, skipped=skipped)
 
 
-def exported(session_id: str, format_: str, file: Path, size: int) -> Exported:
+def exported(session_id: str, format_: str, files: Iterable[Path], size: int) -> Exported:
     """What an export has written."""
-    return Exported(session_id=session_id, format=format_, file=str(file), bytes=size)
+    paths = [str(file) for file in files]
+    return Exported(session_id=session_id, format=format_, files=paths, bytes=size)
 
 
 def _session(taken: Taken) -> ImportedSession:

@@ -201,6 +201,8 @@ class AsyncSession(_Threaded[Session]):
     originals = _threaded(Session.originals)
     notes = _threaded(Session.notes)
     newest_note = _threaded(Session.newest_note)
+    newest_notes = _threaded(Session.newest_notes)
+    noted = _threaded(Session.noted)
     uncovered_since = _threaded(Session.uncovered_since)
     restorable = _threaded(Session.restorable)
     pins = _threaded(Session.pins)

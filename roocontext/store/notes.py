@@ -253,10 +253,11 @@ def notes_on(tx: Transaction, session_id: str, note: str, target: int, seq: int)
 
 def _notes(rows: Sequence[SqlRow]) -> list[Note]:
     # By seq: the statement has the order of the index, which is by target first.
-    return [_note(*row) for row in sorted(rows)]
+    return [to_note(*row) for row in sorted(rows)]
 
 
-def _note(seq: int, note: str, target: int | None, content: str, recorded_at: int) -> Note:
+def to_note(seq: int, note: str, target: int | None, content: str, recorded_at: int) -> Note:
+    """A stored note, from its columns."""
     try:
         decoded = decode(content)
     except HistoryCorrupt:

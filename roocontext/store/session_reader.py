@@ -16,6 +16,7 @@ from roocontext.store import (
     audit,
     calls,
     count,
+    find_notes,
     frame,
     head,
     live,
@@ -247,6 +248,27 @@ class SessionReader:
         check_id("note", note)
         check_maybe("target", target, least=1)
         return self._read_at(as_of, notes.newest_note, note, target)
+
+    def newest_notes(
+        self, beginning: str, *, before: str | None = None, limit: int = 100
+    ) -> list[Note]:
+        """The newest note of each kind that begins like this, the greatest kind first.
+
+        With `before`, only of kinds that are smaller. Kinds are compared by code point; notes about
+        a message are left out.
+        """
+        check_id("beginning", beginning)
+        if before is not None:
+            check_id("before", before)
+        check_whole("limit", limit, least=1)
+        find, asked = find_notes.newest_of_kinds, {"before": before, "limit": limit}
+        return self._database.snapshot(find, self.id, beginning, **asked)
+
+    def noted(self, client_ids: Sequence[str]) -> dict[str, Note]:
+        """The notes that were written with these client ids, by client id."""
+        for client_id in client_ids:
+            check_id("client_id", client_id)
+        return self._database.snapshot(find_notes.written_by, self.id, client_ids)
 
     def uncovered_since(self, seq: int) -> bool:
         """Whether anything was uncovered after entry `seq`."""

@@ -1,6 +1,9 @@
 """Sessions of other agents in, and any session out again, on the command line."""
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -116,8 +119,10 @@ def test_a_session_goes_out_and_comes_back(
     story(database)
     file = tmp_path / "one.jsonl"
     done = run("export", "one", "--family", "-o", str(file), "--json")
-    assert done.document["bytes"] == file.stat().st_size
+    assert (done.document["bytes"], done.document["files"]) == (file.stat().st_size, [str(file)])
+    assert file.stat().st_mode & 0o777 == 0o600
     assert run("export", "one", "-o", str(file)).code == Code.NOT_FOUND
+    assert [one.name for one in tmp_path.iterdir() if "jsonl" in one.name] == ["one.jsonl"]
     other = command_line(str(tmp_path / "other.db"))
     restored = other("import", str(file), "--json").document
     assert [one["status"] for one in restored["sessions"]] == ["created", "created"]
@@ -133,6 +138,39 @@ def test_what_other_programs_read(run: CommandLine, database: str) -> None:
     assert page.startswith("# The b parser /b\n")
     assert "`````text\nWhy? ```` # x\n`````" in page
     assert "hidden by entry 4" in page
-    for words in (("--to", "nonsense"), ("--to", "gemini", "--family")):
+    for words in (("--to", "nonsense"), ("--to", "gemini", "--family"), ("--to", "roo")):
         done = run("export", "one", *words)
         assert (done.code, done.out) == (Code.USAGE, "")
+
+
+def test_a_transcript_is_followed(folder: Path) -> None:
+    script = str(Path(sys.executable).with_name("roocontext"))
+    file = folder / "-work" / "s-1.jsonl"
+    words = [script, "import", str(file), "--watch", "--db", str(folder / "followed.db")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stdout
+        assert "3 messages" in run.stdout.readline()
+        assert run.stdout.readline() == "Imported 1 session, 0 unchanged.\n"
+        transcript = Transcript(file)
+        transcript.at, transcript.count = "u-3", 3
+        transcript.user("more")
+        assert "1 message," in run.stdout.readline()
+        run.send_signal(signal.SIGINT)
+        run.communicate()
+    assert run.returncode == Code.INTERRUPTED
+
+
+def test_a_task_folder_comes_back(
+    run: CommandLine, database: str, tmp_path: Path, command_line: Callable[..., CommandLine]
+) -> None:
+    story(database)
+    folder = tmp_path / "new" / "tasks"
+    done = run("export", "one", "--to", "roo", "--family", "-o", str(folder), "--json")
+    assert len(done.document["files"]) == 8
+    assert done.document["bytes"] == sum(Path(one).stat().st_size for one in done.document["files"])
+    before = sorted(folder.rglob("*"))
+    again = run("export", "one", "--to", "roo", "-o", str(folder))
+    assert (again.code, sorted(folder.rglob("*"))) == (Code.NOT_FOUND, before)
+    imported = command_line(str(tmp_path / "other.db"))("import", str(folder), "--json").document
+    assert [one["status"] for one in imported["sessions"]] == ["created", "created"]
+    assert [one["messages"] for one in imported["sessions"]] in ([3, 1], [1, 3])

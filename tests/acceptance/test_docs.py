@@ -129,7 +129,10 @@ def registries() -> Iterator[None]:
         registry.update(before)
 
 
-EXECUTED = [page for page in PAGES if any(b.language == "python" for b in blocks(page))]
+WITH_PYTHON = [page for page in PAGES if any(b.language == "python" for b in blocks(page))]
+FRAMEWORKS = [page for page in WITH_PYTHON if page.parent == DOCS / "adapters"]
+"""The pages that tests/adapters executes, beside the frameworks."""
+EXECUTED = [page for page in WITH_PYTHON if page not in FRAMEWORKS]
 
 
 @pytest.mark.usefixtures("registries")

@@ -139,6 +139,8 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "note about a message": lambda _, chat: chat.note("remark", {}, target=LONG - 40),
     "newest note": lambda _, chat: chat.newest_note("remark"),
     "newest note about a message": lambda _, chat: chat.newest_note("remark", target=LONG - 40),
+    "notes by client id": lambda _, chat: chat.noted(["one", "two"]),
+    "notes by the beginning of their kind": lambda _, chat: chat.newest_notes("re", limit=3),
     "batch": lambda _, chat: chat.write_batch(batch_of(chat), expected_seq=chat.head_seq()),
     "batch again": lambda _, chat: chat.write_batch(
         [NewMessage("user", "one", client_id="batch-1")]
@@ -253,6 +255,7 @@ INDEXES = {
     "entries.client_id =": "entries_client_id",
     "entries.message_id =": "entries_message_id",
     "entries.note =": "entries_notes",
+    "entries.note >=": "entries_notes",
     "entries.answers_seq =": "entries_answers",
     "entries.details IS NOT NULL": "entries_control",
     "sessions.parent =": "sessions_parent",
@@ -271,7 +274,8 @@ def _expected_index(text: str) -> set[str]:
 def _shows_content(text: str) -> bool:
     """Whether messages are read, which nobody may sort; the few notes may be."""
     selected = text.split("FROM", maxsplit=1)[0]
-    return "entries.content" in selected and "entries.note =" not in text
+    is_of_notes = "entries.note =" in text or "entries.note >=" in text
+    return "entries.content" in selected and not is_of_notes
 
 
 # SQLite

@@ -128,6 +128,15 @@ def test_an_old_compaction_keeps_what_the_user_said(store, path):
     assert seen(store) == ["<environment_context>", "one", "three", "S", "four"]
 
 
+def test_a_rollback_of_an_older_release_leaves_the_context_of_the_turn(store, path):
+    write(path, line("session_meta", id="aa", cli_version="0.104.0"), ENVIRONMENT)
+    write(path, item("user", "one"), item("assistant", "two"))
+    write(path, PERMISSIONS, item("user", "three"), item("assistant", "four"))
+    write(path, line("event_msg", type="thread_rolled_back", num_turns=1), item("user", "five"))
+    take(store, path)
+    assert seen(store) == ["<environment_context>", "one", "two", "permissions", "five"]
+
+
 def test_a_rollback(store, path):
     write(path, PERMISSIONS, ENVIRONMENT, item("user", "one"), item("assistant", "two"))
     write(path, PERMISSIONS, item("user", "three"), item("assistant", "four"))

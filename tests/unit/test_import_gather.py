@@ -232,3 +232,20 @@ def test_files_without_permission_are_named_and_the_rest_is_taken(store, tmp_pat
         ("b.jsonl", "taken"),
         ("closed", "Permission denied"),
     ]
+
+
+def test_what_has_changed_since_it_was_seen(tmp_path):
+    file = talk(tmp_path / "a.jsonl", "one")
+    export_of(tmp_path / "b.json", "one")
+    task = tmp_path / "tasks" / "1"
+    task.mkdir(parents=True)
+    (task / "ui_messages.json").write_text("[]")
+    seen: dict[Path, int] = {}
+    assert len(find.changed([tmp_path, tmp_path / "nowhere"], seen)) == 3
+    assert find.changed([tmp_path], seen) == []
+    file.user("two")
+    (task / "api_conversation_history.json").write_text("[]")
+    (tmp_path / "opencode.db").write_bytes(b"")
+    assert find.changed([tmp_path], seen) == [file.path, tmp_path / "opencode.db", task]
+    (tmp_path / "opencode.db-wal").write_bytes(b"more")
+    assert find.changed([tmp_path], seen) == [tmp_path / "opencode.db"]

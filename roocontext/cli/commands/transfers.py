@@ -2,7 +2,7 @@
 
 import sys
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -78,12 +78,16 @@ def import_(
             line = "Name files or folders, or use --from TOOL or --all."
             raise Refusal(line, Code.USAGE)
         chosen = [place for one in tools for place in find.places(one)]
+    seen: dict[Path, int] = {}
+    find.changed(chosen if watch else (), seen)  # before the import, which others may overtake
     answer = _imported(context, chosen, tool, on_conflict, dry_run=dry_run)
     context.show(answer, transfers.draw_import)
     while watch:
         sys.stdout.flush()
         time.sleep(PAUSE)
-        answer = _imported(context, chosen, tool, on_conflict, dry_run=dry_run)
+        if not (news := find.changed(chosen, seen)):
+            continue
+        answer = _imported(context, news, tool, on_conflict, dry_run=dry_run)
         if any(one.status not in ("unchanged", "failed") for one in answer.sessions):
             context.show(answer, transfers.draw_import)
     return answer.ok
@@ -106,7 +110,11 @@ def export(
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", metavar="FILE", help="A new file. Without it, standard output."
+            "-o",
+            "--output",
+            metavar="PATH",
+            help="A new file, or a folder for a format of several files. Without it, standard"
+            " output.",
         ),
     ] = None,
     family: Annotated[
@@ -115,27 +123,28 @@ def export(
 ) -> None:
     """Write a session in another format.
 
-    With --output, `--json` prints what was written. Without it, only the session itself is printed.
+    Nothing is overwritten. With --output, `--json` prints what was written. Without it, only the
+    session itself is printed.
     """
     from roocontext.formats import export as exporting  # noqa: PLC0415 - heavy
+    from roocontext.formats.new_files import write_new  # noqa: PLC0415
 
-    with context.store() as store:
+    with context.store() as store, context.progress("Exporting") as progress:
         chat = store.session(reports.naming.find(store, session))
-        lines = exporting.export(store, chat, to, family=family)
-        first = next(lines, b"")  # before the file is created: the format may be refused
+        files = exporting.files(store, chat, to, family=family, output=output, progress=progress)
+        if output is None:
+            for file in files:
+                sys.stdout.buffer.writelines(file.chunks)
+            return
         try:
-            with nullcontext(sys.stdout.buffer) if output is None else output.open("xb") as file:
-                written = file.write(first) + sum(map(file.write, lines))
-        except FileExistsError:
-            raise Refusal(f"{str(output)!r} exists already.", Code.NOT_FOUND) from None
+            written, size = write_new(files)
+        except FileExistsError as error:
+            raise Refusal(f"{error.filename!r} exists already.", Code.NOT_FOUND) from None
         except OSError as error:
-            if output is None:
-                raise
             line = f"{str(output)!r} cannot be written: {error.strerror}."
             raise Refusal(line, Code.NOT_FOUND) from None
-    if output is not None:
-        answer = reports.transfers.exported(chat.id, to, output, written)
-        context.show(answer, transfers.draw_export)
+    answer = reports.transfers.exported(chat.id, to, written, size)
+    context.show(answer, transfers.draw_export)
 
 
 def _imported(

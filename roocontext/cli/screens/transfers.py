@@ -31,10 +31,12 @@ def draw_import(screen: Screen, answer: "Import") -> None:
 
 
 def draw_export(screen: Screen, answer: "Exported") -> None:
-    """The file, and how large it is."""
+    """The files, and how large they are together."""
     name = named(answer.session_id, screen.signs.more)
+    first, *others = answer.files
+    more = f" and {quantity(len(others), 'more file')}" if others else ""
     screen.line(
-        f"Wrote {name} as {answer.format} to {one_line(answer.file)}, {size(answer.bytes)}."
+        f"Wrote {name} as {answer.format} to {one_line(first)}{more}, {size(answer.bytes)}."
     )
 
 

@@ -1,0 +1,96 @@
+"""What can be typed at the prompt besides messages for the model."""
+
+from agent import Agent
+from roocontext import AuditEntry, Rewound
+from roocontext.log.readings import pieces, reader, walk
+
+
+def rewind(agent: Agent, word: str) -> str:
+    """Go back to right after entry N, or before your last message. The files go back too."""
+    typed = [it.message.seq for it in agent.chat.live() if isinstance(it.message.content, str)]
+    to = number(word) if word else max(typed, default=1) - 1
+    return moved(agent.move(lambda: agent.chat.rewind(to)))
+
+
+def undo(agent: Agent, _word: str) -> str:
+    """Take back the last /rewind or /undo, and what it did to the files."""
+    return moved(agent.move(agent.chat.undo))
+
+
+def uncover(agent: Agent, word: str) -> str:
+    """Show the model again what summary N hides, or the newest one."""
+    newest = agent.chat.restorable([])
+    if not word and newest is None:
+        return "Nothing is hidden."
+    done = agent.chat.uncover(number(word) if word else newest.seq)
+    return f"Entry {done.target} hides nothing now: {done.returned} messages returned."
+
+
+def fork(agent: Agent, word: str) -> str:
+    """Go on in a copy of the session as it was right after entry N, or as it is."""
+    before = agent.chat.id
+    if word:
+        agent.move(lambda: agent.open(agent.chat.fork(number(word)), agent.model_name))
+    else:
+        agent.open(agent.chat.fork(), agent.model_name)
+    return f"This is session {agent.chat.id} now. The other one is {before}."
+
+
+def history(agent: Agent, _word: str) -> str:
+    """List all messages, summaries and rewinds, with what hides them from the model."""
+    return "\n".join(line(found) for found in agent.chat.audit() if found.kind != "note")
+
+
+def search(agent: Agent, words: str) -> str:
+    """Find the messages with these words, hidden and rewound ones too."""
+    hits = agent.store.search(words, session=agent.chat.id).hits
+    found = [f"{hit.seq:>5} {hit.speaker:<9} {one_line(hit.snippet.text)}" for hit in hits]
+    return "\n".join(found) or "Nothing was found."
+
+
+def context(agent: Agent, _word: str) -> str:
+    """Show how full the model's context is, and what is done before the next request."""
+    next_, sizes = agent.context.preview(agent.chat, **agent.frame), agent.chat.stats()
+    return (
+        f"{next_.tokens_before:,} of {next_.window:,} tokens ({next_.counter}),"
+        f" {sizes.visible_messages} messages; {sizes.hidden_messages} are hidden, and"
+        f" {sizes.rewound_messages} were rewound. Before the next request: {next_.status}."
+    )
+
+
+def model(agent: Agent, name: str) -> str:
+    """Ask another model from now on: claude-opus-5, or openai:gpt-5."""
+    agent.open(agent.chat, name or None)
+    return f"The model is {agent.model_name}."
+
+
+def number(word: str) -> int:
+    """The entry that a person names."""
+    if not word.isdecimal():
+        raise ValueError(f"{word!r} is not the number of an entry: /history lists them.")
+    return int(word)
+
+
+def moved(done: Rewound) -> str:
+    """What a rewind did."""
+    return f"As after entry {done.to}: {done.left} messages left, {done.returned} returned."
+
+
+def line(found: AuditEntry) -> str:
+    """An entry in one line."""
+    entry, text = found.entry, ""
+    if entry.role:
+        blocks = pieces(reader(entry.format).blocks(entry.role, entry.content)[1])
+        text = one_line(" ".join(piece.text for piece in walk(blocks) if piece.text))
+    hidden = f" (hidden by {found.hidden_by})" if found.hidden_by else ""
+    return f"{found.seq:>5} {entry.role or found.kind:<9} {text}{hidden}"
+
+
+def one_line(text: str) -> str:
+    """The beginning of a text."""
+    return " ".join(text.split())[:100]
+
+
+ALL = (rewind, undo, uncover, fork, history, search, context, model)
+COMMANDS = {it.__name__: it for it in ALL}
+HELP = "\n".join(f"/{name:<8} {it.__doc__}" for name, it in COMMANDS.items())

@@ -1,0 +1,44 @@
+"""What any store for agents' sessions must do, as checks that run over your own store.
+
+Write a driver with the ten methods of `SessionStore`, and call `examine`, or derive a test class
+from `StoreContract`.
+"""
+
+from roocontext.testing.contract import StoreContract
+from roocontext.testing.examine import CHECKS, Report, Result, examine
+from roocontext.testing.protocol import (
+    Append,
+    Capability,
+    Condense,
+    Fork,
+    History,
+    Message,
+    Receipt,
+    Sent,
+    SessionStore,
+    Version,
+    View,
+)
+from roocontext.testing.trial import Check
+from roocontext.testing.verdicts import Verdict
+
+__all__ = [
+    "CHECKS",
+    "Append",
+    "Capability",
+    "Check",
+    "Condense",
+    "Fork",
+    "History",
+    "Message",
+    "Receipt",
+    "Report",
+    "Result",
+    "Sent",
+    "SessionStore",
+    "StoreContract",
+    "Verdict",
+    "Version",
+    "View",
+    "examine",
+]

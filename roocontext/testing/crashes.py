@@ -1,0 +1,69 @@
+"""Crash safety: what was acknowledged is there, and what is there is a prefix of what was sent."""
+
+from random import Random
+
+from roocontext.testing.messages import dialogue, first_difference, says
+from roocontext.testing.nursery import numbered
+from roocontext.testing.protocol import Append, Capability
+from roocontext.testing.trial import Check, Trial, fill
+from roocontext.testing.verdicts import Lost, NotRun
+
+PROMISE = "crash safety"
+KILLS = 3
+
+
+def another_connection_reads_it(trial: Trial) -> None:
+    """What was appended is read by a driver that is opened afterwards."""
+    session, messages = trial.new_session(), dialogue(2)
+    store = trial.open(session)
+    fill(store, messages)
+    if difference := first_difference(messages, trial.open(session).view().messages):
+        raise Lost(f"opened again: {difference}")
+
+
+def killed_writers_lose_nothing(trial: Trial) -> None:
+    """A process is killed in the middle of its appends, several times."""
+    if trial.nursery.factory is None:
+        raise NotRun("another process cannot import the factory")
+    chance = Random(0)  # noqa: S311 - where to kill, not a secret
+    for _ in range(KILLS):
+        session = trial.new_session()
+        writer = trial.nursery.writer("write", session)
+        try:
+            writer.ask(begin=True)
+            acknowledged = [writer.heard() for _ in range(chance.randint(1, 20))]
+            writer.kill()
+            acknowledged += writer.rest()
+        finally:
+            writer.close()
+        _must_be_a_prefix(trial, session, len(acknowledged))
+
+
+def _must_be_a_prefix(trial: Trial, session: str, acknowledged: int) -> None:
+    store = trial.open(session)
+    found = store.view().messages
+    if len(found) < acknowledged:
+        raise Lost(f"{acknowledged} messages were acknowledged, and {len(found)} are there")
+    if difference := first_difference([numbered(n) for n in range(len(found))], found):
+        raise Lost(f"after a kill: {difference}")
+    store.append(Append(says("after the crash")))
+    if difference := first_difference((*found, says("after the crash")), store.view().messages):
+        raise Lost(f"continued after a kill: {difference}")
+
+
+CHECKS = (
+    Check(
+        "another connection reads it",
+        PROMISE,
+        "What was appended is there for a driver that is opened afterwards.",
+        another_connection_reads_it,
+    ),
+    Check(
+        "killed writers lose nothing",
+        PROMISE,
+        "A process is killed with SIGKILL amid its appends: what it had acknowledged is there, and"
+        " what is there is a prefix of what it sent.",
+        killed_writers_lose_nothing,
+        (Capability.DURABLE,),
+    ),
+)

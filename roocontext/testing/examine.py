@@ -1,0 +1,103 @@
+"""Running the checks over a store, and the report."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from roocontext.testing import contents, crashes, keeping, retries, rewinding, sending, writers
+from roocontext.testing.nursery import load
+from roocontext.testing.processes import Nursery, name_of
+from roocontext.testing.trial import Check, Factory, Trial
+from roocontext.testing.verdicts import Lost, NotRun, Refused, Verdict
+
+CHECKS: tuple[Check, ...] = (
+    *keeping.CHECKS,
+    *rewinding.CHECKS,
+    *contents.CHECKS,
+    *writers.CHECKS,
+    *crashes.CHECKS,
+    *sending.CHECKS,
+    *retries.CHECKS,
+)
+"""Every check, by promise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a check came to, and why."""
+
+    check: Check
+    verdict: Verdict
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.check.name}: {self.verdict}" + (f" ({self.detail})" if self.detail else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What all checks came to."""
+
+    results: tuple[Result, ...]
+
+    @property
+    def lost(self) -> tuple[Result, ...]:
+        """The results in which something is lost, or cannot be done at all."""
+        return tuple(it for it in self.results if it.verdict in (Verdict.LOST, Verdict.MISSING))
+
+    def __str__(self) -> str:
+        lines, promise = [], ""
+        for result in self.results:
+            if result.check.promise != promise:
+                promise = result.check.promise
+                lines.append(promise)
+            detail = f"  {result.detail}" if result.detail else ""
+            lines.append(f"  {result.check.name:<28} {result.verdict:<8}{detail}".rstrip())
+        return "\n".join(lines)
+
+
+def examine(
+    factory: Factory | str, place: str | None = None, *, checks: Sequence[Check] = CHECKS
+) -> Report:
+    """Run checks over a store.
+
+    The `factory` makes a driver for a place. It is given itself, or by its name, such as
+    `my_package.my_driver:open_store`; the checks with processes run only if another process can
+    import it. The `place` is the path or the URL of an empty database, by default a path in a
+    folder that is deleted afterwards.
+    """
+    with trial_of(factory, place) as trial:
+        return Report(tuple(judge(check, trial) for check in checks))
+
+
+@contextmanager
+def trial_of(factory: Factory | str, place: str | None = None) -> Iterator[Trial]:
+    """What checks are run with."""
+    make: Factory = load(factory) if isinstance(factory, str) else factory
+    name = factory if isinstance(factory, str) else name_of(factory)
+    with ExitStack() as stack:
+        if place is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="store-"))
+            place = str(Path(folder) / "store.db")
+        nursery = Nursery(name, place)
+        stack.callback(nursery.close)
+        yield Trial(make, place, nursery)
+
+
+def judge(check: Check, trial: Trial) -> Result:
+    """Run one check."""
+    for needed in check.needs:
+        if needed in trial.lacks:
+            return Result(check, Verdict.MISSING, trial.lacks[needed])
+    try:
+        with trial.running():
+            check.run(trial)
+    except Lost as lost:
+        return Result(check, Verdict.LOST, str(lost))
+    except Refused as refused:
+        return Result(check, Verdict.REFUSED, str(refused))
+    except NotRun as reason:
+        return Result(check, Verdict.NOT_RUN, str(reason))
+    return Result(check, Verdict.KEPT)

@@ -1,0 +1,127 @@
+"""The parent's side of the nursery: writers in processes of their own, which can be killed.
+
+A nursery is one process that has imported the store's driver and forks for each writer, so that a
+framework that takes seconds to import is imported once.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from roocontext.testing.verdicts import Lost
+
+PATIENCE = 60
+"""Seconds to wait for a process that should answer at once."""
+
+
+START = "import sys; from roocontext.testing.nursery import main; main(*sys.argv[1:])"
+
+
+class Writer:
+    """A process that opened a session and writes to it."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._lines = connection.makefile("rw", encoding="ascii")
+        hello = self.heard()
+        if hello is None:
+            raise Lost("another process could not open the store: its error is on stderr")
+        self._pid: int = hello["pid"]
+
+    def asked(self, **facts: Any) -> Any:
+        """Send the process something, and read one answer."""
+        self.ask(**facts)
+        return self.heard()
+
+    def ask(self, **facts: Any) -> None:
+        """Send the process something."""
+        self._lines.write(json.dumps(facts) + "\n")
+        self._lines.flush()
+
+    def heard(self) -> Any:
+        """The next that the process sent; None if it is gone."""
+        with suppress(ConnectionError):
+            if (line := self._lines.readline()).endswith("\n"):
+                return json.loads(line)
+        return None
+
+    def kill(self) -> None:
+        """Kill it with SIGKILL, wherever it is."""
+        os.kill(self._pid, signal.SIGKILL)
+
+    def rest(self) -> Iterator[Any]:
+        """All that it had sent before it ended. Returns when the process is gone."""
+        while (heard := self.heard()) is not None:
+            yield heard
+
+    def close(self) -> None:
+        """Hang up, which ends the process."""
+        self._lines.close()
+        self._connection.close()
+
+
+class Nursery:
+    """Starts writers; the process behind it is started with the first one."""
+
+    def __init__(self, factory: str | None, place: str) -> None:
+        self.factory = factory
+        self._place = place
+        self._process: subprocess.Popen[str] | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._listener: socket.socket | None = None
+
+    def writer(self, job: str, session: str) -> Writer:
+        """A new process that opened the session."""
+        process = self._started()
+        assert process.stdin is not None
+        assert self._listener is not None
+        process.stdin.write(json.dumps([job, session]) + "\n")
+        process.stdin.flush()
+        connection, _ = self._listener.accept()
+        connection.settimeout(PATIENCE)
+        return Writer(connection)
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.communicate()
+        if self._listener is not None:
+            self._listener.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def _started(self) -> "subprocess.Popen[str]":
+        if self._process is None:
+            assert self.factory is not None
+            self._folder = tempfile.TemporaryDirectory(prefix="nursery-")
+            address = str(Path(self._folder.name) / "socket")
+            self._listener = socket.socket(socket.AF_UNIX)
+            self._listener.bind(address)
+            self._listener.listen()
+            self._listener.settimeout(PATIENCE)
+            command = [sys.executable, "-c", START]
+            paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109 - text
+            self._process = subprocess.Popen(  # noqa: S603 - this Python, and a module of ours
+                [*command, self.factory, self._place, address],
+                stdin=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "PYTHONPATH": paths},
+            )
+        return self._process
+
+
+def name_of(factory: Callable[..., Any]) -> str | None:
+    """How another process imports a factory; None if it cannot."""
+    module = getattr(factory, "__module__", None)
+    name = getattr(factory, "__qualname__", "<")
+    if module in (None, "__main__") or module not in sys.modules or "<" in name:
+        return None
+    return f"{module}:{name}"

@@ -1,0 +1,122 @@
+"""Exact rewind: the state after a rewind is the state then, and a rewind can be taken back."""
+
+from roocontext.testing.messages import dialogue, first_difference, says
+from roocontext.testing.protocol import (
+    Append,
+    Capability,
+    Condense,
+    Fork,
+    Message,
+    SessionStore,
+    Version,
+)
+from roocontext.testing.trial import Check, Trial
+from roocontext.testing.verdicts import Lost
+
+PROMISE = "exact rewind"
+
+
+def _must_show(store: SessionStore, wanted: tuple[Message, ...], after: str) -> None:
+    if difference := first_difference(wanted, store.view().messages):
+        raise Lost(f"{after}: {difference}")
+
+
+def _written(store: SessionStore, turns: int) -> list[tuple[Version, tuple[Message, ...]]]:
+    """The state after each message of a dialogue."""
+    states = []
+    for message in dialogue(turns):
+        store.append(Append(message))
+        view = store.view()
+        states.append((view.version, view.messages))
+    return states
+
+
+def rewinds_exactly(trial: Trial) -> None:
+    """Each earlier state comes back as it was, one rewind after the other."""
+    store = trial.open()
+    states = _written(store, 3)
+    for back, (version, wanted) in enumerate(reversed(states[:-1]), 1):
+        store.rewind(version)
+        _must_show(store, wanted, f"{back} messages back")
+
+
+def continues_behind_a_rewind(trial: Trial) -> None:
+    """What is appended after a rewind stands behind the state that was rewound to."""
+    store = trial.open()
+    version, then = _written(store, 2)[1]
+    store.rewind(version)
+    store.append(Append(says("instead")))
+    _must_show(store, (*then, says("instead")), "appended after a rewind")
+
+
+def rewinds_are_taken_back(trial: Trial) -> None:
+    """What a rewind took back comes back as it was."""
+    store = trial.open()
+    states = _written(store, 2)
+    newest, wanted = states[-1]
+    store.rewind(states[1][0])
+    store.rewind(newest)
+    _must_show(store, wanted, "after the rewind was taken back")
+
+
+def rewinds_past_a_summary(trial: Trial) -> None:
+    """A rewind to before a summary shows what the summary stood for."""
+    store = trial.open()
+    version, wanted = _written(store, 3)[-1]
+    store.condense(Condense(4, "in short"))
+    store.append(Append(says("and then")))
+    store.rewind(version)
+    _must_show(store, wanted, "rewound to before the summary")
+
+
+def a_fork_is_a_copy(trial: Trial) -> None:
+    """A fork begins as the session was at a version, and neither changes the other after that."""
+    store, name = trial.open(), trial.new_session()
+    states = _written(store, 2)
+    version, then = states[1]
+    store.fork(Fork(version, name))
+    copy = trial.open(name)
+    _must_show(copy, then, "in the fork")
+    copy.append(Append(says("in the fork only")))
+    _must_show(store, states[-1][1], "in the parent, after the fork was written to")
+    store.append(Append(says("in the parent only")))
+    _must_show(copy, (*then, says("in the fork only")), "in the fork, after the parent went on")
+
+
+CHECKS = (
+    Check(
+        "rewinds exactly",
+        PROMISE,
+        "After a rewind, the view equals what it was at that point; tried for each message.",
+        rewinds_exactly,
+        (Capability.REWIND,),
+    ),
+    Check(
+        "continues behind a rewind",
+        PROMISE,
+        "What is appended after a rewind follows the messages that the rewind left.",
+        continues_behind_a_rewind,
+        (Capability.REWIND,),
+    ),
+    Check(
+        "rewinds are taken back",
+        PROMISE,
+        "A rewind can be undone, and the view is what it was before.",
+        rewinds_are_taken_back,
+        (Capability.REWIND, Capability.REDO),
+    ),
+    Check(
+        "rewinds past a summary",
+        PROMISE,
+        "A rewind to before a compaction shows the messages that the summary stood for.",
+        rewinds_past_a_summary,
+        (Capability.REWIND, Capability.CONDENSE),
+    ),
+    Check(
+        "a fork is a copy",
+        PROMISE,
+        "A fork begins with the state at a version; after that neither session changes the other.",
+        a_fork_is_a_copy,
+        (Capability.FORK,),
+    ),
+)

@@ -1,0 +1,77 @@
+"""A check, what it may come to, and what it is given: a place to open the store at."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from typing import TypeAlias
+
+from roocontext.testing.processes import Nursery
+from roocontext.testing.protocol import Append, Capability, Message, SessionStore, Version
+
+Factory: TypeAlias = Callable[[str], SessionStore]
+"""Makes a driver for the store at a place."""
+
+
+class Trial:
+    """The store under test, for one check after the other."""
+
+    def __init__(self, factory: Factory, place: str, nursery: Nursery) -> None:
+        self._factory = factory
+        self._place = place
+        self._opened: list[SessionStore] = []
+        self._numbers = count(1)
+        self.nursery = nursery
+
+    def new_session(self) -> str:
+        """An id that no check has used."""
+        return f"session-{next(self._numbers)}"
+
+    def open(self, session: str | None = None) -> SessionStore:
+        """A driver of its own for a session; it is closed at the end of the check."""
+        store = self._factory(self._place)
+        self._opened.append(store)
+        store.open(self.new_session() if session is None else session)
+        return store
+
+    @cached_property
+    def lacks(self) -> Mapping[Capability, str]:
+        """What the store says that it cannot do."""
+        store = self._factory(self._place)
+        try:
+            return store.lacks
+        finally:
+            store.close()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Close at the end what a check opened."""
+        try:
+            yield
+        finally:
+            while self._opened:
+                self._opened.pop().close()
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that a store must do.
+
+    `run` returns if the store does it, and raises Lost or Refused otherwise. `needs` are the
+    capabilities without which the check has nothing to ask.
+    """
+
+    name: str
+    promise: str
+    asks: str
+    run: Callable[[Trial], None]
+    needs: tuple[Capability, ...] = ()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def fill(store: SessionStore, messages: list[Message]) -> list[Version]:
+    """Append messages; the versions after each."""
+    return [store.append(Append(message)).version for message in messages]

@@ -1,0 +1,13 @@
+"""The adapters' pages, executed beside the frameworks."""
+
+from pathlib import Path
+
+import pytest
+
+from acceptance.test_docs import FRAMEWORKS, name_of, run
+
+
+@pytest.mark.parametrize("page", FRAMEWORKS, ids=name_of)
+def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(page)
