@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace as with_fields
 
+from roocontext.formats.codex_bridge import bridge, is_bridged, is_taken_for_the_users
 from roocontext.formats.codex_lines import Placed, read_threads
 from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, WentBack
 from roocontext.formats.lines import read_at, read_lines
@@ -118,6 +119,7 @@ class _History:
     compacted: int = 0
     count: int = 0
     version: tuple[int, ...] = ()
+    bridged: dict[str, str] = field(default_factory=dict)
     model: str | None = None
     reply: Added | None = None
     behind: list[Event] = field(default_factory=list)
@@ -291,11 +293,23 @@ def _compacted(
         for number, item in enumerate(history.items)
         if item.is_turn or (item.is_context and (prompt is None or number < prompt))
     ]
+    summary = _summary(payload)
+    if is_bridged(history.version):
+        turns = [item for item in history.items if item.is_turn]
+        history.items = [item for item in history.items if item.is_context]
+        texts = [history.bridged.get(item.id) or _text_of(_read_item(item)) for item in turns]
+        summary = _spoken("user", bridge(texts, _text_of(summary)))
     keeps = frozenset(item.id for item in history.items)
-    row = history.add(_summary(payload), at, ts, 0)
-    history.items[-1] = history.items[-1]._replace(is_turn=False)
+    row = history.add(summary, at, ts, 0)
+    is_turn = is_taken_for_the_users(_words(row), history.version)
+    history.items[-1] = history.items[-1]._replace(is_turn=is_turn)
+    history.bridged = {history.items[-1].id: _words(row)}
     history.compacted = len(history.items)
     yield Hid(name, (row,), keeps=keeps, at_end=True, record=record, line=line)
+
+
+def _text_of(payload: dict[str, Any]) -> str:
+    return _words(_message(payload, "-", None, None))
 
 
 def _summary_among(rows: list[NewMessage], text: str) -> int | None:
