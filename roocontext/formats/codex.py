@@ -4,6 +4,7 @@ What the model sees are the response items; the other lines are the program's ow
 replaces the items so far, and a rollback drops the last turns of the user.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace as with_fields
 
+from roocontext.formats.codex_bridge import bridge, is_bridged, is_taken_for_the_users
 from roocontext.formats.codex_lines import Placed, read_threads
 from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, WentBack
 from roocontext.formats.lines import read_at, read_lines
@@ -28,6 +30,9 @@ FORMAT = "openai-responses"
 # Tuples: what a damaged record holds in the place of a name need not be hashable.
 _ENVELOPES = ("session_meta", "response_item", "turn_context", "compacted", "event_msg")
 _NOT_SENT = ("ghost_snapshot",)
+_LEAVES_CONTEXT = ((0, 77), (0, 105))
+"""From the release with the first rollbacks to the one since which a rollback also drops the
+context that was written for the turn."""
 NO_SUMMARY = "(no summary available)"
 _CONTEXT = (
     *("<environment_context>", "<user_instructions>", "<INSTRUCTIONS>", "# AGENTS.md"),
@@ -113,6 +118,8 @@ class _History:
     items: list[_Item] = field(default_factory=list)
     compacted: int = 0
     count: int = 0
+    version: tuple[int, ...] = ()
+    bridged: dict[str, str] = field(default_factory=dict)
     model: str | None = None
     reply: Added | None = None
     behind: list[Event] = field(default_factory=list)
@@ -145,7 +152,9 @@ class _History:
         first = max(len(starts) - turns, 0)
         at = starts[first]
         # A dropped turn takes its prompt with it, but the first turn's prompt is the session's.
-        while first and at and self.items[at - 1].is_context:
+        since, until = _LEAVES_CONTEXT
+        takes = first > 0 and not since <= self.version < until
+        while takes and at and self.items[at - 1].is_context:
             at -= 1
         del self.items[at:]
 
@@ -193,6 +202,8 @@ def _events_of(at: Placed, history: _History) -> Iterator[Event]:
             message = with_fields(message, extra={"record": rest})
         yield Added(message.message_id, message, line.number)
         return
+    if kind == "session_meta":
+        history.version = _version(payload.get("cli_version"))
     if kind == "turn_context":
         history.model = _text(payload.get("model"))
     if kind == "compacted":
@@ -282,11 +293,23 @@ def _compacted(
         for number, item in enumerate(history.items)
         if item.is_turn or (item.is_context and (prompt is None or number < prompt))
     ]
+    summary = _summary(payload)
+    if is_bridged(history.version):
+        turns = [item for item in history.items if item.is_turn]
+        history.items = [item for item in history.items if item.is_context]
+        texts = [history.bridged.get(item.id) or _text_of(_read_item(item)) for item in turns]
+        summary = _spoken("user", bridge(texts, _text_of(summary)))
     keeps = frozenset(item.id for item in history.items)
-    row = history.add(_summary(payload), at, ts, 0)
-    history.items[-1] = history.items[-1]._replace(is_turn=False)
+    row = history.add(summary, at, ts, 0)
+    is_turn = is_taken_for_the_users(_words(row), history.version)
+    history.items[-1] = history.items[-1]._replace(is_turn=is_turn)
+    history.bridged = {history.items[-1].id: _words(row)}
     history.compacted = len(history.items)
     yield Hid(name, (row,), keeps=keeps, at_end=True, record=record, line=line)
+
+
+def _text_of(payload: dict[str, Any]) -> str:
+    return _words(_message(payload, "-", None, None))
 
 
 def _summary_among(rows: list[NewMessage], text: str) -> int | None:
@@ -312,6 +335,12 @@ def _opened(record: Any) -> tuple[str, dict[str, Any]]:
     if "type" in record:
         return "response_item", record
     return "session_meta", record
+
+
+def _version(found: Any) -> tuple[int, ...]:
+    """The first two numbers of a release."""
+    numbers = re.findall(r"[0-9]{1,9}", found)[:2] if isinstance(found, str) else []
+    return tuple(map(int, numbers))
 
 
 def _message(payload: dict[str, Any], name: str, ts: int | None, model: str | None) -> NewMessage:

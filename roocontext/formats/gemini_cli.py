@@ -243,7 +243,9 @@ def _messages(name: str, record: dict[str, Any], ts: int | None) -> list[Added]:
     if not parts:
         return []
     kept = {key: value for key, value in record.items() if key not in ("content", "toolCalls")}
-    kept["toolCalls"] = [{k: v for k, v in one.items() if k != "result"} for one in calls]
+    kept["toolCalls"] = [
+        {k: v for k, v in one.items() if k != "result"} if _result(one) else one for one in calls
+    ]
     message = _message("model", parts, name, ts, kept)
     added = [Added(name, message)]
     # Even if a message of the user holds them too: the program sends them twice.
