@@ -18,6 +18,7 @@ from roocontext import AsyncStore
 from roocontext.adapters.google_adk import RooContextSessionService
 
 RECENT = 20
+"""How many events a compaction leaves."""
 
 
 def lines(site: Site, sizes: Sizes) -> Iterator[Line]:
@@ -55,7 +56,7 @@ def _load(
         asked = {**key, "session_id": made[name].id, "config": config or None}
         return Step(name, lambda _: runner.run(read(**asked)))
 
-    times = alternate([step(name) for name in services], rounds=sizes.heavy)
+    times = alternate([step(name) for name in services], rounds=sizes.heavy // 2 + 1)
     what = f"load {count:,} events, compacted all but {RECENT}"
     yield _line(site, times, f"load.{count}", what)
 

@@ -10,7 +10,7 @@ from google.adk.events import Event, EventActions
 from roocontext import AsyncStore
 from roocontext.adapters import google_adk_log
 from roocontext.adapters.google_adk import RooContextSessionService
-from support.adk_desk import Desk, changed, compacted, text_event
+from support.adk_desk import EVENTS, Desk, changed, compacted, text_event
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +50,19 @@ def test_a_pin_is_not_compacted(desk):
     chat.pin(chat.view().messages[1].seq)
     desk.append(session, compacted(1.0, 3.0, "[1-3]"))
     assert sorted(desk.texts(session)) == ["2", "[1-3]"]
+
+
+def test_what_is_bound_to_a_pin_is_not_compacted(desk):
+    session = desk.create()
+    for number, event in enumerate(EVENTS[:3]):
+        desk.append(session, event.model_copy(update={"timestamp": float(number)}))
+    chat = desk.chat(session)
+    _, call, response = (one.seq for one in chat.view().messages)
+    chat.pin(call)
+    desk.append(session, compacted(0.0, 2.0, "[0-2]"))
+    view = chat.view().messages
+    assert [one.seq for one in view if one.kind == "message"] == [call, response]
+    assert len(view) == 3
 
 
 def test_rewinds_are_rewinds_of_ours(desk):
@@ -114,7 +127,8 @@ def test_branches_append_to_one_session_object(desk):
     assert len(desk.get(session).events) == 20
 
 
-def test_shared_state_is_written_after_a_crash(desk, monkeypatch):
+@pytest.mark.parametrize("again", [False, True])
+def test_shared_state_is_written_after_a_crash(desk, monkeypatch, again):
     user = desk.user()
     session = desk.create(user)
     event = changed(app__a=1, user__b=2)
@@ -128,7 +142,12 @@ def test_shared_state_is_written_after_a_crash(desk, monkeypatch):
             desk.append(session, event)
     other = desk.create({**user, "user_id": "v"})
     desk.append(other, changed(app__z=1))
-    assert desk.get(session).state == {"app:a": 1, "user:b": 2, "app:z": 1}
+    if again:
+        desk.append(session, event)  # the caller repeats the call
+        state = desk.create(user).state
+    else:
+        state = desk.get(session).state
+    assert state == {"app:a": 1, "user:b": 2, "app:z": 1}
     assert desk.get(other).state == {"app:a": 1, "app:z": 1}
 
 
