@@ -208,8 +208,10 @@ def _dumped(event: Event) -> dict[str, Any]:
     parts = event.content.parts if event.content else None
     calls = [part.function_call.args for part in parts or () if part.function_call]
     responses = [part.function_response.response for part in parts or () if part.function_response]
-    states = (event.actions.state_delta, event.actions.agent_state, event.custom_metadata)
-    for value in (*states, *calls, *responses):
+    actions = event.actions
+    states = (actions.state_delta, actions.agent_state, event.custom_metadata)
+    outputs = (event.output, actions.set_model_response)
+    for value in (*states, *outputs, *calls, *responses):
         _check_kept(value)
     return event.model_dump(mode="json", exclude_none=True)
 

@@ -181,6 +181,7 @@ def test_lists_are_sorted_by_update(desk, monkeypatch):
         changed(x=math.nan),
         changed(x=[{"y": math.inf}]),
         changed(**{"\ud800": 1}),
+        Event(author="m", output={"x": math.nan}),
         Event(
             author="m",
             content=Content(
