@@ -167,6 +167,42 @@ def test_stale_writers_are_refused(desk):
     assert len(desk.get(session).events) == 2
 
 
+@pytest.mark.parametrize("event", [text_event("the same words"), changed(a=1)])
+def test_of_two_writers_at_the_same_time_one_wins(desk, event):
+    session = desk.create()
+    outcomes = []
+
+    def write(barrier):
+        async def run():
+            async with await AsyncStore.open(desk.url, durability="normal") as store:
+                service = RooContextSessionService(store)
+                for _ in range(8):
+                    barrier.wait()
+                    own = await service.get_session(
+                        app_name=session.app_name, user_id="u", session_id=session.id
+                    )
+                    barrier.wait()
+                    try:
+                        await service.append_event(
+                            own, event.model_copy(update={"id": Event.new_id()}, deep=True)
+                        )
+                        outcomes.append("stored")
+                    except StaleSessionError:
+                        outcomes.append("stale")
+
+        asyncio.run(run())
+
+    barrier = threading.Barrier(2, timeout=60)
+    writers = [threading.Thread(target=write, args=(barrier,)) for _ in range(2)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert sorted(outcomes) == ["stale"] * 8 + ["stored"] * 8
+    assert len(desk.get(session).events) == 8
+    assert desk.chat(session).verify().ok
+
+
 def test_a_session_without_a_revision(desk):
     session = desk.create()
     desk.append(session, text_event("first"))
