@@ -5,7 +5,7 @@ in the format `gemini`. The number is in the note's client id: of two writers wi
 one is refused.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -66,7 +66,7 @@ class Found:
     revision: Revision
     updated: float
     state: dict[str, dict[str, Any]]
-    events: list[dict[str, Any]] = field(default_factory=list)
+    events: list[Any] = field(default_factory=list)
 
 
 class _Row(NamedTuple):
@@ -91,17 +91,26 @@ def create(store: Store, key: Key, state: Mapping[str, Any], *, at: float) -> Fo
 
 
 def read(
-    store: Store, key: Key, *, last: int | None = None, since: float | None = None
+    store: Store,
+    key: Key,
+    load: Callable[[dict[str, Any]], Any],
+    *,
+    last: int | None = None,
+    since: float | None = None,
 ) -> Found | None:
-    """The conversation with its last events, or those since a time; None if there is none."""
+    """The conversation with its last events, or those since a time; None if there is none.
+
+    Each event is loaded as soon as it is read, so that not all are in memory twice.
+    """
     try:
         chat = store.session(key.session_id)
         found = _found(store, chat, key)
     except SessionNotFound:
         return None
-    rows = _newest_rows(chat, found.revision, last)
     found.events.extend(
-        row.event for row in rows if since is None or row.event["timestamp"] >= since
+        load(row.event)
+        for row in _newest_rows(chat, found.revision, last)
+        if since is None or row.event["timestamp"] >= since
     )
     return found
 
@@ -224,21 +233,26 @@ def _newest(chat: Session, begun: int) -> Note | None:
     return newest if newest is not None and newest.content["epoch"] == begun else None
 
 
-def _newest_rows(chat: Session, revision: Revision, last: int | None) -> list[_Row]:
+def _newest_rows(chat: Session, revision: Revision, last: int | None) -> Iterable[_Row]:
     """The last events: all of them, or some from the end of the log."""
-    if last == 0 or not revision.events:
-        return []
-    wanted = revision.events if last is None else min(last, revision.events)
-    start = revision.epoch
-    if wanted < revision.events:
-        start = max(start, chat.head().seq - 4 * wanted)
-    while True:
+    begun, count = revision
+
+    def rows(after: int) -> Iterator[_Row]:
         # Others may have appended since the revision was read.
-        found = _rows(chat, start, revision.epoch)
-        rows = [row for row in found if row.number < revision.events]
-        if len(rows) >= wanted or start == revision.epoch:
-            return rows[-wanted:]
-        start = max(revision.epoch, start - 4 * (chat.head().seq - start))
+        return (row for row in _rows(chat, after, begun) if row.number < count)
+
+    if last is None or last >= count:
+        return rows(begun)
+    if not last:
+        return []
+    end = chat.head().seq
+    reach = 4 * last
+    while True:
+        start = max(begun, end - reach)
+        found = list(rows(start))
+        if len(found) >= last or start == begun:
+            return found[-last:]
+        reach *= 4
 
 
 def _rows(chat: Session, after: int, begun: int) -> Iterator[_Row]:
