@@ -17,7 +17,8 @@ from roocontext.formats.claude_code_rows import Row, row_of
 from roocontext.formats.claude_code_tree import Step, Tree, Unit
 from roocontext.formats.events import Added, Cleared, Event, Hid, Noted
 from roocontext.formats.imported import storable
-from roocontext.formats.plans import clearing, copy_of, hiding
+from roocontext.formats.plans import clearing, hiding
+from roocontext.formats.writing import copy_of
 from roocontext.log.entries import Kind, NewMessage
 from roocontext.log.readings import reader
 from roocontext.store.audit import AuditEntry
@@ -28,8 +29,8 @@ from roocontext.store.sessions import SessionInfo
 NAME = "claude-agent-sdk"
 """The kind of our notes, the trigger of our rewinds and plans, and how our client ids begin."""
 
-AGAIN = f"{NAME}-again"
-"""How the client ids of kept messages begin that are written again behind a summary."""
+_AGAIN = f"{NAME}-again#"
+"""How the client ids of messages begin that a compaction has kept, and that are written again."""
 
 Also = Callable[[Session, SessionInfo, list[Any]], list[Item]]
 """What else is written with new records, by the session as it is."""
@@ -106,15 +107,13 @@ class Transcript:
         elif is_record(shown):
             row = self._row(record_of(shown, self._above))
             self._above = row.uuid or self._above
-            unit, _ = self._place(row)
-            if unit is not None:
-                self._tree.step(row, unit, unit.ordered())  # it learns their order
+            self._place(row)
             self._remember(row, shown.seq, self._tip)
             self._calls.learn(row.uuid, shown.content)
-        elif (shown.entry.client_id or "").startswith(f"{AGAIN}#"):
-            self._seqs[shown.entry.message_id or ""] = self._ends[self._tip] = shown.seq
         elif shown.kind is Kind.CLEARING and _is_ours(shown.entry.client_id):
             self._ends[self._tip] = shown.seq
+        elif (shown.entry.client_id or "").startswith(_AGAIN):
+            self._wrote_again(shown.entry.message_id, shown.seq, self._tip)
 
     def _row(self, record: Any) -> Row:
         row = row_of(record)
@@ -131,7 +130,7 @@ class Transcript:
         if unit is None or unit is self._tip:
             return unit, None
         if len(unit.rows) == 1:
-            back = self._tree.root if unit.begins else unit.parent
+            back = self._tree.root if unit.begins else self._tree.parent_of(unit)
         elif self._is_below(unit):
             return unit, None  # a result that comes late is read where it comes
         else:
@@ -143,7 +142,7 @@ class Transcript:
         """Whether the tip hangs on a unit."""
         below: Unit | None = self._tip
         while below is not None and below is not unit:
-            below = below.parent
+            below = self._tree.parent_of(below)
         return below is unit
 
     def _remember(self, row: Row, seq: int, tip: Unit) -> None:
@@ -152,15 +151,17 @@ class Transcript:
         if row.speaks:
             self._ends[tip] = seq
 
+    def _wrote_again(self, uuid: str | None, seq: int, tip: Unit) -> None:
+        if uuid is not None:
+            self._seqs[uuid] = seq
+        self._ends[tip] = seq
+
     def _events(self, new: "_New") -> list[Event]:
         row, unit = new.row, new.unit
         if not row.uuid:
             return [Noted(None, row.type, new.record)]
         step = Step(row) if unit is None else self._tree.step(row, unit, unit.ordered())
-        record = new.record
-        if row.speaks:  # the content is taken out of it
-            record = {**record, "message": {**record["message"]}}
-        return list(events_of(step, record, self._calls))
+        return list(events_of(step, new.record, self._calls))
 
     def _write(self, session: Session, batch: "_Batch", new: "_New", event: Event) -> None:
         row = new.row
@@ -168,16 +169,16 @@ class Transcript:
         match event:
             case Added(message=message) | Hid(rows=(message,)) if _fits(message):
                 message = _ready(message, name)
-                hides = None
+                made = None
                 if isinstance(event, Hid):
-                    hides = hiding(
+                    made = hiding(
                         session, event, (message,), seqs=self._seqs, head=batch.head, by=NAME
                     )
-                batch.add(hides.plan if hides else message, moves=True)
+                batch.add(made.plan if made else message, moves=True)
                 self._remember(row, batch.last, new.tip)
-                for index, kept in enumerate(hides.again if hides else ()):
-                    batch.add(copy_of(kept, f"{AGAIN}#{index}#{name}"), moves=True)
-                    self._seqs[kept.message_id or ""] = self._ends[new.tip] = batch.last
+                for kept in made.again if made else ():
+                    batch.add(copy_of(kept, f"{_AGAIN}{self._epoch}#{batch.last}"), moves=True)
+                    self._wrote_again(kept.message_id, batch.last, new.tip)
             case Noted(ts=ts) | Added(message=NewMessage(ts=ts)) | Hid(rows=(NewMessage(ts=ts),)):
                 # Also a message whose content has a shape that no reading knows.
                 batch.add(NewNote(NAME, {"entry": new.record}, ts=ts, client_id=name))

@@ -51,8 +51,10 @@ def sources(path: Path) -> Iterator[Source]:
     base, parent = _names(path, rows)
     shared = {"tool": NAME, "path": str(path)}
     is_agent_file = path.name.startswith("agent-")
-    main = [row for row in rows.all if is_agent_file or not row.agent]
-    if any(row.speaks for row in main):
+    speaking = () if is_agent_file else [row.agent for row in rows.all if row.agent and row.speaks]
+    agents = list(dict.fromkeys(speaking))
+    main = [row for row in rows.all if row.agent not in agents]
+    if agents or any(row.speaks for row in main):
         yield Source(
             base,
             path,
@@ -61,15 +63,12 @@ def sources(path: Path) -> Iterator[Source]:
             problems,
             parent,
         )
-    if is_agent_file:
-        return
-    for agent in dict.fromkeys(row.agent for row in rows.all if row.agent):
+    for agent in agents:
+        found: list[Problem] = []
+        facts = {**shared, **rows.facts, "agent": agent}
         of_agent = [row for row in rows.all if row.agent == agent]
-        if any(row.speaks for row in of_agent):
-            found: list[Problem] = []
-            facts = {**shared, **rows.facts, "agent": agent}
-            events = partial(_events, path, of_agent, [], found)
-            yield Source(f"{base}/{agent}", path, facts, events, found, base)
+        events = partial(_events, path, of_agent, [], found)
+        yield Source(f"{base}/{agent}", path, facts, events, found, base)
 
 
 def _names(path: Path, rows: Rows) -> tuple[str, str | None]:
@@ -141,18 +140,18 @@ def events_of(step: Step, record: dict[str, Any], calls: Calls) -> Iterator[Even
             yield _cleared(row, record, calls)
         yield Noted(row.uuid, row.type, record, ts, row.line)
         return
-    message = record["message"]
-    content = message.pop("content", None)  # the rest of the record is kept beside it
+    rest = dict(record["message"])
+    content = rest.pop("content", None)
     calls.learn(row.uuid, content)
-    model = message.get("model")
+    model = rest.get("model")
     message = NewMessage(
         "assistant" if row.type == "assistant" else "user",
         content,
         ts=ts,
         message_id=row.uuid,
         model=model if isinstance(model, str) and model else None,
-        usage=message.get("usage") if step.ends_answer else None,
-        extra={"record": record},
+        usage=rest.get("usage") if step.ends_answer else None,
+        extra={"record": {**record, "message": rest}},
     )
     if row.is_summary:
         yield Hid(

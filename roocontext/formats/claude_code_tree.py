@@ -5,10 +5,12 @@ each result of a tool hangs on its own. So the rows of one answer and their resu
 and the units are the tree. A branch that was left is followed by a rewind.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
+
+import msgspec
 
 from roocontext.formats.claude_code_rows import Row
 from roocontext.formats.events import Problem
@@ -39,19 +41,44 @@ class Back:
 Steps: TypeAlias = Iterator[Step | Back]
 
 
-@dataclass(slots=True, eq=False)
-class Unit:
-    """A row, or the rows of one answer with the results of its calls, and the notes among them."""
+class Unit(msgspec.Struct, gc=False, eq=False):
+    """A row, or the rows of one answer with the results of its calls, and the notes among them.
 
-    rows: list[Row] = field(default_factory=list)
-    notes: list[Row] = field(default_factory=list)
-    parent: "Unit | None" = None
-    children: list["Unit"] = field(default_factory=list)
+    There are almost as many as rows, so a list is only made for what there is.
+    """
+
+    rows: tuple[Row, ...] = ()
+    noted: list[Row] | None = None
+    below: list["Unit"] | None = None
     newest: int = -1
     begins: bool = False
 
-    def ordered(self) -> list[Row]:
+    @property
+    def notes(self) -> Sequence[Row]:
+        """The notes among its rows."""
+        return self.noted or ()
+
+    @property
+    def children(self) -> Sequence["Unit"]:
+        """The units that follow, each in a branch of its own."""
+        return self.below or ()
+
+    def add_note(self, row: Row) -> None:
+        """A note that was written here."""
+        if self.noted is None:
+            self.noted = []
+        self.noted.append(row)
+
+    def add_child(self, unit: "Unit") -> None:
+        """A unit that follows."""
+        if self.below is None:
+            self.below = []
+        self.below.append(unit)
+
+    def ordered(self) -> Sequence[Row]:
         """The answer first, and then the results, each in the order of the file."""
+        if len(self.rows) == 1:
+            return self.rows
         return sorted(self.rows, key=lambda row: (row.type != "assistant", row.index))
 
 
@@ -77,6 +104,9 @@ def in_tree_order(rows: list[Row], path: Path, problems: list[Problem]) -> Steps
             yield Step(row)
             if row.subtype == "microcompact_boundary":
                 at = f"{row.uuid}:cleared"
+        if len(unit.children) == 1:
+            todo.append((unit.children[0], at))
+            continue
         branches = sorted(unit.children, key=lambda child: child.newest)
         following: list[tuple[Unit, str | None] | Back] = []
         for number, child in enumerate(branches):
@@ -93,14 +123,15 @@ class Tree:
         self.root = Unit()
         self._by_uuid: dict[str, Row] = {}
         self._unit_of: dict[str, Unit] = {}
+        self._parent_of: dict[Unit, Unit] = {}
         self._answers: dict[str, Unit] = {}
         self._callers: dict[str, Unit] = {}
-        self._boundaries: dict[str, Row] = {}
         self._summarised: set[str] = set()
-        self._said: dict[str, int] = {}
+        self._boundaries: dict[str, Row] = {}
         self._boundary: Row | None = None
         self._kept_now: frozenset[str] = frozenset()
-        self._speaker = self._last_summary = ""
+        self._speaker = self._summary = ""
+        self._count = 0
 
     def build(self, rows: list[Row], path: Path, problems: list[Problem]) -> Unit:
         """The units as a tree; those that hang on nothing hang on the root."""
@@ -129,29 +160,37 @@ class Tree:
         is_new = self._take(row)
         unit = self._unit_of[row.uuid]
         if is_new:
-            self._hang(unit)
+            self._parent_of[unit] = self._hang(unit)
+        self._count = row.place = self._count + 1
         return unit
 
-    def step(self, row: Row, unit: Unit, ordered: list[Row]) -> Step:
+    def parent_of(self, unit: Unit) -> Unit | None:
+        """The unit that one of a growing transcript hangs on."""
+        return self._parent_of.get(unit)
+
+    def step(self, row: Row, unit: Unit, ordered: Sequence[Row]) -> Step:
         """A row of a unit, with what its neighbours say of it."""
         if row.is_summary:
-            return self._summary(row)
-        self._said[row.uuid] = len(self._said)
+            return self._summary_step(row)
+        self._count = row.place = self._count + 1
+        if row.type != "assistant":
+            return Step(row)
         replies = [one for one in ordered if one.type == "assistant"]
         goes_on = bool(unit.children) or len(ordered) > len(replies)
         is_last = bool(replies) and row is replies[-1]
         return Step(row, ends_answer=is_last and (goes_on or row.stopped or not row.answer))
 
-    def _summary(self, row: Row) -> Step:
+    def _summary_step(self, row: Row) -> Step:
         boundary = self._boundaries.get(row.uuid)
         if boundary is None:
             return Step(row)
         kept = self._kept(boundary)
-        behind = sorted((one for one in kept if one in self._said), key=self._said.__getitem__)
+        rows = [self._by_uuid[one] for one in kept if one in self._by_uuid]
+        behind = sorted((one for one in rows if one.place), key=lambda one: one.place)
         return Step(
             row,
             keeps=kept,
-            behind=() if boundary.keeps_first else tuple(behind),
+            behind=() if boundary.keeps_first else tuple(one.uuid for one in behind),
             keeps_first=boundary.keeps_first,
             record=boundary.metadata or {},
         )
@@ -166,7 +205,7 @@ class Tree:
             if row.answer:
                 self._answers.setdefault(row.answer, unit)
             self._callers.update(dict.fromkeys(row.calls, unit))
-        unit.rows.append(row)
+        unit.rows += (row,)
         self._unit_of[row.uuid] = unit
         return is_new
 
@@ -195,18 +234,19 @@ class Tree:
     def _reattach(self, row: Row) -> None:
         """Give compactions their place: behind what they cut off, and ahead of what follows."""
         if row.subtype == "compact_boundary":
-            self._boundary, self._last_summary, self._kept_now = row, "", self._kept(row)
-            if not row.parent or row.parent not in self._by_uuid:
+            self._boundary, self._summary, self._kept_now = row, "", self._kept(row)
+            # The rows that it keeps may come behind its logical parent.
+            if row.parent not in self._by_uuid or self._kept_now:
                 row.parent = self._speaker or None
         elif row.is_summary:
             if self._boundary is not None:
-                self._boundaries[row.uuid], self._last_summary = self._boundary, row.uuid
+                self._boundaries[row.uuid], self._summary = self._boundary, row.uuid
                 self._summarised.add(self._boundary.uuid)
             elif row.parent not in self._by_uuid:
                 row.parent = self._speaker or None
-        elif self._last_summary and row.parent in self._kept_now:
+        elif self._summary and row.parent in self._kept_now:
             # What follows hangs on a row that was kept, although it comes after the summary.
-            row.parent = self._last_summary
+            row.parent = self._summary
         if row.speaks:
             self._speaker = row.uuid
 
@@ -227,7 +267,7 @@ class Tree:
             kept |= {row.uuid for unit in units for row in unit.rows if row.results}
         return frozenset(kept)
 
-    def _hang(self, unit: Unit) -> None:
+    def _hang(self, unit: Unit) -> Unit:
         first = unit.rows[0]
         # A compaction without a summary: the model sees only what follows it.
         above = self._above(first, stop_at_boundary=True)
@@ -237,12 +277,13 @@ class Tree:
             and above not in self._summarised
         )
         parent = self._unit_of.get(self._above(first))
-        unit.parent = self.root if parent is None or parent is unit else parent
-        unit.parent.children.append(unit)
+        parent = self.root if parent is None or parent is unit else parent
+        parent.add_child(unit)
+        return parent
 
     def _note(self, row: Row, last: Row | None) -> None:
         above = self._above(row) or (last.uuid if last else "")
-        self._unit_of.get(above, self.root).notes.append(row)
+        self._unit_of.get(above, self.root).add_note(row)
 
     def _break_cycles(self, units: list[Unit], path: Path, problems: list[Problem]) -> None:
         """Hang units that only hang on each other on the root."""
@@ -252,10 +293,10 @@ class Tree:
             if id(unit) not in seen:
                 row = unit.rows[0]
                 problems.append(Problem(path, row.line, "its parents form a cycle"))
-                if unit.parent is not None:
-                    unit.parent.children.remove(unit)
-                unit.parent = self.root
-                self.root.children.append(unit)
+                for other in units:
+                    if other.below and unit in other.below:
+                        other.below.remove(unit)
+                self.root.add_child(unit)
                 _mark(unit, seen)
 
     def _date(self) -> None:

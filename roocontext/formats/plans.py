@@ -1,6 +1,6 @@
 """What a source has hidden or cleared, as plans for the session that it is played into."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from roocontext.formats.events import Cleared, Hid
@@ -10,10 +10,10 @@ from roocontext.store.session import Session
 
 
 class Hiding(NamedTuple):
-    """A plan, and the messages to write again behind it: only this gives the source's order."""
+    """A condensation or truncation, and the kept messages that are written again behind it."""
 
     plan: Plan
-    again: list[Message]
+    again: tuple[Message, ...] = ()
 
 
 def hiding(
@@ -28,9 +28,14 @@ def hiding(
     """The plan of a condensation or truncation; None if the session shows nothing that it hides.
 
     `seqs` are the entries of the source's ids, `rows` those of the event as the store takes them.
+    Pinned messages stay.
     """
-    visible = _visible(session)
-    hidden = _hidden(session, event, visible, seqs)
+    keeps = {seqs[one] for one in event.keeps if one in seqs} | session.pins()
+    chosen = None if event.hides is None else {seqs[one] for one in event.hides if one in seqs}
+    visible = list(_visible(session))
+    hidden = [
+        one.seq for one in visible if one.seq not in keeps and (chosen is None or one.seq in chosen)
+    ]
     again = _to_write_again(event, visible, hidden, seqs)
     if not hidden and not again:
         return None
@@ -60,18 +65,20 @@ def clearing(
 ) -> Plan | None:
     """The plan of a clearing; None if the session shows nothing that it clears."""
     wanted = {(seqs[one], block) for one, block in event.blocks if one in seqs}
-    blocks = sorted(
-        (message.seq, block)
-        for message in _visible(session)
-        for seq, block in wanted
-        if seq == message.seq and block not in message.cleared
+    blocks = tuple(
+        sorted(
+            (message.seq, block)
+            for message in _visible(session)
+            for seq, block in wanted
+            if seq == message.seq and block not in message.cleared
+        )
     )
     if not blocks:
         return None
     return Plan(
         head_seq=head,
         action=Action.CLEAR,
-        clears=tuple(blocks),
+        clears=blocks,
         placeholder=event.placeholder,
         compat=True,
         policy=by,
@@ -81,45 +88,17 @@ def clearing(
     )
 
 
-def copy_of(message: Message, client_id: str) -> NewMessage:
-    """A message that is written again."""
-    return NewMessage(
-        message.role,
-        message.content,
-        message.format,
-        ts=message.ts,
-        message_id=message.message_id,
-        client_id=client_id,
-        model=message.model,
-        extra={"copy_of": message.seq},
-    )
-
-
-def _visible(session: Session) -> list[Message]:
-    return [message for page in session.pages() for message in page.messages]
-
-
-def _hidden(
-    session: Session, event: Hid, visible: Sequence[Message], seqs: Mapping[str, int]
-) -> list[int]:
-    """The messages that an event hides, in the order in which they are read."""
-    pins = session.pins()
-    keeps = {seqs[one] for one in event.keeps if one in seqs}
-    chosen = None if event.hides is None else {seqs[one] for one in event.hides if one in seqs}
-    return [
-        one.seq
-        for one in visible
-        if one.seq not in keeps and one.seq not in pins and (chosen is None or one.seq in chosen)
-    ]
-
-
 def _to_write_again(
     event: Hid, visible: Sequence[Message], hidden: Sequence[int], seqs: Mapping[str, int]
-) -> list[Message]:
+) -> tuple[Message, ...]:
     """What is kept, if it would not follow the new rows in the order of the source."""
     by_seq = {message.seq: message for message in visible}
     wanted = [seqs[one] for one in event.behind if seqs.get(one) in by_seq]
     order = [message.seq for message in visible]
     last = order.index(hidden[-1]) if hidden else len(order)
     is_so = [seq for seq in order[last + 1 :] if seq in wanted] == wanted
-    return [] if is_so else [by_seq[seq] for seq in dict.fromkeys(wanted)]
+    return () if is_so else tuple(by_seq[seq] for seq in dict.fromkeys(wanted))
+
+
+def _visible(session: Session) -> Iterator[Message]:
+    return (message for page in session.pages() for message in page.messages)

@@ -28,38 +28,48 @@ from roocontext.formats.events import (
     Titled,
     WentBack,
 )
-from roocontext.formats.imported import (
-    AGAIN,
-    COMPANION,
-    Imported,
-    Keys,
-    Node,
-    storable,
-    storable_title,
-)
-from roocontext.formats.plans import clearing, copy_of, hiding
+from roocontext.formats.imported import AGAIN, COMPANION, Imported, Keys, Node, storable
+from roocontext.formats.plans import clearing, hiding
 from roocontext.formats.played import Played
-from roocontext.formats.writing import NOTE, SKIPPED, Writing, skipping
+from roocontext.formats.writing import (
+    NOTE,
+    SKIPPED,
+    Writing,
+    copy_of,
+    note_of,
+    skipping,
+)
 from roocontext.log.entries import NewMessage
 from roocontext.log.plan import Plan
 from roocontext.log.readings import reader
-from roocontext.store.items import Describe, Item, NewNote, Rename, Rewind
+from roocontext.store.items import Describe, Item, NewNote, Rewind
 from roocontext.store.session import Session
 from roocontext.store.store import Store
 
 OnConflict: TypeAlias = Literal["refuse", "fork"]
 _SMALL = 100
+_OFTEN = 256
 
 
 def play(
-    store: Store, source: Source, *, on_conflict: OnConflict = "refuse", dry_run: bool = False
+    store: Store,
+    source: Source,
+    *,
+    on_conflict: OnConflict = "refuse",
+    dry_run: bool = False,
+    read: Callable[[int], None] | None = None,
 ) -> Played:
-    """Import a source, or continue its import. A dry run only counts."""
+    """Import a source, or continue its import. A dry run only counts.
+
+    `read` is called from time to time with the bytes of the events so far.
+    """
     name, parent = storable(source.session_id), storable(source.parent)
     source = replace(source, session_id=name or "-", parent=parent)
     player = _Player(store, source, on_conflict, dry_run=dry_run)
     for event in source.events():
         player.take(event)
+        if read is not None and player.done.events % _OFTEN == 0:
+            read(player.size)
     return player.finish()
 
 
@@ -77,7 +87,7 @@ class _Player:
         self._keys = Keys()
         self._following = True
         self._seqs: dict[str, int] = {}
-        self._at = 0
+        self._at = self.size = 0
         key, size = self._keys_of_metadata()
         self._take_note(
             None, f"metadata#{key}", size, lambda client_id: Describe(self._metadata(), client_id)
@@ -89,6 +99,7 @@ class _Player:
         try:
             event = self._checked(event)
             key, size = self._keys.key(event)
+            self.size += size
         except InvalidMessage as error:
             # Not even the reason for a refusal can be found without walking the record.
             self.done.report(event, error.fact)
@@ -97,7 +108,7 @@ class _Player:
             self._stay(event)
             return
         if isinstance(event, Noted | Titled):
-            self._take_note(event, key, size, lambda client_id: _note(event, client_id))
+            self._take_note(event, key, size, lambda client_id: note_of(event, client_id))
             return
         if self._following and (known := self._cursor.children.get(key)):
             self._cursor = known
@@ -110,7 +121,8 @@ class _Player:
             self._go_to_cursor()
         match event:
             case Added():
-                self._out.wait(event, key, self._message(event.message, key), size)
+                message = self._answering(event, self._message(event.message, key))
+                self._out.wait(event, key, message, size)
             case Hid():
                 self._hide(event, key, size)
             case Cleared():
@@ -201,10 +213,21 @@ class _Player:
         model = storable(message.model or None)
         return with_fields(message, message_id=message_id, model=model, client_id=client_id)
 
+    def _answering(self, event: Added, message: NewMessage) -> NewMessage:
+        """A message that names the call that it answers, if its id does not."""
+        if event.answers is None:
+            return message
+        self._out.flush()
+        name, number = event.answers
+        seq = self._seqs.get(name)
+        return message if seq is None else with_fields(message, answers=(seq, number))
+
     def _checked(self, event: Event) -> Event:
         """The event, or a note in place of messages that the store would refuse."""
-        rows = event.rows if isinstance(event, Hid) else ()
-        if isinstance(event, Added) and self._dry_run:
+        rows: tuple[NewMessage, ...] = ()
+        if isinstance(event, Hid):
+            rows = event.rows
+        elif self._dry_run and isinstance(event, Added):
             rows = (event.message,)  # else the store finds it
         try:
             for row in rows:
@@ -239,8 +262,8 @@ class _Player:
             return
         session = self._out.open()
         head = session.head_seq()
-        hides = hiding(session, event, tuple(rows), seqs=self._seqs, head=head, by="import")
-        if hides is None:
+        made = hiding(session, event, tuple(rows), seqs=self._seqs, head=head, by="import")
+        if made is None:
             # A file may begin with a summary of what another file holds.
             for index, row in enumerate(rows):
                 name = key if index == event.lead else f"{COMPANION}#{index}#{key}"
@@ -248,9 +271,9 @@ class _Player:
             return
         copies = [
             copy_of(message, self._known.client_id(f"{AGAIN}#{index}#{key}"))
-            for index, message in enumerate(hides.again)
+            for index, message in enumerate(made.again)
         ]
-        self._control(event, key, hides.plan, copies, head)
+        self._control(event, key, made.plan, copies, head)
 
     def _clear(self, event: Cleared, key: str) -> None:
         self._out.flush()
@@ -258,7 +281,8 @@ class _Player:
             self.done.controls += 1
             return
         session = self._out.open()
-        head, named = session.head_seq(), self._known.client_id(key)
+        head = session.head_seq()
+        named = self._known.client_id(key)
         plan = clearing(session, event, seqs=self._seqs, head=head, by="import", client_id=named)
         if plan is None:
             self._skip(event, key, "what it cleared is hidden", is_problem=False)
@@ -312,10 +336,3 @@ class _Player:
 
     def _keys_of_metadata(self) -> tuple[str, int]:
         return Keys().key(Noted(None, "metadata", self._metadata()))
-
-
-def _note(event: Noted | Titled, client_id: str) -> Item:
-    if isinstance(event, Titled):
-        return Rename(storable_title(event.title), client_id)
-    content = {"kind": event.kind, "record": event.record}
-    return NewNote(NOTE, content, ts=event.ts, client_id=client_id)

@@ -11,6 +11,7 @@ from roocontext.errors import InvalidMessage, UnknownPlugin
 from roocontext.log.readings.anthropic import ANTHROPIC
 from roocontext.log.readings.blocks import calls, results
 from roocontext.log.readings.gemini import GEMINI
+from roocontext.log.readings.langchain import LANGCHAIN
 from roocontext.log.readings.openai import OPENAI
 from roocontext.log.readings.openai_responses import RESPONSES
 from roocontext.log.readings.pieces import Holds, Piece, pieces, text_of, walk, words_of
@@ -57,4 +58,5 @@ readers.register("anthropic", ANTHROPIC)
 readers.register("openai", OPENAI)
 readers.register("openai-responses", RESPONSES)
 readers.register("gemini", GEMINI)
+readers.register("langchain", LANGCHAIN)
 readers.register("pydantic-ai", PYDANTIC_AI)
