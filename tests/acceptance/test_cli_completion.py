@@ -117,7 +117,7 @@ def test_a_shell_gets_its_script(shell: str, command_line: CommandLines) -> None
         ("preview last ", list(AIMS)),
         (
             "append last x --format ",
-            ["anthropic", "gemini", "openai", "openai-responses", "pydantic-ai"],
+            ["anthropic", "gemini", "langchain", "openai", "openai-responses", "pydantic-ai"],
         ),
         ("append last x --role ", ["user", "assistant"]),
         ("append last x --format gemini --role ", ["user", "model", "function", "system"]),
