@@ -49,6 +49,11 @@ STORES = [
         "adapters.drivers.openai_agents:OnSQLAlchemy",
         "postgres",
     ),
+    Compared(
+        "openai-agents",
+        "roocontext's `RooContextSession`",
+        "adapters.drivers.adapters:OpenAIAgents",
+    ),
     Compared("langgraph", "`SqliteSaver`", "adapters.drivers.langgraph:OnSQLite"),
     Compared("langgraph", "`PostgresSaver`", "adapters.drivers.langgraph:OnPostgres", "postgres"),
     Compared("google-adk", "`InMemorySessionService`", "adapters.drivers.google_adk:InMemory"),
