@@ -547,3 +547,37 @@ def test_a_branch_behind_a_message_that_was_refused(store, file):
     assert [one.line for one in done.problems] == [2]
     assert [text for _, text in seen(chat_of(store))] == ["one", "instead"]
     assert take(store, file.path)[0].new == 0
+
+
+def test_an_older_release_continues_a_session_in_a_new_file(store, file):
+    old = {"version": "2.0.11"}
+    file.user("one", **old)
+    file.reply("m1", use("t1"), **old)
+    file.result("t1", **old)
+    leaf = file.reply("m2", "done", **old)
+    file.user("a branch of the first file", **old)
+    resumed = Transcript(file.path.with_name("s-2.jsonl"), "s-2")
+    resumed.line({"type": "summary", "summary": "A title", "leafUuid": leaf})
+    resumed.at, resumed.count = leaf, 10
+    at = resumed.user("two", **old)
+    third = Transcript(file.path.with_name("s-3.jsonl"), "s-3")
+    third.at, third.count = at, 20
+    third.user("three", **old)
+    expected = [("u", "one"), ("a", "t1"), ("u", "=t1"), ("a", "done"), ("u", "two")]
+    take(store, resumed.path)
+    assert seen(chat_of(store, "claude-code:s-2")) == expected
+    take(store, third.path)
+    assert seen(chat_of(store, "claude-code:s-3")) == [*expected, ("u", "three")]
+    file.user("grown", **old)
+    third.reply("m9", "more", **old)
+    (done,) = take(store, third.path)
+    assert (done.messages, done.controls) == (1, 0)
+
+
+def test_a_later_release_reads_its_own_file_only(store, file):
+    leaf = file.user("one")
+    resumed = Transcript(file.path.with_name("s-2.jsonl"), "s-2")
+    resumed.at, resumed.count = leaf, 10
+    resumed.user("two")
+    take(store, resumed.path)
+    assert seen(chat_of(store, "claude-code:s-2")) == [("u", "two")]
