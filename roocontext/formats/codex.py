@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace as with_fields
 
+from roocontext.formats.codex_lines import Placed, read_threads
 from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, WentBack
-from roocontext.formats.lines import Line, read_at, read_lines
+from roocontext.formats.lines import read_at, read_lines
 from roocontext.formats.names import name as named
 from roocontext.formats.names import text as _text
 from roocontext.formats.times import iso_ms
@@ -74,6 +75,7 @@ def _facts(path: Path) -> dict[str, Any]:
                 "version": _text(payload.get("cli_version")),
                 "branch": _text(branch),
                 "parent": _parent(payload.get("source")),
+                "forked_from": named(payload.get("forked_from_id")),
             }
         if number > 20:
             break
@@ -96,8 +98,7 @@ class _Item(NamedTuple):
     id: str
     is_turn: bool
     is_context: bool
-    start: int
-    end: int
+    at: Placed
     place: int | None = None
 
 
@@ -118,7 +119,7 @@ class _History:
     events: list[Added] | None = field(default_factory=list)
 
     def add(
-        self, payload: dict[str, Any], line: Line, ts: int | None, place: int | None = None
+        self, payload: dict[str, Any], at: Placed, ts: int | None, place: int | None = None
     ) -> NewMessage:
         """The next item as a message."""
         self.count += 1
@@ -129,9 +130,9 @@ class _History:
         is_user = speaks and payload.get("role") == "user"
         is_own = is_user and words.lstrip().startswith(_CONTEXT)
         is_context = is_own or (speaks and payload.get("role") in ("developer", "system"))
-        self.items.append(
-            _Item(name, is_user and not is_own, is_context, line.start, line.end, place)
-        )
+        # Without the record, which may be long, and is read again where it is needed.
+        at = at._replace(line=at.line._replace(record=None))
+        self.items.append(_Item(name, is_user and not is_own, is_context, at, place))
         if speaks:
             self.events = None
         return message
@@ -152,24 +153,23 @@ class _History:
 def _events(path: Path, problems: list[Problem]) -> Iterator[Event]:
     problems.clear()
     history = _History()
-    with path.open("rb") as file:
-        for line in read_lines(path, problems):
-            for event in _events_of(line, history, file):
-                # The tokens of a reply are reported some lines behind it.
-                if history.reply is not None:
-                    if not isinstance(event, Noted):
-                        yield from _released(history)
-                    else:
-                        history.behind.append(event)
-                        continue
-                if isinstance(event, Added) and event.message.role == "assistant":
-                    history.reply = event
+    for placed in read_threads(path, problems):
+        for event in _events_of(placed, history):
+            # The tokens of a reply are reported some lines behind it.
+            if history.reply is not None:
+                if not isinstance(event, Noted):
+                    yield from _released(history)
                 else:
-                    yield event
-            if (usage := _usage(line.record)) and history.reply is not None:
-                message = with_fields(history.reply.message, usage=usage)
-                history.reply = replace(history.reply, message=message)
-                yield from _released(history)
+                    history.behind.append(event)
+                    continue
+            if isinstance(event, Added) and event.message.role == "assistant":
+                history.reply = event
+            else:
+                yield event
+        if (usage := _usage(placed.line.record)) and history.reply is not None:
+            message = with_fields(history.reply.message, usage=usage)
+            history.reply = replace(history.reply, message=message)
+            yield from _released(history)
     yield from _released(history)
     # Events repeat what the items say. Only without items are they all that there is.
     yield from history.events or ()
@@ -182,12 +182,12 @@ def _released(history: _History) -> Iterator[Event]:
     history.reply, history.behind = None, []
 
 
-def _events_of(line: Line, history: _History, file: BinaryIO) -> Iterator[Event]:
-    record = line.record
+def _events_of(at: Placed, history: _History) -> Iterator[Event]:
+    line, record = at.line, at.line.record
     kind, payload = _opened(record)
     ts = iso_ms(record.get("timestamp")) if isinstance(record, dict) else None
     if kind == "response_item" and payload.get("type") not in _NOT_SENT:
-        message = history.add(payload, line, ts)
+        message = history.add(payload, at, ts)
         if payload is not record:
             rest = {name: value for name, value in record.items() if name != "payload"}
             message = with_fields(message, extra={"record": rest})
@@ -196,23 +196,23 @@ def _events_of(line: Line, history: _History, file: BinaryIO) -> Iterator[Event]
     if kind == "turn_context":
         history.model = _text(payload.get("model"))
     if kind == "compacted":
-        yield from _compacted(payload, line, ts, history)
+        yield from _compacted(payload, at, ts, history)
     if kind == "event_msg":
-        if history.events is not None and (shown := _event_text(payload, line.number, ts)):
+        if history.events is not None and (shown := _event_text(payload, at, ts)):
             history.events.append(shown)
         if payload.get("type") == "thread_rolled_back":
-            yield from _rolled_back(payload, line, history, file)
+            yield from _rolled_back(payload, at, history)
     yield Noted(None, kind, record, ts, line.number)
 
 
-def _event_text(payload: dict[str, Any], line: int, ts: int | None) -> Added | None:
+def _event_text(payload: dict[str, Any], at: Placed, ts: int | None) -> Added | None:
     """What an event says that a message would say."""
     role = {"user_message": "user", "agent_message": "assistant"}.get(str(payload.get("type")))
     text = payload.get("message")
     if role is None or not isinstance(text, str) or not text.strip():
         return None
-    name = f"event:{line}"
-    return Added(name, _message(_spoken(role, text), name, ts, None), line)
+    name = f"event:{at.name}"
+    return Added(name, _message(_spoken(role, text), name, ts, None), at.line.number)
 
 
 def _spoken(role: str, text: str) -> dict[str, Any]:
@@ -220,28 +220,25 @@ def _spoken(role: str, text: str) -> dict[str, Any]:
     return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
 
 
-def _rolled_back(
-    payload: dict[str, Any], line: Line, history: _History, file: BinaryIO
-) -> Iterator[Event]:
+def _rolled_back(payload: dict[str, Any], at: Placed, history: _History) -> Iterator[Event]:
     turns = payload.get("num_turns")
     history.cut(turns if type(turns) is int else 1)
     left = history.items
-    name = f"rollback:{line.number}"
+    name, line = f"rollback:{at.name}", at.line.number
     if len(left) >= history.compacted or not left:
-        yield WentBack(name, left[-1].id if left else None, line.number)
+        yield WentBack(name, left[-1].id if left else None, line)
         return
     # A part of what a compaction left: nothing before it may come back, so it is written again.
-    yield WentBack(name, None, line.number)
+    yield WentBack(name, None, line)
     history.items, history.compacted = [], len(left)
     for item in left:
-        found = _read_item(file, item)
-        where = Line(line.number, None, item.start, item.end)
-        message = history.add(found, where, None, item.place)
-        yield Added(message.message_id, message, line.number)
+        message = history.add(_read_item(item), item.at, None, item.place)
+        yield Added(message.message_id, message, line)
 
 
-def _read_item(file: BinaryIO, item: _Item) -> dict[str, Any]:
-    _, payload = _opened(read_at(file, item.start, item.end))
+def _read_item(item: _Item) -> dict[str, Any]:
+    with item.at.path.open("rb") as file:
+        _, payload = _opened(read_at(file, item.at.line.start, item.at.line.end))
     if item.place is None:
         return payload
     replaced = payload.get("replacement_history")
@@ -255,28 +252,28 @@ def _summary(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def _compacted(
-    payload: dict[str, Any], line: Line, ts: int | None, history: _History
+    payload: dict[str, Any], at: Placed, ts: int | None, history: _History
 ) -> Iterator[Event]:
-    name = f"compacted:{line.number}"
+    name, line = f"compacted:{at.name}", at.line.number
     text = payload.get("message") if isinstance(payload.get("message"), str) else ""
     replaced = payload.get("replacement_history")
     record = {"compacted": True}
     if isinstance(replaced, list):
         history.items = []
         rows = [
-            history.add(item, line, ts, place)
+            history.add(item, at, ts, place)
             for place, item in enumerate(replaced)
             if isinstance(item, dict) and item.get("type") not in _NOT_SENT
         ]
         history.compacted = len(rows)
         lead = _summary_among(rows, str(text))
         if lead is not None:
-            yield Hid(name, tuple(rows), lead=lead, record=record, line=line.number)
+            yield Hid(name, tuple(rows), lead=lead, record=record, line=line)
             return
         # Nothing that can be read stands for what was replaced: these items are all there is.
-        yield WentBack(name, None, line.number)
+        yield WentBack(name, None, line)
         for row in rows:
-            yield Added(row.message_id, row, line.number)
+            yield Added(row.message_id, row, line)
         return
     # What the session began with, all that the user has written, and the summary.
     prompt = next((n for n, item in enumerate(history.items) if not item.is_context), None)
@@ -286,10 +283,10 @@ def _compacted(
         if item.is_turn or (item.is_context and (prompt is None or number < prompt))
     ]
     keeps = frozenset(item.id for item in history.items)
-    row = history.add(_summary(payload), line, ts, 0)
+    row = history.add(_summary(payload), at, ts, 0)
     history.items[-1] = history.items[-1]._replace(is_turn=False)
     history.compacted = len(history.items)
-    yield Hid(name, (row,), keeps=keeps, at_end=True, record=record, line=line.number)
+    yield Hid(name, (row,), keeps=keeps, at_end=True, record=record, line=line)
 
 
 def _summary_among(rows: list[NewMessage], text: str) -> int | None:

@@ -152,7 +152,6 @@ class _Recording:
     def play(self) -> Iterator[Event]:
         """What makes the list that was played last the list as it is."""
         wanted = list(self.now.items())
-        answered = frozenset(answer for record in self.now.values() for answer in _answers(record))
         same = 0
         for (name, record, _), (new_name, new) in zip(self.played, wanted, strict=False):
             if (name, record) != (new_name, new):
@@ -165,17 +164,15 @@ class _Recording:
         del self.played[same:]
         for name, record in wanted[same:]:
             last = None
-            for event in self._events_of(name, record, answered):
+            for event in self._events_of(name, record):
                 if isinstance(event, Added):
                     last = event.id
                 yield event
             self.played.append((name, record, last))
 
-    def _events_of(
-        self, name: str, record: dict[str, Any], answered: frozenset[str]
-    ) -> Iterator[Event]:
+    def _events_of(self, name: str, record: dict[str, Any]) -> Iterator[Event]:
         ts = iso_ms(record.get("timestamp"))
-        added = [] if self.is_server else _messages(name, record, ts, answered)
+        added = [] if self.is_server else _messages(name, record, ts)
         yield from added
         if not added:
             mark = json.dumps([name, record], sort_keys=True)
@@ -227,18 +224,12 @@ def _events(path: Path, problems: list[Problem], *, is_server: bool) -> Iterator
         yield Titled(recording.title)
 
 
-def _messages(
-    name: str, record: dict[str, Any], ts: int | None, answered: frozenset[str] = frozenset()
-) -> list[Added]:
-    """A record as the messages that the program sends: none, one, or a reply and its results.
-
-    The results of the calls that are `answered` are recorded as messages of their own.
-    """
+def _messages(name: str, record: dict[str, Any], ts: int | None) -> list[Added]:
+    """A record as the messages that the program sends: none, one, or a reply and its results."""
     parts = _parts(record.get("content"))
     if record.get("type") == "user":
-        text = "".join(part["text"] for part in parts if isinstance(part.get("text"), str)).strip()
-        is_words = all(set(part) == {"text"} for part in parts)
-        if not parts or (is_words and (not text or text.startswith(_NOT_SENT))):
+        words = "".join(map(_words, parts)).strip()
+        if not words or words.startswith(_NOT_SENT):
             return []
         rest = {key: value for key, value in record.items() if key != "content"}
         return [Added(name, _message("user", parts, name, ts, rest))]
@@ -246,25 +237,26 @@ def _messages(
         return []
     calls = [one for one in _listed(record, "toolCalls") if isinstance(one, dict)]
     is_whole = any("functionCall" in part or part.get("thought") for part in parts)
-    results: list[dict[str, Any]] = []
-    pending: list[dict[str, Any]] = []
     if not is_whole:
         parts = [part for part in parts if not _is_blank(part)]
         parts = [*_thoughts(record), *parts, *map(_call, calls)]
-        pending = [call for call in calls if str(call.get("id")) not in answered]
-        results = [part for call in pending for part in _result(call)]
     if not parts:
         return []
     kept = {key: value for key, value in record.items() if key not in ("content", "toolCalls")}
-    kept["toolCalls"] = [
-        {k: v for k, v in one.items() if k != "result"} if one in pending else one for one in calls
-    ]
+    kept["toolCalls"] = [{k: v for k, v in one.items() if k != "result"} for one in calls]
     message = _message("model", parts, name, ts, kept)
     added = [Added(name, message)]
-    if results:
+    # Even if a message of the user holds them too: the program sends them twice.
+    if results := [part for call in calls for part in _result(call)]:
         back = f"{name}:results"
         added.append(Added(back, _message("user", results, back, ts)))
     return added
+
+
+def _words(part: dict[str, Any]) -> str:
+    """What the program reads of a part to see for whom a message of the user is."""
+    text = part.get("text", "")
+    return text if isinstance(text, str) and set(part) <= {"text"} else "[part]"
 
 
 def _is_blank(part: dict[str, Any]) -> bool:
@@ -292,14 +284,6 @@ def _parts(content: Any) -> list[dict[str, Any]]:
     given = content if isinstance(content, list) else [] if content is None else [content]
     parts = [{"text": one} if isinstance(one, str) else one for one in given]
     return [part for part in parts if isinstance(part, dict)]
-
-
-def _answers(record: dict[str, Any]) -> list[str]:
-    """The calls that a message of the user answers."""
-    if record.get("type") != "user":
-        return []
-    responses = [part.get("functionResponse") for part in _parts(record.get("content"))]
-    return [str(one["id"]) for one in responses if isinstance(one, dict) and one.get("id")]
 
 
 def _thoughts(record: dict[str, Any]) -> list[dict[str, Any]]:

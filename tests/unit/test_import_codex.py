@@ -57,13 +57,13 @@ def take(store: Any, path: Path) -> Played:
     return play(store, source)
 
 
-def seen(store: Any) -> list[str]:
+def seen(store: Any, name: str = "codex:aa") -> list[str]:
     def short(content: Any) -> str:
         if "content" in content:
             return content["content"][0]["text"].split("\n")[0]
         return content["type"]
 
-    return [short(message.content) for message in store.session("codex:aa").view().messages]
+    return [short(message.content) for message in store.session(name).view().messages]
 
 
 def test_a_session(store, path):
@@ -247,3 +247,44 @@ def test_a_session_whose_id_was_removed_is_named_after_its_file(store, tmp_path)
     path = tmp_path / "rollout-x.jsonl"
     write(path, line("session_meta", id="REDACTED"), item("user", "one"))
     assert take(store, path).session_id == "codex:rollout-x"
+
+
+def ordered(first: int, *records: Any) -> list[dict[str, Any]]:
+    return [{**record, "ordinal": first + n} for n, record in enumerate(records)]
+
+
+def forked(name: str, base: str, end: int) -> dict[str, Any]:
+    shared = {"thread_id": base, "end_ordinal_exclusive": end, "end_byte_offset": 1}
+    return line("session_meta", id=name, forked_from_id=base, history_base=shared)
+
+
+def test_a_fork_begins_with_what_it_shares(store, tmp_path):
+    days = [tmp_path / "sessions" / "2026" / "03" / day for day in ("01", "02", "03")]
+    first, second, third = (
+        day / f"rollout-2026-{name}.jsonl"
+        for day, name in zip(days, ("aa", "bb", "cc"), strict=True)
+    )
+    for day in days:
+        day.mkdir(parents=True)
+    write(first, *ordered(0, META, item("user", "one"), item("assistant", "1"), item("user", "2")))
+    write(second, *ordered(3, forked("bb", "aa", 3), item("user", "two"), item("assistant", "2")))
+    write(third, *ordered(5, forked("cc", "bb", 5), item("user", "three")))
+    assert take(store, second).problems == []
+    assert seen(store, "codex:bb") == ["one", "1", "two", "2"]
+    assert take(store, third).problems == []
+    assert seen(store, "codex:cc") == ["one", "1", "two", "three"]
+    assert store.session("codex:cc").info().metadata["forked_from"] == "bb"
+    write(third, *ordered(7, item("assistant", "3")))
+    write(first, *ordered(4, item("assistant", "not shared")))
+    assert take(store, third).new == 1
+    assert seen(store, "codex:cc") == ["one", "1", "two", "three", "3"]
+
+
+def test_a_fork_of_a_thread_that_is_not_here(store, tmp_path):
+    file = tmp_path / "rollout-2026-bb.jsonl"
+    for name in ("aa", "../aa", "bb"):
+        file.unlink(missing_ok=True)
+        write(file, *ordered(3, forked("bb", name, 3), item("user", "two")))
+        (problem,) = take(store, file).problems
+        assert (problem.line, "history is missing" in problem.what) == (1, True)
+    assert seen(store, "codex:bb") == ["two"]

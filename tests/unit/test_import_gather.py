@@ -80,7 +80,7 @@ def test_an_unexpected_error_in_one_session_is_reported_with_its_type(store, tmp
     def broken(*_: Any) -> Any:
         raise ZeroDivisionError("secret")
 
-    monkeypatch.setattr("roocontext.formats.claude_code._events_of", broken)
+    monkeypatch.setattr("roocontext.formats.claude_code.events_of", broken)
     (done,) = import_paths(store, [tmp_path])
     assert isinstance(done, Taken)
     assert done.failed

@@ -138,7 +138,7 @@ def test_what_is_not_sent(store, path):
     take(store, path)
     assert seen(store) == [
         *(("u", "real"), ("u", "a picture", "inlineData")),
-        ("m", "hm", "functionCall"),
+        *(("m", "hm", "functionCall"), ("u", "functionResponse")),
     ]
 
 
@@ -232,14 +232,22 @@ def test_the_prompts_of_a_project(store, path):
     assert take(store, file).new == 0
 
 
-def test_results_that_are_recorded_as_messages_are_not_made_again(store, path):
+def test_results_that_are_also_recorded_as_a_message_are_sent_twice(store, path):
     answer = record("4", "user", RESPONSE)
     write(path, META, WORK[0], {**WORK[2], "thoughts": []}, answer, record("5", "gemini", "done"))
     take(store, path)
     assert seen(store) == [
-        *(("u", "hello"), ("m", "let me see", "functionCall"), ("u", "functionResponse")),
-        ("m", "done"),
+        *(("u", "hello"), ("m", "let me see", "functionCall")),
+        *(("u", "functionResponse"), ("u", "functionResponse"), ("m", "done")),
     ]
+
+
+def test_the_words_for_the_program_may_have_a_picture_behind_them(store, path):
+    picture = {"inlineData": {"mimeType": "image/png", "data": "AA=="}}
+    write(path, META, record("1", "user", [{"text": "/draw"}, picture]), WORK[0])
+    write(path, record("2", "user", [{"text": ""}, picture]))
+    take(store, path)
+    assert seen(store) == [("u", "hello"), ("u", "text", "inlineData")]
 
 
 def test_a_call_without_a_result_and_blank_words(store, path):
