@@ -16,6 +16,7 @@ from bench.searching import searching
 from bench.sites import PostgresSite, Site, SqliteSite
 from bench.sizes import Sizes
 from bench.starting import starting
+from bench.transcripts import transcripts
 from bench.whole import importing, listing, newest, opening, whole_sessions
 from bench.writing import appending, appending_many
 
@@ -32,6 +33,8 @@ def lines(sqlite: SqliteSite, postgres: PostgresSite, sizes: Sizes, say: Say) ->
     yield from crowd.lines(sqlite, sizes.heavy)
     say("spans_of")
     yield from folding(sizes)
+    say("transcripts")
+    yield from transcripts(sqlite, sizes)
     say("import")
     yield importing(sizes)
     say("start of a command")

@@ -36,7 +36,8 @@ MEANINGS = {
     Code.DONE: "Success. A closed pipe is not an error.",
     Code.NO: "The answer is no: `verify` found a problem, `doctor` found a risk, there was"
     " nothing to hide or to undo, the confirmation was declined, `backup` only printed the"
-    " command to run, or `import` could not read a file or a line.",
+    " command to run, or `import` could not read a file or a line, or"
+    " refused to continue a session that was changed here.",
     Code.USAGE: "The command line is wrong, or the input cannot be stored.",
     Code.NOT_FOUND: "There is no such session, entry, message or database; or several session ids"
     " begin like that; or the session was purged; or a file or folder that was named cannot be"
@@ -58,6 +59,8 @@ _CODES: tuple[tuple[type[errors.RooContextError], Code], ...] = (
     (errors.SessionNotFound, Code.NOT_FOUND),
     (errors.MessageNotFound, Code.NOT_FOUND),
     (errors.StoreNotFound, Code.NOT_FOUND),
+    (errors.UnreadableSource, Code.NOT_FOUND),
+    (errors.SourceDiverged, Code.REFUSED),
     (errors.InvalidMessage, Code.USAGE),
     (errors.InvalidOption, Code.USAGE),
     (errors.InvalidIdentifier, Code.USAGE),
@@ -87,6 +90,7 @@ _ADVICE: tuple[tuple[type[errors.RooContextError], str], ...] = (
     (errors.DuplicateMessage, "Use another --client-id for another message."),
     (errors.VersionConflict, "Look at the session again and decide whether to repeat the command."),
     (errors.StoreNotFound, NO_STORE),
+    (errors.SourceDiverged, "`roocontext import --on-conflict fork` continues in a fork."),
     (errors.SchemaMismatch, ""),
     (errors.HistoryCorrupt, "`roocontext verify` names the first bad entry."),
     (errors.StoreUnavailable, "`roocontext doctor` shows more."),

@@ -51,8 +51,10 @@ def sources(path: Path) -> Iterator[Source]:
     base, parent = _names(path, rows)
     shared = {"tool": NAME, "path": str(path)}
     is_agent_file = path.name.startswith("agent-")
-    main = [row for row in rows.all if is_agent_file or not row.agent]
-    if any(row.speaks for row in main):
+    speaking = () if is_agent_file else [row.agent for row in rows.all if row.agent and row.speaks]
+    agents = list(dict.fromkeys(speaking))
+    main = [row for row in rows.all if row.agent not in agents]
+    if agents or any(row.speaks for row in main):
         yield Source(
             base,
             path,
@@ -61,15 +63,12 @@ def sources(path: Path) -> Iterator[Source]:
             problems,
             parent,
         )
-    if is_agent_file:
-        return
-    for agent in dict.fromkeys(row.agent for row in rows.all if row.agent):
+    for agent in agents:
+        found: list[Problem] = []
+        facts = {**shared, **rows.facts, "agent": agent}
         of_agent = [row for row in rows.all if row.agent == agent]
-        if any(row.speaks for row in of_agent):
-            found: list[Problem] = []
-            facts = {**shared, **rows.facts, "agent": agent}
-            events = partial(_events, path, of_agent, [], found)
-            yield Source(f"{base}/{agent}", path, facts, events, found, base)
+        events = partial(_events, path, of_agent, [], found)
+        yield Source(f"{base}/{agent}", path, facts, events, found, base)
 
 
 def _names(path: Path, rows: Rows) -> tuple[str, str | None]:
@@ -90,13 +89,13 @@ def _events(
     beside: bool = False,
 ) -> Iterator[Event]:
     with path.open("rb") as file:
-        calls = _Calls()
+        calls = Calls()
         for step in in_tree_order(rows, path, problems):
             if isinstance(step, Back):
                 yield WentBack(None, step.to)
                 continue
             try:
-                yield from _events_of(file, step, calls)
+                yield from events_of(step, read_at(file, step.row.start, step.row.end), calls)
             except ValueError as error:
                 problems.append(Problem(path, step.row.line, str(error)))
         yield from _loose_events(file, loose, {row.uuid for row in rows})
@@ -119,7 +118,7 @@ def _files_beside(path: Path, problems: list[Problem]) -> Iterator[Event]:
             problems.append(Problem(file, None, error.strerror or "it cannot be read"))
 
 
-class _Calls:
+class Calls:
     """Where the result of each call is, for the prunes that name calls."""
 
     def __init__(self) -> None:
@@ -132,27 +131,27 @@ class _Calls:
                 self.results[str(block.get("tool_use_id"))] = (uuid, index)
 
 
-def _events_of(file: BinaryIO, step: Step, calls: _Calls) -> Iterator[Event]:
+def events_of(step: Step, record: dict[str, Any], calls: Calls) -> Iterator[Event]:
+    """The events of a row that has a place in the tree. Takes the content out of the record."""
     row = step.row
-    record = read_at(file, row.start, row.end)
     ts = iso_ms(record.get("timestamp"))
     if not row.speaks:
         if row.subtype == "microcompact_boundary":
             yield _cleared(row, record, calls)
         yield Noted(row.uuid, row.type, record, ts, row.line)
         return
-    message = record["message"]
-    content = message.pop("content", None)  # the rest of the record is kept beside it
+    rest = dict(record["message"])
+    content = rest.pop("content", None)
     calls.learn(row.uuid, content)
-    model = message.get("model")
+    model = rest.get("model")
     message = NewMessage(
         "assistant" if row.type == "assistant" else "user",
         content,
         ts=ts,
         message_id=row.uuid,
         model=model if isinstance(model, str) and model else None,
-        usage=message.get("usage") if step.ends_answer else None,
-        extra={"record": record},
+        usage=rest.get("usage") if step.ends_answer else None,
+        extra={"record": {**record, "message": rest}},
     )
     if row.is_summary:
         yield Hid(
@@ -168,7 +167,7 @@ def _events_of(file: BinaryIO, step: Step, calls: _Calls) -> Iterator[Event]:
         yield Added(row.uuid, message, row.line)
 
 
-def _cleared(row: Row, record: dict[str, Any], calls: _Calls) -> Cleared:
+def _cleared(row: Row, record: dict[str, Any], calls: Calls) -> Cleared:
     named = (record.get("microcompactMetadata") or {}).get("compactedToolIds") or []
     blocks = [calls.results[one] for one in map(str, named) if one in calls.results]
     return Cleared(f"{row.uuid}:cleared", tuple(blocks), CLEARED, line=row.line)

@@ -7,6 +7,7 @@ only read when its turn comes. What does not have the usual types is read field 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from sys import intern
 from typing import Any, BinaryIO
 
 import msgspec
@@ -23,7 +24,7 @@ class Row(msgspec.Struct, gc=False):
     """The place of a row in the tree and in the file. Without cycles, so no collector looks at it.
 
     `kept` are the rows that a compaction has kept: named one by one, or from `segment` to its end.
-    `keeps_first` says that they come ahead of its summary.
+    `keeps_first` says that they come ahead of its summary. `place` is when a row was played.
     """
 
     index: int
@@ -31,6 +32,7 @@ class Row(msgspec.Struct, gc=False):
     start: int
     end: int
     type: str
+    place: int = 0
     uuid: str = ""
     parent: str | None = None
     subtype: str | None = None
@@ -140,6 +142,8 @@ class _Reading:
             row.uuid = f"line {row.line}"
         if row.uuid and (is_removed(head.uuid) or is_removed(head.parent_uuid)):
             row.parent = self._last.get(row.agent)
+        if row.parent is not None and (above := self._first.get(row.parent)):
+            row.parent = above.uuid  # one text in memory, not two that are equal
         first = self._first.get(row.uuid)
         if not row.uuid:
             self._found.loose.append(row)
@@ -214,8 +218,14 @@ def _lenient_message(message: dict[str, Any]) -> _Message:
     return _Message(text(message.get("id")), None if stop is None else str(stop), kinds)
 
 
+def row_of(record: Any) -> Row:
+    """The row of a record that is in no file."""
+    head = _lenient(record) if isinstance(record, dict) else _Head()
+    return _row(0, Line(0, record, 0, 0), head)
+
+
 def _row(index: int, line: Line, head: _Head) -> Row:
-    row = Row(index, line.number, line.start, line.end, head.type or "unknown")
+    row = Row(index, line.number, line.start, line.end, intern(head.type or "unknown"))
     row.uuid = head.uuid or ""
     if not row.uuid:
         return row

@@ -5,10 +5,12 @@ each result of a tool hangs on its own. So the rows of one answer and their resu
 and the units are the tree. A branch that was left is followed by a rewind.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
+
+import msgspec
 
 from roocontext.formats.claude_code_rows import Row
 from roocontext.formats.events import Problem
@@ -39,27 +41,53 @@ class Back:
 Steps: TypeAlias = Iterator[Step | Back]
 
 
-@dataclass(slots=True)
-class _Unit:
-    """A row, or the rows of one answer with the results of its calls, and the notes among them."""
+class Unit(msgspec.Struct, gc=False, eq=False):
+    """A row, or the rows of one answer with the results of its calls, and the notes among them.
 
-    rows: list[Row] = field(default_factory=list)
-    notes: list[Row] = field(default_factory=list)
-    children: list["_Unit"] = field(default_factory=list)
+    There are almost as many as rows, so a list is only made for what there is.
+    """
+
+    rows: tuple[Row, ...] = ()
+    noted: list[Row] | None = None
+    below: list["Unit"] | None = None
     newest: int = -1
     begins: bool = False
 
-    def ordered(self) -> list[Row]:
+    @property
+    def notes(self) -> Sequence[Row]:
+        """The notes among its rows."""
+        return self.noted or ()
+
+    @property
+    def children(self) -> Sequence["Unit"]:
+        """The units that follow, each in a branch of its own."""
+        return self.below or ()
+
+    def add_note(self, row: Row) -> None:
+        """A note that was written here."""
+        if self.noted is None:
+            self.noted = []
+        self.noted.append(row)
+
+    def add_child(self, unit: "Unit") -> None:
+        """A unit that follows."""
+        if self.below is None:
+            self.below = []
+        self.below.append(unit)
+
+    def ordered(self) -> Sequence[Row]:
         """The answer first, and then the results, each in the order of the file."""
+        if len(self.rows) == 1:
+            return self.rows
         return sorted(self.rows, key=lambda row: (row.type != "assistant", row.index))
 
 
 def in_tree_order(rows: list[Row], path: Path, problems: list[Problem]) -> Steps:
     """All rows: a branch that was left comes first, and then a rewind, and then the next one."""
-    tree = _Tree(rows)
-    root = tree.build(path, problems)
+    tree = Tree()
+    root = tree.build(rows, path, problems)
     # Not by recursion: a chain may be longer than Python's stack.
-    todo: list[tuple[_Unit, str | None] | Back] = [(root, None)]
+    todo: list[tuple[Unit, str | None] | Back] = [(root, None)]
     while todo:
         item = todo.pop()
         if isinstance(item, Back):
@@ -76,8 +104,11 @@ def in_tree_order(rows: list[Row], path: Path, problems: list[Problem]) -> Steps
             yield Step(row)
             if row.subtype == "microcompact_boundary":
                 at = f"{row.uuid}:cleared"
+        if len(unit.children) == 1:
+            todo.append((unit.children[0], at))
+            continue
         branches = sorted(unit.children, key=lambda child: child.newest)
-        following: list[tuple[_Unit, str | None] | Back] = []
+        following: list[tuple[Unit, str | None] | Back] = []
         for number, child in enumerate(branches):
             if number:
                 following.append(Back(at))
@@ -85,83 +116,109 @@ def in_tree_order(rows: list[Row], path: Path, problems: list[Problem]) -> Steps
         todo += reversed(following)
 
 
-class _Tree:
-    def __init__(self, rows: list[Row]) -> None:
-        self._rows = rows
-        self._by_uuid = {row.uuid: row for row in rows}
-        self._unit_of: dict[str, _Unit] = {}
-        self._boundaries: dict[str, Row] = {}
-        self._summarised: set[str] = set()
-        self._said: dict[str, int] = {}
+class Tree:
+    """The units of a transcript: of a whole one (`build`), or of one that grows (`add`)."""
 
-    def build(self, path: Path, problems: list[Problem]) -> _Unit:
+    def __init__(self) -> None:
+        self.root = Unit()
+        self._by_uuid: dict[str, Row] = {}
+        self._unit_of: dict[str, Unit] = {}
+        self._parent_of: dict[Unit, Unit] = {}
+        self._answers: dict[str, Unit] = {}
+        self._callers: dict[str, Unit] = {}
+        self._summarised: set[str] = set()
+        self._boundaries: dict[str, Row] = {}
+        self._boundary: Row | None = None
+        self._kept_now: frozenset[str] = frozenset()
+        self._speaker = self._summary = ""
+        self._count = 0
+
+    def build(self, rows: list[Row], path: Path, problems: list[Problem]) -> Unit:
         """The units as a tree; those that hang on nothing hang on the root."""
-        self._reattach()
-        root = _Unit()
-        units: list[_Unit] = []
-        answers: dict[str, _Unit] = {}
-        callers: dict[str, _Unit] = {}
-        last: Row | None = None
-        for row in self._rows:
-            if not row.speaks:
-                continue
-            unit = self._joined(row, answers, callers)
-            if unit is None:
-                unit = _Unit()
-                units.append(unit)
-            if row.type == "assistant":
-                if row.answer:
-                    answers.setdefault(row.answer, unit)
-                callers.update(dict.fromkeys(row.calls, unit))
-            unit.rows.append(row)
-            self._unit_of[row.uuid] = unit
+        self._by_uuid.update((row.uuid, row) for row in rows)
+        for row in rows:
+            self._reattach(row)
+        units = [self._unit_of[row.uuid] for row in rows if row.speaks and self._take(row)]
         for unit in units:
-            self._hang(unit, root)
-        for row in self._rows:
+            self._hang(unit)
+        last: Row | None = None
+        for row in rows:
             if row.speaks:
                 last = row
             else:
-                self._note(row, last, root)
-        self._break_cycles(root, units, path, problems)
-        self._date(root)
-        return root
+                self._note(row, last)
+        self._break_cycles(units, path, problems)
+        self._date()
+        return self.root
 
-    def step(self, row: Row, unit: _Unit, ordered: list[Row]) -> Step:
+    def add(self, row: Row) -> Unit | None:
+        """Add the next row of a transcript that grows; the unit of a message."""
+        self._by_uuid[row.uuid] = row
+        self._reattach(row)
+        if not row.speaks:
+            return None
+        is_new = self._take(row)
+        unit = self._unit_of[row.uuid]
+        if is_new:
+            self._parent_of[unit] = self._hang(unit)
+        self._count = row.place = self._count + 1
+        return unit
+
+    def parent_of(self, unit: Unit) -> Unit | None:
+        """The unit that one of a growing transcript hangs on."""
+        return self._parent_of.get(unit)
+
+    def step(self, row: Row, unit: Unit, ordered: Sequence[Row]) -> Step:
         """A row of a unit, with what its neighbours say of it."""
         if row.is_summary:
-            return self._summary(row)
-        self._said[row.uuid] = len(self._said)
+            return self._summary_step(row)
+        self._count = row.place = self._count + 1
+        if row.type != "assistant":
+            return Step(row)
         replies = [one for one in ordered if one.type == "assistant"]
         goes_on = bool(unit.children) or len(ordered) > len(replies)
         is_last = bool(replies) and row is replies[-1]
         return Step(row, ends_answer=is_last and (goes_on or row.stopped or not row.answer))
 
-    def _summary(self, row: Row) -> Step:
+    def _summary_step(self, row: Row) -> Step:
         boundary = self._boundaries.get(row.uuid)
         if boundary is None:
             return Step(row)
         kept = self._kept(boundary)
-        behind = sorted((one for one in kept if one in self._said), key=self._said.__getitem__)
+        rows = [self._by_uuid[one] for one in kept if one in self._by_uuid]
+        behind = sorted((one for one in rows if one.place), key=lambda one: one.place)
         return Step(
             row,
             keeps=kept,
-            behind=() if boundary.keeps_first else tuple(behind),
+            behind=() if boundary.keeps_first else tuple(one.uuid for one in behind),
             keeps_first=boundary.keeps_first,
             record=boundary.metadata or {},
         )
 
-    def _joined(
-        self, row: Row, answers: dict[str, _Unit], callers: dict[str, _Unit]
-    ) -> _Unit | None:
+    def _take(self, row: Row) -> bool:
+        """Put a message into its unit, and return whether the unit is new."""
+        unit = self._joined(row)
+        is_new = unit is None
+        if unit is None:
+            unit = Unit()
+        if row.type == "assistant":
+            if row.answer:
+                self._answers.setdefault(row.answer, unit)
+            self._callers.update(dict.fromkeys(row.calls, unit))
+        unit.rows += (row,)
+        self._unit_of[row.uuid] = unit
+        return is_new
+
+    def _joined(self, row: Row) -> Unit | None:
         """The unit that a row belongs to, if it exists already."""
         if row.type == "assistant":
-            return answers.get(row.answer) if row.answer else None
+            return self._answers.get(row.answer) if row.answer else None
         if not row.results:
             return None
         for uuid in (row.source, self._above(row)):
             if uuid in self._by_uuid and self._by_uuid[uuid].type == "assistant":
                 return self._unit_of.get(uuid)
-        return next((callers[one] for one in row.results if one in callers), None)
+        return next((self._callers[one] for one in row.results if one in self._callers), None)
 
     def _above(self, row: Row, *, stop_at_boundary: bool = False) -> str:
         """The nearest message above a row, or the nearest compaction if it is nearer."""
@@ -174,27 +231,24 @@ class _Tree:
             parent = above.parent
         return ""
 
-    def _reattach(self) -> None:
+    def _reattach(self, row: Row) -> None:
         """Give compactions their place: behind what they cut off, and ahead of what follows."""
-        speaker, summary = "", ""
-        boundary: Row | None = None
-        kept: frozenset[str] = frozenset()
-        for row in self._rows:
-            if row.subtype == "compact_boundary":
-                boundary, summary, kept = row, "", self._kept(row)
-                if not row.parent or row.parent not in self._by_uuid:
-                    row.parent = speaker or None
-            elif row.is_summary:
-                if boundary is not None:
-                    self._boundaries[row.uuid], summary = boundary, row.uuid
-                    self._summarised.add(boundary.uuid)
-                elif row.parent not in self._by_uuid:
-                    row.parent = speaker or None
-            elif summary and row.parent in kept:
-                # What follows hangs on a row that was kept, although it comes after the summary.
-                row.parent = summary
-            if row.speaks:
-                speaker = row.uuid
+        if row.subtype == "compact_boundary":
+            self._boundary, self._summary, self._kept_now = row, "", self._kept(row)
+            # The rows that it keeps may come behind its logical parent.
+            if row.parent not in self._by_uuid or self._kept_now:
+                row.parent = self._speaker or None
+        elif row.is_summary:
+            if self._boundary is not None:
+                self._boundaries[row.uuid], self._summary = self._boundary, row.uuid
+                self._summarised.add(self._boundary.uuid)
+            elif row.parent not in self._by_uuid:
+                row.parent = self._speaker or None
+        elif self._summary and row.parent in self._kept_now:
+            # What follows hangs on a row that was kept, although it comes after the summary.
+            row.parent = self._summary
+        if row.speaks:
+            self._speaker = row.uuid
 
     def _kept(self, boundary: Row | None) -> frozenset[str]:
         """The rows that a compaction has kept as they are."""
@@ -213,7 +267,7 @@ class _Tree:
             kept |= {row.uuid for unit in units for row in unit.rows if row.results}
         return frozenset(kept)
 
-    def _hang(self, unit: _Unit, root: _Unit) -> None:
+    def _hang(self, unit: Unit) -> Unit:
         first = unit.rows[0]
         # A compaction without a summary: the model sees only what follows it.
         above = self._above(first, stop_at_boundary=True)
@@ -223,31 +277,31 @@ class _Tree:
             and above not in self._summarised
         )
         parent = self._unit_of.get(self._above(first))
-        (root if parent is None or parent is unit else parent).children.append(unit)
+        parent = self.root if parent is None or parent is unit else parent
+        parent.add_child(unit)
+        return parent
 
-    def _note(self, row: Row, last: Row | None, root: _Unit) -> None:
+    def _note(self, row: Row, last: Row | None) -> None:
         above = self._above(row) or (last.uuid if last else "")
-        self._unit_of.get(above, root).notes.append(row)
+        self._unit_of.get(above, self.root).add_note(row)
 
-    def _break_cycles(
-        self, root: _Unit, units: list[_Unit], path: Path, problems: list[Problem]
-    ) -> None:
+    def _break_cycles(self, units: list[Unit], path: Path, problems: list[Problem]) -> None:
         """Hang units that only hang on each other on the root."""
         seen: set[int] = set()
-        _mark(root, seen)
+        _mark(self.root, seen)
         for unit in units:
             if id(unit) not in seen:
                 row = unit.rows[0]
                 problems.append(Problem(path, row.line, "its parents form a cycle"))
                 for other in units:
-                    if unit in other.children:
-                        other.children.remove(unit)
-                root.children.append(unit)
+                    if other.below and unit in other.below:
+                        other.below.remove(unit)
+                self.root.add_child(unit)
                 _mark(unit, seen)
 
-    def _date(self, root: _Unit) -> None:
+    def _date(self) -> None:
         """Find the newest row below each unit: the branch that holds it is the live one."""
-        order = [root]
+        order = [self.root]
         for unit in order:
             order += unit.children
         for unit in reversed(order):
@@ -255,7 +309,7 @@ class _Tree:
             unit.newest = max([own, *(child.newest for child in unit.children)])
 
 
-def _mark(root: _Unit, seen: set[int]) -> None:
+def _mark(root: Unit, seen: set[int]) -> None:
     todo = [root]
     while todo:
         unit = todo.pop()

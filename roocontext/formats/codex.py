@@ -8,12 +8,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace as with_fields
 
+from roocontext.formats.codex_lines import Placed, read_threads
 from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, WentBack
-from roocontext.formats.lines import read_lines
+from roocontext.formats.lines import read_at, read_lines
+from roocontext.formats.names import name as named
+from roocontext.formats.names import text as _text
 from roocontext.formats.times import iso_ms
 from roocontext.log.entries import NewMessage
 from roocontext.log.readings import reader, text_of
@@ -25,7 +28,11 @@ FORMAT = "openai-responses"
 # Tuples: what a damaged record holds in the place of a name need not be hashable.
 _ENVELOPES = ("session_meta", "response_item", "turn_context", "compacted", "event_msg")
 _NOT_SENT = ("ghost_snapshot",)
-_CONTEXT = ("<environment_context>", "<user_instructions>", "# AGENTS.md", "<turn_aborted>", "<INS")
+NO_SUMMARY = "(no summary available)"
+_CONTEXT = (
+    *("<environment_context>", "<user_instructions>", "<INSTRUCTIONS>", "# AGENTS.md"),
+    *("<turn_aborted>", "<user_shell_command>", "<skill>", "<subagent_notification>"),
+)
 """How the program's own words begin that it says as the user."""
 
 
@@ -63,11 +70,12 @@ def _facts(path: Path) -> dict[str, Any]:
             git = payload.get("git")
             branch = git.get("branch") if isinstance(git, dict) else None
             return {
-                "session": _text(payload.get("id")),
+                "session": named(payload.get("id")),
                 "folder": _text(payload.get("cwd")),
                 "version": _text(payload.get("cli_version")),
                 "branch": _text(branch),
                 "parent": _parent(payload.get("source")),
+                "forked_from": named(payload.get("forked_from_id")),
             }
         if number > 20:
             break
@@ -77,30 +85,41 @@ def _facts(path: Path) -> dict[str, Any]:
 def _parent(source: Any) -> str | None:
     match source:
         case {"subagent": {"thread_spawn": {"parent_thread_id": str(parent)}}}:
-            return parent
+            return named(parent)
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Item:
-    """An item of the history as it is now: its id, and whose words it holds."""
+class _Item(NamedTuple):
+    """An item of the history as it is now: its id, whose words it holds, and where it is.
+
+    `place` is its number in a list that replaced the history; None if the line itself is the item.
+    """
 
     id: str
     is_turn: bool
     is_context: bool
+    at: Placed
+    place: int | None = None
 
 
 @dataclass(slots=True)
 class _History:
-    """The items that the program would send now, and the reply whose usage may still come."""
+    """The items that the program would send now, and the reply whose usage may still come.
+
+    The first `compacted` ones are what the last compaction left. `said` is what only events say.
+    """
 
     items: list[_Item] = field(default_factory=list)
+    compacted: int = 0
     count: int = 0
     model: str | None = None
     reply: Added | None = None
     behind: list[Event] = field(default_factory=list)
+    said: list[Added] | None = field(default_factory=list)
 
-    def add(self, payload: dict[str, Any], ts: int | None) -> NewMessage:
+    def add(
+        self, payload: dict[str, Any], at: Placed, ts: int | None, place: int | None = None
+    ) -> NewMessage:
         """The next item as a message."""
         self.count += 1
         name = f"{self.count}:{payload.get('id') or payload.get('call_id') or '-'}"
@@ -110,28 +129,31 @@ class _History:
         is_user = speaks and payload.get("role") == "user"
         is_own = is_user and words.lstrip().startswith(_CONTEXT)
         is_context = is_own or (speaks and payload.get("role") in ("developer", "system"))
-        self.items.append(_Item(name, is_user and not is_own, is_context))
+        # Without the record, which may be long, and is read again where it is needed.
+        at = at._replace(line=at.line._replace(record=None))
+        self.items.append(_Item(name, is_user and not is_own, is_context, at, place))
+        if speaks:
+            self.said = None
         return message
 
-    def cut(self, turns: int) -> str | None:
-        """Drop the last turns of the user; the last item that stays."""
+    def cut(self, turns: int) -> None:
+        """Drop the last turns of the user."""
         starts = [index for index, item in enumerate(self.items) if item.is_turn]
         if not starts or turns <= 0:
-            return self.items[-1].id if self.items else None
+            return
         first = max(len(starts) - turns, 0)
         at = starts[first]
         # A dropped turn takes its prompt with it, but the first turn's prompt is the session's.
         while first and at and self.items[at - 1].is_context:
             at -= 1
         del self.items[at:]
-        return self.items[-1].id if self.items else None
 
 
 def _events(path: Path, problems: list[Problem]) -> Iterator[Event]:
     problems.clear()
     history = _History()
-    for line in read_lines(path, problems):
-        for event in _events_of(line.record, line.number, history):
+    for placed in read_threads(path, problems):
+        for event in _events_of(placed, history):
             # The tokens of a reply are reported some lines behind it.
             if history.reply is not None:
                 if not isinstance(event, Noted):
@@ -143,11 +165,13 @@ def _events(path: Path, problems: list[Problem]) -> Iterator[Event]:
                 history.reply = event
             else:
                 yield event
-        if (usage := _usage(line.record)) and history.reply is not None:
+        if (usage := _usage(placed.line.record)) and history.reply is not None:
             message = with_fields(history.reply.message, usage=usage)
             history.reply = replace(history.reply, message=message)
             yield from _released(history)
     yield from _released(history)
+    # Events repeat what the items say. Only without items are they all that there is.
+    yield from history.said or ()
 
 
 def _released(history: _History) -> Iterator[Event]:
@@ -157,51 +181,111 @@ def _released(history: _History) -> Iterator[Event]:
     history.reply, history.behind = None, []
 
 
-def _events_of(record: Any, line: int, history: _History) -> Iterator[Event]:
+def _events_of(at: Placed, history: _History) -> Iterator[Event]:
+    line, record = at.line, at.line.record
     kind, payload = _opened(record)
     ts = iso_ms(record.get("timestamp")) if isinstance(record, dict) else None
     if kind == "response_item" and payload.get("type") not in _NOT_SENT:
-        message = history.add(payload, ts)
-        yield Added(message.message_id, message, line)
+        message = history.add(payload, at, ts)
+        if payload is not record:
+            rest = {name: value for name, value in record.items() if name != "payload"}
+            message = with_fields(message, extra={"record": rest})
+        yield Added(message.message_id, message, line.number)
         return
     if kind == "turn_context":
         history.model = _text(payload.get("model"))
     if kind == "compacted":
-        yield from _compacted(payload, line, ts, history)
-    if kind == "event_msg" and payload.get("type") == "thread_rolled_back":
-        turns = payload.get("num_turns")
-        to = history.cut(turns if type(turns) is int else 1)
-        yield WentBack(f"rollback:{line}", to, line)
-    yield Noted(None, kind, record, ts, line)
+        yield from _compacted(payload, at, ts, history)
+    if kind == "event_msg":
+        if history.said is not None and (said := _said(payload, at, ts)):
+            history.said.append(said)
+        if payload.get("type") == "thread_rolled_back":
+            yield from _rolled_back(payload, at, history)
+    yield Noted(None, kind, record, ts, line.number)
+
+
+def _said(payload: dict[str, Any], at: Placed, ts: int | None) -> Added | None:
+    """What an event says that a message would say."""
+    role = {"user_message": "user", "agent_message": "assistant"}.get(str(payload.get("type")))
+    text = payload.get("message")
+    if role is None or not isinstance(text, str) or not text.strip():
+        return None
+    name = f"event:{at.name}"
+    return Added(name, _message(_spoken(role, text), name, ts, None), at.line.number)
+
+
+def _spoken(role: str, text: str) -> dict[str, Any]:
+    kind = "output_text" if role == "assistant" else "input_text"
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+
+
+def _rolled_back(payload: dict[str, Any], at: Placed, history: _History) -> Iterator[Event]:
+    turns = payload.get("num_turns")
+    history.cut(turns if type(turns) is int else 1)
+    left = history.items
+    name, line = f"rollback:{at.name}", at.line.number
+    if len(left) >= history.compacted or not left:
+        yield WentBack(name, left[-1].id if left else None, line)
+        return
+    # A part of what a compaction left: nothing before it may come back, so it is written again.
+    yield WentBack(name, None, line)
+    history.items, history.compacted = [], len(left)
+    for item in left:
+        message = history.add(_read_item(item), item.at, None, item.place)
+        yield Added(message.message_id, message, line)
+
+
+def _read_item(item: _Item) -> dict[str, Any]:
+    with item.at.path.open("rb") as file:
+        _, payload = _opened(read_at(file, item.at.line.start, item.at.line.end))
+    if item.place is None:
+        return payload
+    replaced = payload.get("replacement_history")
+    return replaced[item.place] if isinstance(replaced, list) else _summary(payload)
+
+
+def _summary(payload: dict[str, Any]) -> dict[str, Any]:
+    """The prompt that holds the summary of a compaction without a list."""
+    text = payload.get("message")
+    return _spoken("user", text if isinstance(text, str) and text.strip() else NO_SUMMARY)
 
 
 def _compacted(
-    payload: dict[str, Any], line: int, ts: int | None, history: _History
+    payload: dict[str, Any], at: Placed, ts: int | None, history: _History
 ) -> Iterator[Event]:
-    name = f"compacted:{line}"
+    name, line = f"compacted:{at.name}", at.line.number
     text = payload.get("message") if isinstance(payload.get("message"), str) else ""
     replaced = payload.get("replacement_history")
+    record = {"compacted": True}
     if isinstance(replaced, list):
         history.items = []
-        rows = [history.add(item, ts) for item in replaced if isinstance(item, dict)]
+        rows = [
+            history.add(item, at, ts, place)
+            for place, item in enumerate(replaced)
+            if isinstance(item, dict) and item.get("type") not in _NOT_SENT
+        ]
+        history.compacted = len(rows)
         lead = _summary_among(rows, str(text))
         if lead is not None:
-            yield Hid(name, tuple(rows), lead=lead, record={"compacted": True}, line=line)
+            yield Hid(name, tuple(rows), lead=lead, record=record, line=line)
             return
         # Nothing that can be read stands for what was replaced: these items are all there is.
         yield WentBack(name, None, line)
         for row in rows:
             yield Added(row.message_id, row, line)
         return
-    if not str(text).strip():
-        return
-    kept = [item for item in history.items if item.is_turn or item.is_context]
-    history.items = kept
-    prompt = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
-    row = history.add(prompt, ts)
-    history.items[-1] = replace(history.items[-1], is_turn=False)
-    keeps = frozenset(item.id for item in kept)
-    yield Hid(name, (row,), keeps=keeps, at_end=True, record={"compacted": True}, line=line)
+    # What the session began with, all that the user has written, and the summary.
+    prompt = next((n for n, item in enumerate(history.items) if not item.is_context), None)
+    history.items = [
+        item
+        for number, item in enumerate(history.items)
+        if item.is_turn or (item.is_context and (prompt is None or number < prompt))
+    ]
+    keeps = frozenset(item.id for item in history.items)
+    row = history.add(_summary(payload), at, ts, 0)
+    history.items[-1] = history.items[-1]._replace(is_turn=False)
+    history.compacted = len(history.items)
+    yield Hid(name, (row,), keeps=keeps, at_end=True, record=record, line=line)
 
 
 def _summary_among(rows: list[NewMessage], text: str) -> int | None:
@@ -220,6 +304,8 @@ def _opened(record: Any) -> tuple[str, dict[str, Any]]:
     payload = record.get("payload")
     if isinstance(payload, dict):
         return str(record.get("type") or "unknown"), payload
+    if "payload" in record or record.get("type") in _ENVELOPES:
+        return "unknown", {}
     if "record_type" in record:
         return "state", record
     if "type" in record:
@@ -256,7 +342,3 @@ def _usage(record: Any) -> dict[str, Any] | None:
                 "output_tokens_details": {"reasoning_tokens": used.get("reasoning_output_tokens")},
             }
     return None
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None

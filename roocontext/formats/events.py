@@ -14,11 +14,16 @@ from roocontext.log.entries import NewMessage
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """A message. Its `extra` holds what the record says beside it."""
+    """A message. Its `extra` holds what the record says beside it.
+
+    `answers` is the message with the call that its only result answers, and the call's number in
+    it, if their ids do not say so.
+    """
 
     id: str | None
     message: NewMessage
     line: int | None = None
+    answers: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

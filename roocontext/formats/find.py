@@ -1,11 +1,20 @@
 """Which sessions lie at a path, and in which format."""
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from roocontext.errors import InvalidOption, UnreadableSource
-from roocontext.formats import claude_code, codex, gemini_cli, opencode, roo
+from roocontext.formats import (
+    claude_code,
+    codex,
+    gemini_cli,
+    opencode,
+    opencode_records,
+    roo,
+)
 from roocontext.formats.events import Problem, Source
 from roocontext.formats.lines import loads
 
@@ -27,6 +36,7 @@ PLACES = {
 """Where each tool keeps its sessions by default."""
 
 _LINE_BY_LINE = (codex, gemini_cli, claude_code)
+_EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{')
 _HEAD = 1 << 16
 _LINES = 20
 
@@ -41,15 +51,15 @@ def places(tool: str) -> list[Path]:
 
 def files(path: Path, problems: list[Problem]) -> Iterator[Path]:
     """The files and task folders at a path that may hold sessions, in the order of their names."""
-    if not path.is_dir():
-        if not path.exists():
-            raise UnreadableSource(f"{path}: there is no such file.", path=str(path))
-        yield path
-        return
-    if roo.is_task(path) or opencode.is_storage(path):
-        yield path
-        return
     try:
+        if not path.is_dir():
+            if not path.exists():
+                raise UnreadableSource(f"{path}: there is no such file.", path=str(path))
+            yield path
+            return
+        if roo.is_task(path) or opencode_records.is_storage(path):
+            yield path
+            return
         # Links are not followed: one may lead back to a folder above.
         inside = sorted(os.scandir(path), key=lambda entry: entry.name)
     except OSError as error:
@@ -62,16 +72,65 @@ def files(path: Path, problems: list[Problem]) -> Iterator[Path]:
             yield Path(entry)
 
 
+def size_of(path: Path) -> int:
+    """How large a file or a task folder is, in KiB, for the progress."""
+    try:
+        files = [one for one in path.iterdir() if one.is_file()] if path.is_dir() else [path]
+        return 1 + (sum(file.stat().st_size for file in files) >> 10)
+    except OSError:
+        return 1
+
+
+def changed(paths: Sequence[Path], seen: dict[Path, int]) -> list[Path]:
+    """The files and folders at these paths that are not as they were seen last."""
+    found: list[Path] = []
+    for path in paths:
+        with suppress(UnreadableSource):
+            found += files(path, [])
+    now = {path: _stamp(path) for path in found}
+    news = [path for path, stamp in now.items() if seen.get(path) != stamp]
+    seen.update(now)
+    return news
+
+
+def _stamp(path: Path) -> int:
+    """A number that changes with a file, with a file in a folder, or with a database's log."""
+    inside = path.rglob("*") if path.is_dir() else iter((path, Path(f"{path}-wal")))
+    return hash(tuple(sorted(filter(None, map(_moment, inside)))))
+
+
+def _moment(path: Path) -> tuple[str, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return str(path), found.st_mtime_ns, found.st_size
+
+
 def _is_candidate(path: Path) -> bool:
     """Whether a file in a folder is looked into; a folder of a tool holds many others."""
-    return path.suffix == ".jsonl" or gemini_cli.is_name(path) or opencode.is_database(path)
+    return (
+        path.suffix == ".jsonl"
+        or gemini_cli.is_name(path)
+        or opencode_records.is_database(path)
+        or (path.suffix == ".json" and _is_export(path))
+    )
+
+
+def _is_export(path: Path) -> bool:
+    """Whether a document begins like an export of OpenCode; folders hold many other documents."""
+    try:
+        with path.open("rb") as file:
+            return bool(_EXPORT.match(file.read(100)))
+    except OSError:
+        return False
 
 
 def format_of(path: Path) -> str | None:
     """The format of a file or folder; None if it is none that is known."""
     named = (
         (roo.ROO, roo.is_task(path) or path.name in (roo.API, *roo.UI)),
-        (opencode.NAME, opencode.is_storage(path) or opencode.is_database(path)),
+        (opencode.NAME, opencode_records.is_storage(path) or opencode_records.is_database(path)),
         (gemini_cli.NAME, gemini_cli.is_name(path)),
     )
     found = next((name for name, matches in named if matches), None)

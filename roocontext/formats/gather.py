@@ -1,28 +1,29 @@
 """Importing everything at some paths: which files are what, in which order, and what went wrong."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from roocontext.errors import RooContextError, UnreadableSource
+from roocontext.errors import RooContextError, StoreUnavailable, UnreadableSource
 from roocontext.formats import find, jsonl
 from roocontext.formats.events import Problem, Source
 from roocontext.formats.play import OnConflict, play
 from roocontext.formats.played import Played
+from roocontext.formats.writing import exists
 from roocontext.store.store import Store
 
 Progress = Callable[[int, int], None]
 RESTORED = "roocontext"
 SUBAGENT = "agent-"
 
-_UNEXPECTED = (TypeError, AttributeError, LookupError, ValueError, RecursionError)
-"""What a reader raises for a record that no release of a tool has written so far. One such file
-must not keep the others from being imported."""
-
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A session that was found, and what became of it. A `failed` one was left as it was."""
+    """A session that was found, and what became of it. A `failed` one was left as it was.
+
+    `again` of the messages are copies: see `Played`.
+    """
 
     session_id: str
     tool: str
@@ -30,6 +31,7 @@ class Taken:
     messages: int = 0
     notes: int = 0
     controls: int = 0
+    again: int = 0
     created: bool = False
     rewound: bool = False
     forked_from: str | None = None
@@ -46,6 +48,9 @@ class Skipped:
     is_problem: bool = False
 
 
+Outcome = Taken | Skipped
+
+
 def import_paths(
     store: Store,
     paths: Sequence[Path],
@@ -54,10 +59,10 @@ def import_paths(
     on_conflict: OnConflict = "refuse",
     dry_run: bool = False,
     progress: Progress | None = None,
-) -> Iterator[Taken | Skipped]:
+) -> Iterator[Outcome]:
     """Import every session at these paths, parents before their children.
 
-    One that cannot be imported does not keep the others from it.
+    One that cannot be imported does not keep the others from it. Progress is in KiB.
     """
     problems: list[Problem] = []
     found: list[Path] = []
@@ -70,51 +75,122 @@ def import_paths(
         yield Skipped(problem.path, problem.what, is_problem=True)
     # A sub-agent's session names its parent, which must exist before it.
     ordered = sorted(dict.fromkeys(found), key=lambda path: path.name.startswith(SUBAGENT))
-    for number, path in enumerate(ordered):
-        yield from _import_file(store, path, tool, on_conflict, dry_run=dry_run)
+    importing = _Importing(store, tool, on_conflict, dry_run=dry_run)
+    sizes = [find.size_of(path) for path in ordered]
+    done, total = 0, sum(sizes)
+    for path, size in zip(ordered, sizes, strict=True):
         if progress is not None:
-            progress(number + 1, len(ordered))
+            importing.read = partial(_progressed, progress, done, size, total)
+        yield from importing.take(path)
+        done += size
+        if progress is not None:
+            progress(done, total)
+    yield from importing.take_children()
 
 
-def _import_file(
-    store: Store, path: Path, tool: str | None, on_conflict: OnConflict, *, dry_run: bool
-) -> Iterator[Taken | Skipped]:
-    try:
-        format_ = find.format_of(path)
-        if format_ is None or (tool is not None and not find.is_of(format_, tool)):
-            why = "it is in no format that is known" if format_ is None else f"it is {format_}'s"
-            yield Skipped(path, why, is_problem=format_ is None and path.stat().st_size > 0)
-        elif format_ == find.JSONL:
-            yield from _restore(store, path, dry_run=dry_run)
+def _progressed(progress: Progress, done: int, size: int, total: int, read: int) -> None:
+    progress(done + min(read >> 10, size), total)
+
+
+@dataclass(slots=True)
+class _Importing:
+    """One run: what it has taken, and the children that wait for their parents."""
+
+    store: Store
+    tool: str | None
+    on_conflict: OnConflict
+    dry_run: bool
+    read: Callable[[int], None] | None = None
+    _taken: dict[str, Path] = field(default_factory=dict)
+    _waiting: list[Source] = field(default_factory=list)
+
+    def take(self, path: Path) -> Iterator[Outcome]:
+        """Import what a file or folder holds."""
+        try:
+            format_ = find.format_of(path)
+            if format_ is None or (self.tool is not None and not find.is_of(format_, self.tool)):
+                why = (
+                    "it is in no format that is known" if format_ is None else f"it is {format_}'s"
+                )
+                yield Skipped(path, why, is_problem=format_ is None and path.stat().st_size > 0)
+            elif format_ == find.JSONL:
+                yield from self._restore(path)
+            else:
+                yield from self._take_sources(path, format_)
+        except StoreUnavailable:
+            raise  # it is not the source that is wrong
+        except OSError as error:
+            yield Skipped(path, error.strerror or type(error).__name__, is_problem=True)
+        except Exception as error:  # noqa: BLE001 - no file may keep the others from it
+            yield Skipped(path, f"its shape is unknown ({type(error).__name__})", is_problem=True)
+
+    def take_children(self) -> Iterator[Outcome]:
+        """Import the sessions whose parents came later, or do not come at all."""
+        while self._waiting:
+            waits = {source.session_id for source in self._waiting}
+            ready = [one for one in self._waiting if one.parent not in waits] or self._waiting
+            self._waiting = [one for one in self._waiting if one not in ready]
+            for source in ready:
+                yield self._import(source)
+
+    def _take_sources(self, path: Path, format_: str) -> Iterator[Outcome]:
+        empty = True
+        for source in find.sources(path, format_):
+            empty = False
+            first = self._taken.setdefault(source.session_id, path)
+            if first != path:
+                yield self._compared(source, first)
+            elif source.parent is None or exists(self.store, source.parent):
+                yield self._import(source)
+            else:
+                self._waiting.append(source)
+        if empty:
+            yield Skipped(path, "it holds no messages")
+
+    def _compared(self, source: Source, first: Path) -> Outcome:
+        """A second file with the same session: a tool has moved it, or somebody has copied it."""
+        other = not self.dry_run and bool(play(self.store, source, dry_run=True).messages)
+        what = "with other messages " if other else ""
+        why = f"its session {source.session_id} was taken {what}from {first}"
+        return Skipped(source.path, why, is_problem=other)
+
+    def _import(self, source: Source) -> Taken:
+        tool = str(source.metadata["tool"])
+        try:
+            done = play(
+                self.store,
+                source,
+                on_conflict=self.on_conflict,
+                dry_run=self.dry_run,
+                read=self.read,
+            )
+        except StoreUnavailable:
+            raise
+        except (RooContextError, OSError) as error:
+            what = error.fact if isinstance(error, RooContextError) else error.strerror
+            problem = Problem(source.path, None, (what or type(error).__name__).rstrip("."))
+        except Exception as error:  # noqa: BLE001 - no session may keep the others from it
+            what = f"its shape is unknown ({type(error).__name__}): what is before was imported"
+            problem = Problem(source.path, None, what)
         else:
-            empty = True
-            for source in find.sources(path, format_):
-                empty = False
-                yield _import_source(store, source, on_conflict, dry_run=dry_run)
-            if empty:
-                yield Skipped(path, "it holds no messages")
-    except OSError as error:
-        yield Skipped(path, error.strerror or type(error).__name__, is_problem=True)
-    except _UNEXPECTED as error:
-        yield Skipped(path, f"its shape is unknown ({type(error).__name__})", is_problem=True)
+            return _taken(done, tool)
+        problems = (*source.problems, problem)
+        return Taken(source.session_id, tool, source.path, failed=True, problems=problems)
 
-
-def _import_source(
-    store: Store, source: Source, on_conflict: OnConflict, *, dry_run: bool
-) -> Taken:
-    tool = str(source.metadata["tool"])
-    try:
-        done = play(store, source, on_conflict=on_conflict, dry_run=dry_run)
-    except (RooContextError, OSError) as error:
-        what = error.fact if isinstance(error, RooContextError) else error.strerror
-        problem = Problem(source.path, None, (what or type(error).__name__).rstrip("."))
-    except _UNEXPECTED as error:
-        what = f"its shape is unknown ({type(error).__name__}): what is before was imported"
-        problem = Problem(source.path, None, what)
-    else:
-        return _taken(done, tool)
-    problems = (*source.problems, problem)
-    return Taken(source.session_id, tool, source.path, failed=True, problems=problems)
+    def _restore(self, path: Path) -> Iterator[Outcome]:
+        read = jsonl.check_file if self.dry_run else jsonl.restore_file
+        for done in read(self.store, path):
+            problem = done.problem
+            found = () if problem is None else (Problem(path, problem.line, _bare(problem, path)),)
+            yield Taken(
+                done.session_id,
+                RESTORED,
+                path,
+                messages=done.new,
+                created=bool(done.new) and done.new == done.entries,
+                failed=bool(found) and not done.entries,
+                problems=found,
+            )
 
 
 def _taken(done: Played, tool: str) -> Taken:
@@ -125,29 +201,12 @@ def _taken(done: Played, tool: str) -> Taken:
         done.messages,
         done.notes,
         done.controls,
+        done.again,
         done.created,
         done.rewound,
         done.forked_from,
         problems=tuple(done.problems),
     )
-
-
-def _restore(store: Store, path: Path, *, dry_run: bool) -> Iterator[Taken | Skipped]:
-    if dry_run:
-        yield Skipped(path, "a file of roocontext's own is only read when it is restored")
-        return
-    for done in jsonl.restore_file(store, path):
-        problem = done.problem
-        found = () if problem is None else (Problem(path, problem.line, _bare(problem, path)),)
-        yield Taken(
-            done.session_id,
-            RESTORED,
-            path,
-            messages=done.new,
-            created=bool(done.new) and done.new == done.entries,
-            failed=bool(found) and not done.entries,
-            problems=found,
-        )
 
 
 def _bare(problem: UnreadableSource, path: Path) -> str:

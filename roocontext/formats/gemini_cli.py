@@ -13,7 +13,19 @@ from typing import Any
 from urllib.parse import unquote
 
 from roocontext.formats.events import Added, Event, Noted, Problem, Source, Titled, WentBack
-from roocontext.formats.lines import loads, read_lines
+from roocontext.formats.gemini_checkpoints import (
+    CHECKPOINT,
+    PROMPTS,
+    TOOL_CHECKPOINTS,
+    checkpoint_events,
+    history_of,
+    is_checkpoint,
+    is_history,
+    prompt_events,
+)
+from roocontext.formats.lines import read_records
+from roocontext.formats.names import is_removed
+from roocontext.formats.names import name as named
 from roocontext.formats.times import iso_ms
 from roocontext.log.entries import NewMessage
 
@@ -21,32 +33,49 @@ NAME = "gemini-cli"
 FOLDERS = ("~/.gemini/tmp",)
 FORMAT = "gemini"
 _SERVER = "a2a-server"
-_CHECKPOINT = "checkpoint-"
 _SPEAKERS = ("user", "gemini")
 _NOT_SENT = ("/", "?", "<session_context>", "<hook_context>")
 """How the user's texts begin that are for the program."""
 
 
 def is_name(path: Path) -> bool:
-    """Whether a JSON file with this name is a recording or a checkpoint."""
-    return path.suffix == ".json" and path.name.startswith(("session-", _CHECKPOINT))
+    """Whether a JSON file with this name is a recording, a checkpoint or a list of prompts."""
+    if path.suffix != ".json":
+        return False
+    beside = path.parent.name == TOOL_CHECKPOINTS or path.name == PROMPTS
+    return path.name.startswith(("session-", CHECKPOINT)) or (beside and _is_project(path))
+
+
+def _is_project(path: Path) -> bool:
+    """Whether a file lies in the folder of a project of this tool."""
+    folder = path.parent.parent if path.parent.name == TOOL_CHECKPOINTS else path.parent
+    return ".gemini" in path.parts or (folder / "chats").is_dir()
 
 
 def looks_like(record: Any) -> bool:
-    """Whether a file whose first record is this is a recording."""
+    """Whether a file whose first record is this is a recording or a checkpoint."""
     if not isinstance(record, dict):
-        return False
+        return isinstance(record, list) and is_history(record)
     is_message = record.get("type") in _SPEAKERS and "content" in record and "id" in record
-    return is_message or any(name in record for name in ("projectHash", "$set", "$rewindTo"))
+    is_log = any(name in record for name in ("projectHash", "$set", "$rewindTo", "$patch"))
+    is_document = "sessionId" in record and isinstance(record.get("messages"), list)
+    return is_message or is_log or is_document or is_history(history_of(record))
 
 
 def sources(path: Path) -> Iterator[Source]:
     """The session of a file."""
     problems: list[Problem] = []
-    if path.name.startswith(_CHECKPOINT):
-        tag = unquote(path.stem.removeprefix(_CHECKPOINT))
-        name = f"{NAME}:{path.parent.name[:16]}/{tag}"
-        events = partial(_checkpoint_events, path, problems)
+    if path.name == PROMPTS:
+        name = f"{NAME}:{path.parent.name[:16]}/prompts"
+        events = partial(prompt_events, path, problems)
+        yield Source(name, path, {"tool": NAME, "path": str(path)}, events, problems)
+        return
+    if is_checkpoint(path):
+        folder, tag = path.parent, unquote(path.stem.removeprefix(CHECKPOINT))
+        if folder.name == TOOL_CHECKPOINTS:
+            folder, tag = folder.parent, f"{TOOL_CHECKPOINTS}/{path.stem}"
+        name = f"{NAME}:{folder.name[:16]}/{tag}"
+        events = partial(checkpoint_events, path, problems)
         facts = {"tool": NAME, "path": str(path), "checkpoint": tag}
         yield Source(name, path, facts, events, problems)
         return
@@ -65,24 +94,13 @@ def sources(path: Path) -> Iterator[Source]:
 
 def _facts(path: Path) -> dict[str, Any]:
     facts: dict[str, Any] = {"session": None, "project": None, "kind": None}
-    for record, _ in _records(path, []):
+    for record, _ in read_records(path, []):
         if isinstance(record, dict) and isinstance(record.get("sessionId"), str):
-            facts["session"] = record["sessionId"]
+            facts["session"] = named(record["sessionId"])
             facts["project"] = record.get("projectHash")
             facts["kind"] = record.get("kind")
             break
     return facts
-
-
-def _records(path: Path, problems: list[Problem]) -> Iterator[tuple[Any, int | None]]:
-    if path.suffix != ".json":
-        for line in read_lines(path, problems):
-            yield line.record, line.number
-        return
-    try:
-        yield loads(path.read_bytes()), None
-    except ValueError as error:
-        problems.append(Problem(path, None, str(error)))
 
 
 @dataclass(slots=True)
@@ -108,7 +126,7 @@ class _Recording:
             case {"$set": {"messages": list(messages), **rest}}:
                 yield from self.play()
                 self.now = {}
-                self._take_all(messages)
+                yield from self._take_all(messages, line)
                 yield Noted(None, "set", rest, line=line)
                 self._learn(rest)
                 return
@@ -117,12 +135,11 @@ class _Recording:
             case {"$patch": dict(patch)}:
                 yield from self._patch(patch)
             case {"id": str(name), "type": str()}:
-                if (before := self.now.get(name)) is not None and before != record:
-                    yield Noted(None, "superseded", before, iso_ms(before.get("timestamp")), line)
-                self.now[name] = record
+                # Where ids were removed, each is a message of its own.
+                yield from self._put(f"line {line}" if is_removed(name) else name, record, line)
                 return
             case {"messages": list(messages), **rest}:
-                self._take_all(messages)
+                yield from self._take_all(messages, line)
                 self._learn(rest)
                 yield Noted(None, "session", rest, line=line)
                 return
@@ -161,10 +178,18 @@ class _Recording:
                 self.noted.add(mark)
                 yield Noted(name, str(record.get("type")), record, ts)
 
-    def _take_all(self, messages: list[Any]) -> None:
+    def _take_all(self, messages: list[Any], line: int | None) -> Iterator[Event]:
         for number, record in enumerate(messages):
             if isinstance(record, dict):
-                self.now[str(record.get("id") or f"#{number}")] = record
+                yield from self._put(named(record.get("id")) or f"#{number}", record, line)
+            else:
+                yield Noted(None, "unknown", record, line=line)
+
+    def _put(self, name: str, record: dict[str, Any], line: int | None) -> Iterator[Event]:
+        """A message takes the place of an older version of it, which becomes a note."""
+        if (before := self.now.get(name)) is not None and before != record:
+            yield Noted(None, "superseded", before, iso_ms(before.get("timestamp")), line)
+        self.now[name] = record
 
     def _learn(self, facts: Mapping[Any, Any]) -> None:
         summary = facts.get("summary")
@@ -190,36 +215,19 @@ class _Recording:
 def _events(path: Path, problems: list[Problem], *, is_server: bool) -> Iterator[Event]:
     problems.clear()
     recording = _Recording(is_server)
-    for record, line in _records(path, problems):
+    for record, line in read_records(path, problems):
         yield from recording.apply(record, line)
     yield from recording.play()
     if recording.title:
         yield Titled(recording.title)
 
 
-def _checkpoint_events(path: Path, problems: list[Problem]) -> Iterator[Event]:
-    problems.clear()
-    for record, _ in _records(path, problems):
-        history = record.get("history") if isinstance(record, dict) else record
-        if not isinstance(history, list):
-            problems.append(Problem(path, None, "it holds no history"))
-            return
-        for number, content in enumerate(history):
-            role = content.get("role") if isinstance(content, dict) else None
-            name = str(number)
-            if role in ("user", "model"):
-                yield Added(name, NewMessage(str(role), content, FORMAT, message_id=name))
-            else:
-                yield Noted(name, "unknown", content)
-
-
 def _messages(name: str, record: dict[str, Any], ts: int | None) -> list[Added]:
     """A record as the messages that the program sends: none, one, or a reply and its results."""
     parts = _parts(record.get("content"))
     if record.get("type") == "user":
-        text = "".join(part["text"] for part in parts if isinstance(part.get("text"), str)).strip()
-        is_words = all(set(part) == {"text"} for part in parts)
-        if not parts or (is_words and (not text or text.startswith(_NOT_SENT))):
+        words = "".join(map(_words, parts)).strip()
+        if not words or words.startswith(_NOT_SENT):
             return []
         rest = {key: value for key, value in record.items() if key != "content"}
         return [Added(name, _message("user", parts, name, ts, rest))]
@@ -227,21 +235,31 @@ def _messages(name: str, record: dict[str, Any], ts: int | None) -> list[Added]:
         return []
     calls = [one for one in _listed(record, "toolCalls") if isinstance(one, dict)]
     is_whole = any("functionCall" in part or part.get("thought") for part in parts)
-    results: list[dict[str, Any]] = []
     if not is_whole:
-        parts = [part for part in parts if part.get("text") != ""]
+        parts = [part for part in parts if not _is_blank(part)]
         parts = [*_thoughts(record), *parts, *map(_call, calls)]
-        results = [part for call in calls for part in _result(call)]
     if not parts:
         return []
     kept = {key: value for key, value in record.items() if key not in ("content", "toolCalls")}
     kept["toolCalls"] = [{k: v for k, v in one.items() if k != "result"} for one in calls]
     message = _message("model", parts, name, ts, kept)
     added = [Added(name, message)]
-    if results:
+    # Even if a message of the user holds them too: the program sends them twice.
+    if results := [part for call in calls for part in _result(call)]:
         back = f"{name}:results"
         added.append(Added(back, _message("user", results, back, ts)))
     return added
+
+
+def _words(part: dict[str, Any]) -> str:
+    """What the program reads of a part to see for whom a message of the user is."""
+    text = part.get("text", "")
+    return text if isinstance(text, str) and set(part) <= {"text"} else "[part]"
+
+
+def _is_blank(part: dict[str, Any]) -> bool:
+    words = part.get("text")
+    return set(part) == {"text"} and isinstance(words, str) and not words.strip()
 
 
 def _message(
@@ -283,7 +301,7 @@ def _call(call: dict[str, Any]) -> dict[str, Any]:
 
 def _result(call: dict[str, Any]) -> list[dict[str, Any]]:
     found = call.get("result")
-    if found is None:
+    if not found:
         return []
     if isinstance(found, str):
         answer = {"id": call.get("id"), "name": call.get("name"), "response": {"output": found}}

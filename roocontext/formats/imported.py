@@ -110,14 +110,15 @@ class Keys:
     """Names the events of a stream, so that equal streams give equal names."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, int] = {}
+        self._seen: dict[int, int] = {}
 
     def key(self, event: Event) -> tuple[str, int]:
         """The event's digest, its number among equal ones, and its own id; and its size."""
         text = _text_of(event)
         digest = blake2b(text, digest_size=12).hexdigest()
         name = storable(getattr(event, "id", None)) or "-"
-        number = self._seen[f"{digest}{name}"] = self._seen.get(f"{digest}{name}", 0) + 1
+        mark = hash((digest, name))  # not the texts themselves: there are as many as events
+        number = self._seen[mark] = self._seen.get(mark, 0) + 1
         return f"{digest}#{number}#{name}", len(text)
 
 
@@ -131,6 +132,11 @@ def storable(name: str | None) -> str | None:
     except InvalidIdentifier:
         short = False
     return name if short else sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def storable_title(title: str) -> str:
+    """A title that every engine can index: it has neither NUL nor half of a character."""
+    return title.replace("\0", " ").encode("utf-8", "replace").decode()
 
 
 def _parsed(client_id: str | None) -> tuple[int, str | None]:

@@ -12,9 +12,15 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from roocontext.errors import HistoryCorrupt, RooContextError, UnreadableSource
+from roocontext.errors import (
+    HistoryCorrupt,
+    RooContextError,
+    SessionNotFound,
+    SessionPurged,
+    UnreadableSource,
+)
 from roocontext.formats.family import family_of
-from roocontext.log.chain import FORM, Sealed
+from roocontext.log.chain import FORM, GENESIS, Sealed, entry_digest, link
 from roocontext.store.restore import StoredEntry
 from roocontext.store.session import Session
 from roocontext.store.store import Store
@@ -114,6 +120,15 @@ def restore_file(store: Store, path: Path) -> Iterator[Restoration]:
             start = _behind(file, start)
 
 
+def check_file(store: Store, path: Path) -> Iterator[Restoration]:
+    """What `restore_file` would do. The hashes are compared, and nothing is written."""
+    with path.open("rb") as file:
+        start = _Place(0, 1)
+        while section := _next_section(file, path, start):
+            yield section if isinstance(section, Restoration) else _checked(store, section)
+            start = _behind(file, start)
+
+
 def is_ours(first: bytes) -> bool:
     """Whether a file that begins like this is in this format."""
     return first.startswith(_BEGINS)
@@ -199,6 +214,29 @@ def _restored(store: Store, section: _Section) -> Restoration:
         problem = _bad_line(error.fact, section.path, section.place.line)
         return Restoration(header.session_id, 0, 0, problem)
     return Restoration(header.session_id, done.entries, done.new, section.problem)
+
+
+def _checked(store: Store, section: _Section) -> Restoration:
+    name, number, hash_ = section.header.session_id, section.place.line, GENESIS
+    seq = kept = 0
+    try:
+        stored = iter(store.session(name).stored())
+    except SessionPurged as error:
+        return Restoration(name, 0, 0, _bad_line(error.fact, section.path, number))
+    except SessionNotFound:
+        stored = iter(())
+    for entry in section:
+        there = next(stored, None)
+        kept += there is not None
+        hash_ = link(hash_, entry_digest(entry.sealed, entry.content_digest))
+        if (entry.seq, entry.hash) != (seq + 1, hash_):
+            why = f"the hash of entry {entry.seq} does not follow from the entry and the one before"
+            return Restoration(name, 0, 0, _bad_line(why, section.path, number + seq + 1))
+        if there is not None and there.hash != entry.hash:
+            why = f"session {name!r} exists, and its entry {entry.seq} is another"
+            return Restoration(name, 0, 0, _bad_line(why, section.path, number))
+        seq = entry.seq
+    return Restoration(name, seq, seq - kept, section.problem)
 
 
 def _line(entry: StoredEntry) -> Line:

@@ -43,6 +43,31 @@ def read_lines(
             start = end
 
 
+def read_records(path: Path, problems: list[Problem]) -> Iterator[tuple[Any, int | None]]:
+    """The records of a file with their lines, or the one value of a JSON document."""
+    if path.suffix != ".json":
+        for line in read_lines(path, problems):
+            yield line.record, line.number
+        return
+    text = path.read_bytes()
+    try:
+        yield loads(text), None
+    except ValueError as error:
+        if not _begins_with_a_record(text):
+            problems.append(Problem(path, None, str(error)))
+            return
+        for line in read_lines(path, problems):
+            yield line.record, line.number
+
+
+def _begins_with_a_record(text: bytes) -> bool:
+    """Whether these are lines, in a file that is named like a document."""
+    try:
+        return isinstance(loads(text.split(b"\n", 1)[0]), dict)
+    except ValueError:
+        return False
+
+
 def read_at(file: BinaryIO, start: int, end: int) -> Any:
     """The record at this place of a file."""
     file.seek(start)

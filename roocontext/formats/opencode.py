@@ -1,16 +1,13 @@
-"""OpenCode's sessions: exports, storage folders of both generations, and its database.
+"""OpenCode's sessions as events. docs/formats/opencode.md.
 
-docs/formats/opencode.md. Of the database only the tables of sessions, messages and parts are read:
-others hold the program's credentials.
+`opencode_records` reads them, `opencode_parts` makes messages of their parts.
 """
 
-import sqlite3
+import re
 from collections.abc import Iterator
-from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import quote
+from typing import Any
 
 from roocontext.formats.events import (
     Added,
@@ -23,33 +20,21 @@ from roocontext.formats.events import (
     Titled,
     WentBack,
 )
-from roocontext.formats.lines import loads
-from roocontext.formats.opencode_parts import CLEARED, QUESTION, Turn, turns_of
+from roocontext.formats.names import name as named
+from roocontext.formats.opencode_parts import CLEARED, QUESTION, Era, Turn, turns_of
+from roocontext.formats.opencode_records import (
+    Sent,
+    is_database,
+    read_messages,
+    read_second,
+    read_sessions,
+)
+from roocontext.formats.opencode_second import second_events
 from roocontext.formats.times import whole_ms
 from roocontext.log.entries import NewMessage
 
 NAME = "opencode"
 FOLDERS = ("~/.local/share/opencode",)
-
-
-class Sent(NamedTuple):
-    """A message of the tool's: its record and its parts, in their order."""
-
-    info: dict[str, Any]
-    parts: list[dict[str, Any]]
-
-
-def is_storage(folder: Path) -> bool:
-    """Whether a folder holds sessions, in either generation."""
-    return (folder / "session").is_dir() and (
-        (folder / "message").is_dir() or (folder / "session" / "info").is_dir()
-    )
-
-
-def is_database(path: Path) -> bool:
-    """Whether a file may be the tool's database. One inside a project is another tool's."""
-    name = path.name
-    return name.startswith("opencode") and name.endswith(".db") and path.parent.name != ".opencode"
 
 
 def looks_like(record: Any) -> bool:
@@ -64,12 +49,7 @@ def looks_like(record: Any) -> bool:
 def sources(path: Path) -> Iterator[Source]:
     """The sessions of a file or a folder, parents before their children."""
     problems: list[Problem] = []
-    if path.is_dir():
-        infos = _stored_sessions(path, problems)
-    elif is_database(path):
-        infos = _database_sessions(path, problems)
-    else:
-        infos = iter([_document(path, problems).get("info") or {}])
+    infos = read_sessions(path, problems)
     # Ids of sessions descend with time.
     for info in sorted(infos, key=lambda info: str(info.get("id")), reverse=True):
         yield _source(path, info, problems)
@@ -79,7 +59,7 @@ def sources(path: Path) -> Iterator[Source]:
 
 
 def _source(path: Path, info: dict[str, Any], problems: list[Problem]) -> Source:
-    session = str(info.get("id") or path.stem)
+    session = named(info.get("id")) or path.stem
     parent = info.get("parentID")
     facts = {
         "tool": NAME,
@@ -100,46 +80,79 @@ def _source(path: Path, info: dict[str, Any], problems: list[Problem]) -> Source
 
 
 def _events(path: Path, info: dict[str, Any], problems: list[Problem]) -> Iterator[Event]:
-    sent = [one for one in _messages(path, info, problems) if isinstance(one.info.get("id"), str)]
-    sent.sort(key=lambda one: str(one.info["id"]))  # their order is that of the ids, not the times
-    turns = [turns_of(one.info, one.parts) for one in sent]
-    summaries = _summaries(sent)
-    questions: dict[str, Sent] = {}
-    cleared: list[tuple[str, int]] = []
     if not info:
         return
-    last: dict[str, str | None] = {}
-    at: str | None = None
-    for one, rows in zip(sent, turns, strict=True):
-        name, role = str(one.info["id"]), one.info.get("role")
-        ts = whole_ms((one.info.get("time") or {}).get("created"))
-        last[name] = at
-        if name in summaries.values() and role == "user":
-            questions[name] = one
-            continue
-        if name in summaries:
-            yield _hid(one, questions.get(summaries[name]), rows, ts, turns)
-            at = name
-            continue
-        if not rows:
-            yield Noted(name, str(role), _record(one), ts)
-        for number, row in enumerate(rows):
-            extra = {"record": _record(one)} if number == 0 else None
-            yield Added(row.id, _message(row, one, ts, extra, is_last=row is _last_reply(rows)))
-            at = row.id
-            cleared += row.cleared
-    if cleared:
-        yield Cleared("cleared", tuple(cleared), CLEARED)
-        at = "cleared"
-    yield from _reverted(info, sent, last)
-    yield Noted(None, "session", info, whole_ms((info.get("time") or {}).get("updated")))
+    sent = read_messages(path, info, problems)
+    if not sent and (second := read_second(path, info, problems)):
+        yield from second_events(second)
+    else:
+        yield from _played(info, sent, _era(path, info))
+    yield Noted(None, "session", info, _time(info, "updated"))
     title = info.get("title")
     if isinstance(title, str) and title.strip():
         yield Titled(title.strip()[:200])
 
 
-def _summaries(sent: list[Sent]) -> dict[str, str]:
+def _played(info: dict[str, Any], sent: list[Sent], era: Era) -> Iterator[Event]:
+    turns = [turns_of(one.info, one.parts, era) for one in sent]
+    summaries = _summaries(sent, era)
+    questions: dict[str, Sent] = {}
+    last: dict[str, str | None] = {}
+    at: str | None = None
+    for one, rows in zip(sent, turns, strict=True):
+        name, role = str(one.info["id"]), one.info.get("role")
+        ts = _time(one.info, "created")
+        last[name] = at
+        if name in summaries.values() and role == "user":
+            questions[name] = one
+            continue
+        if not rows:
+            yield Noted(name, str(role), one.record, ts)
+        if name in summaries:
+            if era is Era.FIRST:
+                yield _hid_first(one, rows, ts)
+            else:
+                yield _hid(one, questions.get(summaries[name]), rows, ts, turns)
+            at = name
+            continue
+        for number, row in enumerate(rows):
+            extra = {"record": one.record} if number == 0 else None
+            yield Added(row.id, _message(row, one, ts, extra, is_last=row is _last_reply(rows)))
+            at = row.id
+    yield from _reverted(info, sent, last, era)
+    cleared = tuple(block for rows in turns for row in rows for block in row.cleared)
+    if cleared:
+        yield Cleared("cleared", cleared, CLEARED)
+
+
+def _time(info: dict[str, Any], name: str) -> int | None:
+    time = info.get("time")
+    return whole_ms(time.get(name)) if isinstance(time, dict) else None
+
+
+def _era(path: Path, info: dict[str, Any]) -> Era:
+    """Which rules the program followed that wrote a session last."""
+    if is_database(path):
+        return Era.DATABASE
+    found = re.match(r"v?(\d+)\.(\d+)", str(info.get("version")))
+    if found is None or found.groups() == ("0", "0"):
+        # A build of a developer's own, or none that is known.
+        return Era.FOLDERS if path.is_dir() else Era.DATABASE
+    version = (int(found[1]), int(found[2]))
+    if version < (1, 0):
+        return Era.FIRST
+    return Era.DATABASE if version >= (1, 1) else Era.FOLDERS
+
+
+def _summaries(sent: list[Sent], era: Era) -> dict[str, str]:
     """The finished summaries, and the messages that asked for them."""
+    if era is Era.FIRST:
+        # Nobody asked for these; the program sends what begins with the newest one.
+        return {
+            str(one.info["id"]): ""
+            for one in sent
+            if one.info.get("summary") is True and turns_of(one.info, one.parts, era)
+        }
     asked = {
         one.info["id"]
         for one in sent
@@ -151,39 +164,52 @@ def _summaries(sent: list[Sent]) -> dict[str, str]:
         for one in sent
         if one.info.get("summary") is True
         and one.info.get("finish")
-        and not one.info.get("error")
+        and (era is Era.FOLDERS or not one.info.get("error"))
         and str(one.info.get("parentID")) in asked
+        and str(one.info.get("parentID")) < str(one.info["id"])
     }
 
 
 def _hid(
-    summary: Sent, question: Sent | None, rows: list[Turn], ts: int | None, turns: list[list[Turn]]
+    summary: Sent,
+    question: Sent | None,
+    rows: list[Turn],
+    ts: int | None,
+    turns: list[list[Turn]],
 ) -> Event:
     """A compaction: the question and the summary for what is before, except the tail it kept."""
-    asked = question or Sent({"id": "?"}, [])
+    asked = question or Sent({"id": "?"}, [], {})
     starts = [part.get("tail_start_id") for part in asked.parts if part.get("tail_start_id")]
     tail = str(starts[0]) if starts else None
     end = str(summary.info["id"])
-    keeps = {
-        row.id
-        for turn in turns
-        for row in turn
-        if tail is not None and tail <= row.id.partition(":")[0] < end
-    }
+    named = [(row.id.partition(":")[0], row.id) for turn in turns for row in turn]
+    begins = str(asked.info["id"])
+    # What came while the summary was made follows it too.
+    behind = tuple(
+        row for of, row in named if (tail is not None and tail <= of < begins) or begins < of < end
+    )
     first = NewMessage(
         "user",
         [{"type": "text", "text": QUESTION}],
         message_id=str(asked.info["id"]),
-        extra={"record": _record(asked)},
+        extra={"record": asked.record},
     )
-    extra = {"record": _record(summary)}
+    extra = {"record": summary.record}
+    # One that failed hides all the same in its era, although it is not sent.
     answer = [_message(row, summary, ts, extra, is_last=True) for row in rows[:1]]
-    blank = NewMessage("assistant", [{"type": "text", "text": "(no summary)"}], message_id=end)
-    return Hid(end, (first, *(answer or [blank])), keeps=frozenset(keeps), lead=1)
+    lead = len(answer)
+    return Hid(end, (first, *answer), keeps=frozenset(behind), behind=behind, lead=lead)
+
+
+def _hid_first(summary: Sent, rows: list[Turn], ts: int | None) -> Event:
+    """A compaction of the first months: what is sent begins with the summary."""
+    extra = {"record": summary.record}
+    made = [_message(row, summary, ts, extra, is_last=row is rows[-1]) for row in rows]
+    return Hid(str(summary.info["id"]), tuple(made))
 
 
 def _reverted(
-    info: dict[str, Any], sent: list[Sent], last: dict[str, str | None]
+    info: dict[str, Any], sent: list[Sent], last: dict[str, str | None], era: Era
 ) -> Iterator[Event]:
     """A session that continues after a revert continues before its message, or before its part."""
     revert = info.get("revert")
@@ -195,8 +221,8 @@ def _reverted(
     if isinstance(part, str):
         one = next(one for one in sent if one.info["id"] == name)
         kept = [found for found in one.parts if str(found.get("id")) < part]
-        ts = whole_ms((one.info.get("time") or {}).get("created"))
-        for row in turns_of(one.info, kept):
+        ts = _time(one.info, "created")
+        for row in turns_of(one.info, kept, era):
             yield Added(f"{row.id}:kept", _message(row, one, ts, None, is_last=False))
 
 
@@ -231,99 +257,3 @@ def _usage(info: dict[str, Any]) -> dict[str, Any] | None:
         "cache_read_input_tokens": cached.get("read"),
         "cache_creation_input_tokens": cached.get("write"),
     }
-
-
-def _record(one: Sent) -> dict[str, Any]:
-    return {"info": one.info, "parts": one.parts}
-
-
-# Where the records are
-
-
-def _messages(path: Path, info: dict[str, Any], problems: list[Problem]) -> Iterator[Sent]:
-    session = str(info.get("id"))
-    if path.is_dir():
-        yield from _stored_messages(path, session, problems)
-    elif is_database(path):
-        yield from _database_messages(path, session, problems)
-    else:
-        for record in _document(path, problems).get("messages") or []:
-            if isinstance(record, dict) and isinstance(record.get("info"), dict):
-                yield Sent(record["info"], _parts(record.get("parts")))
-
-
-def _parts(found: Any) -> list[dict[str, Any]]:
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-
-
-def _document(path: Path, problems: list[Problem]) -> dict[str, Any]:
-    try:
-        found = loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        problem = Problem(path, None, str(error) or type(error).__name__)
-        problems += [] if problem in problems else [problem]
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _stored_sessions(folder: Path, problems: list[Problem]) -> Iterator[dict[str, Any]]:
-    for file in sorted((folder / "session").glob("*/*.json")):
-        if file.parent.name not in ("message", "part"):
-            info = _document(file, problems)
-            if isinstance(info.get("id"), str):
-                yield info
-
-
-def _stored_messages(folder: Path, session: str, problems: list[Problem]) -> Iterator[Sent]:
-    old = (folder / "session" / "info").is_dir()
-    messages = (folder / "session" if old else folder) / "message" / session
-    for file in sorted(messages.glob("*.json")):
-        info = _document(file, problems)
-        if not info:
-            continue
-        inside = folder / "session" / "part" / session if old else folder / "part"
-        parts = [_document(part, problems) for part in sorted((inside / file.stem).glob("*.json"))]
-        yield Sent(info, [part for part in parts if part] or _parts(info.get("parts")))
-
-
-def _database_sessions(path: Path, problems: list[Problem]) -> Iterator[dict[str, Any]]:
-    for row in _rows(path, "SELECT * FROM session ORDER BY id", (), problems):
-        names = {"parent_id": "parentID", "project_id": "projectID"}
-        info = {names.get(name, name): value for name, value in row.items()}
-        yield {**info, "revert": _json(info.get("revert"))}
-
-
-def _database_messages(path: Path, session: str, problems: list[Problem]) -> Iterator[Sent]:
-    parts: dict[str, list[dict[str, Any]]] = {}
-    query = "SELECT id, message_id, data FROM part WHERE session_id = ? ORDER BY id"
-    for row in _rows(path, query, (session,), problems):
-        data = _json(row["data"])
-        if isinstance(data, dict):
-            parts.setdefault(row["message_id"], []).append({"id": row["id"], **data})
-    query = "SELECT id, data FROM message WHERE session_id = ? ORDER BY id"
-    for row in _rows(path, query, (session,), problems):
-        data = _json(row["data"])
-        if isinstance(data, dict):
-            yield Sent({"id": row["id"], **data}, parts.get(row["id"], []))
-
-
-def _rows(
-    path: Path, query: str, values: tuple[str, ...], problems: list[Problem]
-) -> Iterator[dict[str, Any]]:
-    # Not immutable: what is newest may still be in the write-ahead log.
-    url = f"file:{quote(str(path.absolute()))}?mode=ro"
-    try:
-        with closing(sqlite3.connect(url, uri=True)) as connection:
-            connection.row_factory = sqlite3.Row
-            for row in connection.execute(query, values):
-                yield dict(row)
-    except sqlite3.Error as error:
-        problem = Problem(path, None, str(error))
-        problems += [] if problem in problems else [problem]
-
-
-def _json(text: Any) -> Any:
-    try:
-        return loads(text.encode()) if isinstance(text, str) else None
-    except ValueError:
-        return None

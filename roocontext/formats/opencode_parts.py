@@ -1,11 +1,21 @@
 """The parts of an OpenCode message as the messages that the program sends."""
 
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
+INTERRUPTED = "[Tool execution was interrupted]"
 QUESTION = "What did we do so far?"
 CLEARED = "[Old tool result content cleared]"
 ABORTED = "MessageAbortedError"
+
+
+class Era(Enum):
+    """Whose rules hold: those of the first months, of the folders until 2025, or of today."""
+
+    FIRST = 1
+    FOLDERS = 2
+    DATABASE = 3
 
 
 @dataclass(slots=True)
@@ -18,7 +28,7 @@ class Turn:
     cleared: list[tuple[str, int]] = field(default_factory=list)
 
 
-def turns_of(info: dict[str, Any], parts: list[dict[str, Any]]) -> list[Turn]:
+def turns_of(info: dict[str, Any], parts: list[dict[str, Any]], era: Era) -> list[Turn]:
     """What the program sends of a message: each step of a reply, and the results of its calls."""
     name = str(info.get("id"))
     if info.get("role") == "user":
@@ -28,13 +38,14 @@ def turns_of(info: dict[str, Any], parts: list[dict[str, Any]]) -> list[Turn]:
         return []
     found: list[Turn] = []
     step, results = _step(name, 0)
+    shown = Turn(f"{name}:attachments", "user")
     for part in parts:
         if part.get("type") == "step-start" and step.content:
             found += [one for one in (step, results) if one.content]
             step, results = _step(name, len(found))
         else:
-            _add(part, step, results)
-    return [*found, *(one for one in (step, results) if one.content)]
+            _add(part, step, results, shown, era)
+    return [*found, *(one for one in (step, results, shown) if one.content)]
 
 
 def _step(name: str, number: int) -> tuple[Turn, Turn]:
@@ -77,14 +88,18 @@ def _file(mime: str, url: str) -> dict[str, Any] | None:
     return {"type": kind, "source": source}
 
 
-def _add(part: dict[str, Any], step: Turn, results: Turn) -> None:
+def _add(part: dict[str, Any], step: Turn, results: Turn, shown: Turn, era: Era) -> None:
     match part:
         case {"type": "text", "text": str(text)} if text:
             step.content.append({"type": "text", "text": text})
         case {"type": "reasoning", "text": str(text)} if text:
             step.content.append(_reasoning(text, part.get("metadata")))
         case {"type": "tool", "state": {"status": "completed" | "error"} as state}:
-            _add_call(part, state, step, results)
+            _add_call(part, state, step, results, shown if era is not Era.DATABASE else None)
+        case {"type": "tool", "state": {"status": "pending" | "running"} as state}:
+            if era is Era.DATABASE:
+                stopped = {**state, "status": "error", "error": INTERRUPTED}
+                _add_call(part, stopped, step, results, None)
 
 
 def _reasoning(text: str, metadata: Any) -> dict[str, Any]:
@@ -94,17 +109,48 @@ def _reasoning(text: str, metadata: Any) -> dict[str, Any]:
     return {"type": "reasoning", "text": text}
 
 
-def _add_call(part: dict[str, Any], state: dict[str, Any], step: Turn, results: Turn) -> None:
+def _add_call(
+    part: dict[str, Any], state: dict[str, Any], step: Turn, results: Turn, shown: Turn | None
+) -> None:
+    """A call and its result. Attachments are in the result, or in a message that `shown` is."""
     call = str(part.get("callID") or part.get("id"))
-    asked = {"type": "tool_use", "id": call, "name": str(part.get("tool"))}
-    step.content.append({**asked, "input": state.get("input") or {}})
-    is_error = state["status"] == "error"
-    output = state.get("error" if is_error else "output")
-    result: dict[str, Any] = {"type": "tool_result", "tool_use_id": call}
-    result["content"] = output if isinstance(output, str) else ""
+    asked = state.get("input")
+    step.content.append(
+        {
+            "type": "tool_use",
+            "id": call,
+            "name": str(part.get("tool")),
+            "input": asked if isinstance(asked, dict) else {},
+        }
+    )
+    output, is_error = _output(state, interrupts=shown is None)
+    files = state.get("attachments")
+    media = [
+        block
+        for one in (files if isinstance(files, list) else [])
+        if isinstance(one, dict) and (block := _asked({"type": "file", **one})) is not None
+    ]
+    if media and shown is not None:
+        title = f"Tool {part.get('tool')} returned an attachment:"
+        shown.content += [{"type": "text", "text": title}, *media]
+        media = []
+    result: dict[str, Any] = {"type": "tool_result", "tool_use_id": call, "content": output}
+    if media:
+        result["content"] = [{"type": "text", "text": output}, *media]
     if is_error:
         result["is_error"] = True
     time = state.get("time")
     if isinstance(time, dict) and time.get("compacted"):
         results.cleared.append((results.id, len(results.content)))
     results.content.append(result)
+
+
+def _output(state: dict[str, Any], *, interrupts: bool) -> tuple[str, bool]:
+    """What a call has answered, and whether it failed. One that was stopped may have answered."""
+    match state:
+        case {"status": "error", "metadata": {"interrupted": True, "output": str(output)}}:
+            if interrupts:
+                return output, False
+    is_error = state["status"] == "error"
+    found = state.get("error" if is_error else "output")
+    return found if isinstance(found, str) else "", is_error

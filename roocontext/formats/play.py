@@ -6,7 +6,7 @@ changed writes nothing, one that has grown is continued, and a branch that was i
 returned to.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
@@ -29,28 +29,47 @@ from roocontext.formats.events import (
     WentBack,
 )
 from roocontext.formats.imported import AGAIN, COMPANION, Imported, Keys, Node, storable
+from roocontext.formats.plans import clearing, hiding
 from roocontext.formats.played import Played
-from roocontext.formats.writing import NOTE, SKIPPED, Writing, skipping
-from roocontext.log.entries import Message, NewMessage, ranges_of
-from roocontext.log.plan import Action, Plan
+from roocontext.formats.writing import (
+    NOTE,
+    SKIPPED,
+    Writing,
+    copy_of,
+    note_of,
+    skipping,
+)
+from roocontext.log.entries import NewMessage
+from roocontext.log.plan import Plan
 from roocontext.log.readings import reader
-from roocontext.store.items import Describe, Item, NewNote, Rename, Rewind
+from roocontext.store.items import Describe, Item, NewNote, Rewind
 from roocontext.store.session import Session
 from roocontext.store.store import Store
 
 OnConflict: TypeAlias = Literal["refuse", "fork"]
 _SMALL = 100
+_OFTEN = 256
 
 
 def play(
-    store: Store, source: Source, *, on_conflict: OnConflict = "refuse", dry_run: bool = False
+    store: Store,
+    source: Source,
+    *,
+    on_conflict: OnConflict = "refuse",
+    dry_run: bool = False,
+    read: Callable[[int], None] | None = None,
 ) -> Played:
-    """Import a source, or continue its import. A dry run only counts."""
+    """Import a source, or continue its import. A dry run only counts.
+
+    `read` is called from time to time with the bytes of the events so far.
+    """
     name, parent = storable(source.session_id), storable(source.parent)
     source = replace(source, session_id=name or "-", parent=parent)
     player = _Player(store, source, on_conflict, dry_run=dry_run)
     for event in source.events():
         player.take(event)
+        if read is not None and player.done.events % _OFTEN == 0:
+            read(player.size)
     return player.finish()
 
 
@@ -68,7 +87,7 @@ class _Player:
         self._keys = Keys()
         self._following = True
         self._seqs: dict[str, int] = {}
-        self._at = 0
+        self._at = self.size = 0
         key, size = self._keys_of_metadata()
         self._take_note(
             None, f"metadata#{key}", size, lambda client_id: Describe(self._metadata(), client_id)
@@ -80,6 +99,7 @@ class _Player:
         try:
             event = self._checked(event)
             key, size = self._keys.key(event)
+            self.size += size
         except InvalidMessage as error:
             # Not even the reason for a refusal can be found without walking the record.
             self.done.report(event, error.fact)
@@ -88,7 +108,7 @@ class _Player:
             self._stay(event)
             return
         if isinstance(event, Noted | Titled):
-            self._take_note(event, key, size, lambda client_id: _note(event, client_id))
+            self._take_note(event, key, size, lambda client_id: note_of(event, client_id))
             return
         if self._following and (known := self._cursor.children.get(key)):
             self._cursor = known
@@ -101,7 +121,8 @@ class _Player:
             self._go_to_cursor()
         match event:
             case Added():
-                self._out.wait(event, key, self._message(event.message, key), size)
+                message = self._answering(event, self._message(event.message, key))
+                self._out.wait(event, key, message, size)
             case Hid():
                 self._hide(event, key, size)
             case Cleared():
@@ -192,10 +213,21 @@ class _Player:
         model = storable(message.model or None)
         return with_fields(message, message_id=message_id, model=model, client_id=client_id)
 
+    def _answering(self, event: Added, message: NewMessage) -> NewMessage:
+        """A message that names the call that it answers, if its id does not."""
+        if event.answers is None:
+            return message
+        self._out.flush()
+        name, number = event.answers
+        seq = self._seqs.get(name)
+        return message if seq is None else with_fields(message, answers=(seq, number))
+
     def _checked(self, event: Event) -> Event:
         """The event, or a note in place of messages that the store would refuse."""
-        rows = event.rows if isinstance(event, Hid) else ()
-        if isinstance(event, Added) and self._dry_run:
+        rows: tuple[NewMessage, ...] = ()
+        if isinstance(event, Hid):
+            rows = event.rows
+        elif self._dry_run and isinstance(event, Added):
             rows = (event.message,)  # else the store finds it
         try:
             for row in rows:
@@ -228,90 +260,33 @@ class _Player:
         if self._dry_run:
             self.done.controls += len(rows)
             return
-        visible = self._visible()
-        hidden = self._hidden(event, visible)
-        again = self._to_write_again(event, visible, hidden)
-        if not hidden and not again:
+        session = self._out.open()
+        head = session.head_seq()
+        made = hiding(session, event, tuple(rows), seqs=self._seqs, head=head, by="import")
+        if made is None:
             # A file may begin with a summary of what another file holds.
             for index, row in enumerate(rows):
                 name = key if index == event.lead else f"{COMPANION}#{index}#{key}"
                 self._out.wait(Added(row.message_id, row), name, self._message(row, name), size)
             return
-        head = self._out.open().head_seq()
-        plan = Plan(
-            head_seq=head,
-            action=Action.TRUNCATE if event.truncates else Action.CONDENSE,
-            hides=ranges_of(sorted({*hidden, *(message.seq for message in again)})),
-            rows=tuple(rows),
-            lead=event.lead,
-            at_end=event.at_end,
-            compat=True,
-            policy="import",
-            trigger="import",
-            record=event.record,
-        )
         copies = [
-            _copy(message, self._known.client_id(f"{AGAIN}#{index}#{key}"))
-            for index, message in enumerate(again)
+            copy_of(message, self._known.client_id(f"{AGAIN}#{index}#{key}"))
+            for index, message in enumerate(made.again)
         ]
-        self._control(event, key, plan, copies, head)
-
-    def _visible(self) -> list[Message]:
-        return [message for page in self._out.open().pages() for message in page.messages]
-
-    def _hidden(self, event: Hid, visible: Sequence[Message]) -> list[int]:
-        """The messages that an event hides, in the order in which they are read."""
-        pins = self._out.open().pins()
-        keeps = {self._seqs[one] for one in event.keeps if one in self._seqs}
-        chosen = None
-        if event.hides is not None:
-            chosen = {self._seqs[one] for one in event.hides if one in self._seqs}
-        return [
-            one.seq
-            for one in visible
-            if one.seq not in keeps
-            and one.seq not in pins
-            and (chosen is None or one.seq in chosen)
-        ]
-
-    def _to_write_again(
-        self, event: Hid, visible: Sequence[Message], hidden: Sequence[int]
-    ) -> list[Message]:
-        """What is kept, if it would not follow the new rows in the order of the source."""
-        by_seq = {message.seq: message for message in visible}
-        wanted = [self._seqs[one] for one in event.behind if self._seqs.get(one) in by_seq]
-        order = [message.seq for message in visible]
-        last = order.index(hidden[-1]) if hidden else len(order)
-        is_so = [seq for seq in order[last + 1 :] if seq in wanted] == wanted
-        return [] if is_so else [by_seq[seq] for seq in dict.fromkeys(wanted)]
+        self._control(event, key, made.plan, copies, head)
 
     def _clear(self, event: Cleared, key: str) -> None:
         self._out.flush()
         if self._dry_run:
             self.done.controls += 1
             return
-        wanted = {(self._seqs[one], block) for one, block in event.blocks if one in self._seqs}
-        blocks = sorted(
-            (message.seq, block)
-            for message in self._visible()
-            for seq, block in wanted
-            if seq == message.seq and block not in message.cleared
-        )
-        if not blocks:
+        session = self._out.open()
+        head = session.head_seq()
+        named = self._known.client_id(key)
+        plan = clearing(session, event, seqs=self._seqs, head=head, by="import", client_id=named)
+        if plan is None:
             self._skip(event, key, "what it cleared is hidden", is_problem=False)
             return
-        head = self._out.open().head_seq()
-        plan = Plan(
-            head_seq=head,
-            action=Action.CLEAR,
-            clears=tuple(blocks),
-            placeholder=event.placeholder,
-            compat=True,
-            policy="import",
-            trigger="import",
-            record=event.record,
-            client_id=self._known.client_id(key),
-        )
         self._control(event, key, plan, [], head)
 
     def _go_back(self, event: WentBack, key: str) -> None:
@@ -361,25 +336,3 @@ class _Player:
 
     def _keys_of_metadata(self) -> tuple[str, int]:
         return Keys().key(Noted(None, "metadata", self._metadata()))
-
-
-def _copy(message: Message, client_id: str) -> NewMessage:
-    return NewMessage(
-        message.role,
-        message.content,
-        message.format,
-        ts=message.ts,
-        message_id=message.message_id,
-        client_id=client_id,
-        model=message.model,
-        extra={"copy_of": message.seq},
-    )
-
-
-def _note(event: Noted | Titled, client_id: str) -> Item:
-    if isinstance(event, Titled):
-        # A title holds what every engine can index: neither NUL nor half of a character.
-        title = event.title.replace("\0", " ").encode("utf-8", "replace").decode()
-        return Rename(title, client_id)
-    content = {"kind": event.kind, "record": event.record}
-    return NewNote(NOTE, content, ts=event.ts, client_id=client_id)

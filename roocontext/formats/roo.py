@@ -19,7 +19,7 @@ ROO, CLINE = "roo-code", "cline"
 API = "api_conversation_history.json"
 UI = ("ui_messages.json", "claude_messages.json")
 _CLINE_FIELDS = ("conversationHistoryDeletedRange", "modelInfo", "lastCheckpointHash")
-_FACTS = ("history_item.json", "task_metadata.json")
+_FACTS = ("history_item.json", "task_metadata.json", "context_history.json")
 _JSON = json.JSONDecoder()
 
 
@@ -61,7 +61,7 @@ def _events(folder: Path, problems: list[Problem]) -> Iterator[Event]:
         at = record.get("ts") if isinstance(record, dict) else None
         yield Noted(f"ui:{at}:{number}", "ui", record, whole_ms(at))
     for name in _FACTS:
-        if found := _object(folder / name, problems):
+        if found := _document(folder / name, problems):
             yield Noted(None, name.removesuffix(".json"), found)
     title = _title(_object(folder / _FACTS[0], []), screen)
     if title:
@@ -73,6 +73,8 @@ def _history(rows: list[Any], deleted: tuple[int, int] | None) -> Iterator[Event
     names = _Names()
     ids = [names.name(row) for row in rows]
     hidden = _hidden_by(rows, ids)
+    sent = _without_orphans(rows)
+    at: str | None = None
     due: dict[int, list[int]] = {}
     for index, row in enumerate(rows):
         if _hider_id(row) is not None:
@@ -82,12 +84,66 @@ def _history(rows: list[Any], deleted: tuple[int, int] | None) -> Iterator[Event
         if not isinstance(row, dict):
             yield Noted(None, "unknown", row)
         elif _hider_id(row) is None:
-            yield _said(row, ids[index])
+            said = _said(row, ids[index])
+            yield said
+            if index in sent and isinstance(said, Added):
+                yield from _instead(row, sent[index], ids[index], at)
+            if isinstance(said, Added) and (index not in sent or sent[index]):
+                at = f"{ids[index]}:sent" if index in sent else ids[index]
         for hider in due.get(index, ()):
             yield _hid(rows, hider, ids, hidden)
+            at = ids[hider]
         if deleted is not None and index == deleted[1]:
             # The tool leaves these out and puts nothing in their place.
             yield WentBack(f"deleted:{deleted[1]}", ids[deleted[0] - 1] if deleted[0] else None)
+
+
+def _without_orphans(rows: list[Any]) -> dict[int, list[Any]]:
+    """What is left of the messages behind a summary that answer calls ahead of it.
+
+    The tool leaves such results out, and a message that held nothing else.
+    """
+    ends = [index for index, row in enumerate(rows) if _is_last_word(row)]
+    if not ends:
+        return {}
+    behind = [(index, row) for index, row in enumerate(rows) if index >= ends[-1]]
+    calls = {
+        str(block.get("id"))
+        for _, row in behind
+        if isinstance(row, dict) and row.get("role") == "assistant"
+        for block in _blocks(row, "tool_use")
+    }
+    found: dict[int, list[Any]] = {}
+    for index, row in behind[1:]:
+        if isinstance(row, dict) and row.get("role") == "user" and _hider_id(row) is None:
+            orphans = [
+                one
+                for one in _blocks(row, "tool_result")
+                if str(one.get("tool_use_id")) not in calls
+            ]
+            if orphans or row.get("content") == []:
+                found[index] = [one for one in row["content"] if one not in orphans]
+    return found
+
+
+def _is_last_word(row: Any) -> bool:
+    """Whether a row is a summary in the user's name, which the tools write since 2026."""
+    return isinstance(row, dict) and row.get("isSummary") is True and row.get("role") == "user"
+
+
+def _blocks(row: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    content = row.get("content")
+    blocks = content if isinstance(content, list) else []
+    return [one for one in blocks if isinstance(one, dict) and one.get("type") == kind]
+
+
+def _instead(
+    row: dict[str, Any], content: list[Any], name: str, before: str | None
+) -> Iterator[Event]:
+    yield WentBack(f"{name}:left", before)
+    if content:
+        message = _message({**row, "content": content}, f"{name}:sent")
+        yield Added(f"{name}:sent", message)
 
 
 def _hidden_by(rows: list[Any], ids: list[str]) -> dict[str, tuple[int, frozenset[str]]]:
@@ -236,11 +292,15 @@ def _beginning(text: str) -> list[Any]:
 
 
 def _object(path: Path, problems: list[Problem]) -> dict[str, Any]:
+    found = _document(path, problems)
+    return found if isinstance(found, dict) else {}
+
+
+def _document(path: Path, problems: list[Problem]) -> Any:
     if not path.is_file():
-        return {}
+        return None
     try:
-        found = loads(path.read_bytes())
+        return loads(path.read_bytes())
     except ValueError as error:
         problems.append(Problem(path, None, str(error)))
-        return {}
-    return found if isinstance(found, dict) else {}
+        return None

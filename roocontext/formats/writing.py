@@ -7,12 +7,12 @@ from typing import Any
 from msgspec.structs import replace as with_fields
 
 from roocontext.errors import InvalidMessage, SessionNotFound
-from roocontext.formats.events import Event
+from roocontext.formats.events import Event, Noted, Titled
 from roocontext.formats.played import Played
 from roocontext.log.encoding import encode
-from roocontext.log.entries import NewMessage
+from roocontext.log.entries import Message, NewMessage
 from roocontext.log.readings import reader
-from roocontext.store.items import Item, NewNote
+from roocontext.store.items import Item, NewNote, Rename
 from roocontext.store.session import Session
 from roocontext.store.store import Store
 
@@ -133,6 +133,30 @@ def exists(store: Store, session_id: str) -> bool:
     except SessionNotFound:
         return False
     return True
+
+
+def copy_of(message: Message, client_id: str) -> NewMessage:
+    """A message that is written again."""
+    return NewMessage(
+        message.role,
+        message.content,
+        message.format,
+        ts=message.ts,
+        message_id=message.message_id,
+        client_id=client_id,
+        model=message.model,
+        extra={"copy_of": message.seq},
+    )
+
+
+def note_of(event: Noted | Titled, client_id: str) -> Item:
+    """A record as a note, or a title."""
+    if isinstance(event, Titled):
+        # A title holds what every engine can index: neither NUL nor half of a character.
+        title = event.title.replace("\0", " ").encode("utf-8", "replace").decode()
+        return Rename(title, client_id)
+    content = {"kind": event.kind, "record": event.record}
+    return NewNote(NOTE, content, ts=event.ts, client_id=client_id)
 
 
 def _kept(record: Any) -> dict[str, Any]:

@@ -11,8 +11,9 @@ class ImportedSession(Document):
     """A session that was imported, or would be.
 
     `status` is created, continued, rewound, forked, unchanged or failed. The numbers count new
-    entries: messages, notes, and summaries, markers, clearings and rewinds. Each of the `problems`
-    names the file and the line.
+    entries: messages, notes, and summaries, markers, clearings and rewinds. `again` of the messages
+    were hidden and written again, because only this gives the order in which the tool sends what a
+    compaction kept. Each of the `problems` names the file and the line.
     """
 
     session_id: Text
@@ -22,6 +23,7 @@ class ImportedSession(Document):
     messages: int
     notes: int
     controls: int
+    again: int
     forked_from: Text | None
     problems: list[Text]
 
@@ -80,6 +82,7 @@ def _session(taken: Taken) -> ImportedSession:
         messages=taken.messages,
         notes=taken.notes,
         controls=taken.controls,
+        again=taken.again,
         forked_from=taken.forked_from,
         problems=[str(problem) for problem in taken.problems],
     )

@@ -61,6 +61,8 @@ EXPECTED = [
     "sqlite.open",
     "sqlite.threads",
     "sqlite.threads.wait",
+    "sqlite.transcript",
+    "sqlite.transcript.memory",
     *(f"{engine}.{budget}" for engine in ("postgres", "sqlite") for budget in BUDGETS),
 ]
 AIMED = {

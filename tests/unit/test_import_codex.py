@@ -57,13 +57,13 @@ def take(store: Any, path: Path) -> Played:
     return play(store, source)
 
 
-def seen(store: Any) -> list[str]:
+def seen(store: Any, name: str = "codex:aa") -> list[str]:
     def short(content: Any) -> str:
         if "content" in content:
             return content["content"][0]["text"].split("\n")[0]
         return content["type"]
 
-    return [short(message.content) for message in store.session("codex:aa").view().messages]
+    return [short(message.content) for message in store.session(name).view().messages]
 
 
 def test_a_session(store, path):
@@ -166,3 +166,125 @@ def test_a_file_that_is_being_written(store, path):
     assert [(one.line, one.what) for one in done.problems] == [(3, "the line is cut off")]
     path.write_bytes(whole.rstrip(b"\n"))
     assert (take(store, path).messages, seen(store)) == (1, ["one", "two"])
+
+
+def rollback(turns: int) -> dict[str, Any]:
+    return line("event_msg", type="thread_rolled_back", num_turns=turns)
+
+
+def test_a_rollback_into_what_a_compaction_left(store, path):
+    write(path, ENVIRONMENT, item("user", "one"), item("assistant", "two"), item("user", "three"))
+    new = [said("developer", "permissions"), said("user", "one"), said("user", "three"),
+           said("user", "Summary: S")]  # fmt: skip
+    write(path, line("compacted", message="S", replacement_history=new), item("user", "four"))
+    write(path, item("assistant", "five"), rollback(3), item("user", "six"))
+    take(store, path)
+    assert seen(store) == ["permissions", "one", "six"]
+    write(path, rollback(1), item("user", "seven"))
+    take(store, path)
+    assert seen(store) == ["permissions", "one", "seven"]
+    assert take(store, path).new == 0
+
+
+def test_a_rollback_behind_an_old_compaction(store, path):
+    write(path, ENVIRONMENT, item("user", "one"), item("assistant", "two"), item("user", "three"))
+    write(path, line("compacted", message="S"), item("user", "four"), rollback(2))
+    take(store, path)
+    assert seen(store) == ["<environment_context>", "one"]
+    assert take(store, path).new == 0
+
+
+def test_an_old_compaction_keeps_only_the_first_context(store, path):
+    write(path, PERMISSIONS, ENVIRONMENT, item("user", "one"), item("assistant", "two"))
+    write(path, PERMISSIONS, item("user", "three"), line("compacted", message=""))
+    write(path, item("user", "four"), line("compacted", message="S"))
+    take(store, path)
+    assert seen(store) == ["permissions", "<environment_context>", "one", "three", "four", "S"]
+
+
+def test_a_rollback_of_nothing(store, path):
+    write(path, item("user", "one"), rollback(0), item("assistant", "two"))
+    take(store, path)
+    assert seen(store) == ["one", "two"]
+    assert take(store, path).new == 0
+
+
+def test_snapshots_in_a_new_history_are_not_sent(store, path):
+    new = [{"type": "ghost_snapshot"}, said("user", "Summary: S")]
+    write(path, item("user", "one"), line("compacted", message="S", replacement_history=new))
+    take(store, path)
+    assert seen(store) == ["Summary: S"]
+
+
+def test_events_count_where_there_are_no_items(store, path):
+    write(path, line("event_msg", type="user_message", message="hello"))
+    write(path, line("event_msg", type="agent_message", message="yes"))
+    take(store, path)
+    assert seen(store) == ["hello", "yes"]
+    write(path, item("user", "hello"))
+    take(store, path)
+    assert seen(store) == ["hello"]
+
+
+def test_what_is_around_an_item_is_kept(store, path):
+    write(path, {**item("user", "one"), "ordinal": 7})
+    take(store, path)
+    (entry,) = [one for one in store.session("codex:aa").audit() if one.kind == "message"]
+    assert entry.entry.extra["record"] == {
+        "timestamp": "2026-03-01T10:00:00.500Z",
+        "type": "response_item",
+        "ordinal": 7,
+    }
+
+
+def test_an_envelope_without_a_payload_is_no_item(store, path):
+    write(path, item("user", "one"), {"type": "event_msg", "payload": None})
+    take(store, path)
+    assert seen(store) == ["one"]
+
+
+def test_a_session_whose_id_was_removed_is_named_after_its_file(store, tmp_path):
+    path = tmp_path / "rollout-x.jsonl"
+    write(path, line("session_meta", id="REDACTED"), item("user", "one"))
+    assert take(store, path).session_id == "codex:rollout-x"
+
+
+def ordered(first: int, *records: Any) -> list[dict[str, Any]]:
+    return [{**record, "ordinal": first + n} for n, record in enumerate(records)]
+
+
+def forked(name: str, base: str, end: int) -> dict[str, Any]:
+    shared = {"thread_id": base, "end_ordinal_exclusive": end, "end_byte_offset": 1}
+    return line("session_meta", id=name, forked_from_id=base, history_base=shared)
+
+
+def test_a_fork_begins_with_what_it_shares(store, tmp_path):
+    days = [tmp_path / "sessions" / "2026" / "03" / day for day in ("01", "02", "03")]
+    first, second, third = (
+        day / f"rollout-2026-{name}.jsonl"
+        for day, name in zip(days, ("aa", "bb", "cc"), strict=True)
+    )
+    for day in days:
+        day.mkdir(parents=True)
+    write(first, *ordered(0, META, item("user", "one"), item("assistant", "1"), item("user", "2")))
+    write(second, *ordered(3, forked("bb", "aa", 3), item("user", "two"), item("assistant", "2")))
+    write(third, *ordered(5, forked("cc", "bb", 5), item("user", "three")))
+    assert take(store, second).problems == []
+    assert seen(store, "codex:bb") == ["one", "1", "two", "2"]
+    assert take(store, third).problems == []
+    assert seen(store, "codex:cc") == ["one", "1", "two", "three"]
+    assert store.session("codex:cc").info().metadata["forked_from"] == "bb"
+    write(third, *ordered(7, item("assistant", "3")))
+    write(first, *ordered(4, item("assistant", "not shared")))
+    assert take(store, third).new == 1
+    assert seen(store, "codex:cc") == ["one", "1", "two", "three", "3"]
+
+
+def test_a_fork_of_a_thread_that_is_not_here(store, tmp_path):
+    file = tmp_path / "rollout-2026-bb.jsonl"
+    for name in ("aa", "../aa", "bb"):
+        file.unlink(missing_ok=True)
+        write(file, *ordered(3, forked("bb", name, 3), item("user", "two")))
+        (problem,) = take(store, file).problems
+        assert (problem.line, "history is missing" in problem.what) == (1, True)
+    assert seen(store, "codex:bb") == ["two"]

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -188,3 +189,99 @@ def test_a_strange_folder(tmp_path):
     with Store.open(":memory:") as store:
         found = list(import_paths(store, [tmp_path, tmp_path / "missing"]))
     assert sum(getattr(one, "is_problem", False) for one in found) == 3
+
+
+# A good line is one whose text is as the tool wrote it, wherever in the file it is. Its record has
+# to be in the log, as a message, beside a message, or as a note.
+
+
+def marked(record: Any, mark: str) -> Any:
+    """A record with a mark that no other has, where its importer keeps what it does not know."""
+    for inner in ("$set", "$patch"):
+        if inner in record:
+            return {inner: {**record[inner], "mark": mark}}
+    return {**record, "mark": mark}
+
+
+def spoil(lines: list[str], good: list[bool], dice: random.Random) -> None:
+    at, other = dice.randrange(len(lines)), dice.randrange(len(lines))
+    match dice.choice(["flip", "cut", "change", "swap", "repeat", "name"]):
+        case "flip":
+            place = dice.randrange(len(lines[at]))
+            lines[at] = f"{lines[at][:place]}{chr(dice.randrange(1, 128))}{lines[at][place + 1 :]}"
+            good[at] = False
+        case "cut":
+            lines[at], good[at] = lines[at][: dice.randrange(len(lines[at]))], False
+        case "change":
+            lines[at] = json.dumps(changed(json.loads(lines[at]), dice)) if good[at] else "-"
+            good[at] = False
+        case "swap":
+            lines[at], lines[other] = lines[other], lines[at]
+            good[at], good[other] = good[other], good[at]
+        case "repeat":
+            lines.insert(other, lines[at])
+            good.insert(other, good[at])
+        case "name":
+            # The ids and the parents of other rows: cycles, and twice the same.
+            if good[at] and good[other]:
+                there = json.loads(lines[other])
+                ids = {name: there[name] for name in ("uuid", "parentUuid", "id") if name in there}
+                lines[at], good[at] = json.dumps({**json.loads(lines[at]), **ids}), False
+
+
+@pytest.mark.parametrize("source", ["claude_code", "codex", "gemini"])
+@settings(max_examples=examples(6))
+@given(seed=st.integers(0, 1 << 32))
+def test_no_good_line_is_lost(tmp_path_factory, source, seed):
+    dice = random.Random(seed)
+    path = SOURCES[source](tmp_path_factory.mktemp("spoilt"))
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    lines = [json.dumps(marked(one, f"mark-{n:02}-")) for n, one in enumerate(records)]
+    good = [True] * len(lines)
+    for _ in range(dice.randint(1, 4)):
+        spoil(lines, good, dice)
+    at = dice.randrange(len(lines))
+    if at and good[at - 1] and good[at] and dice.random() < 0.3:
+        lines[at - 1 : at + 1], good[at - 1 : at + 1] = [lines[at - 1] + lines[at]], [True]
+    path.write_text("\n".join(lines) + "\n")
+    marks = {mark for text, is_good in zip(lines, good, strict=True) if is_good
+             for mark in re.findall("mark-..-", text)}  # fmt: skip
+    with Store.open(":memory:") as store:
+        found = list(import_paths(store, [path]))
+        assert "shape" not in str(found)
+        if not any(isinstance(one, Taken) for one in found):
+            return  # nothing that is left of it speaks, and that is reported
+        logs = "".join(
+            repr(list(store.session(one.session_id).audit())) for one in store.sessions()
+        )
+        assert [mark for mark in sorted(marks) if mark not in logs] == []
+        for one in import_paths(store, [path]):
+            assert isinstance(one, Taken)
+            assert (one.messages, one.notes, one.controls) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("source", ["opencode", "roo"])
+@settings(max_examples=examples(4))
+@given(seed=st.integers(0, 1 << 32))
+def test_no_good_message_of_a_document_is_lost(tmp_path_factory, source, seed):
+    dice = random.Random(seed)
+    path = SOURCES[source](tmp_path_factory.mktemp("spoilt"))
+    file = path / "api_conversation_history.json" if path.is_dir() else path
+    document = json.loads(file.read_text())
+    rows = document if source == "roo" else document["messages"]
+    at = dice.randrange(len(rows))
+    for number, row in enumerate(rows):
+        row.setdefault("info", row)["mark"] = f"mark-{number:02}-"
+        if source == "roo":
+            del row["info"]
+    rows[at] = changed(rows[at], dice)
+    rows.insert(dice.randrange(len(rows)), rows[dice.randrange(len(rows))])
+    file.write_text(json.dumps(document))
+    with Store.open(":memory:") as store:
+        found = list(import_paths(store, [path]))
+        assert "shape" not in str(found)
+        logs = "".join(
+            repr(list(store.session(one.session_id).audit())) for one in store.sessions()
+        )
+        whole = [n for n in range(len(rows) - 1) if n != at]
+        assert [n for n in whole if f"mark-{n:02}-" not in logs] == []

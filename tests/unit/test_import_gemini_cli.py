@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from roocontext import Store
-from roocontext.formats import gemini_cli
+from roocontext.formats import find, gemini_cli
 from roocontext.formats.play import play
 from roocontext.formats.played import Played
 from support.steady_sources import CountedIds, SetClock
@@ -128,7 +128,7 @@ def test_what_is_not_sent(store, path):
     take(store, path)
     assert seen(store) == [
         *(("u", "real"), ("u", "a picture", "inlineData")),
-        ("m", "hm", "functionCall"),
+        *(("m", "hm", "functionCall"), ("u", "functionResponse")),
     ]
 
 
@@ -177,3 +177,93 @@ def test_damage(store, path):
     done = take(store, path)
     assert [one.line for one in done.problems] == [3]
     assert seen(store) == [("u", "hello"), ("m", "done")]
+
+
+def test_a_checkpoint_ahead_of_a_tool(store, path):
+    folder = path.parent.parent / "checkpoints"
+    folder.mkdir()
+    file = folder / "2026-04-01T00-00-00_000Z-a.txt-write_file.json"
+    history = [{"role": "user", "parts": [{"text": "hello"}]}]
+    call = {"name": "write_file", "args": {}}
+    file.write_text(json.dumps({"history": [], "clientHistory": history, "toolCall": call}))
+    assert gemini_cli.is_name(file)
+    done = take(store, file)
+    assert seen(store, done.session_id) == [("u", "hello")]
+    (note,) = store.session(done.session_id).notes("imported")
+    assert note.content["record"]["toolCall"] == call
+
+
+def test_calls_without_ids_in_an_old_checkpoint(store, tmp_path):
+    history = [
+        {"role": "user", "parts": [{"text": "go"}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "ls", "args": {}}}]},
+        {"role": "user", "parts": [
+            {"functionResponse": {"id": "ls-1", "name": "ls", "response": {"output": "a"}}}]},
+    ]  # fmt: skip
+    path = tmp_path / "checkpoint-old tag.json"
+    path.write_text(json.dumps(history))
+    done = take(store, path)
+    chat = store.session(done.session_id)
+    assert [message.content for message in chat.view().messages] == history
+    # Neither side of the pair has an id in the request.
+    answer = chat.messages("gemini")[2]["parts"]
+    assert answer == [{"functionResponse": {"name": "ls", "response": {"output": "a"}}}]
+
+
+def test_the_prompts_of_a_project(store, path):
+    file = path.parent.parent / "logs.json"
+    prompt = {"sessionId": "g-1", "messageId": 0, "type": "user", "message": "/help"}
+    file.write_text(json.dumps([prompt, {**prompt, "messageId": 1, "message": "hello"}]))
+    assert gemini_cli.is_name(file)
+    done = take(store, file)
+    assert (done.messages, done.problems) == (0, [])
+    notes = store.session(done.session_id).notes("imported")
+    assert [note.content["record"]["message"] for note in notes] == ["/help", "hello"]
+    assert take(store, file).new == 0
+
+
+def test_results_that_are_also_recorded_as_a_message_are_sent_twice(store, path):
+    answer = record("4", "user", RESPONSE)
+    write(path, META, WORK[0], {**WORK[2], "thoughts": []}, answer, record("5", "gemini", "done"))
+    take(store, path)
+    assert seen(store) == [
+        *(("u", "hello"), ("m", "let me see", "functionCall")),
+        *(("u", "functionResponse"), ("u", "functionResponse"), ("m", "done")),
+    ]
+
+
+def test_the_words_for_the_program_may_have_a_picture_behind_them(store, path):
+    picture = {"inlineData": {"mimeType": "image/png", "data": "AA=="}}
+    write(path, META, record("1", "user", [{"text": "/draw"}, picture]), WORK[0])
+    write(path, record("2", "user", [{"text": ""}, picture]))
+    take(store, path)
+    assert seen(store) == [("u", "hello"), ("u", "text", "inlineData")]
+
+
+def test_a_call_without_a_result_and_blank_words(store, path):
+    bare = {**CALL, "result": ""}
+    write(path, META, WORK[0], record("3", "gemini", "  ", toolCalls=[bare]))
+    write(path, record("4", "gemini", " \n"))
+    take(store, path)
+    assert seen(store) == [("u", "hello"), ("m", "functionCall")]
+
+
+def test_ids_that_were_removed_before_publication(store, path):
+    removed = {**META, "sessionId": "REDACTED"}
+    write(path, removed, *({**one, "id": "REDACTED"} for one in WORK))
+    done = take(store, path)
+    assert done.session_id == f"gemini-cli:{path.stem}"
+    assert seen(store, done.session_id) == SEEN
+
+
+def test_lines_in_a_file_that_is_named_like_a_document(store, path):
+    write(path, META, *WORK)
+    moved = path.rename(path.with_suffix(".json"))
+    assert (take(store, moved).problems, seen(store)) == ([], SEEN)
+
+
+def test_a_document_is_recognised_by_what_it_holds(tmp_path):
+    file = tmp_path / "saved.json"
+    for record_ in ({"sessionId": "g", "messages": []}, [{"role": "model", "parts": []}]):
+        file.write_text(json.dumps(record_))
+        assert find.format_of(file) == "gemini-cli"

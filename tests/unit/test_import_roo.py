@@ -203,3 +203,42 @@ def test_a_subtask_is_a_child(store, folder):
     assert [c.session_id for c in store.session("roo-code:0190-task").children()] == [
         "roo-code:0191-task"
     ]
+
+
+def test_results_of_calls_that_a_summary_hides_are_not_sent(store, folder):
+    def result(call: str) -> dict[str, Any]:
+        return {"type": "tool_result", "tool_use_id": call, "content": call}
+
+    called = {"type": "tool_use", "id": "t2", "name": "f", "input": {}}
+    summary = row("user", "S", 5, isSummary=True, condenseId="c1")
+    rows = [
+        *tagged(talk(2), 0, 2, condenseParent="c1"),
+        summary,
+        {"role": "user", "content": [result("t1")], "ts": 6},
+        {"role": "assistant", "content": [called], "ts": 7},
+        {"role": "user", "content": [result("t1"), result("t2")], "ts": 8},
+        row("assistant", "done", 9),
+        {"role": "user", "content": [], "ts": 10},
+    ]
+    task(folder, rows)
+    done = take(store, folder)
+    messages = store.session(done.session_id).view().messages
+    assert [message.content for message in messages] == [
+        summary["content"],
+        [called],
+        [result("t2")],
+        rows[6]["content"],
+    ]
+    entries = [
+        e for e in store.session(done.session_id).audit() if e.kind in ("message", "summary")
+    ]
+    assert len(entries) == len(rows) + 1
+    assert take(store, folder).new == 0
+
+
+def test_what_cline_knows_of_its_edits_is_kept(store, folder):
+    task(folder, talk(2))
+    (folder / "context_history.json").write_text("[[1, [0, []]]]")
+    take(store, folder)
+    kinds = [note.content["kind"] for note in store.session("roo-code:0190-task").notes("imported")]
+    assert "context_history" in kinds

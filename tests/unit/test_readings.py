@@ -630,5 +630,14 @@ def test_a_skeleton_holds_no_text(name, secret):
             },
             "raw": ["msgpack", secret],
         },
+        "pydantic-ai": {
+            "kind": "response",
+            "instructions": secret,
+            "parts": [
+                {"part_kind": "text", "content": secret},
+                {"part_kind": "tool-call", "args": secret},
+                {"part_kind": "of-the-future", secret: secret},
+            ],
+        },
     }
     assert secret not in json.dumps(reader(name).skeleton(contents[name]))

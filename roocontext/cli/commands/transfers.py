@@ -78,12 +78,16 @@ def import_(
             line = "Name files or folders, or use --from TOOL or --all."
             raise Refusal(line, Code.USAGE)
         chosen = [place for one in tools for place in find.places(one)]
+    seen: dict[Path, int] = {}
+    find.changed(chosen if watch else (), seen)  # before the import, which others may overtake
     answer = _imported(context, chosen, tool, on_conflict, dry_run=dry_run)
     context.show(answer, transfers.draw_import)
     while watch:
         sys.stdout.flush()
         time.sleep(PAUSE)
-        answer = _imported(context, chosen, tool, on_conflict, dry_run=dry_run)
+        if not (news := find.changed(chosen, seen)):
+            continue
+        answer = _imported(context, news, tool, on_conflict, dry_run=dry_run)
         if any(one.status not in ("unchanged", "failed") for one in answer.sessions):
             context.show(answer, transfers.draw_import)
     return answer.ok
@@ -99,8 +103,9 @@ def export(
         typer.Option(
             "--to",
             metavar="FORMAT",
-            help="jsonl, which loses nothing; markdown; or the request for a provider: anthropic,"
-            " openai, openai-responses or gemini.",
+            help="jsonl, which loses nothing; html or markdown, to read; claude-code or roo, to"
+            " resume there; or the request for a provider: anthropic, openai, openai-responses or"
+            " gemini.",
         ),
     ] = "jsonl",
     output: Annotated[

@@ -42,7 +42,10 @@ def draw_export(screen: Screen, answer: "Exported") -> None:
 
 def _session(one: "ImportedSession", screen: Screen) -> str:
     name = named(one.session_id, screen.signs.more) if one.session_id else "a session"
-    what = f"{quantity(one.messages, 'message')}, {quantity(one.notes, 'note')}"
+    what = quantity(one.messages, "message")
+    if one.again:
+        what += f" ({one.again} written again behind a summary)"
+    what += f", {quantity(one.notes, 'note')}"
     if one.controls:
         what += f", {quantity(one.controls, 'control row')}"
     forked = f" from {named(one.forked_from, screen.signs.more)}" if one.forked_from else ""

@@ -16,6 +16,7 @@ from roocontext.log.readings.openai import OPENAI
 from roocontext.log.readings.openai_responses import RESPONSES
 from roocontext.log.readings.pieces import Holds, Piece, pieces, text_of, walk, words_of
 from roocontext.log.readings.protocol import REDACTED, Block, Reader
+from roocontext.log.readings.pydantic_ai import PYDANTIC_AI
 from roocontext.registry import Registry
 
 __all__ = [
@@ -58,3 +59,4 @@ readers.register("openai", OPENAI)
 readers.register("openai-responses", RESPONSES)
 readers.register("gemini", GEMINI)
 readers.register("langchain", LANGCHAIN)
+readers.register("pydantic-ai", PYDANTIC_AI)

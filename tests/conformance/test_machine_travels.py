@@ -1,0 +1,81 @@
+"""Any session that the machine makes goes from SQLite to PostgreSQL and back without a change."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import seed, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from conformance.test_machine import SessionMachine
+from roocontext import Store
+from roocontext.formats import jsonl
+from support.examples import TORTURE, examples
+from support.steady_sources import CountedIds, SetClock
+
+EVERYDAY, STEPS = 2, 25
+
+
+class Traveller(SessionMachine):
+    """At the end of an example the whole family is exported, restored elsewhere, and comes back."""
+
+    there: Any
+    back: Any
+    file: Path
+
+    def it_is_what_the_oracle_says(self) -> None:
+        """Only the end is compared here: the machine itself compares each step."""
+
+    def teardown(self) -> None:
+        exported = [self._moved(chat, self.there) for chat, _ in self.family]
+        twins = [self.there.session(chat.id) for chat, _ in self.family]
+        for (chat, _), twin, written in zip(self.family, twins, exported, strict=True):
+            assert _everything(twin) == _everything(chat)
+            assert b"".join(jsonl.export_session(twin)) == written
+            assert twin.verify(chat.head()).ok
+            assert twin.rebuild() == 0
+        for twin in twins:
+            written = self._moved(twin, self.back)
+            again = self.back.session(twin.id)
+            assert b"".join(jsonl.export_session(again)) == written
+            assert again.head() == twin.head()
+            assert again.view() == twin.view()
+
+    def _moved(self, chat: Any, store: Any) -> bytes:
+        written = b"".join(jsonl.export_session(chat))
+        self.file.write_bytes(written)
+        (done,) = jsonl.restore_file(store, self.file)
+        assert (done.problem, done.entries) == (None, chat.head().seq)
+        return written
+
+
+def _everything(chat: Any) -> Any:
+    last = chat.head().seq
+    views = [chat.view(as_of=seq) for seq in range(last + 1)]
+    info = replace(chat.info(), updated_at=0)
+    return views, list(chat.audit()), list(chat.stored()), info, chat.stats(), chat.head()
+
+
+@pytest.fixture(scope="module")
+def stores(opened: Any) -> Iterator[tuple[Any, Any]]:
+    """A store of each engine, for all examples."""
+    with opened("file", "sync") as one, opened("postgres", "sync") as other:
+        yield one.store, other.store
+
+
+@pytest.mark.parametrize("outward", [True, False], ids=["to PostgreSQL", "to SQLite"])
+def test_any_session_travels(stores: tuple[Any, Any], outward: bool, tmp_path: Path) -> None:
+    home, there = stores if outward else reversed(stores)
+    with Store.open(":memory:", clock=SetClock(), ids=CountedIds()) as back:
+        members = {"store": home, "there": there, "back": back, "file": tmp_path / "x.jsonl"}
+        machine = type("Machine", (Traveller,), members)
+        run_state_machine_as_test(
+            machine if TORTURE else seed(int(outward))(machine),
+            settings=settings(
+                max_examples=examples(EVERYDAY),
+                stateful_step_count=STEPS,
+                report_multiple_bugs=False,
+            ),
+        )

@@ -1,0 +1,170 @@
+"""What every importer owes, point by point: twice, cut off, unknown, complete, times, odd texts."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roocontext import Store
+from roocontext.formats.gather import Taken, import_paths
+from support.steady_sources import CountedIds, SetClock
+
+ODD = "\ud83d \0 \u6f22"
+AT = "2026-03-01T10:00:00.123456Z"
+MS = 1_772_359_200_123
+
+Write = Callable[[Path, list[str]], Path]
+
+
+def lines(path: Path, records: list[Any]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    return path
+
+
+def claude_code(folder: Path, texts: list[str]) -> Path:
+    parents = [None, *(f"u{n}" for n in range(len(texts)))]
+    records = [
+        {"type": "user", "uuid": f"u{n}", "parentUuid": parents[n], "sessionId": "s",
+         "timestamp": AT, "message": {"role": "user", "content": text}}
+        for n, text in enumerate(texts)
+    ]  # fmt: skip
+    return lines(folder / "s.jsonl", [*records, {"type": "hologram", "sessionId": "s"}])
+
+
+def codex(folder: Path, texts: list[str]) -> Path:
+    records = [
+        {"timestamp": AT, "type": "response_item", "payload": {
+            "type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}}
+        for text in texts
+    ]  # fmt: skip
+    meta = {"timestamp": AT, "type": "session_meta", "payload": {"id": "s"}}
+    odd = {"timestamp": AT, "type": "hologram", "payload": {"x": 1}}
+    return lines(folder / "rollout-s.jsonl", [meta, *records, odd])
+
+
+def gemini(folder: Path, texts: list[str]) -> Path:
+    records = [
+        {"id": f"u{n}", "timestamp": AT, "type": "user", "content": text}
+        for n, text in enumerate(texts)
+    ]
+    odd = {"id": "x", "timestamp": AT, "type": "hologram"}
+    return lines(
+        folder / "session-s.jsonl", [{"sessionId": "s", "projectHash": "h"}, *records, odd]
+    )
+
+
+def opencode(folder: Path, texts: list[str]) -> Path:
+    messages = [
+        {
+            "info": {"id": f"msg_{n}", "role": "user", "time": {"created": MS}},
+            "parts": [{"id": f"prt_{n}", "type": "text", "text": text}, {"type": "hologram"}],
+        }
+        for n, text in enumerate(texts)
+    ]
+    path = folder / "export.json"
+    path.write_text(json.dumps({"info": {"id": "s"}, "messages": messages}))
+    return path
+
+
+def roo(folder: Path, texts: list[str]) -> Path:
+    task = folder / "tasks" / "s"
+    task.mkdir(parents=True)
+    rows = [{"role": "user", "content": text, "ts": MS} for text in texts]
+    screen = [{"ts": MS, "type": "hologram"}]
+    (task / "api_conversation_history.json").write_text(json.dumps(rows))
+    (task / "ui_messages.json").write_text(json.dumps(screen))
+    return task
+
+
+BY_LINES = {one.__name__: one for one in (claude_code, codex, gemini)}
+SOURCES: dict[str, Write] = {**BY_LINES, "opencode": opencode, "roo": roo}
+
+
+@pytest.fixture
+def store() -> Any:
+    with Store.open(":memory:", clock=SetClock(), ids=CountedIds()) as opened:
+        yield opened
+
+
+def take(store: Any, path: Path) -> Taken:
+    (done,) = import_paths(store, [path])
+    assert isinstance(done, Taken)
+    return done
+
+
+def said(store: Any) -> list[str]:
+    (chat,) = (store.session(one.session_id) for one in store.sessions())
+    return [text_in(message.content) for message in chat.view().messages]
+
+
+def text_in(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list) else content.get("parts") or content["content"]
+    return "".join(block["text"] for block in blocks)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_1_importing_twice_changes_nothing(store, tmp_path, source):
+    path = SOURCES[source](tmp_path, ["one", "one", "two"])
+    first = take(store, path)
+    assert (first.messages, first.created) == (3, True)
+    again = take(store, path)
+    assert (again.messages, again.notes, again.controls, again.problems) == (0, 0, 0, ())
+
+
+@pytest.mark.parametrize("source", BY_LINES)
+def test_2_and_8_a_line_that_is_being_written_is_reported_and_taken_later(store, tmp_path, source):
+    path = SOURCES[source](tmp_path, ["one", "two"])
+    whole = b"".join(path.read_bytes().splitlines(keepends=True)[:-1])
+    for size in range(len(whole) - 40, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        done = take(store, path)
+        # Half a record is never taken for one; without its newline a record is whole.
+        assert said(store) == ["one"]
+        assert [problem.what for problem in done.problems] == ["the line is cut off"]
+    path.write_bytes(whole)
+    assert (take(store, path).problems, said(store)) == ((), ["one", "two"])
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_3_unknown_types_are_kept_raw(store, tmp_path, source):
+    take(store, SOURCES[source](tmp_path, ["one"]))
+    (info,) = store.sessions()
+    assert "hologram" in repr(list(store.session(info.session_id).audit()))
+
+
+@pytest.mark.parametrize("source", BY_LINES)
+def test_5_the_audit_has_every_record_once(store, tmp_path, source):
+    path = SOURCES[source](tmp_path, ["one", "two", "two"])
+    records = len(path.read_text().splitlines())
+    take(store, path)
+    (info,) = store.sessions()
+    imported = [
+        entry
+        for entry in store.session(info.session_id).audit()
+        if (entry.entry.client_id or "").startswith("import#") and entry.entry.note != "metadata"
+    ]
+    assert len(imported) == records
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_6_times_keep_their_precision_and_ties_their_order(store, tmp_path, source):
+    take(store, SOURCES[source](tmp_path, ["b", "a", "c"]))
+    (info,) = store.sessions()
+    chat = store.session(info.session_id)
+    assert said(store) == ["b", "a", "c"]
+    assert [message.ts for message in chat.view().messages] == [MS] * 3
+    if source in BY_LINES:
+        kept = [entry.entry.extra for entry in chat.audit() if entry.kind == "message"]
+        assert [extra["record"]["timestamp"] for extra in kept] == [AT] * 3
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_7_lone_surrogates_nul_and_long_lines_survive(store, tmp_path, source):
+    texts = [ODD, "x" * 200_000, "after"]
+    done = take(store, SOURCES[source](tmp_path, texts))
+    assert (done.problems, said(store)) == ((), texts)

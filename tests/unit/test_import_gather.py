@@ -1,0 +1,251 @@
+"""Importing whole folders: what is found, in which order, and what may go wrong with a file."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roocontext import Store
+from roocontext.cli.exit_codes import Code, code_of
+from roocontext.errors import SourceDiverged, StoreUnavailable, UnreadableSource
+from roocontext.formats import find, jsonl
+from roocontext.formats.gather import Skipped, Taken, import_paths
+from support.examples import TORTURE
+from support.steady_sources import CountedIds, SetClock
+from support.transcripts import Transcript
+
+
+@pytest.fixture
+def store() -> Any:
+    with Store.open(":memory:", clock=SetClock(), ids=CountedIds()) as opened:
+        yield opened
+
+
+def talk(path: Path, *texts: str) -> Transcript:
+    file = Transcript(path)
+    for text in texts:
+        file.user(text)
+    return file
+
+
+def recording(path: Path, session: str, text: str = "hello") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [
+        {"sessionId": session, "projectHash": "h"},
+        {"id": "1", "type": "user", "content": text},
+    ]
+    path.write_text("".join(f"{json.dumps(one)}\n" for one in lines))
+
+
+def export_of(path: Path, text: str, *more: str) -> None:
+    messages = [
+        {
+            "info": {"id": f"msg_{number}", "role": "user"},
+            "parts": [{"id": f"prt_{number}", "type": "text", "text": one}],
+        }
+        for number, one in enumerate([text, *more])
+    ]
+    path.write_text(json.dumps({"info": {"id": "ses_1", "version": "1.2.0"}, "messages": messages}))
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, RuntimeError, MemoryError, KeyError])
+def test_an_unexpected_error_in_one_file_does_not_keep_the_others(
+    store, tmp_path, monkeypatch, error
+):
+    for name in ("a", "b", "c"):
+        talk(tmp_path / f"{name}.jsonl", "secret")
+    real = find.sources
+
+    def broken(path: Path, format_: str) -> Any:
+        if path.stem == "b":
+            raise error("secret")
+        return real(path, format_)
+
+    monkeypatch.setattr(find, "sources", broken)
+    first, second, third = import_paths(store, [tmp_path])
+    assert isinstance(second, Skipped)
+    assert (second.path.name, second.is_problem) == ("b.jsonl", True)
+    assert second.why == f"its shape is unknown ({error.__name__})"
+    assert isinstance(first, Taken)
+    assert isinstance(third, Taken)
+
+
+def test_an_unexpected_error_in_one_session_is_reported_with_its_type(store, tmp_path, monkeypatch):
+    talk(tmp_path / "a.jsonl", "one")
+
+    def broken(*_: Any) -> Any:
+        raise ZeroDivisionError("secret")
+
+    monkeypatch.setattr("roocontext.formats.claude_code.events_of", broken)
+    (done,) = import_paths(store, [tmp_path])
+    assert isinstance(done, Taken)
+    assert done.failed
+    assert "ZeroDivisionError" in done.problems[0].what
+    assert "secret" not in done.problems[0].what
+
+
+def test_a_store_that_is_gone_ends_the_import(store, tmp_path, monkeypatch):
+    talk(tmp_path / "a.jsonl", "one")
+
+    def broken(*_: Any, **__: Any) -> Any:
+        raise StoreUnavailable("The database is gone.")
+
+    monkeypatch.setattr(Store, "open_session", broken)
+    with pytest.raises(StoreUnavailable):
+        list(import_paths(store, [tmp_path]))
+
+
+def test_the_errors_of_an_import_have_exit_codes():
+    assert code_of(UnreadableSource("x")) == Code.NOT_FOUND
+    assert code_of(SourceDiverged("x")) == Code.REFUSED
+
+
+def test_children_wait_for_their_parents(store, tmp_path):
+    chats = tmp_path / "chats"
+    recording(chats / "g-1" / "g-2.jsonl", "g-2")
+    recording(chats / "g-2" / "g-3.jsonl", "g-3")
+    recording(chats / "h-1" / "orphan.jsonl", "orphan")
+    recording(chats / "session-g1.jsonl", "g-1")
+    found = list(import_paths(store, [tmp_path]))
+    assert [one.session_id.partition(":")[2] for one in found] == ["g-1", "g-2", "orphan", "g-3"]
+    (child,) = store.session("gemini-cli:g-1").children()
+    (grandchild,) = store.session(child.session_id).children()
+    assert grandchild.session_id == "gemini-cli:g-3"
+    assert [one.created for one in import_paths(store, [tmp_path])] == [False] * 4
+
+
+def test_a_session_that_lies_twice_is_taken_once(store, tmp_path):
+    export_of(tmp_path / "a.json", "one", "two")
+    export_of(tmp_path / "b.json", "one")
+    export_of(tmp_path / "c.json", "another")
+    for _ in range(2):
+        first, second, third = import_paths(store, [tmp_path])
+        assert isinstance(first, Taken)
+        assert [isinstance(one, Skipped) and one.is_problem for one in (second, third)] == [
+            *(False, True),
+        ]
+    assert len(store.session("opencode:ses_1").view().messages) == 2
+
+
+def test_a_dry_run_reads_files_of_our_own(store, tmp_path):
+    chat = store.create("one")
+    chat.append("user", "hello")
+    chat.append("assistant", "yes")
+    file = tmp_path / "one.jsonl"
+    whole = b"".join(jsonl.export_session(chat))
+    lines = whole.splitlines(keepends=True)
+    file.write_bytes(whole)
+    with Store.open(":memory:") as other:
+        (done,) = import_paths(other, [file], dry_run=True)
+        assert isinstance(done, Taken)
+        assert (done.messages, done.created, done.problems) == (2, True, ())
+        assert other.sessions() == []
+        file.write_bytes(b"".join(lines[:2]))
+        list(import_paths(other, [file]))
+        file.write_bytes(whole)
+        (done,) = import_paths(other, [file], dry_run=True)
+        assert (done.messages, done.created) == (1, False)
+        other.session("one").append("user", "mine")
+        (done,) = import_paths(other, [file], dry_run=True)
+        assert "its entry 2 is another" in done.problems[0].what
+        file.write_bytes(lines[0] + lines[2])
+        (done,) = import_paths(other, [file], dry_run=True)
+        assert "does not follow" in done.problems[0].what
+        file.write_bytes(whole[:-9])
+        (done,) = import_paths(other, [file], dry_run=True)
+        assert [problem.line for problem in done.problems] == [3]
+
+
+def test_progress_goes_on_within_a_file(store, tmp_path):
+    talk(tmp_path / "a.jsonl", *("x" * 2_000 for _ in range(600)))
+    seen: list[tuple[int, int]] = []
+    list(import_paths(store, [tmp_path], progress=lambda done, total: seen.append((done, total))))
+    assert len(seen) == 3
+    assert seen == sorted(seen)
+    assert seen[-1][0] == seen[-1][1]
+
+
+def test_exports_of_opencode_are_found_in_folders(store, tmp_path):
+    export_of(tmp_path / "export.json", "one")
+    (tmp_path / "other.json").write_text('{"info": 1}')
+    (done,) = import_paths(store, [tmp_path])
+    assert done.session_id == "opencode:ses_1"
+
+
+def test_a_folder_with_very_many_files(store, tmp_path):
+    count = 10_000 if TORTURE else 300
+    for number in range(count):
+        (tmp_path / f"note-{number}.txt").write_text("no session")
+        (tmp_path / f"empty-{number}.jsonl").write_text("")
+    talk(tmp_path / "real.jsonl", "one")
+    found = list(import_paths(store, [tmp_path]))
+    assert len(found) == count + 1
+    assert [one.path.name for one in found if isinstance(one, Taken)] == ["real.jsonl"]
+    assert not any(one.is_problem for one in found if isinstance(one, Skipped))
+
+
+def test_a_folder_in_the_place_of_a_file(store, tmp_path):
+    task = tmp_path / "tasks" / "1"
+    task.mkdir(parents=True)
+    (task / "ui_messages.json").write_text("[]")
+    (task / "api_conversation_history.json").mkdir()
+    (tmp_path / "opencode.db").mkdir()
+    (tmp_path / "session-x.json").mkdir()
+    found = list(import_paths(store, [tmp_path]))
+    assert [one.problems[0].what for one in found if isinstance(one, Taken)] == [
+        "the file is missing",
+    ]
+
+
+@contextmanager
+def somebody_else() -> Iterator[None]:
+    """Root may read everything, so somebody else tries."""
+    if os.geteuid():
+        yield
+        return
+    try:
+        os.seteuid(65534)
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_files_without_permission_are_named_and_the_rest_is_taken(store, tmp_path, monkeypatch):
+    talk(tmp_path / "home" / "a.jsonl", "one")
+    talk(tmp_path / "home" / "b.jsonl", "two")
+    closed = talk(tmp_path / "home" / "closed" / "c.jsonl", "three").path.parent
+    (tmp_path / "home" / "a.jsonl").chmod(0)
+    closed.chmod(0)
+    tmp_path.chmod(0o755)
+    # From inside, because the folders above are root's own.
+    monkeypatch.chdir(tmp_path)
+    list(import_paths(store, [Path("home") / "b.jsonl"]))  # what is loaded late is loaded now
+    with somebody_else():
+        found = list(import_paths(store, [Path("home")]))
+    closed.chmod(0o755)
+    assert sorted((one.path.name, getattr(one, "why", "taken")) for one in found) == [
+        ("a.jsonl", "Permission denied"),
+        ("b.jsonl", "taken"),
+        ("closed", "Permission denied"),
+    ]
+
+
+def test_what_has_changed_since_it_was_seen(tmp_path):
+    file = talk(tmp_path / "a.jsonl", "one")
+    export_of(tmp_path / "b.json", "one")
+    task = tmp_path / "tasks" / "1"
+    task.mkdir(parents=True)
+    (task / "ui_messages.json").write_text("[]")
+    seen: dict[Path, int] = {}
+    assert len(find.changed([tmp_path, tmp_path / "nowhere"], seen)) == 3
+    assert find.changed([tmp_path], seen) == []
+    file.user("two")
+    (task / "api_conversation_history.json").write_text("[]")
+    (tmp_path / "opencode.db").write_bytes(b"")
+    assert find.changed([tmp_path], seen) == [file.path, tmp_path / "opencode.db", task]
+    (tmp_path / "opencode.db-wal").write_bytes(b"more")
+    assert find.changed([tmp_path], seen) == [tmp_path / "opencode.db"]
