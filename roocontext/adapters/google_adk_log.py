@@ -8,7 +8,7 @@ one is refused.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -258,7 +258,9 @@ def _newest_rows(chat: Session, revision: Revision, last: int | None) -> Iterabl
 def _rows(chat: Session, after: int, begun: int) -> Iterator[_Row]:
     """The events behind an entry, in order, rewound ones too."""
     before: AuditEntry | None = None
-    for one in chat.audit(after=after):
+    # Larger pages than those of `audit`: each is another round trip to a server.
+    pages = chat.audit_pages(2_000, after=after)
+    for one in chain.from_iterable(pages):
         if one.entry.note == EVENT and one.content["epoch"] == begun:
             number, event = one.content["number"], one.content["event"]
             if not one.content["message"]:
