@@ -7,8 +7,9 @@ from roocontext.log.readings import pieces, reader, walk
 
 def rewind(agent: Agent, word: str) -> str:
     """Go back to right after entry N, or before your last message. The files go back too."""
-    typed = [it.message.seq for it in agent.chat.live() if isinstance(it.message.content, str)]
-    to = number(word) if word else max(typed, default=1) - 1
+    live = [it.message for it in agent.chat.live() if it.message.kind == "message"]
+    typed = [message.seq for message in live if isinstance(message.content, str)]
+    to = int(word) if word else max(typed, default=1) - 1
     return moved(agent.move(lambda: agent.chat.rewind(to)))
 
 
@@ -22,17 +23,15 @@ def uncover(agent: Agent, word: str) -> str:
     newest = agent.chat.restorable([])
     if not word and newest is None:
         return "Nothing is hidden."
-    done = agent.chat.uncover(number(word) if word else newest.seq)
-    return f"Entry {done.target} hides nothing now: {done.returned} messages returned."
+    done = agent.chat.uncover(int(word) if word else newest.seq)
+    return f"Entry {done.target} hides nothing now: {done.returned} messages returned to the view."
 
 
 def fork(agent: Agent, word: str) -> str:
-    """Go on in a copy of the session as it was right after entry N, or as it is."""
-    before = agent.chat.id
-    if word:
-        agent.move(lambda: agent.open(agent.chat.fork(number(word)), agent.model_name))
-    else:
-        agent.open(agent.chat.fork(), agent.model_name)
+    """Go on in a copy of the session, as it was right after entry N or as it is."""
+    before, at = agent.chat.id, int(word) if word else None
+    copy = lambda: agent.open(agent.chat.fork(at), agent.model_name)  # noqa: E731 - used twice
+    agent.move(copy) if word else copy()
     return f"This is session {agent.chat.id} now. The other one is {before}."
 
 
@@ -44,31 +43,21 @@ def history(agent: Agent, _word: str) -> str:
 def search(agent: Agent, words: str) -> str:
     """Find the messages with these words, hidden and rewound ones too."""
     hits = agent.store.search(words, session=agent.chat.id).hits
-    found = [f"{hit.seq:>5} {hit.speaker:<9} {one_line(hit.snippet.text)}" for hit in hits]
+    found = (f"{hit.seq:>5} {hit.speaker:<9} {one_line(hit.snippet.text)}" for hit in hits)
     return "\n".join(found) or "Nothing was found."
 
 
 def context(agent: Agent, _word: str) -> str:
     """Show how full the model's context is, and what is done before the next request."""
-    next_, sizes = agent.context.preview(agent.chat, **agent.frame), agent.chat.stats()
-    return (
-        f"{next_.tokens_before:,} of {next_.window:,} tokens ({next_.counter}),"
-        f" {sizes.visible_messages} messages; {sizes.hidden_messages} are hidden, and"
-        f" {sizes.rewound_messages} were rewound. Before the next request: {next_.status}."
-    )
+    next_, shown = agent.context.preview(agent.chat, **agent.frame), agent.chat.view().messages
+    used = f"{next_.tokens_before:,} of {next_.window:,} tokens ({next_.counter})"
+    return f"{used}, {len(shown)} messages. Before the next request: {next_.status}."
 
 
 def model(agent: Agent, name: str) -> str:
     """Ask another model from now on: claude-opus-5, or openai:gpt-5."""
-    agent.open(agent.chat, name or None)
+    agent.open(agent.chat, name)
     return f"The model is {agent.model_name}."
-
-
-def number(word: str) -> int:
-    """The entry that a person names."""
-    if not word.isdecimal():
-        raise ValueError(f"{word!r} is not the number of an entry: /history lists them.")
-    return int(word)
 
 
 def moved(done: Rewound) -> str:
@@ -83,14 +72,15 @@ def line(found: AuditEntry) -> str:
         blocks = pieces(reader(entry.format).blocks(entry.role, entry.content)[1])
         text = one_line(" ".join(piece.text for piece in walk(blocks) if piece.text))
     hidden = f" (hidden by {found.hidden_by})" if found.hidden_by else ""
-    return f"{found.seq:>5} {entry.role or found.kind:<9} {text}{hidden}"
+    who = found.kind if found.kind != "message" else "tool" if entry.answers else entry.role
+    return f"{found.seq:>5} {who:<9} {text}{hidden}"
 
 
 def one_line(text: str) -> str:
     """The beginning of a text."""
-    return " ".join(text.split())[:100]
+    return " ".join(text.split())[:80]
 
 
 ALL = (rewind, undo, uncover, fork, history, search, context, model)
-COMMANDS = {it.__name__: it for it in ALL}
-HELP = "\n".join(f"/{name:<8} {it.__doc__}" for name, it in COMMANDS.items())
+COMMANDS = {f"/{it.__name__}": it for it in ALL}
+HELP = "\n".join(f"{name:<9} {it.__doc__}" for name, it in COMMANDS.items())

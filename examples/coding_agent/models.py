@@ -1,7 +1,6 @@
 """The models that can be asked. Each streams a reply, and returns the SDK's object for it."""
 
 from collections.abc import Callable
-from typing import Any
 
 import anthropic
 
@@ -17,7 +16,7 @@ class Claude:
     def __init__(self, name: str) -> None:
         self.name, self.client = name, anthropic.Anthropic()
 
-    def reply(self, request: Request, show: Callable[[str], None]) -> Any:
+    def reply(self, request: Request, show: Callable[[str], None]) -> object:
         """Ask for the next message, and show its text while it comes."""
         with self.client.messages.stream(model=self.name, max_tokens=8_000, **request) as stream:
             for text in stream.text_stream:
@@ -29,15 +28,15 @@ class Gpt:
     """A model behind OpenAI's Responses API, or at OPENAI_BASE_URL."""
 
     form = "openai-responses"
-    client = None  # summaries are extracted
 
     def __init__(self, name: str) -> None:
         import openai  # noqa: PLC0415 - only needed here
 
-        self.name, self.errors = name, openai.OpenAIError
+        # Without a client of Anthropic's, summaries are extracted.
+        self.name, self.client, self.errors = name, None, (openai.OpenAIError,)
         self._responses = openai.OpenAI().responses
 
-    def reply(self, request: Request, show: Callable[[str], None]) -> Any:
+    def reply(self, request: Request, show: Callable[[str], None]) -> object:
         """Ask for the next message, and show its text while it comes."""
         for event in self._responses.create(model=self.name, stream=True, **request):
             if event.type == "response.output_text.delta":
@@ -47,5 +46,4 @@ class Gpt:
 
 def model_named(name: str) -> Claude | Gpt:
     """The model of a name such as `claude-opus-5` or `openai:gpt-5`."""
-    provider, _, rest = name.partition(":")
-    return Gpt(rest) if provider == "openai" else Claude(name)
+    return Gpt(name.removeprefix("openai:")) if name.startswith("openai:") else Claude(name)

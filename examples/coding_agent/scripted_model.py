@@ -1,15 +1,19 @@
-"""A model without a network: it speaks Anthropic's streaming protocol on loopback, by a script.
+"""A model without a key: it speaks Anthropic's streaming protocol on loopback, by a script.
 
-It makes the calls that the user names: `write a.txt one; run cat a.txt`. Asked for anything else,
-it follows STORY.
+`python examples/coding_agent/scripted_model.py FOLDER` is the agent with this model. It makes the
+calls that the user names: `write a.txt one; run cat a.txt`. Asked for anything else, it follows
+STORY.
 """
 
 import json
+import os
+import runpy
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 DOUBLE = "def double(number):\n    return number ** 2\n"
@@ -111,3 +115,9 @@ def scripted_model() -> Iterator[dict[str, str]]:
         url = f"http://127.0.0.1:{server.server_port}"
         yield {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "none", "NO_PROXY": "127.0.0.1"}
         server.shutdown()
+
+
+if __name__ == "__main__":
+    with scripted_model() as environment:
+        os.environ |= environment
+        runpy.run_path(str(Path(__file__).parent), run_name="__main__")

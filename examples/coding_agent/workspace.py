@@ -2,37 +2,29 @@
 
 import os
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 
 class Workspace:
-    """A folder, and a git repository outside of it that keeps what its files were.
+    """A folder, and beside it another one with the `state`, which no tool can reach by a path.
 
-    The `mark` exists after a process died while it moved the conversation and the files.
+    The `mark` is a file that exists while the conversation and the files are moved.
     """
 
-    def __init__(self, folder: Path, repository: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()
+        self.state = self.folder.with_name(f"{self.folder.name}.agent")
+        repository = self.state / "checkpoints.git"
+        self.mark = self.state / "moving"
         # The person's own settings and hooks are not those of the checkpoints.
         clean = (f"PATH={os.environ['PATH']}", "GIT_CONFIG_GLOBAL=", "GIT_CONFIG_NOSYSTEM=1")
-        place = (f"--git-dir={repository.resolve()}", f"--work-tree={self.folder}")
+        place = (f"--git-dir={repository}", f"--work-tree={self.folder}")
         author = ("-c", "user.name=agent", "-c", "user.email=agent@localhost")
         self.git = ("env", "-i", *clean, "git", *place, *author)
-        self.mark = repository / "moving"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.state.mkdir(mode=0o700, exist_ok=True)
         self._run("init", "--quiet")
         (repository / "index.lock").unlink(missing_ok=True)  # of a process that was killed
-
-    @contextmanager
-    def moving(self) -> Iterator[None]:
-        """Hold the changes of the conversation and of the files. A crash in it leaves a mark."""
-        self.mark.touch()
-        try:
-            yield
-        finally:
-            self.mark.unlink()
 
     def path(self, name: str) -> Path:
         """The path of a file in the folder. Links are followed before it is checked."""

@@ -8,7 +8,7 @@ the id can be used again.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from roocontext.errors import VersionConflict
+from roocontext.errors import DuplicateMessage, VersionConflict
 from roocontext.store.items import Describe, Item, NewNote, Rewind
 from roocontext.store.session import Session
 
@@ -33,6 +33,7 @@ def hide(
 
     `by` names the adapter's call in the log. The `metadata` replaces the session's, for example to
     leave it out of a list; `also` is written behind the epoch's note. Returns the new epoch.
+    Raises DuplicateMessage if something else was written with a client id of `also`.
     """
     behind: list[Item] = [NewNote(EPOCH, {"by": by})]
     if metadata is not None:
@@ -42,6 +43,8 @@ def hide(
         items = [Rewind(0, head_seq=head, trigger=by), *behind, *also]
         try:
             written = session.write_batch(items, expected_seq=head)
+        except DuplicateMessage:
+            raise
         except VersionConflict:  # somebody wrote in the meantime, and that is hidden too
             continue
         return written[1].seq

@@ -1,6 +1,6 @@
 """The `Session` of the OpenAI Agents SDK, over a store.
 
-Runs of items become messages in the format `openai-responses`: what the model said in one step is
+Runs of items become messages in the format `openai-responses`: what the model gives in one step is
 one message, and so are the outputs that answer it. The items come back as they were given.
 
 `pop_item` and `clear_session` are rewinds: what they take away stays in the log.
@@ -18,8 +18,9 @@ from roocontext.errors import InvalidMessage, SessionNotFound, VersionConflict
 from roocontext.log.entries import Message, NewMessage
 from roocontext.log.forms import forms
 from roocontext.log.readings import reader
-from roocontext.log.readings.openai_responses import OUTPUTS, items_of, type_of
+from roocontext.log.readings.openai_responses import OUTPUTS, type_of
 from roocontext.store.aio import AsyncStore
+from roocontext.store.session import Session
 from roocontext.store.store import Store
 
 with framework("openai-agents", works=">=0.24,<0.25", extra="openai-agents"):
@@ -50,31 +51,40 @@ class RooContextSession:
             session_settings or SessionSettings()
         )
         self._store = store
+        self._found: Session | None = None
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """The items that the model sees: all of them, or the latest."""
         wanted = resolve_session_limit(limit, self.session_settings)
-        return await self._store.run(lambda store: _read(store, self.session_id, wanted))
+        return await self._store.run(lambda store: _read(self._chat(store), wanted))
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Append items in one transaction."""
         given = cast("list[Any]", items)
         if given:
-            new = _messages(given)
-            await self._store.run(
-                lambda store: store.open_session(self.session_id).append_many(new)
-            )
+            await self._store.run(lambda store: _add(self._opened(store), given))
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Rewind to before the newest item, and return it.
 
         Summaries, markers and clearings that were written behind it are written again.
         """
-        return await self._store.run(lambda store: _pop(store, self.session_id))
+        return await self._store.run(lambda store: _pop(self._chat(store)))
 
     async def clear_session(self) -> None:
         """Rewind to the start of the session."""
-        await self._store.run(lambda store: _clear(store, self.session_id))
+        await self._store.run(lambda store: _clear(self._chat(store)))
+
+    def _chat(self, store: Store) -> Session | None:
+        """The session if it exists. It is looked for until then, and never again."""
+        if self._found is None:
+            with suppress(SessionNotFound):
+                self._found = store.session(self.session_id)
+        return self._found
+
+    def _opened(self, store: Store) -> Session:
+        self._found = self._chat(store) or store.open_session(self.session_id)
+        return self._found
 
 
 class CompactingSession(RooContextSession):
@@ -109,55 +119,61 @@ class CompactingSession(RooContextSession):
             return
 
 
-def _read(store: Store, session_id: str, limit: int | None) -> list[TResponseInputItem]:
-    try:
-        session = store.session(session_id)
-    except SessionNotFound:
-        return []
-    if limit == 0:
+def _read(chat: Session | None, limit: int | None) -> list[TResponseInputItem]:
+    if chat is None or limit == 0:
         return []
     if limit is None or limit < 0:  # a negative one is no limit, as in the SDK's own sessions
-        return _items(session.view().messages)
-    return _items(session.view(last=limit).messages)[-limit:]
+        return _items(chat.view().messages)
+    return _items(chat.view(last=limit).messages)[-limit:]
 
 
-def _pop(store: Store, session_id: str) -> TResponseInputItem | None:
+def _add(chat: Session, items: Sequence[Any]) -> None:
+    new = _messages(map(_object, items))
     try:
-        session = store.session(session_id)
-    except SessionNotFound:
+        if len(new) == 1:  # in a single statement
+            (one,) = new
+            chat.append(one.role, one.content, format=one.format)
+        else:
+            chat.append_many(new)
+    except InvalidMessage:  # rarely: so the items are checked by themselves only now
+        chat.append_many(_messages(map(_storable, items)))
+
+
+def _pop(chat: Session | None) -> TResponseInputItem | None:
+    if chat is None:
         return None
     while True:
-        view = session.view(last=1)
+        view = chat.view(last=1)
         if not view.messages:
             return None
         *kept, popped = _items(view.messages)
         try:
-            take_back(session, view, instead=_messages(kept), trigger="pop_item")
+            take_back(chat, view, instead=_messages(map(_storable, kept)), trigger="pop_item")
         except VersionConflict:  # somebody wrote in the meantime
             continue
         return popped
 
 
-def _clear(store: Store, session_id: str) -> None:
-    with suppress(SessionNotFound):
-        store.session(session_id).rewind(0, trigger="clear_session")
+def _clear(chat: Session | None) -> None:
+    if chat is not None:
+        chat.rewind(0, trigger="clear_session")
 
 
-def _messages(items: Iterable[Any]) -> list[NewMessage]:
-    """Gather items: what the model said in one step is a message, and so are the outputs."""
-    messages = []
-    gathered = groupby(enumerate(map(_stored, items)), key=lambda one: _place(*one))
-    for (role, alone), run in gathered:
-        content = [item for _, item in run]
-        messages.append(NewMessage(role, content[0] if alone else content, FORMAT))
+def _messages(items: Iterable[dict[str, Any]]) -> list[NewMessage]:
+    """Gather items: what the model gives in one step is a message, and so are the outputs."""
+    messages: list[NewMessage] = []
+    run: list[dict[str, Any]] = []
+    for item in items:
+        kind, role = type_of(item), _role(item)
+        if kind == "message" and role != "assistant":
+            messages.append(NewMessage(role, item, FORMAT))
+            run = []
+        elif run and messages[-1].role == role:
+            run.append(item)
+        else:
+            run = [item]
+            messages.append(NewMessage(role, run, FORMAT))
     return messages
-
-
-def _place(number: int, item: dict[str, Any]) -> tuple[str, int]:
-    """The role of an item, and its number from 1 if it is a message of its own."""
-    role = _role(item)
-    alone = type_of(item) == "message" and role != "assistant"
-    return role, number + 1 if alone else 0
 
 
 def _role(item: dict[str, Any]) -> str:
@@ -168,21 +184,35 @@ def _role(item: dict[str, Any]) -> str:
     return "user" if is_answer and item.get("execution") != "server" else "assistant"
 
 
-def _stored(item: Any) -> dict[str, Any]:
-    """The item, or one that holds it if the format has no such items."""
-    if isinstance(item, dict) and type_of(item) != RAW:
-        with suppress(InvalidMessage):
-            reader(FORMAT).check(_role(item), item)
-            return item
+def _object(item: Any) -> dict[str, Any]:
+    """The item, or one that holds it if it is no object, or could be taken for such a one."""
+    if isinstance(item, dict) and item.get("type") != RAW:
+        return item
     return {"type": RAW, "item": item}
+
+
+def _storable(item: Any) -> dict[str, Any]:
+    """The item, or one that holds it if the format has no such items."""
+    shown = _object(item)
+    try:
+        reader(FORMAT).check(_role(shown), shown)
+    except InvalidMessage:
+        return {"type": RAW, "item": item}
+    return shown
 
 
 def _items(messages: Sequence[Message]) -> list[TResponseInputItem]:
     """The items of messages; those of other formats are converted."""
     items: list[Any] = []
-    for is_own, run in groupby(messages, key=lambda message: message.format == FORMAT):
-        if is_own:
-            items += [item for message in run for item in items_of(message.content)]
+    for own, run in groupby(messages, key=_is_own):
+        if own:
+            for message in run:
+                content = message.content
+                items += content if isinstance(content, list) else [content]
         else:
             items += forms[FORMAT].compose(list(run)).messages
     return [item["item"] if item.get("type") == RAW else item for item in items]
+
+
+def _is_own(message: Message) -> bool:
+    return message.format == FORMAT

@@ -97,13 +97,14 @@ def _events(
             name: files.enter_context((name or path).open("rb"))
             for name in {None, *(row.path for row in rows)}
         }
-        calls = _Calls()
+        calls = Calls()
         for step in in_tree_order(rows, path, problems):
             if isinstance(step, Back):
                 yield WentBack(None, step.to)
                 continue
             try:
-                yield from _events_of(opened[step.row.path], step, calls)
+                record = read_at(opened[step.row.path], step.row.start, step.row.end)
+                yield from events_of(step, record, calls)
             except ValueError as error:
                 problems.append(Problem(step.row.path or path, step.row.line, str(error)))
         yield from _loose_events(opened[None], loose, {row.uuid for row in rows})
@@ -126,7 +127,7 @@ def _files_beside(path: Path, problems: list[Problem]) -> Iterator[Event]:
             problems.append(Problem(file, None, error.strerror or "it cannot be read"))
 
 
-class _Calls:
+class Calls:
     """Where the result of each call is, for the prunes that name calls."""
 
     def __init__(self) -> None:
@@ -139,27 +140,27 @@ class _Calls:
                 self.results[str(block.get("tool_use_id"))] = (uuid, index)
 
 
-def _events_of(file: BinaryIO, step: Step, calls: _Calls) -> Iterator[Event]:
+def events_of(step: Step, record: dict[str, Any], calls: Calls) -> Iterator[Event]:
+    """The events of a row that has a place in the tree. Takes the content out of the record."""
     row = step.row
-    record = read_at(file, row.start, row.end)
     ts = iso_ms(record.get("timestamp"))
     if not row.speaks:
         if row.subtype == "microcompact_boundary":
             yield _cleared(row, record, calls)
         yield Noted(row.uuid, row.type, record, ts, row.line)
         return
-    message = record["message"]
-    content = message.pop("content", None)  # the rest of the record is kept beside it
+    rest = dict(record["message"])
+    content = rest.pop("content", None)
     calls.learn(row.uuid, content)
-    model = message.get("model")
+    model = rest.get("model")
     message = NewMessage(
         "assistant" if row.type == "assistant" else "user",
         content,
         ts=ts,
         message_id=row.uuid,
         model=model if isinstance(model, str) and model else None,
-        usage=message.get("usage") if step.ends_answer else None,
-        extra={"record": record},
+        usage=rest.get("usage") if step.ends_answer else None,
+        extra={"record": {**record, "message": rest}},
     )
     if row.is_summary:
         yield Hid(
@@ -175,7 +176,7 @@ def _events_of(file: BinaryIO, step: Step, calls: _Calls) -> Iterator[Event]:
         yield Added(row.uuid, message, row.line)
 
 
-def _cleared(row: Row, record: dict[str, Any], calls: _Calls) -> Cleared:
+def _cleared(row: Row, record: dict[str, Any], calls: Calls) -> Cleared:
     named = (record.get("microcompactMetadata") or {}).get("compactedToolIds") or []
     blocks = [calls.results[one] for one in map(str, named) if one in calls.results]
     return Cleared(f"{row.uuid}:cleared", tuple(blocks), CLEARED, line=row.line)

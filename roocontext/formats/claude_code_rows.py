@@ -220,6 +220,12 @@ def _lenient_message(message: dict[str, Any]) -> _Message:
     return _Message(text(message.get("id")), None if stop is None else str(stop), kinds)
 
 
+def row_of(record: Any) -> Row:
+    """The row of a record that is in no file."""
+    head = _lenient(record) if isinstance(record, dict) else _Head()
+    return _row(0, Line(0, record, 0, 0), head)
+
+
 def _row(index: int, line: Line, head: _Head) -> Row:
     row = Row(index, line.number, line.start, line.end, intern(head.type or "unknown"))
     row.uuid = head.uuid or ""

@@ -41,7 +41,7 @@ class Back:
 Steps: TypeAlias = Iterator[Step | Back]
 
 
-class _Unit(msgspec.Struct, gc=False, eq=False):
+class Unit(msgspec.Struct, gc=False, eq=False):
     """A row, or the rows of one answer with the results of its calls, and the notes among them.
 
     There are almost as many as rows, so a list is only made for what there is.
@@ -49,7 +49,7 @@ class _Unit(msgspec.Struct, gc=False, eq=False):
 
     rows: tuple[Row, ...] = ()
     noted: list[Row] | None = None
-    below: list["_Unit"] | None = None
+    below: list["Unit"] | None = None
     newest: int = -1
     begins: bool = False
 
@@ -59,7 +59,7 @@ class _Unit(msgspec.Struct, gc=False, eq=False):
         return self.noted or ()
 
     @property
-    def children(self) -> Sequence["_Unit"]:
+    def children(self) -> Sequence["Unit"]:
         """The units that follow, each in a branch of its own."""
         return self.below or ()
 
@@ -69,7 +69,7 @@ class _Unit(msgspec.Struct, gc=False, eq=False):
             self.noted = []
         self.noted.append(row)
 
-    def add_child(self, unit: "_Unit") -> None:
+    def add_child(self, unit: "Unit") -> None:
         """A unit that follows."""
         if self.below is None:
             self.below = []
@@ -84,10 +84,10 @@ class _Unit(msgspec.Struct, gc=False, eq=False):
 
 def in_tree_order(rows: list[Row], path: Path, problems: list[Problem]) -> Steps:
     """All rows: a branch that was left comes first, and then a rewind, and then the next one."""
-    tree = _Tree(rows)
-    root = tree.build(path, problems)
+    tree = Tree()
+    root = tree.build(rows, path, problems)
     # Not by recursion: a chain may be longer than Python's stack.
-    todo: list[tuple[_Unit, str | None] | Back] = [(root, None)]
+    todo: list[tuple[Unit, str | None] | Back] = [(root, None)]
     while todo:
         item = todo.pop()
         if isinstance(item, Back):
@@ -108,7 +108,7 @@ def in_tree_order(rows: list[Row], path: Path, problems: list[Problem]) -> Steps
             todo.append((unit.children[0], at))
             continue
         branches = sorted(unit.children, key=lambda child: child.newest)
-        following: list[tuple[_Unit, str | None] | Back] = []
+        following: list[tuple[Unit, str | None] | Back] = []
         for number, child in enumerate(branches):
             if number:
                 following.append(Back(at))
@@ -116,51 +116,62 @@ def in_tree_order(rows: list[Row], path: Path, problems: list[Problem]) -> Steps
         todo += reversed(following)
 
 
-class _Tree:
-    def __init__(self, rows: list[Row]) -> None:
-        self._rows = rows
-        self._by_uuid = {row.uuid: row for row in rows}
-        self._unit_of: dict[str, _Unit] = {}
-        self._boundaries: dict[str, Row] = {}
+class Tree:
+    """The units of a transcript: of a whole one (`build`), or of one that grows (`add`)."""
+
+    def __init__(self) -> None:
+        self.root = Unit()
+        self._by_uuid: dict[str, Row] = {}
+        self._unit_of: dict[str, Unit] = {}
+        self._parent_of: dict[Unit, Unit] = {}
+        self._answers: dict[str, Unit] = {}
+        self._callers: dict[str, Unit] = {}
         self._summarised: set[str] = set()
+        self._boundaries: dict[str, Row] = {}
+        self._boundary: Row | None = None
+        self._kept_now: frozenset[str] = frozenset()
+        self._speaker = self._summary = ""
         self._count = 0
 
-    def build(self, path: Path, problems: list[Problem]) -> _Unit:
+    def build(self, rows: list[Row], path: Path, problems: list[Problem]) -> Unit:
         """The units as a tree; those that hang on nothing hang on the root."""
-        self._reattach()
-        root = _Unit()
-        units: list[_Unit] = []
-        answers: dict[str, _Unit] = {}
-        callers: dict[str, _Unit] = {}
-        last: Row | None = None
-        for row in self._rows:
-            if not row.speaks:
-                continue
-            unit = self._joined(row, answers, callers)
-            if unit is None:
-                unit = _Unit()
-                units.append(unit)
-            if row.type == "assistant":
-                if row.answer:
-                    answers.setdefault(row.answer, unit)
-                callers.update(dict.fromkeys(row.calls, unit))
-            unit.rows += (row,)
-            self._unit_of[row.uuid] = unit
+        self._by_uuid.update((row.uuid, row) for row in rows)
+        for row in rows:
+            self._reattach(row)
+        units = [self._unit_of[row.uuid] for row in rows if row.speaks and self._take(row)]
         for unit in units:
-            self._hang(unit, root)
-        for row in self._rows:
+            self._hang(unit)
+        last: Row | None = None
+        for row in rows:
             if row.speaks:
                 last = row
             else:
-                self._note(row, last, root)
-        self._break_cycles(root, units, path, problems)
-        self._date(root)
-        return root
+                self._note(row, last)
+        self._break_cycles(units, path, problems)
+        self._date()
+        return self.root
 
-    def step(self, row: Row, unit: _Unit, ordered: Sequence[Row]) -> Step:
+    def add(self, row: Row) -> Unit | None:
+        """Add the next row of a transcript that grows; the unit of a message."""
+        self._by_uuid[row.uuid] = row
+        self._reattach(row)
+        if not row.speaks:
+            return None
+        is_new = self._take(row)
+        unit = self._unit_of[row.uuid]
+        if is_new:
+            self._parent_of[unit] = self._hang(unit)
+        self._count = row.place = self._count + 1
+        return unit
+
+    def parent_of(self, unit: Unit) -> Unit | None:
+        """The unit that one of a growing transcript hangs on."""
+        return self._parent_of.get(unit)
+
+    def step(self, row: Row, unit: Unit, ordered: Sequence[Row]) -> Step:
         """A row of a unit, with what its neighbours say of it."""
         if row.is_summary:
-            return self._summary(row)
+            return self._summary_step(row)
         self._count = row.place = self._count + 1
         if row.type != "assistant":
             return Step(row)
@@ -169,7 +180,7 @@ class _Tree:
         is_last = bool(replies) and row is replies[-1]
         return Step(row, ends_answer=is_last and (goes_on or row.stopped or not row.answer))
 
-    def _summary(self, row: Row) -> Step:
+    def _summary_step(self, row: Row) -> Step:
         boundary = self._boundaries.get(row.uuid)
         if boundary is None:
             return Step(row)
@@ -184,18 +195,30 @@ class _Tree:
             record=boundary.metadata or {},
         )
 
-    def _joined(
-        self, row: Row, answers: dict[str, _Unit], callers: dict[str, _Unit]
-    ) -> _Unit | None:
+    def _take(self, row: Row) -> bool:
+        """Put a message into its unit, and return whether the unit is new."""
+        unit = self._joined(row)
+        is_new = unit is None
+        if unit is None:
+            unit = Unit()
+        if row.type == "assistant":
+            if row.answer:
+                self._answers.setdefault(row.answer, unit)
+            self._callers.update(dict.fromkeys(row.calls, unit))
+        unit.rows += (row,)
+        self._unit_of[row.uuid] = unit
+        return is_new
+
+    def _joined(self, row: Row) -> Unit | None:
         """The unit that a row belongs to, if it exists already."""
         if row.type == "assistant":
-            return answers.get(row.answer) if row.answer else None
+            return self._answers.get(row.answer) if row.answer else None
         if not row.results:
             return None
         for uuid in (row.source, self._above(row)):
             if uuid in self._by_uuid and self._by_uuid[uuid].type == "assistant":
                 return self._unit_of.get(uuid)
-        return next((callers[one] for one in row.results if one in callers), None)
+        return next((self._callers[one] for one in row.results if one in self._callers), None)
 
     def _above(self, row: Row, *, stop_at_boundary: bool = False) -> str:
         """The nearest message above a row, or the nearest compaction if it is nearer."""
@@ -208,28 +231,24 @@ class _Tree:
             parent = above.parent
         return ""
 
-    def _reattach(self) -> None:
+    def _reattach(self, row: Row) -> None:
         """Give compactions their place: behind what they cut off, and ahead of what follows."""
-        speaker, summary = "", ""
-        boundary: Row | None = None
-        kept: frozenset[str] = frozenset()
-        for row in self._rows:
-            if row.subtype == "compact_boundary":
-                boundary, summary, kept = row, "", self._kept(row)
-                # The rows that it keeps may come behind its logical parent.
-                if row.parent not in self._by_uuid or kept:
-                    row.parent = speaker or None
-            elif row.is_summary:
-                if boundary is not None:
-                    self._boundaries[row.uuid], summary = boundary, row.uuid
-                    self._summarised.add(boundary.uuid)
-                elif row.parent not in self._by_uuid:
-                    row.parent = speaker or None
-            elif summary and row.parent in kept:
-                # What follows hangs on a row that was kept, although it comes after the summary.
-                row.parent = summary
-            if row.speaks:
-                speaker = row.uuid
+        if row.subtype == "compact_boundary":
+            self._boundary, self._summary, self._kept_now = row, "", self._kept(row)
+            # The rows that it keeps may come behind its logical parent.
+            if row.parent not in self._by_uuid or self._kept_now:
+                row.parent = self._speaker or None
+        elif row.is_summary:
+            if self._boundary is not None:
+                self._boundaries[row.uuid], self._summary = self._boundary, row.uuid
+                self._summarised.add(self._boundary.uuid)
+            elif row.parent not in self._by_uuid:
+                row.parent = self._speaker or None
+        elif self._summary and row.parent in self._kept_now:
+            # What follows hangs on a row that was kept, although it comes after the summary.
+            row.parent = self._summary
+        if row.speaks:
+            self._speaker = row.uuid
 
     def _kept(self, boundary: Row | None) -> frozenset[str]:
         """The rows that a compaction has kept as they are."""
@@ -248,7 +267,7 @@ class _Tree:
             kept |= {row.uuid for unit in units for row in unit.rows if row.results}
         return frozenset(kept)
 
-    def _hang(self, unit: _Unit, root: _Unit) -> None:
+    def _hang(self, unit: Unit) -> Unit:
         first = unit.rows[0]
         # A compaction without a summary: the model sees only what follows it.
         above = self._above(first, stop_at_boundary=True)
@@ -258,18 +277,18 @@ class _Tree:
             and above not in self._summarised
         )
         parent = self._unit_of.get(self._above(first))
-        (root if parent is None or parent is unit else parent).add_child(unit)
+        parent = self.root if parent is None or parent is unit else parent
+        parent.add_child(unit)
+        return parent
 
-    def _note(self, row: Row, last: Row | None, root: _Unit) -> None:
+    def _note(self, row: Row, last: Row | None) -> None:
         above = self._above(row) or (last.uuid if last else "")
-        self._unit_of.get(above, root).add_note(row)
+        self._unit_of.get(above, self.root).add_note(row)
 
-    def _break_cycles(
-        self, root: _Unit, units: list[_Unit], path: Path, problems: list[Problem]
-    ) -> None:
+    def _break_cycles(self, units: list[Unit], path: Path, problems: list[Problem]) -> None:
         """Hang units that only hang on each other on the root."""
         seen: set[int] = set()
-        _mark(root, seen)
+        _mark(self.root, seen)
         for unit in units:
             if id(unit) not in seen:
                 row = unit.rows[0]
@@ -277,12 +296,12 @@ class _Tree:
                 for other in units:
                     if other.below and unit in other.below:
                         other.below.remove(unit)
-                root.add_child(unit)
+                self.root.add_child(unit)
                 _mark(unit, seen)
 
-    def _date(self, root: _Unit) -> None:
+    def _date(self) -> None:
         """Find the newest row below each unit: the branch that holds it is the live one."""
-        order = [root]
+        order = [self.root]
         for unit in order:
             order += unit.children
         for unit in reversed(order):
@@ -290,7 +309,7 @@ class _Tree:
             unit.newest = max([own, *(child.newest for child in unit.children)])
 
 
-def _mark(root: _Unit, seen: set[int]) -> None:
+def _mark(root: Unit, seen: set[int]) -> None:
     todo = [root]
     while todo:
         unit = todo.pop()

@@ -1,23 +1,29 @@
 """Sessions as other programs take them: their own files, a provider's request, a page to read."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, count
 from pathlib import Path
 
 from roocontext.errors import InvalidOption
-from roocontext.formats import jsonl, markdown, to_roo
+from roocontext.formats import html, jsonl, markdown, to_claude_code, to_roo
 from roocontext.formats.family import family_of
 from roocontext.formats.new_files import NewFile
 from roocontext.store.session import Session
 from roocontext.store.store import Store
 from roocontext.store.verify import Progress
 
-Exporter = Callable[[Session], Iterator[bytes]]
-FolderExporter = Callable[[list[Session], Path], Iterator[NewFile]]
+Exporter = Callable[[Sequence[Session]], Iterator[bytes]]
+FolderExporter = Callable[[Sequence[Session], Path], Iterator[NewFile]]
 JSONL = "jsonl"
+CLAUDE_CODE = "claude-code"
 _STEP = 100
 FORMS = ("anthropic", "openai", "openai-responses", "gemini")
+
+
+def _each(export: Callable[[Session], Iterator[bytes]]) -> Exporter:
+    """One session behind the other."""
+    return lambda sessions: chain.from_iterable(map(export, sessions))
 
 
 def _request(form: str) -> Exporter:
@@ -27,18 +33,23 @@ def _request(form: str) -> Exporter:
         request = session.request(form, as_of=last, unanswered=True, prefill=True)
         yield json.dumps(dict(request), indent=1).encode() + b"\n"
 
-    return export
+    return _each(export)
 
 
 EXPORTERS: dict[str, Exporter] = {
-    JSONL: jsonl.export_session,
-    "markdown": markdown.export_session,
+    JSONL: _each(jsonl.export_session),
+    "html": html.export_page,
+    "markdown": _each(markdown.export_session),
+    CLAUDE_CODE: _each(to_claude_code.export_session),
     **{form: _request(form) for form in FORMS},
 }
-"""The formats of one file by name: a family is one session behind the other."""
+"""The formats of one file by name. The sessions are one, or a family with the parent first."""
 
-FOLDERS: dict[str, FolderExporter] = {"roo": to_roo.export_folder}
-"""The formats of several files by name. The sessions are one, or a family with the parent first."""
+FOLDERS: dict[str, FolderExporter] = {
+    CLAUDE_CODE: to_claude_code.export_folder,
+    "roo": to_roo.export_folder,
+}
+"""The formats of several files by name; one that can be a single file too is in both."""
 
 
 def files(
@@ -63,8 +74,7 @@ def files(
     sessions = list(family_of(store, session)) if family else [session]
     is_alone = to in EXPORTERS and not (to in FOLDERS and family)
     if is_alone and not (to in FOLDERS and output and output.is_dir()):
-        chunks = chain.from_iterable(map(EXPORTERS[to], sessions))
-        found = iter([NewFile(output or Path(), chunks)])
+        found = iter([NewFile(output or Path(), EXPORTERS[to](sessions))])
     elif output is None:
         line = f"An export to {to!r} is several files: it needs a folder."
         raise InvalidOption(line, name="output")

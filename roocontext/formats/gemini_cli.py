@@ -93,12 +93,14 @@ def sources(path: Path) -> Iterator[Source]:
 
 
 def _facts(path: Path) -> dict[str, Any]:
-    facts: dict[str, Any] = {"session": None, "project": None, "kind": None}
+    facts: dict[str, Any] = dict.fromkeys(("session", "project", "kind", "folder"))
     for record, _ in read_records(path, []):
         if isinstance(record, dict) and isinstance(record.get("sessionId"), str):
             facts["session"] = named(record["sessionId"])
             facts["project"] = record.get("projectHash")
             facts["kind"] = record.get("kind")
+            folders = [one for one in _listed(record, "directories") if isinstance(one, str)]
+            facts["folder"] = folders[0] if folders else None
             break
     return facts
 

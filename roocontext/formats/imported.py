@@ -134,6 +134,11 @@ def storable(name: str | None) -> str | None:
     return name if short else sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def storable_title(title: str) -> str:
+    """A title that every engine can index: it has neither NUL nor half of a character."""
+    return title.replace("\0", " ").encode("utf-8", "replace").decode()
+
+
 def _parsed(client_id: str | None) -> tuple[int, str | None]:
     ours, _, rest = (client_id or "").partition("#")
     generation, _, key = rest.partition("#")

@@ -6,7 +6,7 @@ changed writes nothing, one that has grown is continued, and a branch that was i
 returned to.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
@@ -29,6 +29,7 @@ from roocontext.formats.events import (
     WentBack,
 )
 from roocontext.formats.imported import AGAIN, COMPANION, Imported, Keys, Node, storable
+from roocontext.formats.plans import clearing, hiding
 from roocontext.formats.played import Played
 from roocontext.formats.writing import (
     NOTE,
@@ -38,8 +39,8 @@ from roocontext.formats.writing import (
     note_of,
     skipping,
 )
-from roocontext.log.entries import Message, NewMessage, ranges_of
-from roocontext.log.plan import Action, Plan
+from roocontext.log.entries import NewMessage
+from roocontext.log.plan import Plan
 from roocontext.log.readings import reader
 from roocontext.store.items import Describe, Item, NewNote, Rewind
 from roocontext.store.session import Session
@@ -81,7 +82,8 @@ class _Player:
         session, self._known = self._opened(source.session_id)
         self.done = Played(source, session.id if session else source.session_id)
         self.done.created = session is None
-        self._out = Writing(store, session, self.done, self._remember, dry_run=dry_run)
+        remembers = (self._remember, self._stay)
+        self._out = Writing(store, session, self.done, *remembers, dry_run=dry_run)
         self._cursor: Node = self._known.root
         self._keys = Keys()
         self._following = True
@@ -259,90 +261,33 @@ class _Player:
         if self._dry_run:
             self.done.controls += len(rows)
             return
-        visible = self._visible()
-        hidden = self._hidden(event, visible)
-        again = self._to_write_again(event, visible, hidden)
-        if not hidden and not again:
+        session = self._out.open()
+        head = session.head_seq()
+        made = hiding(session, event, tuple(rows), seqs=self._seqs, head=head, by="import")
+        if made is None:
             # A file may begin with a summary of what another file holds.
             for index, row in enumerate(rows):
                 name = key if index == event.lead else f"{COMPANION}#{index}#{key}"
                 self._out.wait(Added(row.message_id, row), name, self._message(row, name), size)
             return
-        head = self._out.open().head_seq()
-        plan = Plan(
-            head_seq=head,
-            action=Action.TRUNCATE if event.truncates else Action.CONDENSE,
-            hides=ranges_of(sorted({*hidden, *(message.seq for message in again)})),
-            rows=tuple(rows),
-            lead=event.lead,
-            at_end=event.at_end,
-            compat=True,
-            policy="import",
-            trigger="import",
-            record=event.record,
-        )
         copies = [
             copy_of(message, self._known.client_id(f"{AGAIN}#{index}#{key}"))
-            for index, message in enumerate(again)
+            for index, message in enumerate(made.again)
         ]
-        self._control(event, key, plan, copies, head)
-
-    def _visible(self) -> list[Message]:
-        return [message for page in self._out.open().pages() for message in page.messages]
-
-    def _hidden(self, event: Hid, visible: Sequence[Message]) -> list[int]:
-        """The messages that an event hides, in the order in which they are read."""
-        pins = self._out.open().pins()
-        keeps = {self._seqs[one] for one in event.keeps if one in self._seqs}
-        chosen = None
-        if event.hides is not None:
-            chosen = {self._seqs[one] for one in event.hides if one in self._seqs}
-        return [
-            one.seq
-            for one in visible
-            if one.seq not in keeps
-            and one.seq not in pins
-            and (chosen is None or one.seq in chosen)
-        ]
-
-    def _to_write_again(
-        self, event: Hid, visible: Sequence[Message], hidden: Sequence[int]
-    ) -> list[Message]:
-        """What is kept, if it would not follow the new rows in the order of the source."""
-        by_seq = {message.seq: message for message in visible}
-        wanted = [self._seqs[one] for one in event.behind if self._seqs.get(one) in by_seq]
-        order = [message.seq for message in visible]
-        last = order.index(hidden[-1]) if hidden else len(order)
-        is_so = [seq for seq in order[last + 1 :] if seq in wanted] == wanted
-        return [] if is_so else [by_seq[seq] for seq in dict.fromkeys(wanted)]
+        self._control(event, key, made.plan, copies, head)
 
     def _clear(self, event: Cleared, key: str) -> None:
         self._out.flush()
         if self._dry_run:
             self.done.controls += 1
             return
-        wanted = {(self._seqs[one], block) for one, block in event.blocks if one in self._seqs}
-        blocks = sorted(
-            (message.seq, block)
-            for message in self._visible()
-            for seq, block in wanted
-            if seq == message.seq and block not in message.cleared
-        )
-        if not blocks:
+        session = self._out.open()
+        head = session.head_seq()
+        named = self._known.client_id(key)
+        plan = clearing(session, event, seqs=self._seqs, head=head, by="import", client_id=named)
+        if plan is None:
             self._skip(event, key, "what it cleared is hidden", is_problem=False)
             return
-        head = self._out.open().head_seq()
-        plan = Plan(
-            head_seq=head,
-            action=Action.CLEAR,
-            clears=tuple(blocks),
-            placeholder=event.placeholder,
-            compat=True,
-            policy="import",
-            trigger="import",
-            record=event.record,
-            client_id=self._known.client_id(key),
-        )
         self._control(event, key, plan, [], head)
 
     def _go_back(self, event: WentBack, key: str) -> None:

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from roocontext.formats.anthropic_rows import AnthropicRows, foreign_id
 from roocontext.formats.new_files import NewFile
-from roocontext.formats.outgoing_rows import OutgoingRows, foreign_id
-from roocontext.formats.roo import API, UI
+from roocontext.formats.roo import API, CLINE, ROO, UI
 from roocontext.log.entries import Kind, Message
 from roocontext.log.readings import reader, words_of
-from roocontext.programs.roo.history import CONDENSED, TRUNCATED, Tag
+from roocontext.programs.roo.history import CONDENSED, TAGS, TRUNCATED, Tag
 from roocontext.store.live import LiveMessage
 from roocontext.store.session import Session
 
@@ -28,7 +28,7 @@ def export_folder(sessions: Sequence[Session], folder: Path) -> Iterator[NewFile
         live = session.live()
         tags = _tags(live)
         files = {
-            API: _rows(live, tags),
+            API: _rows(live, tags, _kept(session)),
             UI[0]: list(_screen(live, tags)),
             "history_item.json": _item(session, sessions, live),
             "task_metadata.json": {"files_in_context": []},
@@ -58,18 +58,37 @@ def _role(message: Message) -> str:
     return reader(message.format).blocks(message.role, message.content)[0]
 
 
-def _rows(live: Sequence[LiveMessage], tags: dict[str, Tag]) -> list[dict[str, Any]]:
+def _kept(session: Session) -> dict[int, dict[str, Any]]:
+    """By seq: Roo's own fields of imported messages, such as `reasoning_details`."""
+    metadata = session.info().metadata
+    if not isinstance(metadata, dict) or metadata.get("tool") not in (ROO, CLINE):
+        return {}
+    marks = {name for tag in TAGS for name in (tag.key, tag.flag, tag.id)}
+    kept: dict[int, dict[str, Any]] = {}
+    for entry in session.audit():
+        match entry.entry.extra:
+            case {"record": dict(record)}:
+                kept[entry.seq] = {name: record[name] for name in record.keys() - marks}
+    return kept
+
+
+def _rows(
+    live: Sequence[LiveMessage], tags: dict[str, Tag], kept: dict[int, dict[str, Any]]
+) -> list[dict[str, Any]]:
     """The API messages with their marks, without those that have nothing Roo could send."""
-    read = OutgoingRows()
-    rows = [{**_row(one.message, read), **_marks(one, tags)} for one in live]
+    read = AnthropicRows()
+    rows = [
+        {**kept.get(one.message.seq, {}), **_row(one.message, read), **_marks(one, tags)}
+        for one in live
+    ]
     return [row for row in rows if row.get("content") != [] or "isTruncationMarker" in row]
 
 
-def _row(message: Message, read: OutgoingRows) -> dict[str, Any]:
+def _row(message: Message, read: AnthropicRows) -> dict[str, Any]:
     match message:
         case Message(format="openai-responses", content={"type": "reasoning"} as item):
             # Roo keeps such an item as a whole message.
-            return {"role": message.role, **item, "ts": _time(message)}
+            return {**item, "role": message.role, "ts": _time(message)}
     role, content = read.read(message)
     return {"role": role, "content": content, "ts": _time(message)}
 

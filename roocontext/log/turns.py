@@ -21,6 +21,10 @@ _SILENT: Final = ("system", "developer")
 _SERVER_CALLS: Final = ("server_tool_use", "mcp_tool_use")
 PAUSED: Final = "pause_turn"
 """The stop reason of a reply that the provider wants to continue."""
+TOO_LONG: Final = frozenset(
+    {"max_tokens", "model_context_window_exceeded", "length", "max_output_tokens", "MAX_TOKENS"}
+)
+"""The stop reasons of replies that a limit cut off, as Anthropic, OpenAI and Gemini name them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,8 @@ class PendingCall:
     """A tool call that waits for its answer: the entry that holds it, and its number there.
 
     `block` counts the calls of the entry from 0. `begun` says whether `begin` was called for it:
-    the tool may have run, although no answer is recorded.
+    the tool may have run, although no answer is recorded. `cut_off` says that a limit cut the reply
+    off after the call had begun: its input may lack the end, so answer it with an error.
     """
 
     seq: int
@@ -37,6 +42,7 @@ class PendingCall:
     name: str
     input: Any
     begun: bool = False
+    cut_off: bool = False
 
     @property
     def place(self) -> BlockRef:

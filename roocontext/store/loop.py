@@ -17,7 +17,15 @@ from roocontext.log.entries import BlockRef, Kind, Message, NewMessage, Range, b
 from roocontext.log.pairs import links_of, matched, tools_from
 from roocontext.log.readings import reader
 from roocontext.log.spans import within
-from roocontext.log.turns import PAUSED, LastTurn, PendingCall, WaitsFor, calls_in, last_turn
+from roocontext.log.turns import (
+    PAUSED,
+    TOO_LONG,
+    LastTurn,
+    PendingCall,
+    WaitsFor,
+    calls_in,
+    last_turn,
+)
 from roocontext.store.append import Receipt, write
 from roocontext.store.check_arguments import check_whole
 from roocontext.store.engine.transaction import Transaction
@@ -90,7 +98,14 @@ def pending(tx: Transaction, session_id: str) -> list[PendingCall]:
         for seq in {call.seq for call in waiting}
         for note in notes_on(tx, session_id, BEGUN, seq, last)
     }
-    return [replace(call, begun=call.place in begun) for call in waiting]
+    # Only the last call of a reply can lack its end.
+    newest = {call.seq: call.place for call in waiting}
+    cut_off = {
+        place for seq, place in newest.items() if _stop_reason(tx, session_id, seq) in TOO_LONG
+    }
+    return [
+        replace(call, begun=call.place in begun, cut_off=call.place in cut_off) for call in waiting
+    ]
 
 
 def asking(tx: Transaction, session_id: str, call: PendingCall | BlockRef) -> Message:
@@ -216,10 +231,11 @@ def standing_back(tx: Transaction, session_id: str, last: int) -> Iterator[Range
         lo = rows[-1][0]
 
 
-def _stop_reason(tx: Transaction, session_id: str, seq: int) -> object:
+def _stop_reason(tx: Transaction, session_id: str, seq: int) -> str | None:
     """Why the reply ended, if it was recorded with that."""
     row = tx.row(_EXTRA, session_id=session_id, seq=seq)
     match decode(row[0]) if row and row[0] else None:
         case dict(extra) if isinstance(kept := extra.get(KEPT_UNDER), dict):
-            return kept.get("stop_reason")
+            reason = kept.get("stop_reason")
+            return reason if isinstance(reason, str) else None
     return None

@@ -262,13 +262,13 @@ class SessionReader:
             check_id("before", before)
         check_whole("limit", limit, least=1)
         find, asked = find_notes.newest_of_kinds, {"before": before, "limit": limit}
-        return self._database.snapshot(find, self.id, beginning, **asked)
+        return self._database.lookup(find, self.id, beginning, **asked)
 
     def noted(self, client_ids: Sequence[str]) -> dict[str, Note]:
         """The notes that were written with these client ids, by client id."""
         for client_id in client_ids:
             check_id("client_id", client_id)
-        return self._database.snapshot(find_notes.written_by, self.id, client_ids)
+        return self._database.lookup(find_notes.written_by, self.id, client_ids)
 
     def uncovered_since(self, seq: int) -> bool:
         """Whether anything was uncovered after entry `seq`."""

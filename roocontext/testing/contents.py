@@ -1,50 +1,85 @@
 """Lossless content: what comes back is what was appended, types and order of keys included."""
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any
 
 from roocontext.testing import corpus
 from roocontext.testing.messages import answers, calls, first_difference, says, written
-from roocontext.testing.protocol import Append, Message, SessionStore
+from roocontext.testing.protocol import Append, Message
 from roocontext.testing.trial import Check, Trial
 from roocontext.testing.verdicts import Lost, Refused
 
 PROMISE = "lossless content"
 
 
-def _keeps(cases: Mapping[str, Any], messages_of: Callable[[Any], list[Message]]) -> Any:
-    """A check that appends each case to a session, and reads it with another connection."""
+def _keeps(
+    cases: Mapping[str, Any], messages_of: Callable[[Any], list[Message]]
+) -> Callable[[Trial], None]:
+    """A check that appends all cases to one session, or each to its own to see which is lost."""
 
     def run(trial: Trial) -> None:
-        refused, lost = [], []
-        for name, case in cases.items():
-            session, accepted = trial.new_session(), list[Message]()
-            store = trial.open(session)
-            try:
-                for message in messages_of(case):
-                    store.append(Append(message))
-                    accepted.append(message)
-            except Exception as error:  # noqa: BLE001 - any error is a refusal
-                refused.append(f"{name} ({type(error).__name__})")
-                _must_go_on(trial, session, accepted, name)
-                continue
-            if written(trial.open(session).view().messages) != written(accepted):
-                lost.append(name)
-        if lost:
-            raise Lost(f"{', '.join(lost)}: other than it was appended")
-        if refused:
-            raise Refused(", ".join(refused))
+        parts = {name: messages_of(case) for name, case in cases.items()}
+        try:
+            found = iter(_come_back(trial, [it for part in parts.values() for it in part]))
+        except (Lost, Refused):
+            _one_by_one(trial, parts)
+            return
+        changed = [
+            f"{name} (changed)"
+            for name, part in parts.items()
+            if written(list(islice(found, len(part)))) != written(part)
+        ]
+        if changed:
+            raise Lost(", ".join(changed))
 
     return run
 
 
-def _must_go_on(trial: Trial, session: str, accepted: list[Message], name: str) -> None:
-    """A refusal leaves the session as it was: nothing of the message is in it, and it goes on."""
-    store: SessionStore = trial.open(session)
-    store.append(Append(says("after the refusal")))
-    wanted = [*accepted, says("after the refusal")]
-    if difference := first_difference(wanted, store.view().messages):
-        raise Lost(f"{name}: after the refusal {difference}")
+def _one_by_one(trial: Trial, parts: Mapping[str, list[Message]]) -> None:
+    """Append each part to a session of its own, and raise what came of all of them."""
+    outcomes: dict[type[Exception], list[str]] = {Lost: [], Refused: []}
+    for name, part in parts.items():
+        try:
+            found = _come_back(trial, part)
+        except (Lost, Refused) as outcome:
+            outcomes[type(outcome)].append(f"{name} ({outcome})")
+        else:
+            if written(found) != written(part):
+                outcomes[Lost].append(f"{name} (changed)")
+    for kind, names in outcomes.items():
+        if names:
+            raise kind(", ".join(names))
+
+
+def _come_back(trial: Trial, messages: list[Message]) -> list[Message]:
+    """Append messages, and read as many with another driver.
+
+    A refusal leaves the session as it was: nothing of the message is in it, and it goes on.
+    """
+    session, refusal = trial.new_session(), ""
+    store, accepted = trial.open(session), list[Message]()
+    try:
+        for message in messages:
+            store.append(Append(message))
+            accepted.append(message)
+    except Exception as error:  # noqa: BLE001 - any error is a refusal
+        refusal = type(error).__name__
+    try:
+        other = trial.open(session)
+        if refusal:
+            accepted.append(says("after the refusal"))
+            other.append(Append(accepted[-1]))
+        found = list(other.view().messages)
+    except Exception as error:
+        raise Lost(f"the session cannot be read any more: {type(error).__name__}") from error
+    if refusal and (difference := first_difference(accepted, found)):
+        raise Lost(f"after the refusal {difference}")
+    if refusal:
+        raise Refused(refusal)
+    if len(found) != len(messages):
+        raise Lost(f"{len(found)} messages instead of {len(messages)}")
+    return found
 
 
 def _as_argument(value: Any) -> list[Message]:

@@ -5,7 +5,6 @@ from typing import ClassVar
 
 from roocontext.testing.examine import CHECKS, judge, trial_of
 from roocontext.testing.trial import Check, Factory
-from roocontext.testing.verdicts import Verdict
 
 
 class StoreContract:
@@ -27,9 +26,10 @@ def _test(check: Check) -> Callable[[StoreContract], None]:
     def test(self: StoreContract) -> None:
         with trial_of(type(self).factory, self.place()) as trial:
             result = judge(check, trial)
-        bad = result.verdict in (Verdict.LOST, Verdict.MISSING)
         expected = check.name in self.lost
-        assert bad == expected, f"{result}, although it is listed as lost" if expected else result
+        if result.error and not expected:
+            raise result.error
+        assert result.is_loss == expected, f"{result}; expected to be lost: {expected}"
 
     test.__doc__ = check.asks
     return test

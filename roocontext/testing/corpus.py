@@ -48,18 +48,18 @@ STRUCTURES: dict[str, Any] = {
     "empty object": {},
     "empty list": [],
     "empty key": {"": ""},
-    "nested 100 deep": None,
+    "100 objects in lists": None,
     "lists in lists": [[], [[]], [[], {}]],
     "nulls": [None, {"null": None}],
     "keys with dots": {"a.b": {"$c": 1}, "__proto__": {}},
 }
 for _ in range(100):
-    STRUCTURES["nested 100 deep"] = [{"in": STRUCTURES["nested 100 deep"]}]
+    STRUCTURES["100 objects in lists"] = [{"in": STRUCTURES["100 objects in lists"]}]
 
 KEY_ORDER: dict[str, Any] = {
     "descending": {"z": 1, "y": 2, "a": 3},
     "by length": {"long key": 1, "k": 2, "ke": {"z": 1, "a": 2}},
-    "numbers": {"10": 1, "9": 2, "1": 3},
+    "digits": {"10": 1, "9": 2, "1": 3},
 }
 
 LARGE: dict[str, Any] = {

@@ -6,7 +6,7 @@ from roocontext.testing.messages import dialogue, first_difference, says
 from roocontext.testing.nursery import numbered
 from roocontext.testing.protocol import Append, Capability
 from roocontext.testing.trial import Check, Trial, fill
-from roocontext.testing.verdicts import Lost, NotRun
+from roocontext.testing.verdicts import Lost
 
 PROMISE = "crash safety"
 KILLS = 3
@@ -23,12 +23,10 @@ def another_connection_reads_it(trial: Trial) -> None:
 
 def killed_writers_lose_nothing(trial: Trial) -> None:
     """A process is killed in the middle of its appends, several times."""
-    if trial.nursery.factory is None:
-        raise NotRun("another process cannot import the factory")
     chance = Random(0)  # noqa: S311 - where to kill, not a secret
     for _ in range(KILLS):
         session = trial.new_session()
-        writer = trial.nursery.writer("write", session)
+        writer = trial.writer("write", session)
         try:
             writer.ask(begin=True)
             acknowledged = [writer.heard() for _ in range(chance.randint(1, 20))]
@@ -57,6 +55,7 @@ CHECKS = (
         PROMISE,
         "What was appended is there for a driver that is opened afterwards.",
         another_connection_reads_it,
+        (Capability.DURABLE,),
     ),
     Check(
         "killed writers lose nothing",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from roocontext.testing import contents, crashes, keeping, retries, rewinding, sending, writers
 from roocontext.testing.nursery import load
-from roocontext.testing.processes import Nursery, name_of
+from roocontext.testing.processes import name_of
 from roocontext.testing.trial import Check, Factory, Trial
 from roocontext.testing.verdicts import Lost, NotRun, Refused, Verdict
 
@@ -26,11 +26,17 @@ CHECKS: tuple[Check, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a check came to, and why."""
+    """What a check came to, and why; the `error` is one that the store raised."""
 
     check: Check
     verdict: Verdict
     detail: str = ""
+    error: Exception | None = None
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether something is lost, or cannot be done at all."""
+        return self.verdict in (Verdict.LOST, Verdict.MISSING, Verdict.FAILED)
 
     def __str__(self) -> str:
         return f"{self.check.name}: {self.verdict}" + (f" ({self.detail})" if self.detail else "")
@@ -45,7 +51,7 @@ class Report:
     @property
     def lost(self) -> tuple[Result, ...]:
         """The results in which something is lost, or cannot be done at all."""
-        return tuple(it for it in self.results if it.verdict in (Verdict.LOST, Verdict.MISSING))
+        return tuple(result for result in self.results if result.is_loss)
 
     def __str__(self) -> str:
         lines, promise = [], ""
@@ -81,9 +87,7 @@ def trial_of(factory: Factory | str, place: str | None = None) -> Iterator[Trial
         if place is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="store-"))
             place = str(Path(folder) / "store.db")
-        nursery = Nursery(name, place)
-        stack.callback(nursery.close)
-        yield Trial(make, place, nursery)
+        yield Trial(make, name, place)
 
 
 def judge(check: Check, trial: Trial) -> Result:
@@ -100,4 +104,6 @@ def judge(check: Check, trial: Trial) -> Result:
         return Result(check, Verdict.REFUSED, str(refused))
     except NotRun as reason:
         return Result(check, Verdict.NOT_RUN, str(reason))
+    except Exception as error:  # noqa: BLE001 - kept in the result, and the other checks are run
+        return Result(check, Verdict.FAILED, type(error).__name__, error)
     return Result(check, Verdict.KEPT)

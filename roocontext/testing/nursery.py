@@ -8,7 +8,9 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from operator import attrgetter
 from typing import Any, TextIO
@@ -28,15 +30,17 @@ def write(store: SessionStore, lines: TextIO) -> None:
 
 
 def race(store: SessionStore, lines: TextIO) -> None:
-    """Append on the version that is given, and answer whether that was accepted."""
+    """Append at a moment on the version that is given, and answer whether that was accepted."""
     while line := lines.readline():
         asked = json.loads(line)
+        while time.time() < asked["at"]:
+            pass  # awake, so that both begin within microseconds
         try:
-            store.append(Append(says(asked["text"]), expected=asked["expected"]))
+            receipt = store.append(Append(says(asked["text"]), expected=asked["expected"]))
         except Exception as error:  # noqa: BLE001 - any error is a refusal
             _tell(lines, {"refused": type(error).__name__})
         else:
-            _tell(lines, {"accepted": True})
+            _tell(lines, {"version": receipt.version})
 
 
 JOBS: dict[str, Callable[[SessionStore, TextIO], None]] = {"write": write, "race": race}
@@ -58,27 +62,29 @@ def _tell(lines: TextIO, facts: dict[str, Any]) -> None:
     lines.flush()
 
 
-def _child(factory: Callable[[str], SessionStore], place: str, address: str, job: str) -> None:
-    name, session = json.loads(job)
+def _child(asked: dict[str, str], address: str) -> None:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(address)
         with connection.makefile("rw", encoding="ascii") as lines:
-            store = factory(place)
-            store.open(session)
+            store = load(asked["factory"])(asked["place"])
+            store.open(asked["session"])
             _tell(lines, {"pid": os.getpid()})
-            JOBS[name](store, lines)
+            JOBS[asked["job"]](store, lines)
             store.close()
 
 
-def main(factory: str, place: str, address: str) -> None:
+def main(address: str) -> None:
     """Fork for each job that stdin names."""
-    make = load(factory)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel takes the children's exit codes
-    for job in sys.stdin:
+    for line in sys.stdin:
+        asked = json.loads(line)
+        sys.path[:] = asked.pop("paths")
+        with suppress(Exception):  # the child shows it
+            load(asked["factory"])
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             try:
-                _child(make, place, address, job)
+                _child(asked, address)
             except BrokenPipeError:  # the parent hung up
                 pass
             except Exception:  # noqa: BLE001 - shown, and never run on in the parent's loop

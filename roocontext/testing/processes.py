@@ -4,6 +4,7 @@ A nursery is one process that has imported the store's driver and forks for each
 framework that takes seconds to import is imported once.
 """
 
+import atexit
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,12 @@ PATIENCE = 60
 """Seconds to wait for a process that should answer at once."""
 
 
-START = "import sys; from roocontext.testing.nursery import main; main(*sys.argv[1:])"
+START = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from roocontext.testing.nursery import main
+main(sys.argv[2])
+"""
 
 
 class Writer:
@@ -33,6 +40,7 @@ class Writer:
         self._lines = connection.makefile("rw", encoding="ascii")
         hello = self.heard()
         if hello is None:
+            self.close()
             raise Lost("another process could not open the store: its error is on stderr")
         self._pid: int = hello["pid"]
 
@@ -69,53 +77,53 @@ class Writer:
 
 
 class Nursery:
-    """Starts writers; the process behind it is started with the first one."""
+    """Starts writers. The process behind it imports each store's driver once."""
 
-    def __init__(self, factory: str | None, place: str) -> None:
-        self.factory = factory
-        self._place = place
-        self._process: subprocess.Popen[str] | None = None
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._listener: socket.socket | None = None
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="nursery-")
+        address = str(Path(self._folder.name) / "socket")
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(address)
+        self._listener.listen()
+        self._listener.settimeout(PATIENCE)
+        self._process = subprocess.Popen(  # noqa: S603 - this Python, and a module of ours
+            [sys.executable, "-c", START, json.dumps(_paths()), address],
+            stdin=subprocess.PIPE,
+            text=True,
+        )
 
-    def writer(self, job: str, session: str) -> Writer:
+    def writer(self, job: str, factory: str, place: str, session: str) -> Writer:
         """A new process that opened the session."""
-        process = self._started()
-        assert process.stdin is not None
-        assert self._listener is not None
-        process.stdin.write(json.dumps([job, session]) + "\n")
-        process.stdin.flush()
+        assert self._process.stdin is not None
+        asked = {"job": job, "factory": factory, "place": place, "session": session}
+        self._process.stdin.write(json.dumps({**asked, "paths": _paths()}) + "\n")
+        self._process.stdin.flush()
         connection, _ = self._listener.accept()
         connection.settimeout(PATIENCE)
         return Writer(connection)
 
     def close(self) -> None:
         """End the process."""
-        if self._process is not None:
-            self._process.communicate()
-        if self._listener is not None:
-            self._listener.close()
-        if self._folder is not None:
-            self._folder.cleanup()
+        self._process.communicate()
+        self._listener.close()
+        self._folder.cleanup()
 
-    def _started(self) -> "subprocess.Popen[str]":
-        if self._process is None:
-            assert self.factory is not None
-            self._folder = tempfile.TemporaryDirectory(prefix="nursery-")
-            address = str(Path(self._folder.name) / "socket")
-            self._listener = socket.socket(socket.AF_UNIX)
-            self._listener.bind(address)
-            self._listener.listen()
-            self._listener.settimeout(PATIENCE)
-            command = [sys.executable, "-c", START]
-            paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109 - text
-            self._process = subprocess.Popen(  # noqa: S603 - this Python, and a module of ours
-                [*command, self.factory, self._place, address],
-                stdin=subprocess.PIPE,
-                text=True,
-                env={**os.environ, "PYTHONPATH": paths},
-            )
-        return self._process
+
+def nursery() -> Nursery:
+    """The nursery of this process, which lives as long."""
+    return _nursery_of(os.getpid())
+
+
+@cache
+def _nursery_of(_pid: int) -> Nursery:
+    made = Nursery()
+    atexit.register(made.close)
+    return made
+
+
+def _paths() -> list[str]:
+    """Where this process imports from."""
+    return [path or os.getcwd() for path in sys.path]  # noqa: PTH109 - a text among texts
 
 
 def name_of(factory: Callable[..., Any]) -> str | None:

@@ -21,6 +21,7 @@ class Capability(StrEnum):
     CONDENSE = "condense"
     FORK = "fork"
     DELETE = "delete"
+    SEND = "send"
     DURABLE = "durable"
 
 

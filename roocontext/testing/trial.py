@@ -7,8 +7,9 @@ from functools import cached_property
 from itertools import count
 from typing import TypeAlias
 
-from roocontext.testing.processes import Nursery
+from roocontext.testing.processes import Writer, nursery
 from roocontext.testing.protocol import Append, Capability, Message, SessionStore, Version
+from roocontext.testing.verdicts import NotRun
 
 Factory: TypeAlias = Callable[[str], SessionStore]
 """Makes a driver for the store at a place."""
@@ -17,12 +18,12 @@ Factory: TypeAlias = Callable[[str], SessionStore]
 class Trial:
     """The store under test, for one check after the other."""
 
-    def __init__(self, factory: Factory, place: str, nursery: Nursery) -> None:
+    def __init__(self, factory: Factory, name: str | None, place: str) -> None:
         self._factory = factory
+        self._name = name
         self._place = place
         self._opened: list[SessionStore] = []
         self._numbers = count(1)
-        self.nursery = nursery
 
     def new_session(self) -> str:
         """An id that no check has used."""
@@ -43,6 +44,12 @@ class Trial:
             return store.lacks
         finally:
             store.close()
+
+    def writer(self, job: str, session: str) -> Writer:
+        """A process of its own that opened the session, for a job of the nursery."""
+        if self._name is None:
+            raise NotRun("another process cannot import the factory")
+        return nursery().writer(job, self._name, self._place, session)
 
     @contextmanager
     def running(self) -> Iterator[None]:

@@ -7,13 +7,14 @@ class Verdict(StrEnum):
     """What a check comes to.
 
     `refused` is no loss: the store raised an error and stayed as it was. `missing` means that the
-    store has no such operation.
+    store has no such operation, and `failed` that it raised an error where it should not.
     """
 
     KEPT = "kept"
     REFUSED = "refused"
     LOST = "lost"
     MISSING = "missing"
+    FAILED = "failed"
     NOT_RUN = "not run"
 
 

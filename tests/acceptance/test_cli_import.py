@@ -143,6 +143,58 @@ def test_what_other_programs_read(run: CommandLine, database: str) -> None:
         assert (done.code, done.out) == (Code.USAGE, "")
 
 
+def test_a_task_folder_comes_back(
+    run: CommandLine, database: str, tmp_path: Path, command_line: Callable[..., CommandLine]
+) -> None:
+    story(database)
+    folder = tmp_path / "new" / "tasks"
+    done = run("export", "one", "--to", "roo", "--family", "-o", str(folder), "--json")
+    assert len(done.document["files"]) == 8
+    assert done.document["bytes"] == sum(Path(one).stat().st_size for one in done.document["files"])
+    before = sorted(folder.rglob("*"))
+    again = run("export", "one", "--to", "roo", "-o", str(folder))
+    assert (again.code, sorted(folder.rglob("*"))) == (Code.NOT_FOUND, before)
+    imported = command_line(str(tmp_path / "other.db"))("import", str(folder), "--json").document
+    assert [one["status"] for one in imported["sessions"]] == ["created", "created"]
+    assert [one["messages"] for one in imported["sessions"]] in ([3, 1], [1, 3])
+
+
+def test_transcripts_come_back(
+    run: CommandLine, database: str, tmp_path: Path, command_line: Callable[..., CommandLine]
+) -> None:
+    story(database)
+    folder = tmp_path / "projects"
+    done = run("export", "one", "--to", "claude-code", "--family", "-o", str(folder))
+    assert (done.code, " and 1 more file, " in done.out) == (Code.DONE, True)
+    imported = command_line(str(tmp_path / "other.db"))("import", str(folder), "--json").document
+    assert [one["status"] for one in imported["sessions"]] == ["created", "created"]
+    (file,) = folder.glob("*.jsonl")
+    alone = run("export", "one", "--to", "claude-code")
+    assert alone.out == file.read_text()
+    # A folder that exists takes the file under the name that Claude Code wants.
+    there = run("export", "one", "--to", "claude-code", "-o", str(tmp_path), "--json")
+    assert there.document["files"] == [str(tmp_path / file.name)]
+
+
+def test_a_page_to_read(run: CommandLine, database: str, tmp_path: Path) -> None:
+    story(database)
+    page = run("export", "one", "--to", "html", "--family").out
+    assert page.startswith("<!DOCTYPE html>")
+    assert "The &lt;b&gt;parser&lt;/b&gt;" in page
+    assert run("export", "one", "--to", "html", "-o", str(tmp_path)).code == Code.NOT_FOUND
+
+
+def test_what_cannot_be_resumed_is_refused(run: CommandLine, database: str, tmp_path: Path) -> None:
+    with Store.open(database) as store:
+        store.create("empty")
+    file = tmp_path / "new" / "file.jsonl"
+    for words in ((), ("-o", str(file))):
+        done = run("export", "empty", "--to", "claude-code", *words)
+        assert (done.code, done.out) == (Code.USAGE, "")
+        assert "Session 'empty' has no visible message" in done.err
+    assert not file.parent.exists()
+
+
 def test_a_transcript_is_followed(folder: Path) -> None:
     script = str(Path(sys.executable).with_name("roocontext"))
     file = folder / "-work" / "s-1.jsonl"
@@ -158,19 +210,3 @@ def test_a_transcript_is_followed(folder: Path) -> None:
         run.send_signal(signal.SIGINT)
         run.communicate()
     assert run.returncode == Code.INTERRUPTED
-
-
-def test_a_task_folder_comes_back(
-    run: CommandLine, database: str, tmp_path: Path, command_line: Callable[..., CommandLine]
-) -> None:
-    story(database)
-    folder = tmp_path / "new" / "tasks"
-    done = run("export", "one", "--to", "roo", "--family", "-o", str(folder), "--json")
-    assert len(done.document["files"]) == 8
-    assert done.document["bytes"] == sum(Path(one).stat().st_size for one in done.document["files"])
-    before = sorted(folder.rglob("*"))
-    again = run("export", "one", "--to", "roo", "-o", str(folder))
-    assert (again.code, sorted(folder.rglob("*"))) == (Code.NOT_FOUND, before)
-    imported = command_line(str(tmp_path / "other.db"))("import", str(folder), "--json").document
-    assert [one["status"] for one in imported["sessions"]] == ["created", "created"]
-    assert [one["messages"] for one in imported["sessions"]] in ([3, 1], [1, 3])

@@ -11,7 +11,7 @@ import inspect
 import io
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, redirect_stdout
 from dataclasses import dataclass, fields, is_dataclass
 from importlib import import_module
@@ -27,7 +27,7 @@ import pytest
 from sqlalchemy import make_url
 
 import roocontext
-from roocontext import AsyncSession, AsyncStore, Session, Store, errors
+from roocontext import AsyncSession, AsyncStore, Session, Store, errors, testing
 from roocontext.log.forms import Rule
 from roocontext.policies.builtin import policies
 from roocontext.recall import Recall
@@ -67,6 +67,11 @@ VALUES = [
     *("StoredEntry", "RestoredLog"),
     *("SearchPage", "Hit", "Snippet"),
 ]
+
+DRIVER_VALUES = (
+    *(testing.Message, testing.Append, testing.Condense, testing.Fork),
+    *(testing.Receipt, testing.View, testing.Sent, testing.History),
+)
 
 
 @dataclass(frozen=True)
@@ -367,9 +372,9 @@ def method_table(kind: type) -> str:
     return "\n".join(rows) + "\n"
 
 
-def value_table() -> str:
+def value_table(kinds: Iterable[type]) -> str:
     rows = ["| value | fields | what it is |", "|---|---|---|"]
-    for kind in map(_class, VALUES):
+    for kind in kinds:
         shown = ", ".join(f"`{field}`" for field in _fields(kind))
         rows.append(f"| `{kind.__name__}` | {shown} | {_prose(kind)} |")
     return "\n".join(rows) + "\n"
@@ -383,7 +388,9 @@ TABLES = {
     "plans": lambda: method_table(roocontext.Plan),
     "manager": lambda: method_table(roocontext.ContextManager),
     "recall": lambda: method_table(Recall),
-    "values": value_table,
+    "values": lambda: value_table(map(_class, VALUES)),
+    "driver": lambda: method_table(testing.SessionStore),
+    "driver_values": lambda: value_table(DRIVER_VALUES),
 }
 
 

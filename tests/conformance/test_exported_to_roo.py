@@ -1,23 +1,33 @@
 """Sessions as Roo's task folders: what both programs would send next is our effective history."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 
 from conformance.vectors.programs.roo_history import effective_2025, effective_2026
 from roocontext import NewMessage, Plan, Store
 from roocontext.formats import export, roo
+from roocontext.formats.anthropic_rows import AnthropicRows
 from roocontext.formats.new_files import write_new
-from roocontext.formats.outgoing_rows import OutgoingRows
 from roocontext.formats.play import play
 from roocontext.programs.roo.history import since_summary_2025, since_summary_2026
-from support.dialogue import fill
+from support.dialogue import fill, text
 from support.examples import examples
 from support.histories import HISTORIES
 from support.histories import play as happen
+from support.rows_of_formats import histories, rows
+
+
+@pytest.fixture(scope="module")
+def fresh(leg: Any) -> Iterator[Any]:
+    """The store into which the exports are imported again."""
+    with Store.open(":memory:") as store:
+        yield store
 
 
 def exported(store: Any, chat: Any, folder: Path, **options: Any) -> list[Path]:
@@ -36,7 +46,7 @@ def shown(rows: Any) -> list[tuple[str, Any]]:
 
 
 def expected(chat: Any) -> list[tuple[str, Any]]:
-    read = OutgoingRows()
+    read = AnthropicRows()
     rows = [read.read(message) for page in chat.pages() for message in page.messages]
     return [(role, content) for role, content in rows if content != []]
 
@@ -45,7 +55,7 @@ def sent_2026(rows: list[Any]) -> list[tuple[str, Any]]:
     return shown(since_summary_2026(effective_2026(rows)))
 
 
-def check(chat: Any, task: Path) -> None:
+def check(fresh: Any, chat: Any, task: Path) -> None:
     """All that must be true of every export."""
     rows, wanted = api_of(task), expected(chat)
     assert shown(since_summary_2025(effective_2025(rows), now=0)) == wanted
@@ -56,26 +66,29 @@ def check(chat: Any, task: Path) -> None:
         [{**plain[0], "isSummary": True}, *plain[1:]] if begins else plain
     )
     (source,) = roo.sources(task)
-    with Store.open(":memory:") as fresh:
-        done = play(fresh, source)
-        assert done.problems == []
-        if wanted:
-            again = fresh.session(done.session_id)
-            assert [(one.role, one.content) for one in again.view().messages] == wanted
-        assert play(fresh, source).new == 0
+    done = play(fresh, source)
+    assert done.problems == []
+    if wanted:
+        again = fresh.session(done.session_id)
+        assert [(one.role, one.content) for one in again.view().messages] == wanted
+    assert play(fresh, source).new == 0
 
 
-@given(history=HISTORIES)
+@given(first=histories, history=HISTORIES)
 @settings(max_examples=examples(25))
-def test_any_session(shared, history):
+def test_any_session(shared, fresh, first, history):
     chat = shared.store.create()
+    # Rows of all formats, and then what may happen to them.
+    chat.append_many(
+        [NewMessage(row.role, row.content, row.format, model=row.model) for row in rows(first)]
+    )
     happen(chat, history)
     with TemporaryDirectory() as folder:
         (task,) = exported(shared.store, chat, Path(folder))
-        check(chat, task)
+        check(fresh, chat, task)
 
 
-def test_a_summary_that_comes_first_is_one_of_roos(store, tmp_path):
+def test_a_summary_that_comes_first_is_one_of_roos(store, fresh, tmp_path):
     chat = store.create()
     fill(chat, 4)
     chat.commit(Plan.condense(chat.view(), [1, 2, 3], "S", compaction_id="c1"))
@@ -85,14 +98,14 @@ def test_a_summary_that_comes_first_is_one_of_roos(store, tmp_path):
     assert [row.get("condenseParent") for row in rows] == ["c1"] * 3 + [None] * 4
     assert (rows[3]["isSummary"], rows[3]["condenseId"]) == (True, "c1")
     screen = json.loads((task / "ui_messages.json").read_text())
-    (said,) = [one for one in screen if one["say"] == "condense_context"]
-    assert (said["contextCondense"]["condenseId"], said["contextCondense"]["summary"]) == (
+    (event,) = [one for one in screen if one["say"] == "condense_context"]
+    assert (event["contextCondense"]["condenseId"], event["contextCondense"]["summary"]) == (
         *("c1", "S"),
     )
-    check(chat, task)
+    check(fresh, chat, task)
 
 
-def test_a_summary_behind_kept_messages_is_a_marker(store, tmp_path):
+def test_a_summary_behind_kept_messages_is_a_marker(store, fresh, tmp_path):
     chat = store.create()
     fill(chat, 6)
     chat.commit(Plan.condense(chat.view(), [2, 3], "S", compaction_id="c1", at_end=True))
@@ -106,14 +119,14 @@ def test_a_summary_behind_kept_messages_is_a_marker(store, tmp_path):
     assert sorted((one["truncationId"], one["messagesRemoved"]) for one in events) == [
         *(("c1", 2), ("t1", 1)),
     ]
-    check(chat, task)
+    check(fresh, chat, task)
 
 
-def test_a_family(store, tmp_path):
-    chat = store.create("one", title="The parser")
+def test_a_family(store, fresh, tmp_path):
+    chat = store.create(title="The parser")
     chat.describe({"folder": "/work"})
     fill(chat, 2)
-    child = store.create("two", parent="one")
+    child = store.create(parent=chat.id)
     fill(child, 1)
     tasks = exported(store, chat, tmp_path, family=True)
     items = {one.name: json.loads((one / "history_item.json").read_text()) for one in tasks}
@@ -121,7 +134,7 @@ def test_a_family(store, tmp_path):
     assert (mother["task"], mother["workspace"]) == ("The parser", "/work")
     assert [items[name]["parentTaskId"] for name in mother["childIds"]] == [mother["id"]]
     for task in tasks:
-        check(chat if task.name == mother["id"] else child, task)
+        check(fresh, chat if task.name == mother["id"] else child, task)
 
 
 def test_a_reasoning_item_is_a_whole_message(store, tmp_path):
@@ -131,3 +144,20 @@ def test_a_reasoning_item_is_a_whole_message(store, tmp_path):
     chat.append_many([NewMessage("assistant", item, "openai-responses", ts=6)])
     (task,) = exported(store, chat, tmp_path)
     assert api_of(task)[1] == {"role": "assistant", **item, "ts": 6}
+
+
+def test_a_task_that_was_imported_keeps_its_fields(tmp_path):
+    task = tmp_path / "there" / "0190"
+    task.mkdir(parents=True)
+    fields = {"reasoning_content": "hm", "condenseParent": "gone"}
+    rows = [
+        {"role": "user", "content": "hi", "ts": 5},
+        {"role": "assistant", "content": [text("so")], "ts": 6, **fields},
+    ]
+    (task / roo.API).write_text(json.dumps(rows))
+    (source,) = roo.sources(task)
+    with Store.open(":memory:") as other:
+        chat = other.session(play(other, source).session_id)
+        (again,) = exported(other, chat, tmp_path / "new")
+    del rows[1]["condenseParent"]
+    assert api_of(again) == rows

@@ -384,6 +384,37 @@ def test_a_note_of_this_kind_is_the_stores_own(chat):
         chat.note("begun", {"block": 0})
 
 
+# Replies that a limit cut off
+
+
+def cut_off_reply(form):
+    """A reply with two calls, which its provider says to be cut off."""
+    _, content = asking(form, A, B)
+    named = {"id": "reply_1", "model": "m", "usage": None}
+    match form:
+        case "openai":
+            return named | {"choices": [{"message": content, "finish_reason": "length"}]}
+        case "openai-responses":
+            why = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+            return named | {"output": content, **why}
+        case "gemini":
+            return {"candidates": [{"content": content, "finishReason": "MAX_TOKENS"}]}
+    return named | {"type": "message", "content": content, "stop_reason": "max_tokens"}
+
+
+def test_the_last_call_of_a_reply_that_was_cut_off_says_so(talk):
+    talk.says("user")
+    talk.chat.record(cut_off_reply(talk.form))
+    assert [call.cut_off for call in talk.chat.pending()] == [False, True]
+    first, _ = talk.chat.pending()
+    talk.chat.answer(first, "done")
+    (last,) = talk.chat.pending()
+    assert last.cut_off
+    talk.chat.answer(last, "It was cut off.", is_error=True)
+    talk.asks(A)
+    assert [call.cut_off for call in talk.chat.pending()] == [False]
+
+
 # Calls of the Responses format that are no functions
 
 SCREENSHOT = {"type": "computer_screenshot", "image_url": "data:image/png;base64,AAAA"}

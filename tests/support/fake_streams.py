@@ -1,6 +1,7 @@
 """Replies as the events of a stream, as each provider sends them."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -60,13 +61,19 @@ def chat_events(reply: Event) -> str:
 
 
 def response_events(reply: Event) -> str:
-    """A response, its items begun before they are done."""
+    """A response, its items begun before they are done, and its texts sent word by word."""
     begun = {**reply, "output": [], "status": "in_progress"}
     events: list[Event] = [{"type": "response.created", "response": begun}]
     for index, item in enumerate(reply["output"]):
-        for kind in ("added", "done"):
-            event = {"type": f"response.output_item.{kind}", "output_index": index}
-            events.append({**event, "item": item})
+        place = {"output_index": index}
+        events.append({"type": "response.output_item.added", **place, "item": item})
+        for number, part in enumerate(item.get("content", ())):
+            within = {**place, "item_id": item["id"], "content_index": number, "logprobs": []}
+            events += [
+                {"type": "response.output_text.delta", **within, "delta": word}
+                for word in re.findall(r"\S+\s*", part["text"])
+            ]
+        events.append({"type": "response.output_item.done", **place, "item": item})
     events.append({"type": "response.completed", "response": reply})
     return _named([{**event, "sequence_number": n} for n, event in enumerate(events)])
 

@@ -538,6 +538,17 @@ def test_a_compaction_keeps_rows_behind_its_logical_parent(store, file):
     assert [text for _, text in seen(chat_of(store))] == ["S", "kept", "kept too", "more"]
 
 
+def test_a_branch_behind_a_message_that_was_refused(store, file):
+    file.user("one")
+    at = file.user([{"type": "function_call"}])
+    file.user("left")
+    file.user("instead", parent=at)
+    (done,) = take(store, file.path)
+    assert [one.line for one in done.problems] == [2]
+    assert [text for _, text in seen(chat_of(store))] == ["one", "instead"]
+    assert take(store, file.path)[0].new == 0
+
+
 def test_an_older_release_continues_a_session_in_a_new_file(store, file):
     old = {"version": "2.0.11"}
     file.user("one", **old)

@@ -39,7 +39,7 @@ def attached(title):
 
 
 def test_an_unknown_format_is_refused_with_the_known_ones():
-    with pytest.raises(InvalidMessage, match="anthropic, gemini, openai") as caught:
+    with pytest.raises(InvalidMessage, match="anthropic, gemini, langchain, openai") as caught:
         reader("secret")
     assert caught.value.path == "format"
     assert "secret" not in str(caught.value)
@@ -301,7 +301,7 @@ def test_a_format_is_found_under_the_name_it_is_registered_by():
     readers.register("mine", ANTHROPIC)
     try:
         assert reader("mine") is ANTHROPIC
-        with pytest.raises(InvalidMessage, match="anthropic, gemini, mine, openai"):
+        with pytest.raises(InvalidMessage, match="anthropic, gemini, langchain, mine, openai"):
             reader("yours")
     finally:
         del readers["mine"]
@@ -621,5 +621,23 @@ def test_a_skeleton_holds_no_text(name, secret):
             {"type": "reasoning", "summary": [{"text": secret}]},
         ],
         "gemini": {"role": "user", "parts": [{"text": secret}, {"executableCode": secret}]},
+        "langchain": {
+            "type": "ai",
+            "data": {
+                "content": [text(secret)],
+                "tool_calls": [{"id": "a", "name": "f", "args": {secret: secret}}],
+                "additional_kwargs": {"x": secret},
+            },
+            "raw": ["msgpack", secret],
+        },
+        "pydantic-ai": {
+            "kind": "response",
+            "instructions": secret,
+            "parts": [
+                {"part_kind": "text", "content": secret},
+                {"part_kind": "tool-call", "args": secret},
+                {"part_kind": "of-the-future", secret: secret},
+            ],
+        },
     }
     assert secret not in json.dumps(reader(name).skeleton(contents[name]))

@@ -103,8 +103,9 @@ def export(
         typer.Option(
             "--to",
             metavar="FORMAT",
-            help="jsonl, which loses nothing; markdown; or the request for a provider: anthropic,"
-            " openai, openai-responses or gemini.",
+            help="jsonl, which loses nothing; html or markdown, to read; claude-code or roo, to"
+            " resume there; or the request for a provider: anthropic, openai, openai-responses or"
+            " gemini.",
         ),
     ] = "jsonl",
     output: Annotated[

@@ -19,7 +19,7 @@ def foreign_id(*names: str) -> str:
     return str(uuid5(_NAMES, "\0".join(names)))
 
 
-class OutgoingRows:
+class AnthropicRows:
     """Reads the messages of one session in their order.
 
     A message in Anthropic's format stays as it is. For others an id that is not valid is replaced,

@@ -1,0 +1,209 @@
+"""The Claude Agent SDK's SessionStore over a store of ours. docs/adapters/claude-agent-sdk.md.
+
+A transcript is a session of ours, that of a sub-agent (a `subpath`) a child of it. The SDK's ids
+and the summary that it lists sessions by are in the session's metadata.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from threading import Lock
+from typing import Any
+from urllib.parse import quote
+
+from roocontext.adapters.claude_agent_transcript import NAME, Transcript, is_record, record_of
+from roocontext.adapters.epochs import epoch, hide
+from roocontext.adapters.frameworks import framework
+from roocontext.errors import SessionNotFound, VersionConflict
+from roocontext.formats.imported import storable_title
+from roocontext.store.aio import AsyncStore
+from roocontext.store.items import Describe, Item, Rename
+from roocontext.store.session import Session
+from roocontext.store.sessions import SessionInfo
+from roocontext.store.store import Store
+
+with framework("claude-agent-sdk", works=">=0.2.180,<0.3", extra="claude-agent-sdk"):
+    from claude_agent_sdk import (
+        SessionKey,
+        SessionListSubkeysKey,
+        SessionStore,
+        SessionStoreEntry,
+        SessionStoreListEntry,
+        SessionSummaryEntry,
+        fold_session_summary,
+    )
+
+_KEPT = 16
+"""How many transcripts' trees stay in memory: those of the sessions that are written now."""
+_TRIES = 100
+"""How often others may be first. Each time one of them has made progress."""
+
+
+class RooContextSessionStore(SessionStore):
+    """Keeps the transcripts of Claude agents: `ClaudeAgentOptions(session_store=...)`."""
+
+    def __init__(self, store: AsyncStore) -> None:
+        self._store = store
+        self._desks: dict[str, _Desk] = {}
+        self._lock = Lock()
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        """Append the entries whose `uuid` is new, and those without one."""
+        await self._store.run(partial(self._append, key, entries))
+
+    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        """All entries since the session was last deleted, whatever the view is."""
+        return await self._store.run(partial(_load, key))
+
+    async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
+        """The main transcripts of a project, the one written last first."""
+        found = await self._store.run(partial(_sessions_of, project_key))
+        return [{"session_id": one.metadata["session"], "mtime": one.updated_at} for one in found]
+
+    async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
+        """What the SDK shows of each main transcript of a project."""
+        return [_summary(one) for one in await self._store.run(partial(_sessions_of, project_key))]
+
+    async def delete(self, key: SessionKey) -> None:
+        """Hide a transcript, and those of its sub-agents. Only `Store.purge` destroys."""
+        await self._store.run(partial(_delete, key))
+
+    async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
+        """The subpaths of a session's sub-agents."""
+        name = _id({"project_key": key["project_key"], "session_id": key["session_id"]})
+        found = await self._store.run(partial(_listed, parent=name, framework=NAME))
+        return sorted(one.metadata["subpath"] for one in found)
+
+    def _append(self, key: SessionKey, entries: list[SessionStoreEntry], store: Store) -> None:
+        if not entries:
+            return
+        session = _opened(store, key)
+        desk = self._desk(session.id)
+        with desk.lock:
+            tries = 0
+            while entries:
+                transcript, desk.transcript = desk.transcript, None
+                transcript = transcript or Transcript(of_agent=bool(key.get("subpath")))
+                try:
+                    done = transcript.append(session, entries, partial(_also, key))
+                except VersionConflict:  # another process was first: read, and decide again
+                    tries += 1
+                    if tries == _TRIES:
+                        raise
+                else:
+                    entries, desk.transcript = entries[done:], transcript
+
+    def _desk(self, session_id: str) -> "_Desk":
+        with self._lock:
+            desk = self._desks.pop(session_id, None) or _Desk()
+            self._desks[session_id] = desk  # the newest comes last
+            if len(self._desks) > _KEPT:
+                del self._desks[next(iter(self._desks))]
+        return desk
+
+
+class _Desk:
+    """Where one thread at a time writes a session; its transcript, unless the last write failed."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.transcript: Transcript | None = None
+
+
+def _id(key: SessionKey) -> str:
+    """Our id of a transcript: no two keys have the same one."""
+    parts = [key["project_key"], key["session_id"]]
+    if subpath := key.get("subpath"):
+        parts.append(subpath)
+    return f"{NAME}:" + "/".join(quote(part, "", errors="surrogatepass") for part in parts)
+
+
+def _opened(store: Store, key: SessionKey) -> Session:
+    if not key.get("subpath"):
+        return store.open_session(_id(key))
+    main: SessionKey = {"project_key": key["project_key"], "session_id": key["session_id"]}
+    parent = store.open_session(_id(main))
+    return store.open_session(_id(key), parent=parent.id)
+
+
+def _found(store: Store, key: SessionKey) -> Session | None:
+    try:
+        return store.session(_id(key))
+    except SessionNotFound:
+        return None
+
+
+def _also(key: SessionKey, session: Session, info: SessionInfo, records: list[Any]) -> list[Item]:
+    """The metadata and the title, if new entries change them."""
+    if _described(key, info.metadata, records) == info.metadata:
+        return []
+    # Read again with its seq: only one of two writers may follow the same metadata.
+    note = session.newest_note("metadata")
+    seq, before = (0, None) if note is None else (note.seq, note.content["metadata"])
+    metadata = _described(key, before, records)
+    items: list[Item] = [Describe(metadata, f"{NAME}#metadata#{seq}")]
+    data = metadata.get("summary", {})
+    title = storable_title(data.get("custom_title") or data.get("ai_title") or "").strip()[:200]
+    if title and title != info.title:
+        items.append(Rename(title))
+    return items
+
+
+def _described(key: SessionKey, before: Any, records: list[Any]) -> dict[str, Any]:
+    """The metadata with new entries; what others have written there stays."""
+    before = before or {}
+    facts = {"framework": NAME, "project": key["project_key"], "session": key["session_id"]}
+    if subpath := key.get("subpath"):
+        return {**before, **facts, "subpath": subpath}
+    old = before.get("summary", {})
+    prev: SessionSummaryEntry = {"session_id": key["session_id"], "mtime": 0, "data": old}
+    data = fold_session_summary(prev, key, records)["data"]
+    return {**before, **facts, "level": "main", "summary": data}
+
+
+def _load(key: SessionKey, store: Store) -> list[SessionStoreEntry] | None:
+    session = _found(store, key)
+    if session is None:
+        return None
+    loaded: list[SessionStoreEntry] = []
+    above: str | None = None
+    for shown in session.audit(after=epoch(session)):
+        if is_record(shown):
+            record = record_of(shown, above)
+            loaded.append(record)
+            above = shown.entry.message_id or (record.get("uuid") or above)
+    return loaded or None
+
+
+def _sessions_of(project_key: str, store: Store) -> list[SessionInfo]:
+    return list(_listed(store, framework=NAME, project=project_key, level="main"))
+
+
+def _listed(store: Store, *, parent: str | None = None, **facts: str) -> list[SessionInfo]:
+    return list(_pages(store, parent, facts))
+
+
+def _pages(store: Store, parent: str | None, facts: dict[str, str]) -> Iterator[SessionInfo]:
+    last: SessionInfo | None = None
+    while page := store.sessions(limit=1000, before=last, parent=parent, where=facts):
+        yield from page
+        last = page[-1]
+
+
+def _summary(info: SessionInfo) -> SessionSummaryEntry:
+    data = info.metadata["summary"]
+    return {"session_id": info.metadata["session"], "mtime": info.updated_at, "data": data}
+
+
+def _delete(key: SessionKey, store: Store) -> None:
+    session = _found(store, key)
+    if session is None:
+        return
+    if not key.get("subpath"):
+        for child in _listed(store, parent=session.id, framework=NAME):
+            _hide(store.session(child.session_id))
+    _hide(session)
+
+
+def _hide(session: Session) -> None:
+    if (session.info().metadata or {}).get("framework"):  # else it is hidden already
+        hide(session, by=f"{NAME}.delete", metadata={})

@@ -1,0 +1,269 @@
+"""A transcript of Claude Code that grows: what its records are in our log, and where they go.
+
+The importer decides that from a whole file. Here a record is placed by those before it: a message
+that hangs on another one than the newest is a branch, and a rewind goes there first.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from roocontext.adapters.epochs import EPOCH
+from roocontext.errors import InvalidMessage
+from roocontext.formats.claude_code import Calls, events_of
+from roocontext.formats.claude_code_rows import Row, row_of
+from roocontext.formats.claude_code_tree import Step, Tree, Unit
+from roocontext.formats.events import Added, Cleared, Event, Hid, Noted
+from roocontext.formats.imported import storable
+from roocontext.formats.plans import clearing, hiding
+from roocontext.formats.writing import copy_of
+from roocontext.log.entries import Kind, NewMessage
+from roocontext.log.readings import reader
+from roocontext.store.audit import AuditEntry
+from roocontext.store.items import Item, NewNote, Rewind
+from roocontext.store.session import Session
+from roocontext.store.sessions import SessionInfo
+
+NAME = "claude-agent-sdk"
+"""The kind of our notes, the trigger of our rewinds and plans, and how our client ids begin."""
+
+_AGAIN = f"{NAME}-again#"
+"""How the client ids of messages begin that a compaction has kept, and that are written again."""
+
+Also = Callable[[Session, SessionInfo, list[Any]], list[Item]]
+"""What else is written with new records, by the session as it is."""
+
+
+class Transcript:
+    """The records of a session since its newest epoch: what was appended, and where the tip is."""
+
+    def __init__(self, *, of_agent: bool) -> None:
+        self._of_agent = of_agent
+        self._read = 0
+        self._begin(0)
+
+    def _begin(self, epoch: int) -> None:
+        self._epoch = epoch
+        self._tree, self._calls = Tree(), Calls()
+        self._tip = self._tree.root
+        self._ends: dict[Unit, int] = {self._tip: 0}
+        self._seqs: dict[str, int] = {}
+        self._known: set[str] = set()
+        self._above: str | None = None
+
+    def append(self, session: Session, records: Sequence[Any], also: Also) -> int:
+        """Write the first records in one transaction, and return how many they were.
+
+        It stops ahead of a compaction, which must see what is before it. After an error the
+        transcript cannot be used again.
+        """
+        info = self._catch_up(session)
+        new: list[_New] = []
+        done = 0
+        for record in records:
+            row = self._row(record)
+            if new and _is_compaction(row):
+                break
+            done += 1
+            if row.uuid not in self._known:
+                unit, back = self._place(row)
+                new.append(_New(row, record, unit, back, self._tip))
+        batch = _Batch(info)
+        for one in new:
+            if one.back is not None:
+                end = self._ends[one.back]
+                batch.add(Rewind(end, head_seq=batch.head, trigger=NAME), moves=True)
+                if _is_compaction(one.row):  # it must see what is before it
+                    session.write_batch(batch.items, expected_seq=info.head_seq)
+                    info = session.info()
+                    batch = _Batch(info)
+            for event in self._events(one):
+                self._write(session, batch, one, event)
+        if new:
+            for item in also(session, info, [one.record for one in new]):
+                batch.add(item)
+            written = session.write_batch(batch.items, expected_seq=info.head_seq)
+            # Somebody's note may have come first: then the places are not what was foreseen.
+            as_foreseen = written[-1].seqs[-1] == batch.last
+            self._read = batch.last if as_foreseen else 0
+        return done
+
+    def _catch_up(self, session: Session) -> SessionInfo:
+        """Read what was written since the last time, by this process or another one."""
+        info = session.info()
+        if not self._read:
+            self._begin(0)
+        if info.last_seq != self._read:
+            for shown in session.audit(after=self._read):
+                self._take(shown)
+                self._read = shown.seq
+        return info
+
+    def _take(self, shown: AuditEntry) -> None:
+        if shown.entry.note == EPOCH:
+            self._begin(shown.seq)
+        elif is_record(shown):
+            row = self._row(record_of(shown, self._above))
+            self._above = row.uuid or self._above
+            self._place(row)
+            self._remember(row, shown.seq, self._tip)
+            self._calls.learn(row.uuid, shown.content)
+        elif shown.kind is Kind.CLEARING and _is_ours(shown.entry.client_id):
+            self._ends[self._tip] = shown.seq
+        elif (shown.entry.client_id or "").startswith(_AGAIN):
+            self._wrote_again(shown.entry.message_id, shown.seq, self._tip)
+
+    def _row(self, record: Any) -> Row:
+        row = row_of(record)
+        if row.agent and not self._of_agent:
+            row.speaks = False  # a sub-agent within the main transcript: as older versions did
+        return row
+
+    def _place(self, row: Row) -> tuple[Unit | None, Unit | None]:
+        """The unit of a message, and the unit behind which the session must go back first."""
+        if not row.uuid:
+            return None, None
+        self._known.add(row.uuid)
+        unit = self._tree.add(row)
+        if unit is None or unit is self._tip:
+            return unit, None
+        if len(unit.rows) == 1:
+            back = self._tree.root if unit.begins else self._tree.parent_of(unit)
+        elif self._is_below(unit):
+            return unit, None  # a result that comes late is read where it comes
+        else:
+            back = unit
+        left, self._tip = self._tip, unit
+        return unit, None if back is left else back
+
+    def _is_below(self, unit: Unit) -> bool:
+        """Whether the tip hangs on a unit."""
+        below: Unit | None = self._tip
+        while below is not None and below is not unit:
+            below = self._tree.parent_of(below)
+        return below is unit
+
+    def _remember(self, row: Row, seq: int, tip: Unit) -> None:
+        if row.uuid:
+            self._seqs[row.uuid] = seq
+        if row.speaks:
+            self._ends[tip] = seq
+
+    def _wrote_again(self, uuid: str | None, seq: int, tip: Unit) -> None:
+        if uuid is not None:
+            self._seqs[uuid] = seq
+        self._ends[tip] = seq
+
+    def _events(self, new: "_New") -> list[Event]:
+        row, unit = new.row, new.unit
+        if not row.uuid:
+            return [Noted(None, row.type, new.record)]
+        step = Step(row) if unit is None else self._tree.step(row, unit, unit.ordered())
+        return list(events_of(step, new.record, self._calls))
+
+    def _write(self, session: Session, batch: "_Batch", new: "_New", event: Event) -> None:
+        row = new.row
+        name = f"{NAME}#{self._epoch}#{storable(row.uuid)}" if row.uuid else None
+        match event:
+            case Added(message=message) | Hid(rows=(message,)) if _fits(message):
+                message = _ready(message, name)
+                made = None
+                if isinstance(event, Hid):
+                    made = hiding(
+                        session, event, (message,), seqs=self._seqs, head=batch.head, by=NAME
+                    )
+                batch.add(made.plan if made else message, moves=True)
+                self._remember(row, batch.last, new.tip)
+                for kept in made.again if made else ():
+                    batch.add(copy_of(kept, f"{_AGAIN}{self._epoch}#{batch.last}"), moves=True)
+                    self._wrote_again(kept.message_id, batch.last, new.tip)
+            case Noted(ts=ts) | Added(message=NewMessage(ts=ts)) | Hid(rows=(NewMessage(ts=ts),)):
+                # Also a message whose content has a shape that no reading knows.
+                batch.add(NewNote(NAME, {"entry": new.record}, ts=ts, client_id=name))
+                self._remember(row, batch.last, new.tip)
+            case Cleared():
+                plan = clearing(
+                    session,
+                    event,
+                    seqs=self._seqs,
+                    head=batch.head,
+                    by=NAME,
+                    client_id=f"{name}#cleared",
+                )
+                if plan is not None:
+                    batch.add(plan, moves=True)
+                    self._ends[new.tip] = batch.last
+
+
+class _New(NamedTuple):
+    """A new record, its unit and the newest one, and where the session must go back to first."""
+
+    row: Row
+    record: Any
+    unit: Unit | None
+    back: Unit | None
+    tip: Unit
+
+
+class _Batch:
+    """The items of one transaction, and the entries that they will be."""
+
+    def __init__(self, info: SessionInfo) -> None:
+        self.items: list[Item] = []
+        self.last, self.head = info.last_seq, info.head_seq
+
+    def add(self, item: Item, *, moves: bool = False) -> None:
+        """Add an item; one that `moves` the head is no note."""
+        self.items.append(item)
+        self.last += 1
+        self.head = self.last if moves else self.head
+
+
+def is_record(shown: AuditEntry) -> bool:
+    """Whether an entry holds a record of the transcript."""
+    if shown.kind is Kind.NOTE:
+        return shown.entry.note == NAME
+    return shown.kind in (Kind.MESSAGE, Kind.SUMMARY) and _is_ours(shown.entry.client_id)
+
+
+def record_of(shown: AuditEntry, above: str | None) -> Any:
+    """The record, as it was appended; or what a redaction left of it, behind the record `above`."""
+    entry = shown.entry
+    if shown.kind is Kind.NOTE:
+        return shown.content["entry"]
+    if shown.redacted:
+        message = {"role": entry.role, "content": shown.content}
+        when = datetime.fromtimestamp((entry.ts or entry.recorded_at) / 1000, UTC).isoformat()
+        return {
+            "type": entry.role,
+            "uuid": entry.message_id,
+            "parentUuid": above,
+            "timestamp": when,
+            "message": message,
+        }
+    rest = entry.extra["record"]
+    return {**rest, "message": {**rest["message"], "content": shown.content}}
+
+
+def _is_compaction(row: Row) -> bool:
+    return row.is_summary or row.subtype == "microcompact_boundary"
+
+
+def _is_ours(client_id: str | None) -> bool:
+    return client_id is not None and client_id.startswith(f"{NAME}#")
+
+
+def _ready(message: NewMessage, name: str | None) -> NewMessage:
+    """A message as the store takes it."""
+    model, message_id = storable(message.model), storable(message.message_id)
+    return replace(message, client_id=name, message_id=message_id, model=model)
+
+
+def _fits(message: NewMessage) -> bool:
+    try:
+        reader(message.format).check(message.role, message.content)
+    except InvalidMessage:
+        return False
+    return True

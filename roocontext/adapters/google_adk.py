@@ -1,0 +1,228 @@
+"""The session service of Google ADK, over a store.
+
+Events come back as ADK's own database service gives them back. For the store a conversation is
+a session of ours: contents are messages, what a compaction summarises is hidden, and a rewind is a
+rewind.
+"""
+
+import asyncio
+import math
+import re
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+from uuid import uuid4
+from weakref import WeakValueDictionary
+
+from roocontext.adapters import google_adk_log as log
+from roocontext.adapters.frameworks import framework
+from roocontext.adapters.google_adk_state import APP, USER, Key, Revision, shared
+from roocontext.errors import DuplicateMessage, InvalidMessage, SessionNotFound
+from roocontext.log.entries import NewMessage
+from roocontext.log.readings import reader
+from roocontext.store.aio import AsyncStore
+
+with framework("google-adk", works=">=2.13,<3", extra="google-adk"):
+    from google.adk.errors import StaleSessionError
+    from google.adk.errors.already_exists_error import AlreadyExistsError
+    from google.adk.errors.session_not_found_error import SessionNotFoundError
+    from google.adk.events import Event, EventActions
+    from google.adk.sessions import BaseSessionService, Session, State
+    from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
+    from google.genai.types import Content
+
+FORMAT: Final = "gemini"
+SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+class RooContextSessionService(BaseSessionService):
+    """ADK's sessions in a store. The store stays the caller's to close."""
+
+    def __init__(self, store: AsyncStore) -> None:
+        self._store = store
+        # Parallel branches append to one Session object, each behind the other.
+        self._locks: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
+
+    async def create_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: dict[str, Any] | None = None,
+        session_id: str | None = None,
+    ) -> Session:
+        """Begin a session. Raises AlreadyExistsError if there is one."""
+        key = Key(app_name, user_id, (session_id or "").strip() or uuid4().hex)
+        # As an event, so that it is made to JSON as ADK makes the later changes.
+        begun = _dumped(Event(author="user", actions=EventActions(state_delta=_kept(state or {}))))
+        delta = begun["actions"]["state_delta"]
+        try:
+            found = await self._store.run(
+                lambda store: log.create(store, key, delta, at=time.time())
+            )
+        except DuplicateMessage:
+            raise AlreadyExistsError(f"Session with id {key.name} already exists.") from None
+        return _session(found)
+
+    async def get_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        config: GetSessionConfig | None = None,
+    ) -> Session | None:
+        """Read a session with its events, rewound and compacted ones too, as ADK expects it."""
+        key = Key(app_name, user_id, session_id.strip())
+        last = config.num_recent_events if config else None
+        since = config.after_timestamp if config else None
+        found = await self._store.run(lambda store: log.read(store, key, last=last, since=since))
+        return None if found is None else _session(found)
+
+    async def list_sessions(
+        self, *, app_name: str, user_id: str | None = None
+    ) -> ListSessionsResponse:
+        """List the sessions of an app, or of one of its users, the oldest update first."""
+        found = await self._store.run(lambda store: log.listed(store, app_name, user_id))
+        sessions = sorted(
+            map(_session, found), key=lambda it: (it.last_update_time, it.user_id, it.id)
+        )
+        return ListSessionsResponse(sessions=sessions)
+
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Hide a session. Its id can be used again, and `Store.purge` destroys it."""
+        key = Key(app_name, user_id, session_id.strip())
+        await self._store.run(lambda store: log.delete(store, key))
+
+    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+        """Read the state of a user, by keys without `user:`."""
+        key = Key(app_name, user_id, "")
+        return await self._store.run(lambda store: shared(store, key, USER))
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Append an event in one transaction.
+
+        An event that is the last one already is not appended again. Raises StaleSessionError if
+        another writer has appended since the session was read.
+        """
+        if event.partial:
+            return event
+        self._apply_temp_state(session, event)
+        event = self._trim_temp_delta_state(event)
+        key = Key(session.app_name, session.user_id, session.id)
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        async with lock:
+            new = _new_event(session, event)
+            try:
+                revision, is_new = await self._store.run(lambda store: log.append(store, key, new))
+            except SessionNotFound:
+                raise SessionNotFoundError(f"Session {session.id} not found.") from None
+            except log.Stale:
+                raise StaleSessionError(
+                    f"Session {session.id} has events that were appended since it was read."
+                    " Read it again before you append more."
+                ) from None
+            session.last_update_time = event.timestamp
+            session._storage_update_marker = _marker(revision)  # noqa: SLF001 - where ADK keeps it
+            if is_new or event not in session.events:
+                self._commit_event_to_session(session, event)
+            return event
+
+
+def _session(found: log.Found) -> Session:
+    key, state = found.key, dict(found.state[""])
+    for scope in (APP, USER):
+        state |= {f"{scope}{name}": value for name, value in found.state[scope].items()}
+    session = Session(
+        id=key.name,
+        app_name=key.app,
+        user_id=key.user,
+        state=state,
+        events=[Event.model_validate(event) for event in found.events],
+        last_update_time=found.updated,
+    )
+    session._storage_update_marker = _marker(found.revision)  # noqa: SLF001 - where ADK keeps it
+    return session
+
+
+def _marker(revision: Revision) -> str:
+    return f"{revision.epoch}.{revision.events}"
+
+
+def _revision(session: Session) -> Revision | None:
+    """The version that was read; None of a session that another service or the caller made."""
+    marker = session._storage_update_marker  # noqa: SLF001 - where ADK keeps it
+    epoch, _, events = (marker or "").partition(".")
+    if not (epoch.isdecimal() and events.isdecimal()):
+        return None
+    return Revision(int(epoch), int(events))
+
+
+def _new_event(session: Session, event: Event) -> log.NewEvent:
+    compaction = event.actions.compaction
+    raw = _dumped(event)
+    message = _message(event.content, event)
+    if message is not None:
+        del raw["content"]
+    return log.NewEvent(
+        raw,
+        message,
+        read=_revision(session),
+        after=session.events[-1].id if session.events else None,
+        covers=(compaction.start_timestamp, compaction.end_timestamp) if compaction else None,
+        summary=_message(compaction.compacted_content, None) if compaction else None,
+        rewinds=event.actions.rewind_before_invocation_id,
+    )
+
+
+def _message(content: Content | None, event: Event | None) -> NewMessage | None:
+    """The content as a message; None if it has no parts, or no role that the format has."""
+    if content is None or not content.parts:
+        return None
+    shown = content.model_dump(mode="json", exclude_none=True, by_alias=True)
+    role = content.role or ("user" if event and event.author == "user" else "model")
+    try:
+        reader(FORMAT).check(role, shown)
+    except InvalidMessage:
+        return None
+    if event is None:
+        return NewMessage(role, shown, FORMAT)
+    usage = event.usage_metadata
+    return NewMessage(
+        role,
+        shown,
+        FORMAT,
+        ts=round(event.timestamp * 1000),
+        message_id=event.id,
+        model=event.model_version,
+        usage=usage and usage.model_dump(mode="json", exclude_none=True, by_alias=True),
+    )
+
+
+def _kept(state: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in state.items() if not key.startswith(State.TEMP_PREFIX)}
+
+
+def _dumped(event: Event) -> dict[str, Any]:
+    """The event as ADK's own services store it, if that keeps its numbers and keys."""
+    parts = event.content.parts if event.content else None
+    calls = [part.function_call.args for part in parts or () if part.function_call]
+    responses = [part.function_response.response for part in parts or () if part.function_response]
+    states = (event.actions.state_delta, event.actions.agent_state, event.custom_metadata)
+    for value in (*states, *calls, *responses):
+        _check_kept(value)
+    return event.model_dump(mode="json", exclude_none=True)
+
+
+def _check_kept(value: Any) -> None:
+    """Refuse what the dump would change silently: NaN becomes null, a lone surrogate U+FFFD."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidMessage("The event holds a number that JSON does not have: NaN or infinity.")
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if isinstance(key, str) and not key.isascii() and SURROGATE.search(key):
+                raise InvalidMessage("The event has a key with a lone surrogate.")
+            _check_kept(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _check_kept(item)

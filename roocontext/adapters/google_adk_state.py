@@ -1,0 +1,155 @@
+"""The state of Google ADK's conversations, and of the apps and users that they share.
+
+State is one note for each key, and the newest counts, so two writers never overwrite each other's
+keys. The state of an app and that of a user are in sessions of their own. They are written behind
+the event. If the process ends in between, the next read of the conversation writes them.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+from roocontext.errors import SessionNotFound
+from roocontext.store.items import NewNote
+from roocontext.store.session import Session
+from roocontext.store.store import Store
+
+APP: Final = "app:"
+USER: Final = "user:"
+"""The beginnings of the keys that conversations share."""
+
+_STATE: Final = "adk.state."
+_AT_ONCE: Final = 16
+"""How many keys are read at once: more of them cost more if one key has many values."""
+
+
+class Revision(NamedTuple):
+    """The version of a conversation: its epoch, and how many events it has."""
+
+    epoch: int
+    events: int
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What ADK finds a conversation by."""
+
+    app: str
+    user: str
+    name: str
+
+    @property
+    def session_id(self) -> str:
+        """The id of the session."""
+        return "/".join(map(_quoted, (self.app, self.user, self.name)))
+
+    def metadata(self, status: str) -> dict[str, str]:
+        """What the session is listed by."""
+        return {"adk": status, "app": self.app, "user": self.user, "session": self.name}
+
+
+def shared(store: Store, key: Key, scope: str) -> dict[str, Any]:
+    """The state of the app or of the user, by keys without their beginning."""
+    try:
+        return values(store.session(_scope_id(key, scope)), 0)
+    except SessionNotFound:
+        return {}
+
+
+class SharedStates:
+    """The states of apps and users, each read once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._read: dict[str, dict[str, Any]] = {}
+
+    def of(self, key: Key) -> dict[str, dict[str, Any]]:
+        """The states that a conversation shares, by scope."""
+        return {scope: self._state(key, scope) for scope in (APP, USER)}
+
+    def _state(self, key: Key, scope: str) -> dict[str, Any]:
+        name = _scope_id(key, scope)
+        if name not in self._read:
+            self._read[name] = shared(self._store, key, scope)
+        return self._read[name]
+
+
+def own(delta: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a change that is the session's."""
+    return {key: value for key, value in delta.items() if not key.startswith((APP, USER))}
+
+
+def share(
+    store: Store,
+    key: Key,
+    revision: Revision,
+    delta: Mapping[str, Any],
+    *,
+    recorded_at: int | None = None,
+) -> None:
+    """Write the part of a change that other conversations see.
+
+    With the time at which its event was recorded, only if that was not done, and nothing where
+    another conversation has written since.
+    """
+    for scope in (APP, USER):
+        part = {name[len(scope) :]: it for name, it in delta.items() if name.startswith(scope)}
+        if not part:
+            continue
+        metadata = {"adk": scope, "app": key.app, **({"user": key.user} if scope == USER else {})}
+        chat = store.open_session(_scope_id(key, scope), metadata=metadata)
+        notes = changes(part, by=f"{key.session_id}.{revision.epoch}.{revision.events}")
+        if recorded_at is not None:
+            done = chat.noted([str(note.client_id) for note in notes])
+            notes = [] if done else [it for it in notes if _is_newer(chat, it.note, recorded_at)]
+        if notes:
+            chat.write_batch(notes)
+
+
+def _is_newer(chat: Session, kind: str, recorded_at: int) -> bool:
+    newest = chat.newest_note(kind)
+    return newest is None or newest.recorded_at <= recorded_at
+
+
+def changes(delta: Mapping[str, Any], *, by: str | None = None) -> list[NewNote]:
+    """A note for each key, found again by who wrote it."""
+    return [
+        NewNote(
+            _kind(key),
+            {"key": key, "value": value},
+            client_id=None if by is None else _digest(f"{by}.{key}"),
+        )
+        for key, value in delta.items()
+    ]
+
+
+def values(chat: Session, begun: int) -> dict[str, Any]:
+    """The newest value of each key since the epoch began, in the order of their writing."""
+    found = page = chat.newest_notes(_STATE, limit=_AT_ONCE)
+    while len(page) == _AT_ONCE:
+        page = chat.newest_notes(_STATE, before=page[-1].note, limit=_AT_ONCE)
+        found = [*found, *page]
+    current = sorted((note for note in found if note.seq > begun), key=lambda note: note.seq)
+    return {note.content["key"]: note.content["value"] for note in current}
+
+
+def _kind(key: str) -> str:
+    """The kind of the notes of a key, which a note's kind may be too short for."""
+    named = json.dumps(key)[1:-1]
+    return f"{_STATE}{named}" if len(named) <= 200 else f"{_STATE}#{_digest(named)}"
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def _scope_id(key: Key, scope: str) -> str:
+    """The session of an app's or user's state: shorter than that of any conversation."""
+    return "/".join(map(_quoted, (key.app,) if scope == APP else (key.app, key.user)))
+
+
+def _quoted(name: str) -> str:
+    return quote(name, safe=" @:+", errors="surrogatepass") or "%"

@@ -1,0 +1,356 @@
+"""pydantic-ai's ConversationStore over a store of ours. docs/adapters/pydantic-ai.md.
+
+A conversation is a session. Its messages are stored as pydantic-ai serializes them; its record is
+the newest note of its kind. An entry's id names the session in which it was first stored. A fork is
+a fork of ours: it copies the entries, and they keep their ids.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+from roocontext.adapters.epochs import epoch, hide
+from roocontext.adapters.frameworks import framework
+from roocontext.adapters.pydantic_ai_messages import message_of, shown, system_prompt
+from roocontext.errors import (
+    DuplicateMessage,
+    MessageNotFound,
+    SessionExists,
+    SessionNotFound,
+    VersionConflict,
+)
+from roocontext.store.aio import AsyncStore
+from roocontext.store.items import Describe, Item, NewNote, Rewind
+from roocontext.store.session import Session
+from roocontext.store.sessions import SessionInfo
+from roocontext.store.store import Store
+
+with framework("pydantic-ai-slim", works=">=2.68,<3", extra="pydantic-ai"):
+    from pydantic import TypeAdapter
+    from pydantic_ai import AgentRunResult, Conversation, RunContext
+    from pydantic_ai.conversation_store import (
+        ConversationConflict,
+        ConversationEntry,
+        ConversationRecord,
+        ConversationStore,
+    )
+    from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+
+NAME = "pydantic-ai"
+"""The format of the messages, the framework in the metadata, and how our session ids begin."""
+RECORD, DELETED = "pydantic-ai.record", "pydantic-ai.deleted"
+_Records = TypeAdapter(ConversationRecord)
+_TRIES = 100
+"""How often others may be first. Each time one of them has made progress."""
+
+
+class RooContextConversationStore(ConversationStore):
+    """Keeps the conversations of pydantic-ai agents.
+
+    `delete` hides a conversation; only `Store.purge` destroys it. Its id can be used again.
+    """
+
+    def __init__(self, store: AsyncStore) -> None:
+        self._store = store
+
+    async def save(
+        self, conversation: Conversation | AgentRunResult[Any], *, scope: str | None = None
+    ) -> list[ConversationEntry]:
+        """See ConversationStore.save. The entries have the ids that `load_entries` gives them."""
+        saved = await super().save(conversation, scope=scope)
+        if isinstance(conversation, AgentRunResult):
+            conversation = conversation.conversation
+        return _named(saved, _names(saved, conversation.conversation_id))
+
+    async def read_record(self, conversation_id: str) -> ConversationRecord | None:
+        """The newest record of a conversation, or None if it was never saved, or was deleted."""
+        return await self._store.run(partial(_read_record, conversation_id))
+
+    async def read_records(
+        self, *, scope: str | None = None, limit: int | None = None
+    ) -> Sequence[ConversationRecord]:
+        """The records of a scope, or all of them, the newest first."""
+        return await self._store.run(partial(_read_records, scope, limit))
+
+    async def write_record(
+        self,
+        record: ConversationRecord,
+        *,
+        new_entries: Sequence[ConversationEntry] = (),
+        expected_revision: str | None,
+    ) -> None:
+        """Store the record and its new entries in one transaction."""
+        await self._store.run(partial(_write_record, record, new_entries, expected_revision))
+
+    async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
+        """Hide a conversation. Its entries stay in the log, and its forks keep their own copies."""
+        await self._store.run(partial(_delete_record, conversation_id, expected_revision))
+
+    async def read_entry(self, entry_id: str) -> ConversationEntry:
+        """The entry with this id, from the session that the id names."""
+        return (await self._store.run(partial(_read_path, entry_id, 1)))[-1]
+
+    async def read_history(
+        self, head_id: str | None, *, limit: int | None = None
+    ) -> list[ConversationEntry]:
+        """The entries up to `head_id`, those that a summary hides too."""
+        if head_id is None or limit == 0:
+            return []
+        return await self._store.run(partial(_read_path, head_id, limit))
+
+    async def effective_history(
+        self, context: RunContext[Any], messages: list[ModelMessage]
+    ) -> list[ModelMessage]:
+        """A history processor: what the model should see, as `manage` and `rewind` have left it.
+
+        The stored messages are replaced by the view of the conversation's session; those of the
+        run that are not stored yet stay behind it.
+        """
+        name = context.conversation_id
+        return (
+            messages if name is None else await self._store.run(partial(_effective, name, messages))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What is stored of a conversation: its session, the record that counts, and the epoch."""
+
+    conversation_id: str
+    session: Session | None
+    record: ConversationRecord | None = None
+    epoch: int = 0
+
+    def successor(self, revision: str | None) -> str:
+        """The client id of the note that follows a revision: only one writer can use it."""
+        return f"{session_id(self.conversation_id)}#{self.epoch}#{revision or ''}"
+
+
+def session_id(conversation_id: str) -> str:
+    """The id of a conversation's session, for views, searches and audits of it."""
+    return f"{NAME}:{_quoted(conversation_id)}"
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe="", errors="surrogatepass")
+
+
+def _names(entries: Iterable[ConversationEntry], conversation_id: str) -> dict[str, str]:
+    """The ids under which new entries are stored."""
+    owner = session_id(conversation_id)
+    return {entry.id: f"{owner}#{_quoted(entry.id)}" for entry in entries}
+
+
+def _named(
+    entries: Iterable[ConversationEntry], names: Mapping[str, str]
+) -> list[ConversationEntry]:
+    return [
+        replace(
+            entry, id=names[entry.id], parent_id=names.get(entry.parent_id or "", entry.parent_id)
+        )
+        for entry in entries
+    ]
+
+
+def _stored(store: Store, conversation_id: str) -> _Stored:
+    try:
+        session = store.session(session_id(conversation_id))
+    except SessionNotFound:
+        return _Stored(conversation_id, None)
+    begun, note = epoch(session), session.newest_note(RECORD)
+    # A fork has copied the record of its origin.
+    if note is None or note.seq < begun or note.content["conversation"] != conversation_id:
+        return _Stored(conversation_id, session, None, begun)
+    record = _Records.validate_python(note.content["record"])
+    return _Stored(conversation_id, session, record, begun)
+
+
+def _checked(store: Store, conversation_id: str, expected: str | None) -> _Stored:
+    stored = _stored(store, conversation_id)
+    if (stored.record.revision if stored.record else None) != expected:
+        raise ConversationConflict(conversation_id)
+    return stored
+
+
+def _read_record(conversation_id: str, store: Store) -> ConversationRecord | None:
+    return _stored(store, conversation_id).record
+
+
+def _read_records(scope: str | None, limit: int | None, store: Store) -> list[ConversationRecord]:
+    where = {"framework": NAME, **({} if scope is None else {"scope": scope})}
+    found: list[ConversationRecord] = []
+    last: SessionInfo | None = None
+    while page := store.sessions(limit=100, before=last, where=where):
+        last = page[-1]
+        names = [(one.session_id, one.metadata["conversation"]) for one in page]
+        # A fork has the metadata of its origin until its record is written.
+        stored = [_stored(store, name) for own, name in names if own == session_id(name)]
+        found += [one.record for one in stored if one.record is not None]
+        found.sort(key=lambda record: record.updated_at, reverse=True)
+        # A session is not older than its record, and those that follow are older than the last.
+        if limit is not None and found[limit - 1 :]:
+            oldest = found[limit - 1] if limit else found[0]
+            if oldest.updated_at.timestamp() * 1000 > last.updated_at:
+                break
+    return found[:limit]
+
+
+def _write_record(
+    record: ConversationRecord,
+    new: Sequence[ConversationEntry],
+    expected: str | None,
+    store: Store,
+) -> None:
+    names = _names(new, record.conversation_id)
+    entries = _named(new, names)
+    head = names.get(record.head_id or "", record.head_id)
+    branches = [names.get(one, one) for one in record.branches]
+    named = replace(record, head_id=head, branches=branches)
+    for _ in range(_TRIES):
+        stored = _checked(store, record.conversation_id, expected)
+        try:
+            if stored.session is None:
+                _begin(store, named, entries)
+            else:
+                _write(store, stored, stored.session, named, entries)
+                return
+        except (DuplicateMessage, MessageNotFound, SessionNotFound):
+            raise ConversationConflict(record.conversation_id) from None
+        except (VersionConflict, SessionExists):  # others have written to the session, or made it
+            continue
+    raise ConversationConflict(record.conversation_id)
+
+
+def _base(record: ConversationRecord, entries: Sequence[ConversationEntry]) -> str | None:
+    """The entry that the new ones follow."""
+    return entries[0].parent_id if entries else record.head_id
+
+
+def _begin(store: Store, record: ConversationRecord, entries: Sequence[ConversationEntry]) -> None:
+    """Create the session: a fork of the one that holds the entry which the new ones follow."""
+    name, base = session_id(record.conversation_id), _base(record, entries)
+    if base is None:
+        store.create(name)
+    else:
+        origin = _origin(store, base)
+        origin.fork(origin.find_message(base), session_id=name)
+
+
+def _origin(store: Store, entry_id: str) -> Session:
+    """The session in which an entry was first stored."""
+    name = entry_id.rpartition("#")[0]
+    if not name:
+        raise MessageNotFound(f"{entry_id[:64]!r} is no id of an entry.", message_id=entry_id)
+    return store.session(name)
+
+
+def _write(
+    store: Store,
+    stored: _Stored,
+    session: Session,
+    record: ConversationRecord,
+    entries: Sequence[ConversationEntry],
+) -> None:
+    head, info, base = session.head_seq(), session.info(), _base(record, entries)
+    items: list[Item] = []
+    if base != _tip(stored, session):
+        items += _back_to(store, session, base, head)
+    moves = bool(items)
+    items += map(message_of, entries)
+    content = {
+        "conversation": record.conversation_id,
+        "record": _Records.dump_python(record, mode="json"),
+    }
+    expected = None if stored.record is None else stored.record.revision
+    items.append(NewNote(RECORD, content, client_id=stored.successor(expected)))
+    before = info.metadata or {}
+    kept = {key: value for key, value in before.items() if key != "scope"}
+    scope = {} if record.scope is None else {"scope": record.scope}
+    metadata = {**kept, "framework": NAME, "conversation": record.conversation_id, **scope}
+    if metadata != before:
+        items.append(Describe(metadata))
+    session.write_batch(items, expected_seq=head if moves else None)
+
+
+def _tip(stored: _Stored, session: Session) -> str | None:
+    """The newest entry of the line that the session is on."""
+    if stored.record is not None:
+        return stored.record.head_id
+    newest = session.view(last=1).messages
+    return newest[-1].message_id if newest else None
+
+
+def _back_to(store: Store, session: Session, base: str | None, head: int) -> list[Item]:
+    """A rewind to an entry; entries that the session does not have yet are copied behind it."""
+    at, missing = 0 if base is None else _seq_of(session, base), list[ConversationEntry]()
+    if base is not None and at is None:
+        for entry in reversed(_read_path(base, None, store)):
+            at = _seq_of(session, entry.id)
+            if at is not None:
+                break
+            missing.append(entry)
+    return [Rewind(at or 0, head_seq=head, trigger=NAME), *map(message_of, reversed(missing))]
+
+
+def _seq_of(session: Session, entry_id: str) -> int | None:
+    try:
+        return session.find_message(entry_id)
+    except MessageNotFound:
+        return None
+
+
+def _delete_record(conversation_id: str, expected: str, store: Store) -> None:
+    stored = _checked(store, conversation_id, expected)
+    assert stored.session is not None
+    deleted = NewNote(DELETED, {"revision": expected}, client_id=stored.successor(expected))
+    try:
+        hide(stored.session, by=f"{NAME}.delete", metadata={}, also=[deleted])
+    except DuplicateMessage:
+        raise ConversationConflict(conversation_id) from None
+
+
+def _read_path(entry_id: str, limit: int | None, store: Store) -> list[ConversationEntry]:
+    """The entries up to this one, or the last of them, whatever the session's view shows."""
+    session = _origin(store, entry_id)
+    at = session.find_message(entry_id)
+    span = at if limit is None else 2 * limit + 20
+    while True:
+        start = max(at - span, 0)
+        found: dict[str, tuple[str | None, Any]] = {}
+        for one in session.audit(after=start):
+            if one.seq > at:
+                break
+            name, _, behind = (one.entry.client_id or "").partition("|")
+            if name and name == one.entry.message_id:
+                found[name] = (behind or None, one.content)
+        path: list[tuple[str, str | None, Any]] = []
+        above: str | None = entry_id
+        while above in found and (limit is None or len(path) < limit):
+            parent, content = found[above]
+            path.append((above, parent, content))
+            above = parent
+        if start == 0 or above is None or len(path) == limit:
+            break
+        span *= 4
+    messages = ModelMessagesTypeAdapter.validate_python([content for _, _, content in path])
+    return [
+        ConversationEntry(id=name, parent_id=parent, message=message)
+        for (name, parent, _), message in reversed(list(zip(path, messages, strict=True)))
+    ]
+
+
+def _effective(
+    conversation_id: str, messages: list[ModelMessage], store: Store
+) -> list[ModelMessage]:
+    stored = _stored(store, conversation_id)
+    if stored.session is None or stored.record is None or stored.record.head_id is None:
+        return messages
+    view = [one for row in stored.session.view().messages if (one := shown(row)) is not None]
+    (head,) = _read_path(stored.record.head_id, 1, store)
+    known = [head.message, *view[-1:]]
+    places = [at for at, message in enumerate(messages) if message in known]
+    if not places:
+        return messages  # another history than the stored one
+    return [*system_prompt(messages[0], view), *view, *messages[places[-1] + 1 :]]

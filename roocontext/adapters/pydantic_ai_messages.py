@@ -1,0 +1,92 @@
+"""pydantic-ai's messages as messages of ours, and rows of a view as its messages."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from math import isfinite
+from typing import Any
+
+from roocontext.adapters.frameworks import framework
+from roocontext.errors import InvalidMessage
+from roocontext.formats.imported import storable
+from roocontext.log.entries import Kind, Message, NewMessage
+from roocontext.log.readings import reader, text_of
+
+with framework("pydantic-ai-slim", works=">=2.68,<3", extra="pydantic-ai"):
+    from pydantic_ai.conversation_store import ConversationEntry
+    from pydantic_ai.messages import (
+        CompactionPart,
+        ModelMessage,
+        ModelMessagesTypeAdapter,
+        ModelRequest,
+        ModelResponse,
+        SystemPromptPart,
+        TextPart,
+        UserPromptPart,
+    )
+    from pydantic_ai.usage import RequestUsage
+
+FORMAT = "pydantic-ai"
+
+
+def message_of(entry: ConversationEntry) -> NewMessage:
+    """An entry as a message: its content is what pydantic-ai serializes."""
+    message = entry.message
+    _check_finite(ModelMessagesTypeAdapter.dump_python([message])[0], "message")
+    content = ModelMessagesTypeAdapter.dump_python([message], mode="json")[0]
+    reply = message if isinstance(message, ModelResponse) else None
+    when = message.timestamp
+    return NewMessage(
+        "user" if reply is None else "assistant",
+        content,
+        FORMAT,
+        ts=None if when is None else int(when.timestamp() * 1000),
+        message_id=entry.id,
+        client_id=f"{entry.id}|{entry.parent_id or ''}",  # a redaction leaves it, and so the chain
+        model=None if reply is None else storable(reply.model_name or None),
+        usage=None if reply is None else _usage(reply.usage),
+    )
+
+
+def _check_finite(value: Any, path: str) -> None:
+    """Refuse NaN and infinity, which pydantic-ai would serialize as null."""
+    if isinstance(value, float) and not isfinite(value):
+        raise InvalidMessage(f"{path} is {value}, which JSON cannot hold.", path=path)
+    if isinstance(value, dict | list | tuple):
+        inside = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in inside:
+            _check_finite(item, f"{path}[{key!r}]")
+
+
+def _usage(usage: RequestUsage) -> dict[str, int] | None:
+    """A reply's usage in the words that our sums know."""
+    cached, written = usage.cache_read_tokens, usage.cache_write_tokens
+    given = {
+        "input_tokens": max(usage.input_tokens - cached - written, 0),
+        "output_tokens": usage.output_tokens,
+        "cache_read_input_tokens": cached,
+        "cache_creation_input_tokens": written,
+    }
+    return given if any(given.values()) else None
+
+
+def system_prompt(first: ModelMessage, view: Sequence[ModelMessage]) -> list[ModelMessage]:
+    """The system prompt of the first message, if a summary hides that one."""
+    if not isinstance(first, ModelRequest) or first in view[:1]:
+        return []
+    parts = [part for part in first.parts if isinstance(part, SystemPromptPart)]
+    return [ModelRequest(parts=parts, timestamp=first.timestamp)] if parts else []
+
+
+def shown(row: Message) -> ModelMessage | None:
+    """A row of the view as pydantic-ai has it; None if it has no text to show."""
+    if row.format == FORMAT and row.kind is Kind.MESSAGE:
+        return ModelMessagesTypeAdapter.validate_python([row.content])[0]
+    role, blocks = reader(row.format).blocks(row.role, row.content)
+    text, when = text_of(blocks), datetime.fromtimestamp((row.ts or row.recorded_at) / 1000, UTC)
+    if not text:
+        return None
+    if role == "assistant":
+        return ModelResponse(parts=[TextPart(text)], timestamp=when)
+    is_summary = row.kind is Kind.SUMMARY
+    part = CompactionPart(text) if is_summary else UserPromptPart(text, timestamp=when)
+    return ModelRequest(parts=[part], timestamp=when)

@@ -1,0 +1,33 @@
+"""Text for a page, whatever it holds: nothing in it becomes markup, or hides, or turns the line."""
+
+import re
+from html import escape
+from typing import Final
+
+_UNSEEN: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\ud800-\udfff\ufeff\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f]"
+)
+"""Controls, marks of direction, lone surrogates, and characters without a width. Joiners are kept,
+because they shape letters."""
+
+
+def shown(text: str) -> str:
+    """The text as HTML, in elements and in quoted attributes; what cannot be seen by its number."""
+    return _UNSEEN.sub(_numbered, escape(text, quote=True))
+
+
+def line(text: str, longest: int = 160) -> str:
+    """The text on one line, cut if it is too long."""
+    joined = " ".join(text.split())
+    return shown(joined) if len(joined) <= longest else f"{shown(joined[: longest - 1])}&hellip;"
+
+
+def preformatted(text: str, style: str = "text") -> str:
+    """A block that keeps its lines. A reader of HTML drops one line end at its beginning."""
+    lines = shown(text.replace("\r\n", "\n"))
+    return f'<pre class="{style}" dir="auto">\n{lines}</pre>'
+
+
+def _numbered(found: re.Match[str]) -> str:
+    return f"[U+{ord(found[0]):04X}]"

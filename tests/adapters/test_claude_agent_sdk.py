@@ -1,0 +1,258 @@
+"""The Claude Agent SDK's SessionStore: its conformance run, and what the records are in our log."""
+
+import asyncio
+import sys
+from contextlib import AsyncExitStack
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import pytest
+from claude_agent_sdk import (
+    delete_session_via_store,
+    fork_session_via_store,
+    get_session_messages_from_store,
+    list_sessions_from_store,
+    rename_session_via_store,
+)
+from claude_agent_sdk.testing import run_session_store_conformance
+
+from roocontext import AsyncStore, FrameworkMissing, InvalidMessage
+from roocontext.adapters.claude_agent_sdk import RooContextSessionStore
+from support.claude_desk import ID, KEY, Desk, kinds, lines, seen
+from support.transcripts import Transcript, use
+
+
+@pytest.fixture
+def desk(lab: Any) -> Any:
+    made = Desk(lab.url)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def quick(opened: Any) -> Any:
+    """A desk on a file, for what no engine changes."""
+    with opened("file", "sync") as lab:
+        made = Desk(lab.url)
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def file(tmp_path: Any) -> Transcript:
+    return Transcript(tmp_path / "-work" / "s-1.jsonl")
+
+
+def test_the_conformance_run_of_the_sdk(leg, opened):
+    async def run() -> int:
+        made = 0
+        async with AsyncExitStack() as closing:
+
+            async def make() -> Any:
+                nonlocal made
+                made += 1
+                lab = closing.enter_context(opened(*leg))
+                store = await AsyncStore.open(lab.url, durability="normal")
+                closing.push_async_callback(store.close)
+                return RooContextSessionStore(store)
+
+            await run_session_store_conformance(make)
+        return made
+
+    assert asyncio.run(run()) > 10
+
+
+def test_a_session_is_messages_and_notes_and_comes_back_equal(desk, file):
+    file.user("hello")
+    file.reply("m1", {"type": "thinking", "thinking": "hm", "signature": "x"})
+    file.reply("m1", "let me see", use("t1"), stop="tool_use")
+    file.result("t1")
+    file.reply("m2", "done", stop="end_turn")
+    file.line({"type": "ai-title", "aiTitle": "A title", "sessionId": "s-1"})
+    entries = lines(file)
+    desk.append(*entries[:3])
+    desk.append(*entries[3:])
+    assert desk.load() == entries
+    chat = desk.chat()
+    assert [message.message_id for message in chat.view().messages] == [
+        f"u-{number}" for number in range(1, 6)
+    ]
+    assert chat.info().title == "A title"
+    assert [call.seq for call in chat.calls()] == [
+        message.seq for message in chat.view().messages if message.message_id in ("u-3", "u-5")
+    ]
+    assert chat.waits_for() == "user"
+    assert chat.verify().ok
+
+
+def test_a_uuid_is_stored_once_and_an_entry_without_one_always(desk, file):
+    file.user("hello")
+    file.line({"type": "tag", "tag": "x", "sessionId": "s-1"})
+    entries = lines(file)
+    desk.append(*entries, entries[0])
+    desk.append(*entries)
+    desk.append({**entries[0], "message": {"role": "user", "content": "another"}})
+    assert desk.load() == [entries[0], entries[1], entries[1]]
+
+
+def test_a_new_process_goes_on(desk, file):
+    file.user("one")
+    first = file.reply("m1", "two", stop="end_turn")
+    desk.append(*lines(file))
+    other = Desk(desk.url)
+    try:
+        file.user("three")
+        other.append(*lines(file)[2:])
+        file.user("four", parent=first)
+        desk.append(*lines(file)[1:])
+        assert seen(desk.chat()) == [("u", "one"), ("a", "two"), ("u", "four")]
+        assert kinds(desk.chat()) == ["rewind"]
+        assert other.load() == desk.load() == lines(file)
+    finally:
+        other.close()
+
+
+def test_two_processes_that_write_at_once_lose_nothing(desk):
+    other = Desk(desk.url)
+
+    async def both() -> None:
+        await asyncio.gather(
+            *(
+                sdk.append(KEY, [entry(f"{name}{number}"), {"type": "tag", "tag": name}])
+                for number in range(8)
+                for name, sdk in (("a", desk.sdk), ("b", desk.sdk))
+            )
+        )
+
+    def entry(uuid: str) -> Any:
+        said = {"role": "user", "content": uuid}
+        return {"type": "user", "uuid": uuid, "parentUuid": None, "message": said}
+
+    try:
+        desk.run(both())
+        other.append(entry("c"), {"type": "custom-title", "customTitle": "C"})
+        desk.append(entry("d"), {"type": "tag", "tag": "d"})
+        loaded = desk.load()
+        uuids = [one["uuid"] for one in loaded if one["type"] == "user"]
+        assert sorted(uuids) == sorted([f"{n}{i}" for n in "ab" for i in range(8)] + ["c", "d"])
+        assert len(loaded) == 36
+        (summary,) = desk.run(desk.sdk.list_session_summaries("-work"))
+        assert summary["data"]["custom_title"] == "C"
+        assert summary["data"]["tag"] == "d"
+        assert desk.chat().verify().ok
+    finally:
+        other.close()
+
+
+def test_sub_agents_are_children(desk, file):
+    file.user("go")
+    desk.append(*lines(file), key={**KEY, "subpath": "subagents/agent-1"})
+    assert desk.load() is None
+    assert desk.run(desk.sdk.list_sessions("-work")) == []
+    desk.append(*lines(file))
+    assert [child.session_id for child in desk.chat().children()] == [f"{ID}/subagents%2Fagent-1"]
+    assert desk.run(desk.sdk.list_subkeys(KEY)) == ["subagents/agent-1"]
+
+
+def test_what_was_deleted_is_hidden_and_the_id_can_be_used_again(desk, file):
+    sub = {**KEY, "subpath": "subagents/agent-1"}
+    file.user("secret")
+    desk.append(*lines(file))
+    desk.append(*lines(file), key=sub)
+    desk.run(desk.sdk.delete(KEY))
+    desk.run(desk.sdk.delete(KEY))
+    assert (desk.load(), desk.load(sub)) == (None, None)
+    assert desk.run(desk.sdk.list_subkeys(KEY)) == []
+    assert desk.chat().view().messages == ()
+    assert "secret" in str([one.content for one in desk.chat().audit()])
+    desk.append(*lines(file))
+    assert desk.load() == lines(file)
+    assert seen(desk.chat()) == [("u", "secret")]
+    assert [one["session_id"] for one in desk.run(desk.sdk.list_sessions("-work"))] == ["s-1"]
+    desk.append(*lines(file), key=sub)
+    assert desk.run(desk.sdk.list_subkeys(KEY)) == ["subagents/agent-1"]
+
+
+STRANGE = [
+    {"type": "of-the-future", "uuid": "f-1", "nested": [{"a": 1.0, "b": 1, "c": True}]},
+    {"type": "user", "uuid": "f-2", "message": {"role": "user"}},
+    {"type": "user", "uuid": "f-3", "message": {"role": "user", "content": None}},
+    {
+        "type": "assistant",
+        "uuid": "f-4",
+        "message": {"content": [{"type": "new-block", "x": 2**70}]},
+    },
+    {"type": "user", "uuid": "f-5\0\ud800", "message": {"content": "half \ud800 and \0"}},
+    {"type": "user", "uuid": "x" * 3000, "message": {"content": []}},
+    {"type": "user", "uuid": 5, "message": {"content": "the uuid is no text"}},
+    {"uuid": "f-6", "message": {"content": "it has no type"}},
+]
+
+
+def test_unknown_kinds_and_strange_values_come_back_equal(desk):
+    desk.append(*STRANGE)
+    assert repr(desk.load()) == repr(STRANGE)
+    desk.append(*STRANGE)
+    assert desk.load() == [*STRANGE, STRANGE[-2]]  # the one without an id that can be compared
+
+
+def test_what_is_no_json_is_refused_and_nothing_is_written(quick, file):
+    file.user("hello")
+    for bad in (float("nan"), b"bytes", {1: 2}):
+        with pytest.raises(InvalidMessage):
+            quick.append(*lines(file), {"type": "x", "value": bad})
+    assert quick.load() is None
+    quick.append(*lines(file))
+    assert quick.load() == lines(file)
+
+
+def test_keys_of_any_text_are_kept_apart(quick):
+    keys = [
+        {"project_key": "a/b", "session_id": "c"},
+        {"project_key": "a", "session_id": "b/c"},
+        {"project_key": "a", "session_id": "b", "subpath": "c"},
+        {"project_key": "", "session_id": "\ud800\0%"},
+    ]
+    for key in keys:
+        quick.append({"type": "x", "key": key["session_id"]}, key=key)
+    for key in keys:
+        assert quick.load(key) == [{"type": "x", "key": key["session_id"]}]
+
+
+def test_the_helpers_of_the_sdk_work_on_it(quick, tmp_path):
+    folder = str(tmp_path)
+    project = import_module("claude_agent_sdk").project_key_for_directory(folder)
+    name = "11111111-1111-4111-8111-111111111111"
+    file = Transcript(tmp_path / "x.jsonl", name)
+    file.user("the question")
+    file.reply("m1", "the answer", stop="end_turn")
+    entries = [
+        {**one, "uuid": f"00000000-0000-4000-8000-00000000000{number}", "parentUuid": parent}
+        for number, one, parent in (
+            (1, lines(file)[0], None),
+            (2, lines(file)[1], "00000000-0000-4000-8000-000000000001"),
+        )
+    ]
+    quick.append(*entries, key={"project_key": project, "session_id": name})
+    quick.run(rename_session_via_store(quick.sdk, name, "Renamed", folder))
+    (listed,) = quick.run(list_sessions_from_store(quick.sdk, folder))
+    assert (listed.session_id, listed.custom_title) == (name, "Renamed")
+    assert listed.first_prompt == "the question"
+    assert quick.chat(f"claude-agent-sdk:{project}/{name}").info().title == "Renamed"
+    messages = quick.run(get_session_messages_from_store(quick.sdk, name, folder))
+    assert [one.type for one in messages] == ["user", "assistant"]
+    forked = quick.run(fork_session_via_store(quick.sdk, name, folder))
+    assert len(quick.run(list_sessions_from_store(quick.sdk, folder))) == 2
+    copied = quick.chat(f"claude-agent-sdk:{project}/{forked.session_id}")
+    assert [text for _, text in seen(copied)] == ["the question", "the answer"]
+    quick.run(delete_session_via_store(quick.sdk, name, folder))
+    (left,) = quick.run(list_sessions_from_store(quick.sdk, folder))
+    assert left.session_id == forked.session_id
+
+
+def test_a_version_without_the_protocol_is_one_clear_error(monkeypatch):
+    monkeypatch.setitem(sys.modules, "claude_agent_sdk", ModuleType("claude_agent_sdk"))
+    monkeypatch.delitem(sys.modules, "roocontext.adapters.claude_agent_sdk")
+    with pytest.raises(FrameworkMissing, match=r"works with claude-agent-sdk >=0\.2"):
+        import_module("roocontext.adapters.claude_agent_sdk")

@@ -1,0 +1,189 @@
+"""What a growing transcript of Claude Code is in our log: as the importer decides of the whole."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roocontext import Store
+from roocontext.formats import claude_code
+from roocontext.formats.play import play
+from support.claude_desk import ID, Desk, kinds, lines, seen
+from support.examples import examples
+from support.transcripts import Transcript, use
+
+
+@pytest.fixture
+def desk(lab: Any) -> Any:
+    made = Desk(lab.url)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def quick(opened: Any) -> Any:
+    """A desk on a file, for what no engine changes."""
+    with opened("file", "sync") as lab:
+        made = Desk(lab.url)
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def file(tmp_path: Any) -> Transcript:
+    return Transcript(tmp_path / "-work" / "s-1.jsonl")
+
+
+def test_an_edited_prompt_is_a_rewind(quick, file):
+    file.user("one")
+    first = file.reply("m1", "two", stop="end_turn")
+    file.user("three")
+    file.reply("m2", "four", stop="end_turn")
+    file.user("five", parent=first)
+    for entry in lines(file):
+        quick.append(entry)
+    assert seen(quick.chat()) == [("u", "one"), ("a", "two"), ("u", "five")]
+    assert quick.load() == lines(file)
+
+
+def test_a_compaction_is_a_summary(desk, file):
+    file.user("one")
+    file.reply("m1", "two", stop="end_turn")
+    file.compact("S")
+    file.user("three")
+    desk.append(*lines(file))
+    assert seen(desk.chat()) == [("u", "S"), ("u", "three")]
+    assert kinds(desk.chat()) == ["summary"]
+    assert desk.load() == lines(file)
+    desk.chat().uncover(next(one.seq for one in desk.chat().audit() if one.kind == "summary"))
+    assert [text for _, text in seen(desk.chat())] == ["one", "two", "three"]
+
+
+def test_a_compaction_that_keeps_messages(quick, file):
+    file.user("one")
+    file.reply("m1", "two", stop="end_turn")
+    head = file.user("kept")
+    tail = file.reply("m2", "kept too", stop="end_turn")
+    anchor = f"u-{file.count + 2}"
+    file.compact("S", preservedMessages={"anchorUuid": anchor, "uuids": [head, tail]})
+    file.user("more", parent=tail)
+    quick.append(*lines(file))
+    assert [text for _, text in seen(quick.chat())] == ["S", "kept", "kept too", "more"]
+    assert quick.load() == lines(file)
+
+
+def test_what_is_kept_ahead_of_others_is_written_again(quick, file):
+    head = file.user("kept")
+    file.reply("m1", "two", stop="end_turn")
+    quick.append(*lines(file))
+    other = Desk(quick.url)
+    anchor = f"u-{file.count + 2}"
+    file.compact("S", preservedMessages={"anchorUuid": anchor, "uuids": [head]})
+    file.user("more")
+    other.append(*lines(file))
+    other.close()
+    assert [text for _, text in seen(quick.chat())] == ["S", "kept", "more"]
+    assert quick.load() == lines(file)
+    file.user("then")
+    quick.append(lines(file)[-1])
+    assert [text for _, text in seen(quick.chat())] == ["S", "kept", "more", "then"]
+
+
+def test_a_micro_compaction_clears(quick, file):
+    file.user("go")
+    file.reply("m1", use("t1"), stop="tool_use")
+    file.result("t1", "long")
+    file.row(
+        "system", subtype="microcompact_boundary", microcompactMetadata={"compactedToolIds": ["t1"]}
+    )
+    file.reply("m2", "done", stop="end_turn")
+    quick.append(*lines(file))
+    (cleared,) = [one for one in quick.chat().view().messages if one.cleared]
+    assert "long" not in str(cleared.content)
+    assert quick.load() == lines(file)
+
+
+def test_what_the_model_sees_is_what_the_importer_decides_of_the_whole(quick, tmp_path):
+    asked = iter(range(1_000_000))
+
+    @settings(max_examples=examples(15))
+    @given(
+        st.lists(st.tuples(st.integers(0, 9), st.integers(0, 6)), min_size=1, max_size=24),
+        st.lists(st.integers(1, 6), min_size=1, max_size=4),
+    )
+    def check(steps: list[tuple[int, int]], sizes: list[int]) -> None:
+        number = next(asked)
+        key = {"project_key": "-work", "session_id": f"r{number}"}
+        file = Transcript(tmp_path / f"{number}" / "s-1.jsonl")
+        ends = [file.user("begin")]
+        for turn, (what, where) in enumerate(steps):
+            if what < 4:
+                ends.append(file.user(f"u{turn}"))
+            elif what < 6:
+                ends.append(file.reply(f"m{turn}", f"a{turn}", stop="end_turn"))
+            elif what == 6:
+                one = file.reply(f"m{turn}", use(f"x{turn}"))
+                two = file.reply(f"m{turn}", use(f"y{turn}"), stop="tool_use")
+                file.result(f"x{turn}", parent=one, sourceToolAssistantUUID=one)
+                ends.append(file.result(f"y{turn}", parent=two))
+            elif what == 7:
+                file.compact(f"S{turn}")
+                ends = [file.user(f"after {turn}")]
+            elif what == 8:
+                file.line({"type": "tag", "tag": str(turn)})
+            else:
+                ends.append(file.user(f"b{turn}", parent=ends[where % len(ends)]))
+        entries = lines(file)
+        at, turn = 0, 0
+        while at < len(entries):
+            size = sizes[turn % len(sizes)]
+            quick.append(*entries[at : at + size], key=key)
+            at, turn = at + size, turn + 1
+        assert quick.load(key) == entries
+        name = f"claude-agent-sdk:-work/r{number}"
+        with Store.open(":memory:") as whole:
+            for source in claude_code.sources(file.path):
+                play(whole, source)
+            assert seen(quick.chat(name)) == seen(whole.session("claude-code:s-1"))
+
+    check()
+
+
+def test_a_side_chain_in_the_main_transcript_is_not_its_conversation(quick, file):
+    file.user("go")
+    file.user("for the agent", isSidechain=True, agentId="x", move=False)
+    quick.append(*lines(file))
+    assert seen(quick.chat()) == [("u", "go")]
+    assert quick.load() == lines(file)
+
+
+def test_a_redacted_message_leaves_its_place(desk, file):
+    file.user("one")
+    file.reply("m1", "the secret", stop="end_turn")
+    file.user("three")
+    desk.append(*lines(file))
+    desk.chat().redact(desk.chat().find_message("u-2"))
+    one, two, three = desk.load()
+    assert [one, three] == lines(file)[::2]
+    assert (two["uuid"], two["parentUuid"], two["type"]) == ("u-2", "u-1", "assistant")
+    assert "secret" not in str(two)
+    other = Desk(desk.url)
+    file.reply("m2", "four", stop="end_turn")
+    other.append(lines(file)[-1])
+    other.close()
+    assert kinds(desk.chat()) == []
+
+
+def test_others_entries_in_the_session_stay(desk, file):
+    file.user("one")
+    desk.append(*lines(file))
+    desk.chat().append("user", "of somebody else")
+    desk.chat().note("other", {})
+    desk.chat().describe({"team": "blue"})
+    file.reply("m1", "two", stop="end_turn")
+    desk.append(*lines(file))
+    assert [text for _, text in seen(desk.chat())] == ["one", "of somebody else", "two"]
+    (listed,) = desk.store.sessions(where={"team": "blue", "project": "-work"})
+    assert listed.session_id == ID
+    assert desk.load() == lines(file)

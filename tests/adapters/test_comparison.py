@@ -1,0 +1,165 @@
+"""The frameworks' own stores, by the suite for others: what each keeps and loses, on a page.
+
+`python tests/adapters/test_comparison.py` runs the suite and writes `comparison.json` and the page
+anew; the tests compare both.
+"""
+
+import json
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from roocontext.testing import CHECKS, examine
+from support import postgres_server
+
+OUTCOMES = Path(__file__).with_name("comparison.json")
+PAGE = Path(__file__).parents[2] / "docs" / "adapters" / "comparison.md"
+
+
+class Compared(NamedTuple):
+    """A store, the driver for it, and where it is opened."""
+
+    framework: str
+    store: str
+    driver: str
+    engine: str = "file"
+
+    @property
+    def name(self) -> str:
+        return f"{self.framework}: {self.store}"
+
+    @property
+    def package(self) -> str:
+        return self.framework.partition(" ")[0]
+
+
+OURS = Compared("roocontext", "`Store`", "roocontext.testing.reference:Reference")
+STORES = [
+    OURS,
+    Compared("openai-agents", "`SQLiteSession`", "adapters.drivers.openai_agents:OnSQLite"),
+    Compared(
+        "openai-agents",
+        "`SQLAlchemySession` (PostgreSQL)",
+        "adapters.drivers.openai_agents:OnSQLAlchemy",
+        "postgres",
+    ),
+    Compared("langgraph", "`SqliteSaver`", "adapters.drivers.langgraph:OnSQLite"),
+    Compared("langgraph", "`PostgresSaver`", "adapters.drivers.langgraph:OnPostgres", "postgres"),
+    Compared("google-adk", "`InMemorySessionService`", "adapters.drivers.google_adk:InMemory"),
+    Compared("google-adk", "`SqliteSessionService`", "adapters.drivers.google_adk:OnSQLite"),
+    Compared(
+        "google-adk",
+        "`DatabaseSessionService` (PostgreSQL)",
+        "adapters.drivers.google_adk:OnDatabase",
+        "postgres",
+    ),
+    Compared(
+        "pydantic-ai-slim",
+        "`InMemoryConversationStore`",
+        "adapters.drivers.pydantic_ai:InMemory",
+    ),
+    Compared(
+        "claude-agent-sdk", "`InMemorySessionStore`", "adapters.drivers.claude_agent_sdk:InMemory"
+    ),
+]
+
+
+@pytest.mark.parametrize("store", STORES, ids=lambda it: it.name.replace("`", ""))
+def test_each_store_keeps_and_loses_what_the_page_says(store, request, tmp_path):
+    server = request.getfixturevalue("postgres") if store.engine == "postgres" else None
+    with place_of(store, server, tmp_path) as place:
+        assert outcome(store, place) == json.loads(OUTCOMES.read_text())[store.name]
+
+
+def test_the_page_shows_what_was_found():
+    assert PAGE.read_text() == renewed()
+
+
+def outcome(store: Compared, place: str) -> dict[str, list[str]]:
+    """What each check came to, without those that are simply kept."""
+    report = examine(store.driver, place)
+    return {it.check.name: [it.verdict, it.detail] for it in report.results if it.verdict != "kept"}
+
+
+@contextmanager
+def place_of(
+    store: Compared, server: postgres_server.Postgres | None, folder: Path
+) -> Iterator[str]:
+    if server is None:
+        yield str(folder / "store.db")
+        return
+    url = server.empty()
+    # LangGraph takes libpq's form of the URL, the others SQLAlchemy's with the driver's name.
+    scheme = "postgresql" if store.package == "langgraph" else "postgresql+psycopg"
+    yield re.sub(r"^postgresql(\+\w+)?", scheme, url)
+    server.drop(url)
+
+
+SIGNS = {"kept": "✓", "refused": "refused", "lost": "**lost**", "failed": "**lost**"}
+
+
+def sign(verdict: str, detail: str) -> str:
+    if verdict == "missing" and "memory" in detail:
+        return "in memory"
+    if verdict == "not run" or "bundled program" in detail:
+        return "n/a"
+    return SIGNS.get(verdict, "no call")
+
+
+def matrix(found: dict[str, dict[str, list[str]]]) -> str:
+    head = ["check", *(store.name.replace(": ", "<br>") for store in STORES)]
+    rows = [head, ["---"] * len(head)]
+    for check in CHECKS:
+        outcomes = (found[store.name].get(check.name, ["kept", ""]) for store in STORES)
+        rows.append([check.name, *(sign(*outcome) for outcome in outcomes)])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+
+
+def details(found: dict[str, dict[str, list[str]]]) -> str:
+    sections = []
+    for store in STORES:
+        rows = [
+            f"| {name} | {verdict} | {detail.replace('|', chr(92) + '|')} |"
+            for name, (verdict, detail) in found[store.name].items()
+        ]
+        title = f"### {store.name}\n\n{store.package} {version(store.package)}"
+        sections.append("\n".join([title, "", "| check | | |", "|---|---|---|", *rows, ""]))
+    return "\n".join(sections)
+
+
+def promises() -> str:
+    rows = ["| check | promise | what a store must do |", "|---|---|---|"]
+    rows += [f"| {check.name} | {check.promise} | {check.asks} |" for check in CHECKS]
+    return "\n".join(rows) + "\n"
+
+
+def renewed() -> str:
+    """The page with the tables as they should be."""
+    found = json.loads(OUTCOMES.read_text())
+    text = PAGE.read_text()
+    for name, table in (
+        ("matrix", matrix(found)),
+        ("details", details(found)),
+        ("checks", promises()),
+    ):
+        between = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
+        text = between.sub(lambda it, table=table: f"{it[1]}\n{table}\n{it[2]}", text)
+    return text
+
+
+if __name__ == "__main__":
+    with postgres_server.running() as server, tempfile.TemporaryDirectory() as folder:
+        everything = {}
+        for number, store in enumerate(STORES):
+            own = Path(folder) / str(number)
+            own.mkdir()
+            with place_of(store, server if store.engine == "postgres" else None, own) as place:
+                everything[store.name] = outcome(store, place)
+    OUTCOMES.write_text(json.dumps(everything, indent=1) + "\n")
+    PAGE.write_text(renewed())

@@ -1,0 +1,212 @@
+"""The session service of Google ADK: events come back as they were, and nothing is deleted."""
+
+import math
+
+import pytest
+from google.adk.errors import StaleSessionError
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.errors.session_not_found_error import SessionNotFoundError
+from google.adk.events import Event
+from google.adk.sessions import InMemorySessionService
+from google.genai.types import Content, FunctionCall, Part
+
+from roocontext import InvalidMessage
+from support.adk_desk import EVENTS, Desk, changed, text_event
+
+
+@pytest.fixture(scope="module")
+def desk(leg, opened):
+    with opened(leg[0], "async") as lab:
+        yield Desk(lab)
+
+
+def test_events_come_back_as_they_were(desk):
+    session = desk.create()
+    for event in EVENTS:
+        assert desk.append(session, event.model_copy(deep=True)) == event
+    found = desk.get(session)
+    assert found.events == EVENTS
+    assert found == session
+    assert found.last_update_time == EVENTS[-1].timestamp
+
+
+def test_contents_are_messages_of_ours(desk):
+    session = desk.create()
+    for event in EVENTS:
+        desk.append(session, event)
+    chat = desk.chat(session)
+    view = chat.view().messages
+    assert [one.role for one in view] == ["user", "model", "user", "model"]
+    assert view[1].content["parts"][1]["functionCall"]["name"] == "ls"
+    assert view[1].model == "gemini-3-pro"
+    assert chat.pending() == []
+    assert [one["role"] for one in chat.messages("anthropic")][:3] == ["user", "assistant", "user"]
+    (usage,) = chat.usage()
+    assert usage.model == "gemini-3-pro"
+    assert chat.verify().ok
+
+
+def test_the_last_events_and_those_since_a_time(desk):
+    session = desk.create()
+    for number in range(40):
+        desk.append(session, text_event(str(number), timestamp=1000.0 + number))
+    texts = lambda **config: [  # noqa: E731
+        int(e.content.parts[0].text) for e in desk.get(session, **config).events
+    ]
+    assert texts(num_recent_events=0) == []
+    assert texts(num_recent_events=1) == [39]
+    assert texts(num_recent_events=7) == list(range(33, 40))
+    assert texts(num_recent_events=99) == list(range(40))
+    assert texts(after_timestamp=1035.0) == list(range(35, 40))
+    assert texts(num_recent_events=9, after_timestamp=1035.0) == list(range(35, 40))
+    assert texts(num_recent_events=2, after_timestamp=1035.0) == [38, 39]
+
+
+def test_state_has_scopes(desk):
+    user = desk.user()
+    session = desk.create(user, state={"app:a": 1, "user:b": [2], "c": {"d": None}, "temp:e": 5})
+    assert session.state == {"app:a": 1, "user:b": [2], "c": {"d": None}}
+    event = changed(app__a=2, user__x="y", c=None, temp__t="kept for this run")
+    desk.append(session, event)
+    assert session.state["temp:t"] == "kept for this run"
+    assert "temp:t" not in event.actions.state_delta
+    expected = {"app:a": 2, "user:b": [2], "user:x": "y", "c": None}
+    assert desk.get(session).state == expected
+    other = desk.create({**user, "user_id": "v"})
+    assert other.state == {"app:a": 2}
+    assert desk.run(desk.service.get_user_state(**user)) == {"b": [2], "x": "y"}
+    assert desk.run(desk.service.get_user_state(app_name="none", user_id="u")) == {}
+    listed = desk.run(desk.service.list_sessions(app_name=user["app_name"])).sessions
+    assert {one.user_id: one.state for one in listed} == {"u": expected, "v": {"app:a": 2}}
+
+
+@pytest.mark.parametrize("key", ["", "a b", "ä\0", "x" * 3_000, "app", "/", "a.b#c"])
+def test_any_key_and_any_name(desk, key):
+    name = key.replace("\0", "0")[:200]
+    user = {"app_name": desk.user()["app_name"] + name, "user_id": name}
+    session = desk.create(user, session_id=f"s{name}", state={key: 1, f"user:{key}": 2})
+    desk.append(session, changed(**{key: 3, f"app:{key}": 4}))
+    assert desk.get(session).state == {key: 3, f"user:{key}": 2, f"app:{key}": 4}
+
+
+def test_many_keys_with_many_values(desk):
+    session = desk.create(state={f"k{n}": n for n in range(50)})
+    for number in range(40):
+        desk.append(session, changed(k7=number, k31=-number))
+    assert desk.get(session).state == {**{f"k{n}": n for n in range(50)}, "k7": 39, "k31": -39}
+
+
+def test_partial_events_are_not_stored(desk):
+    session = desk.create()
+    desk.append(session, text_event("half", partial=True))
+    assert session.events == []
+    assert desk.get(session).events == []
+
+
+def test_creating_twice_and_names(desk):
+    user = desk.user()
+    session = desk.create(user, session_id=" s1 ")
+    assert session.id == "s1"
+    with pytest.raises(AlreadyExistsError):
+        desk.create(user, session_id="s1")
+    assert desk.create({**user, "user_id": "v"}, session_id="s1").events == []
+    assert desk.create(user).id != desk.create(user).id
+    session.id = "none"
+    with pytest.raises(SessionNotFoundError):
+        desk.append(session, text_event("x"))
+    assert desk.get(session) is None
+
+
+def test_deleting_hides_and_the_id_can_be_used_again(desk):
+    user = desk.user()
+    session = desk.create(user, session_id="s", state={"a": 1, "user:b": 2})
+    desk.append(session, text_event("gone"))
+    delete = {**user, "session_id": "s"}
+    desk.run(desk.service.delete_session(**delete))
+    desk.run(desk.service.delete_session(**delete))
+    desk.run(desk.service.delete_session(**{**delete, "session_id": "never"}))
+    assert desk.get(session) is None
+    assert desk.run(desk.service.list_sessions(**user)).sessions == []
+    with pytest.raises(SessionNotFoundError):
+        desk.append(session, text_event("x"))
+    again = desk.create(user, session_id="s")
+    assert again.state == {"user:b": 2}
+    with pytest.raises(StaleSessionError):
+        desk.append(session, text_event("of the deleted one"))
+    desk.append(again, text_event("here"))
+    assert [e.content.parts[0].text for e in desk.get(again).events] == ["here"]
+    assert desk.texts(again) == ["here"]
+    contents = [one.content for one in desk.chat(again).audit() if one.role]
+    assert len(contents) == 2
+    assert desk.chat(again).verify().ok
+
+
+def test_redacted_contents(desk):
+    session = desk.create()
+    for event in EVENTS[:3]:
+        desk.append(session, event)
+    chat = desk.chat(session)
+    for message in chat.view().messages:
+        chat.redact(message.seq)
+    found = desk.get(session).events
+    assert [event.id for event in found] == [event.id for event in EVENTS[:3]]
+    assert "Which files" not in str(found)
+    assert found[1].get_function_calls()[0].name == "ls"
+    assert chat.verify().ok
+
+
+def test_flushing_does_nothing(desk):
+    assert desk.run(desk.service.flush()) is None
+
+
+def test_lists_are_sorted_by_update(desk):
+    user = desk.user()
+    for name, at in (("b", 20.0), ("a", 20.0), ("c", 10.0)):
+        session = desk.create(user, session_id=name)
+        desk.append(session, text_event("x", timestamp=at))
+    listed = desk.run(desk.service.list_sessions(**user)).sessions
+    assert [(one.id, one.last_update_time, one.events) for one in listed] == [
+        ("c", 10.0, []),
+        ("a", 20.0, []),
+        ("b", 20.0, []),
+    ]
+    assert desk.run(desk.service.list_sessions(app_name="none")).sessions == []
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        changed(x=math.nan),
+        changed(x=[{"y": math.inf}]),
+        changed(**{"\ud800": 1}),
+        Event(
+            author="m",
+            content=Content(
+                role="model",
+                parts=[Part(function_call=FunctionCall(name="f", args={"x": math.nan}))],
+            ),
+        ),
+    ],
+)
+def test_what_adks_json_would_change_is_refused(desk, event):
+    session = desk.create()
+    with pytest.raises(InvalidMessage, match=r"NaN|surrogate"):
+        desk.append(session, event)
+    assert session.events == desk.get(session).events == []
+
+
+@pytest.mark.parametrize("of", ["events", "state"])
+def test_it_does_what_the_service_in_memory_does(desk, of):
+    theirs = InMemorySessionService()
+    user = desk.user()
+    sessions = [
+        desk.run(service.create_session(**user, session_id="s", state={"a": 1, "app:b": 2}))
+        for service in (desk.service, theirs)
+    ]
+    for event in [*EVENTS, changed(a=None), changed(app__c=[1]), changed(user__d={"e": 1})]:
+        for service, session in zip((desk.service, theirs), sessions, strict=True):
+            desk.run(service.append_event(session, event.model_copy(deep=True)))
+    found = [
+        desk.run(service.get_session(**user, session_id="s")) for service in (desk.service, theirs)
+    ]
+    assert getattr(found[0], of) == getattr(found[1], of)

@@ -1,0 +1,373 @@
+"""pydantic-ai's ConversationStore, compared with the framework's own store in memory."""
+
+import asyncio
+import sys
+from dataclasses import replace
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from pydantic_ai import BinaryImage, Conversation, ImageUrl
+from pydantic_ai.conversation_store import (
+    ConversationConflict,
+    ConversationEntry,
+    ConversationRecord,
+    InMemoryConversationStore,
+)
+from pydantic_ai.exceptions import PydanticAIDeprecationWarning, UserError
+from pydantic_ai.messages import (
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    RetryPromptPart,
+    SystemPromptPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.usage import RequestUsage, RunUsage
+
+from roocontext import FrameworkMissing, InvalidMessage
+from roocontext.adapters.pydantic_ai import session_id
+from support.examples import examples
+from support.pydantic_ai_desk import WHEN, Desk, said, texts_of
+
+
+@pytest.fixture
+def desk(lab: Any) -> Any:
+    made = Desk(lab.url)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def quick(opened: Any) -> Any:
+    """A desk on a file, for what no engine changes."""
+    with opened("file", "sync") as lab:
+        made = Desk(lab.url)
+        yield made
+        made.close()
+
+
+def test_messages_come_back_equal_and_are_messages_of_ours(desk):
+    call = ToolCallPart("look", {"x": 1.0, "big": 2**70, "yes": True}, "c-1")
+    answered = ToolReturnPart("look", {"seen": ["é", None, 1, 1.0]}, "c-1", timestamp=WHEN)
+    picture = BinaryImage(data=b"\x89PNG\xff\xfe", media_type="image/png")
+    prompt = UserPromptPart(["see", picture, ImageUrl("https://example.com/x.png")], timestamp=WHEN)
+    messages = [
+        ModelRequest(
+            parts=[SystemPromptPart("be kind", timestamp=WHEN), prompt],
+            timestamp=WHEN,
+            instructions="short",
+            metadata={"tenant": "t"},
+        ),
+        ModelResponse(
+            parts=[ThinkingPart("hm", signature="s"), TextPart("I look"), call],
+            usage=RequestUsage(input_tokens=100, cache_read_tokens=40, output_tokens=7),
+            model_name="test-model",
+            timestamp=WHEN,
+            provider_details={"finish": [1, {"a": "b"}]},
+        ),
+        ModelRequest(parts=[answered], timestamp=WHEN),
+        ModelResponse(parts=[TextPart("done")], timestamp=WHEN),
+    ]
+    talk = Conversation(
+        messages=list(messages), conversation_id="t-1", usage=RunUsage(requests=2, input_tokens=100)
+    )
+    entries = desk.run(desk.ai.save(talk, scope="team"))
+    loaded = desk.run(desk.ai.load("t-1"))
+    assert loaded.messages == messages
+    assert loaded.usage == RunUsage(requests=2, input_tokens=100)
+    assert loaded.revision == talk.revision
+    assert desk.run(desk.ai.load_entries("t-1")) == entries
+    chat = desk.chat("t-1")
+    assert [message.role for message in chat.view().messages] == ["user", "assistant"] * 2
+    (spent,) = chat.usage()
+    assert (spent.model, spent.usage["input_tokens"]) == ("test-model", 60)
+    assert chat.waits_for() == "user"
+    sent = chat.messages("anthropic")
+    assert [block["type"] for block in sent[1]["content"]] == ["text", "tool_use"]
+    assert sent[2]["content"][0]["tool_use_id"] == sent[1]["content"][1]["id"]
+    assert [hit.session_id for hit in desk.store.search("kind").hits] == [chat.id]
+    assert chat.verify().ok
+
+
+def test_a_save_appends_what_is_new(desk):
+    desk.save("t", "u1", "a1")
+    desk.save("t", "u2", "a2")
+    assert desk.texts("t") == ["u1", "a1", "u2", "a2"]
+    assert desk.chat("t").stats().messages == 4
+    loaded = desk.run(desk.ai.load("t", limit=1))
+    assert texts_of(loaded.messages) == ["a2"]
+    loaded.messages.append(said("u3"))
+    desk.run(desk.ai.save(loaded))
+    assert desk.texts("t") == ["u1", "a1", "u2", "a2", "u3"]
+    assert [entry.parent_id for entry in desk.run(desk.ai.load_entries("t", limit=2))] == [
+        entry.id for entry in desk.run(desk.ai.load_entries("t"))[2:4]
+    ]
+    newest = desk.run(desk.ai.load_entries("t"))[-1]
+    assert desk.run(desk.ai.read_entry(newest.id)) == newest
+
+
+def test_a_branch_is_a_rewind(desk):
+    desk.save("t", "u1", "a1", "u2", "a2")
+    talk = desk.run(desk.ai.load("t"))
+    left = desk.run(desk.ai.load_entries("t"))[-1].id
+    branched = desk.run(desk.ai.branch("t", at=2, expected_revision=talk.revision))
+    desk.save("t", "u3")
+    assert desk.texts("t") == ["u1", "a1", "u3"]
+    view = desk.chat("t").view().messages
+    assert [message.content["parts"][0]["content"] for message in view] == ["u1", "a1", "u3"]
+    record = desk.run(desk.ai.read_record("t"))
+    assert record.branches == [left]
+    with pytest.raises(ConversationConflict):
+        desk.run(desk.ai.branch("t", at=1, expected_revision=branched.revision))
+    desk.run(desk.ai.branch("t", from_entry=left, expected_revision=record.revision))
+    assert desk.texts("t") == ["u1", "a1", "u2", "a2"]
+    assert len(desk.chat("t").view().messages) == 4
+
+
+def test_a_fork_is_a_fork(desk):
+    desk.save("t", "u1", "a1", "u2", "a2", scope="team")
+    desk.run(desk.ai.fork("t", at=2, new_conversation_id="f"))
+    desk.save("f", "u3")
+    assert desk.texts("f") == ["u1", "a1", "u3"]
+    assert desk.texts("t") == ["u1", "a1", "u2", "a2"]
+    shared = [desk.run(desk.ai.load_entries(name))[:2] for name in "tf"]
+    assert shared[0] == shared[1]
+    assert desk.run(desk.ai.read_record("f")).forked_from == "t"
+    assert desk.chat("f").newest_note("origin") is not None
+    # The second life of an id is a fork too, and so is a fork of a fork.
+    desk.run(desk.ai.delete("f"))
+    assert desk.texts("f") is None
+    desk.run(desk.ai.fork("t", new_conversation_id="f"))
+    desk.run(desk.ai.fork("f", at=3, new_conversation_id="g"))
+    desk.save("g", "u9")
+    assert desk.texts("f") == ["u1", "a1", "u2", "a2"]
+    assert desk.texts("g") == ["u1", "a1", "u2", "u9"]
+    desk.run(desk.ai.delete("t"))
+    desk.store.purge(session_id("t"))
+    assert desk.texts("g") == ["u1", "a1", "u2", "u9"]
+    with pytest.raises(ConversationConflict):
+        desk.run(desk.ai.fork("g", new_conversation_id="f"))
+    # What was purged can no longer be named.
+    with pytest.raises(LookupError):
+        desk.run(desk.ai.read_entry(shared[0][0].id))
+
+
+def test_a_fork_of_nothing_and_one_whose_record_was_never_written(desk):
+    desk.save("t", "u1", "a1", "u2")
+    desk.run(desk.ai.fork("t", at=0, new_conversation_id="f"))
+    assert desk.texts("f") == []
+    # A process that was killed in the middle of a fork has left this.
+    desk.chat("t").fork(session_id=session_id("g"))
+    assert desk.texts("g") is None
+    assert [one.conversation_id for one in desk.run(desk.ai.list_conversations())] == ["f", "t"]
+    desk.run(desk.ai.fork("t", at=2, new_conversation_id="g"))
+    assert desk.texts("g") == ["u1", "a1"]
+    assert len(desk.chat("g").view().messages) == 2
+
+
+def test_one_of_two_writers_wins(desk):
+    other = Desk(desk.url)
+    try:
+        desk.save("t", "u1")
+        first, second = desk.run(desk.ai.load("t")), other.run(other.ai.load("t"))
+        first.messages.append(said("a1"))
+        second.messages.append(said("a2"))
+        desk.run(desk.ai.save(first))
+        with pytest.raises(ConversationConflict):
+            other.run(other.ai.save(second))
+        with pytest.raises(ConversationConflict):
+            other.run(other.ai.save(Conversation(conversation_id="t", messages=[said("u")])))
+        assert desk.texts("t") == ["u1", "a1"]
+
+        async def race() -> list[Any]:
+            talks = [await desk.ai.load("t") for _ in range(6)]
+            for number, talk in enumerate(talks):
+                talk.messages.append(said(f"u{number}"))
+            return await asyncio.gather(*map(desk.ai.save, talks), return_exceptions=True)
+
+        outcomes = desk.run(race())
+        lost = [one for one in outcomes if isinstance(one, ConversationConflict)]
+        assert (len(lost), len(desk.texts("t"))) == (5, 3)
+        assert desk.chat("t").verify().ok
+    finally:
+        other.close()
+
+
+def test_deleting_hides_and_a_stale_copy_cannot_be_saved_over_it(desk):
+    talk = desk.save("t", "u1", "a1", scope="team")
+    desk.run(desk.ai.delete("t", scope="other"))
+    assert desk.texts("t") == ["u1", "a1"]
+    desk.run(desk.ai.delete("t"))
+    desk.run(desk.ai.delete("t"))
+    assert desk.texts("t") is None
+    assert desk.run(desk.ai.list_conversations()) == []
+    assert desk.chat("t").view().messages == ()
+    assert desk.chat("t").stats().messages == 2
+    with pytest.raises(ConversationConflict):
+        desk.run(desk.ai.save(talk))
+    desk.save("t", "u2")
+    assert desk.texts("t") == ["u2"]
+    with pytest.raises(ConversationConflict):
+        desk.run(desk.ai.save(talk))
+    record = desk.run(desk.ai.read_record("t"))
+    with pytest.raises(ConversationConflict):
+        desk.run(desk.ai.delete_record("t", expected_revision=talk.revision))
+    desk.run(desk.ai.delete_record("t", expected_revision=record.revision))
+    assert desk.texts("t") is None
+
+
+def test_lists_by_scope_newest_first(desk):
+    for name, scope in (("a", "x"), ("b", None), ("c", "x"), ("d", "y")):
+        desk.save(name, "u1", scope=scope)
+    desk.save("a", "u2")
+
+    def names(**options: Any) -> list[str]:
+        return [one.conversation_id for one in desk.run(desk.ai.list_conversations(**options))]
+
+    assert names() == ["a", "d", "c", "b"]
+    assert names(scope="x") == ["a", "c"]
+    assert names(limit=2) == ["a", "d"]
+    assert (names(limit=0), names(scope="nobody")) == ([], [])
+    assert desk.run(desk.ai.load("a", scope="y")) is None
+    with pytest.raises(UserError):
+        names(limit=-1)
+
+
+def test_records_and_entries_of_another_store_can_be_copied(desk):
+    one = ConversationEntry(id="first#entry", parent_id=None, message=said("u1"))
+    two = ConversationEntry(id="second|é\0", parent_id="first#entry", message=said("a1"))
+    record = ConversationRecord(
+        conversation_id="other/é", head_id=two.id, scope="x", updated_at=WHEN
+    )
+    desk.run(desk.ai.write_record(record, new_entries=[one, two], expected_revision=None))
+    assert desk.texts("other/é") == ["u1", "a1"]
+    copied = desk.run(desk.ai.read_record("other/é"))
+    assert replace(copied, head_id=two.id) == record
+    lost = ConversationRecord(conversation_id="lost", head_id="nowhere")
+    with pytest.raises(ConversationConflict):
+        desk.run(desk.ai.write_record(lost, expected_revision=None))
+    with pytest.raises(LookupError):
+        desk.run(desk.ai.read_entry("nowhere"))
+    with pytest.raises(LookupError):
+        desk.run(desk.ai.read_entry(f"{session_id('other/é')}#nowhere"))
+
+
+def test_random_operations_do_what_they_do_in_memory(quick):
+    asked = iter(range(1_000_000))
+    step = st.tuples(st.integers(0, 7), st.integers(0, 2), st.integers(0, 9))
+
+    @settings(max_examples=examples(12))
+    @given(st.lists(step, min_size=4, max_size=16))
+    def check(steps: list[tuple[int, int, int]]) -> None:
+        run, number = quick.run, next(asked)
+        names = [f"{number}-{one}" for one in "abc"]
+        memory = InMemoryConversationStore()
+        for turn, (what, which, where) in enumerate(steps):
+            results = []
+            for store in (memory, quick.ai):
+                name = names[which]
+                try:
+                    results.append(run(act(store, name, names, turn, what, where)))
+                except UserError as error:
+                    results.append(type(error).__name__)
+            assert results[0] == results[1]
+            for name in names:
+                both = [run(store.load(name)) for store in (memory, quick.ai)]
+                said = [None if one is None else texts_of(one.messages) for one in both]
+                assert said[0] == said[1]
+
+    async def act(store: Any, name: str, names: list[str], turn: int, what: int, where: int) -> Any:
+        talk = await store.load(name)
+        if what <= 3:
+            talk = talk or Conversation(conversation_id=name)
+            if what == 3:
+                talk = replace(talk, messages=talk.messages[: where % 4], new_message_index=None)
+            talk.messages += [said(f"u{turn}"), said(f"a{turn}")]
+            return len(await store.save(talk))
+        record = await store.read_record(name)
+        tips = [] if record is None else record.branches
+        if what == 4:
+            revision = None if talk is None else talk.revision
+            return texts_of(
+                (await store.branch(name, at=where, expected_revision=revision)).messages
+            )
+        if what == 5 and tips:
+            tip = tips[where % len(tips)]
+            back = await store.branch(name, from_entry=tip, expected_revision=talk.revision)
+            return texts_of(back.messages)
+        if what == 6:
+            other = names[where % 3]
+            forked = await store.fork(name, at=where % 5, new_conversation_id=other)
+            return texts_of(forked.messages)
+        if what == 7:
+            return await store.delete(name)
+        return len(tips)
+
+    check()
+
+
+def test_a_redacted_message_keeps_its_place(desk):
+    desk.save("t", "u1", "a secret", "u2")
+    entries = desk.run(desk.ai.load_entries("t"))
+    desk.chat("t").redact(desk.chat("t").find_message(entries[1].id))
+    assert desk.texts("t") == ["u1", "[redacted]", "u2"]
+    desk.save("t", "a3")
+    assert desk.texts("t") == ["u1", "[redacted]", "u2", "a3"]
+
+
+def test_a_part_of_an_unknown_newer_kind_is_kept_and_the_framework_refuses_to_load_it(quick):
+    quick.save("t", "u1")
+    record = quick.run(quick.ai.read_record("t"))
+    raw = {"kind": "response", "parts": [{"part_kind": "of-the-future", "content": {"x": [1.0]}}]}
+    name = f"{session_id('t')}#new"
+    quick.chat("t").append(
+        "assistant",
+        raw,
+        format="pydantic-ai",
+        message_id=name,
+        client_id=f"{name}|{record.head_id}",
+    )
+    assert quick.chat("t").view().messages[-1].content == raw
+    with pytest.raises(ValidationError, match="of-the-future"):
+        quick.run(quick.ai.read_entry(name))
+    assert quick.texts("t") == ["u1"]
+
+
+def test_an_old_retry_part_comes_back_as_the_framework_reads_it(quick):
+    with pytest.warns(PydanticAIDeprecationWarning, match="RetryPromptPart"):
+        retry = RetryPromptPart("again", tool_name="look", tool_call_id="c-1", timestamp=WHEN)
+    message = ModelRequest(parts=[retry], timestamp=WHEN)
+    quick.run(quick.ai.save(Conversation(conversation_id="t", messages=[message])))
+    (loaded,) = quick.run(quick.ai.load("t")).messages
+    dumped = ModelMessagesTypeAdapter.dump_python([message], mode="json")
+    assert [loaded] == ModelMessagesTypeAdapter.validate_python(dumped)
+
+
+def test_what_cannot_be_stored_is_refused_and_nothing_is_written(quick):
+    quick.save("t", "u1")
+    for bad in (float("nan"), float("inf")):
+        talk = quick.run(quick.ai.load("t"))
+        part = ToolReturnPart("look", {"n": bad}, "c-1", timestamp=WHEN)
+        talk.messages.append(ModelRequest(parts=[part], timestamp=WHEN))
+        with pytest.raises(InvalidMessage):
+            quick.run(quick.ai.save(talk))
+    assert quick.texts("t") == ["u1"]
+    quick.save("t", "a \0 b")
+    assert quick.texts("t") == ["u1", "a \0 b"]
+
+
+def test_a_version_without_the_protocol_is_one_clear_error(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pydantic_ai.conversation_store", ModuleType("old"))
+    monkeypatch.delitem(sys.modules, "roocontext.adapters.pydantic_ai")
+    monkeypatch.delitem(sys.modules, "roocontext.adapters.pydantic_ai_messages")
+    with pytest.raises(FrameworkMissing, match=r"works with pydantic-ai-slim >=2\.68"):
+        import_module("roocontext.adapters.pydantic_ai")

@@ -1,0 +1,118 @@
+"""LangChain's messages are read as Anthropic's blocks."""
+
+import pytest
+
+from roocontext import InvalidMessage
+from roocontext.log.readings import calls, reader
+
+LANGCHAIN = reader("langchain")
+CALL = {"name": "f", "args": {"x": 1}, "id": "a", "type": "tool_call"}
+
+
+def message(kind, **data):
+    return {"type": kind, "data": data}
+
+
+def text(said):
+    return {"type": "text", "text": said}
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "role"),
+    [
+        ("human", {}, "user"),
+        ("ai", {}, "assistant"),
+        ("AIMessageChunk", {}, "assistant"),
+        ("system", {}, "system"),
+        ("tool", {}, "tool"),
+        ("chat", {"role": "assistant"}, "assistant"),
+        ("chat", {"role": "critic"}, "user"),
+        ("of the future", {}, "user"),
+    ],
+)
+def test_the_role_is_that_of_the_type(kind, data, role):
+    content = message(kind, content="x", **data)
+    LANGCHAIN.check(role, content)
+    other = "assistant" if role == "user" else "user"
+    with pytest.raises(InvalidMessage):
+        LANGCHAIN.check(other, content)
+
+
+def test_a_call_is_shown_once_although_its_provider_lists_it_in_the_content_too():
+    content = message(
+        "ai",
+        content=[
+            {"type": "thinking", "thinking": "hm", "signature": "s"},
+            {"type": "reasoning", "reasoning": "hm"},
+            text("let me look"),
+            "and see",
+            {"type": "tool_use", "id": "a", "name": "f", "input": {"x": 1}},
+            {"type": "tool_use", "id": "z", "name": "g", "input": {}},
+        ],
+        tool_calls=[CALL],
+        invalid_tool_calls=[{"name": "h", "args": "{", "id": "b", "error": None}],
+    )
+    assert LANGCHAIN.blocks("assistant", content) == (
+        "assistant",
+        [
+            {"type": "thinking", "thinking": "hm", "signature": "s"},
+            {"type": "thinking", "thinking": "hm"},
+            text("let me look"),
+            text("and see"),
+            {"type": "tool_use", "id": "z", "name": "g", "input": {}},
+            {"type": "tool_use", "id": "a", "name": "f", "input": {"x": 1}},
+            {"type": "tool_use", "id": "b", "name": "h", "input": {"arguments": "{"}},
+        ],
+    )
+
+
+def test_images_of_each_shape():
+    inline = {"type": "base64", "media_type": "image/png", "data": "QQ=="}
+    url = {"type": "url", "url": "https://x/y.png"}
+    for part, source in (
+        ({"type": "image", "base64": "QQ==", "mime_type": "image/png"}, inline),
+        ({"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ=="}}, inline),
+        ({"type": "image_url", "image_url": "https://x/y.png"}, url),
+        ({"type": "image", "url": "https://x/y.png"}, url),
+        ({"type": "image", "source": url}, url),
+    ):
+        shown = LANGCHAIN.blocks("user", message("human", content=[part]))
+        assert shown == ("user", [{"type": "image", "source": source}])
+    strange = LANGCHAIN.blocks("user", message("human", content=[{"type": "video"}, 5]))
+    assert strange[1][0] == {"type": "file", "title": "video"}
+
+
+def test_the_output_of_a_tool_is_cleared_and_answered():
+    content = {
+        **message("tool", content="long", tool_call_id="a", status="error"),
+        "raw": ["m", ""],
+    }
+    assert LANGCHAIN.blocks("tool", content) == (
+        "user",
+        [{"type": "tool_result", "tool_use_id": "a", "content": "long", "is_error": True}],
+    )
+    assert LANGCHAIN.outputs(content) == (0,)
+    cleared = LANGCHAIN.clear(content, {0}, "gone")
+    assert cleared == message("tool", content="gone", tool_call_id="a", status="error")
+    assert LANGCHAIN.clear(content, {1}, "gone") is content
+    asked = message("ai", content="", tool_calls=[CALL])
+    assert LANGCHAIN.answer(asked, 0, {"y": 2}, is_error=True) == (
+        "tool",
+        message("tool", content='{"y":2}', name="f", tool_call_id="a", status="error"),
+    )
+
+
+def test_a_skeleton_keeps_the_ids_of_calls():
+    asked = message("ai", content="secret", id="m1", tool_calls=[CALL], usage_metadata={"x": 1})
+    bare = LANGCHAIN.skeleton({**asked, "channel": "notes", "raw": ["m", "secret"]})
+    assert bare == {
+        "type": "ai",
+        "channel": "notes",
+        "data": {
+            "content": "[redacted]",
+            "id": "m1",
+            "tool_calls": [{"name": "f", "args": {}, "id": "a", "type": "tool_call"}],
+        },
+    }
+    assert calls(LANGCHAIN.blocks("assistant", bare)[1]) == [(1, "a")]
+    LANGCHAIN.check("assistant", bare)

@@ -1,0 +1,33 @@
+"""Text in a page: it is never markup, and nothing in it hides or turns the line."""
+
+from html import unescape
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roocontext.formats.safe_html import line, preformatted, shown
+
+BIDI = "\u202e\u2066\u200f\u061c"
+
+
+@given(st.text(st.characters(codec=None, exclude_categories=[])))
+def test_no_text_is_markup(text):
+    made = shown(text)
+    made.encode()
+    assert not set(made) & {"<", ">", '"', "'", *BIDI, "\0", "\r", "\x9b", "\u200b"}
+    if text.isascii() and text.isprintable():
+        assert unescape(made) == text
+
+
+def test_what_cannot_be_seen_has_a_number():
+    assert shown("a\0\u202eb\ud83d") == "a[U+0000][U+202E]b[U+D83D]"
+    assert shown("\u0928\u094d\u200d \U0001f469\u200d\U0001f467") == (
+        "\u0928\u094d\u200d \U0001f469\u200d\U0001f467"
+    )
+    assert shown("tab\tline\n") == "tab\tline\n"
+
+
+def test_lines():
+    assert line("a\n  <b>") == "a &lt;b&gt;"
+    assert line("<" * 200) == "&lt;" * 159 + "&hellip;"
+    assert preformatted("\n a\r\nb") == '<pre class="text" dir="auto">\n\n a\nb</pre>'
