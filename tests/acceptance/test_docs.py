@@ -179,7 +179,7 @@ def test_the_readmes_example_is_the_loop_and_short() -> None:
 def test_blocks_are_of_known_kinds(page: Path) -> None:
     for block in blocks(page):
         place = f"{name_of(page)}:{block.line}"
-        assert block.language in {"python", "text", "shell", "sql"}, place
+        assert block.language in {"diff", "python", "text", "shell", "sql"}, place
         if block.mark == "postgres":
             assert block.language in {"python", "sql"}, place
         elif block.mark == "models":
