@@ -71,7 +71,11 @@ def import_(
 
     if on_conflict not in ("refuse", "fork"):
         raise Refusal("--on-conflict is refuse or fork.", Code.USAGE)
-    chosen = list(paths or ())
+    if everything and (tool or paths):
+        line = "--all looks in the default places of all tools: use it without --from and paths."
+        raise Refusal(line, Code.USAGE)
+    # A session's metadata has the path of its source, whatever folder the command was run in.
+    chosen = [path.absolute() for path in paths or ()]
     if not chosen:
         tools = list(find.PLACES) if everything else [tool] if tool else []
         if not tools:
