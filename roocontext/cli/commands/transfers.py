@@ -1,5 +1,6 @@
 """Commands that bring sessions in and out."""
 
+import os
 import sys
 import time
 from contextlib import contextmanager
@@ -75,7 +76,7 @@ def import_(
         line = "--all looks in the default places of all tools: use it without --from and paths."
         raise Refusal(line, Code.USAGE)
     # A session's metadata has the path of its source, whatever folder the command was run in.
-    chosen = [path.absolute() for path in paths or ()]
+    chosen = [Path(os.path.abspath(path)) for path in paths or ()]  # noqa: PTH100 - keeps links
     if not chosen:
         tools = list(find.PLACES) if everything else [tool] if tool else []
         if not tools:
