@@ -1,4 +1,4 @@
-"""A coding agent in a terminal. However it ended, it goes on where it was."""
+"""A coding agent in a terminal. After any crash it goes on where it was."""
 
 import readline  # noqa: F401 - lets `input` edit lines
 import sys
@@ -13,7 +13,7 @@ from workspace import Workspace
 
 
 def main() -> None:
-    """Open the session, finish what was begun, and answer one line after the other."""
+    """Open the session, finish what was begun, and answer each line until Ctrl-D."""
     parser = ArgumentParser("coding_agent", description=__doc__)
     parser.add_argument("folder", type=Path, help="what it works in; created if it is missing")
     parser.add_argument("--yes", action="store_true", help="run programs without asking")
@@ -28,11 +28,10 @@ def main() -> None:
         show(f"Session {agent.chat.id}, {agent.model_name}. /help lists the commands.\n")
         if workspace.mark.exists():  # a process died before it moved the files
             agent.move(lambda: None)
-        answer(agent, "")
-        with suppress(EOFError, KeyboardInterrupt):
-            while True:
-                is_done = agent.chat.waits_for() == "user"
-                answer(agent, input("> " if is_done else "Enter goes on > ").strip())
+        line = ""
+        while True:
+            answer(agent, line)
+            line = input("> " if agent.chat.waits_for() == "user" else "Enter goes on > ").strip()
 
 
 def opened(store: Store, workspace: Workspace, name: str | None) -> Session:
@@ -52,7 +51,7 @@ def answer(agent: Agent, line: str) -> None:
             show(f"{COMMANDS[name](agent, rest.strip()) if name in COMMANDS else HELP}\n")
         else:
             agent.go_on(line)
-    except KeyboardInterrupt:
+    except (EOFError, KeyboardInterrupt):  # Ctrl-D at a question
         show("\nInterrupted.\n")
     except Exception as error:  # noqa: BLE001 - what is recorded is kept, and the prompt goes on
         show(f"\n{type(error).__name__}: {error}\n")
@@ -68,4 +67,6 @@ def confirm(question: str) -> bool:
     return sys.stdin.isatty() and input(f"{question} [y/N] ").strip().lower() == "y"
 
 
-main()
+sys.tracebacklimit = 0  # an error at the start, such as an unknown session, is one line
+with suppress(EOFError, KeyboardInterrupt):
+    main()

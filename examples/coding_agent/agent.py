@@ -19,7 +19,7 @@ REFUSED = "The user did not allow this call."
 
 @dataclass
 class Agent:
-    """A session, the folder that it is about, and the model that is asked.
+    """A session, the folder that it works on, and the model that it asks.
 
     `show` prints a text. `confirm` asks the person a question, and returns whether it is a yes.
     """
@@ -31,7 +31,7 @@ class Agent:
     trusted: bool
 
     def open(self, chat: Session, model: str | None = None) -> None:
-        """Work on this session, with the model that is named, or that it was left with."""
+        """Work on this session, with the named model or the one that it used last."""
         note = chat.newest_note("model")
         name = model or (note.content["name"] if note else "claude-opus-5")
         self.model, self.model_name = model_named(name), name
@@ -55,7 +55,7 @@ class Agent:
                 self.recall.answer(call) or self._call(call)
 
     def move(self, change: Callable[[], Any]) -> Any:
-        """Change the conversation, and make the files those of its newest message with a commit."""
+        """Change the conversation, then restore the files to the commit of its newest message."""
         self.workspace.mark.touch()
         try:
             done, commit = change(), (self.chat.info().metadata or {}).get("commit", "HEAD")

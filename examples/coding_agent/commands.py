@@ -6,7 +6,7 @@ from roocontext.log.readings import pieces, reader, walk
 
 
 def rewind(agent: Agent, word: str) -> str:
-    """Go back to right after entry N, or before your last message. The files go back too."""
+    """Go back to right after entry N, or to before your last message. The files follow."""
     live = [it.message for it in agent.chat.live() if it.message.kind == "message"]
     typed = [message.seq for message in live if isinstance(message.content, str)]
     to = int(word) if word else max(typed, default=1) - 1
@@ -14,7 +14,7 @@ def rewind(agent: Agent, word: str) -> str:
 
 
 def undo(agent: Agent, _word: str) -> str:
-    """Take back the last /rewind or /undo, and what it did to the files."""
+    """Take back the last /rewind or /undo. The files follow."""
     return moved(agent.move(agent.chat.undo))
 
 
@@ -28,7 +28,7 @@ def uncover(agent: Agent, word: str) -> str:
 
 
 def fork(agent: Agent, word: str) -> str:
-    """Go on in a copy of the session, as it was right after entry N or as it is."""
+    """Go on in a copy of the session, as it was right after entry N, or as it is now."""
     before, at = agent.chat.id, int(word) if word else None
     copy = lambda: agent.open(agent.chat.fork(at), agent.model_name)  # noqa: E731 - used twice
     agent.move(copy) if word else copy()
@@ -49,9 +49,9 @@ def search(agent: Agent, words: str) -> str:
 
 def context(agent: Agent, _word: str) -> str:
     """Show how full the model's context is, and what is done before the next request."""
-    next_, shown = agent.context.preview(agent.chat, **agent.frame), agent.chat.view().messages
-    used = f"{next_.tokens_before:,} of {next_.window:,} tokens ({next_.counter})"
-    return f"{used}, {len(shown)} messages. Before the next request: {next_.status}."
+    next_, count = agent.context.preview(agent.chat, **agent.frame), len(agent.chat.view().messages)
+    used = f"{next_.tokens_before:,} of {next_.window:,} tokens ({next_.counter}), {count} messages"
+    return f"{used}. Before the next request: {next_.status.replace('noop', 'nothing to do')}."
 
 
 def model(agent: Agent, name: str) -> str:
@@ -62,17 +62,15 @@ def model(agent: Agent, name: str) -> str:
 
 def moved(done: Rewound) -> str:
     """What a rewind did."""
-    return f"As after entry {done.to}: {done.left} messages left, {done.returned} returned."
+    return f"Back to entry {done.to}: {done.left} messages left the view, {done.returned} returned."
 
 
 def line(found: AuditEntry) -> str:
     """An entry in one line."""
-    entry, text = found.entry, ""
-    if entry.role:
-        blocks = pieces(reader(entry.format).blocks(entry.role, entry.content)[1])
-        text = one_line(" ".join(piece.text for piece in walk(blocks) if piece.text))
+    blocks = reader(found.entry.format).blocks(found.role, found.content)[1] if found.role else []
+    text = one_line(" ".join(piece.text for piece in walk(pieces(blocks)) if piece.text))
     hidden = f" (hidden by {found.hidden_by})" if found.hidden_by else ""
-    who = found.kind if found.kind != "message" else "tool" if entry.answers else entry.role
+    who = found.kind if found.kind != "message" else "tool" if found.entry.answers else found.role
     return f"{found.seq:>5} {who:<9} {text}{hidden}"
 
 

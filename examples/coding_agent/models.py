@@ -1,4 +1,4 @@
-"""The models that can be asked. Each streams a reply, and returns the SDK's object for it."""
+"""The two SDKs. Each streams the reply of a model and returns the SDK's object for it."""
 
 from collections.abc import Callable
 
@@ -32,7 +32,7 @@ class Gpt:
     def __init__(self, name: str) -> None:
         import openai  # noqa: PLC0415 - only needed here
 
-        # Without a client of Anthropic's, summaries are extracted.
+        # Only an Anthropic client writes summaries. Without one they are extracted from the text.
         self.name, self.client, self.errors = name, None, (openai.OpenAIError,)
         self._responses = openai.OpenAI().responses
 

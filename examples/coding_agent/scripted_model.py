@@ -1,7 +1,7 @@
 """A model without a key: it speaks Anthropic's streaming protocol on loopback, by a script.
 
 `python examples/coding_agent/scripted_model.py FOLDER` is the agent with this model. It makes the
-calls that the user names: `write a.txt one; run cat a.txt`. Asked for anything else, it follows
+calls that the user names: `write a.txt one; run cat a.txt`. To any other message it replies with
 STORY.
 """
 
@@ -100,7 +100,7 @@ class Exchange(BaseHTTPRequestHandler):
         self.end_headers()
         for event in events(body, time.time_ns()):
             self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
-            time.sleep(0.01)  # so that one sees it stream
+            time.sleep(0.01)  # so that you can see it stream
 
     def log_message(self, *_arguments: Any) -> None:
         """Keep quiet."""

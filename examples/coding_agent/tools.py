@@ -64,7 +64,7 @@ def run(place: Workspace, command: list[str]) -> str:
         except TimeoutExpired:
             end = f"killed after {TIMEOUT} seconds"
         finally:
-            with suppress(ProcessLookupError):  # what it left running in the background
+            with suppress(ProcessLookupError):  # also what it left running in the background
                 os.killpg(process.pid, signal.SIGKILL)
     return f"{output.decode(errors='replace')}\n[{end}]"
 
@@ -75,7 +75,7 @@ def left(deadline: float) -> float:
 
 
 def definition(tool: Callable[..., str]) -> dict[str, Any]:
-    """A function as the model is offered it."""
+    """The definition of a tool that the model is sent."""
     _, *given = inspect.signature(tool).parameters.values()
     properties = {it.name: SCHEMAS[it.annotation] for it in given}
     required = [it.name for it in given if it.default is it.empty]
@@ -88,7 +88,7 @@ DEFINITIONS = [definition(tool) for tool in TOOLS.values()]
 
 
 def call_tool(place: Workspace, name: str, given: Any) -> tuple[str, bool]:
-    """Call a tool. Its output, and whether that is an error, which the model reads too."""
+    """Call a tool: its output or its error for the model to read, and whether it is an error."""
     try:
         return TOOLS[name](place, **given), False
     except (LookupError, OSError, RuntimeError, TypeError, ValueError) as error:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class Workspace:
-    """A folder, and beside it another one with the `state`, which no tool can reach by a path.
+    """A folder, and a second one beside it for the `state`, which no file tool can reach.
 
     The `mark` is a file that exists while the conversation and the files are moved.
     """
@@ -16,7 +16,7 @@ class Workspace:
         self.state = self.folder.with_name(f"{self.folder.name}.agent")
         repository = self.state / "checkpoints.git"
         self.mark = self.state / "moving"
-        # The person's own settings and hooks are not those of the checkpoints.
+        # The checkpoints use neither the settings nor the hooks of the user.
         clean = (f"PATH={os.environ['PATH']}", "GIT_CONFIG_GLOBAL=", "GIT_CONFIG_NOSYSTEM=1")
         place = (f"--git-dir={repository}", f"--work-tree={self.folder}")
         author = ("-c", "user.name=agent", "-c", "user.email=agent@localhost")

@@ -1,6 +1,7 @@
 """Sessions of other agents in, and any session out again, on the command line."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -83,9 +84,16 @@ def test_what_is_wrong_is_named(run: CommandLine, folder: Path) -> None:
     assert f"  {file}:4: " in done.out
     missing = run("import", str(folder / "nowhere"), env={"COLUMNS": "500"})
     assert (missing.code, "there is no such file" in missing.out) == (Code.NO, True)
-    for words in (("import",), ("import", str(folder), "--on-conflict", "x")):
-        assert run(*words).code == Code.USAGE
+    for words in ((), (str(folder), "--on-conflict", "x"), (str(folder), "--all")):
+        assert run("import", *words).code == Code.USAGE
     assert run("import", "--from", "nobody").code == Code.USAGE
+    assert run("import", "--from", "codex", "--all").code == Code.USAGE
+
+
+def test_a_relative_path_is_the_same_source(run: CommandLine, folder: Path) -> None:
+    relative = os.path.relpath(folder / "-work", run.env["HOME"])  # where it runs
+    run("import", relative)
+    assert run("import", str(folder / "-work")).out == "Imported 0 sessions, 2 unchanged.\n"
 
 
 def test_a_conflict_is_refused_or_forked(run: CommandLine, folder: Path, database: str) -> None:

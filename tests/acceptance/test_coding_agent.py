@@ -173,7 +173,7 @@ def test_it_condenses_and_uncovers(agent: AgentProcess, model: ModelServer) -> N
     assert "[condensed: " in shown
     assert model.refused == 0
     *_, summary = re.findall(r"^ +(\d+) summary ", agent("/history"), re.MULTILINE)
-    assert "As after entry 14: " in agent("/rewind", "/undo")  # not to before the summary
+    assert "Back to entry 14: " in agent("/rewind", "/undo")  # not to before the summary
     shown = agent("/uncover", "/uncover 1", "/uncover x", "/uncover", "/uncover", "/context")
     assert f"Entry {summary} hides nothing now: 4 messages returned" in shown
     assert "Entry 1 is a note" in shown
@@ -231,6 +231,16 @@ def test_a_fork_has_the_files_of_its_point(agent: AgentProcess) -> None:
     assert agent(options=("--session", "new")).startswith("Session ")
     with Store.open(agent.store) as store:
         assert [info.messages for info in store.sessions()] == [0, 8, 8, 8]
+
+
+def test_a_session_that_does_not_exist_is_an_error_of_one_line(agent: AgentProcess) -> None:
+    shown = agent.refused("--session", "xyz")
+    assert "There is no session 'xyz'." in shown
+    assert "line " not in shown
+
+
+def test_context_says_what_is_done_next(agent: AgentProcess) -> None:
+    assert "0 messages. Before the next request: nothing to do." in agent("/context")
 
 
 def test_search_finds_what_was_rewound(agent: AgentProcess) -> None:

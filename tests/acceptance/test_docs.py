@@ -179,7 +179,7 @@ def test_the_readmes_example_is_the_loop_and_short() -> None:
 def test_blocks_are_of_known_kinds(page: Path) -> None:
     for block in blocks(page):
         place = f"{name_of(page)}:{block.line}"
-        assert block.language in {"python", "text", "shell", "sql"}, place
+        assert block.language in {"diff", "python", "text", "shell", "sql"}, place
         if block.mark == "postgres":
             assert block.language in {"python", "sql"}, place
         elif block.mark == "models":
@@ -188,7 +188,7 @@ def test_blocks_are_of_known_kinds(page: Path) -> None:
             assert (block.mark, block.language) == ("output", "text"), place
         if block.language == "shell":
             assert all(
-                line.startswith(("make ", "pip install ", "roocontext "))
+                line.startswith(("make ", "pip install ", "python examples/", "roocontext "))
                 for line in block.text.splitlines()
             ), place
 
@@ -205,6 +205,8 @@ def test_every_target_that_a_page_names_exists() -> None:
             if line.startswith("make ")
         }
         assert named <= targets, name_of(page)
+        for example in re.findall(r"^python (\S+)", page.read_text(), re.MULTILINE):
+            assert (ROOT / example).exists(), name_of(page)
 
 
 def test_links_of_pages_outside_the_site_lead_somewhere() -> None:

@@ -33,6 +33,12 @@ class AgentProcess:
         assert code == 0, self.shown
         return self.shown
 
+    def refused(self, *options: str) -> str:
+        """Start a run that cannot begin, and return what it showed."""
+        self.begin(options=options)
+        assert int(self._answer()) != 0
+        return self.shown
+
     @property
     def shown(self) -> str:
         """What the last run has shown."""

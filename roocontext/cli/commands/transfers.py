@@ -1,5 +1,6 @@
 """Commands that bring sessions in and out."""
 
+import os
 import sys
 import time
 from contextlib import contextmanager
@@ -71,7 +72,11 @@ def import_(
 
     if on_conflict not in ("refuse", "fork"):
         raise Refusal("--on-conflict is refuse or fork.", Code.USAGE)
-    chosen = list(paths or ())
+    if everything and (tool or paths):
+        line = "--all looks in the default places of all tools: use it without --from and paths."
+        raise Refusal(line, Code.USAGE)
+    # A session's metadata has the path of its source, whatever folder the command was run in.
+    chosen = [Path(os.path.abspath(path)) for path in paths or ()]  # noqa: PTH100 - keeps links
     if not chosen:
         tools = list(find.PLACES) if everything else [tool] if tool else []
         if not tools:
