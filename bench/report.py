@@ -108,7 +108,7 @@ def _pair(samples: Samples, unit: str) -> str:
 
 def _shown(value: float, unit: str) -> str:
     if unit == "B":
-        return f"{value / 1e6:.2f} MB"
+        return f"{value:,.0f} B" if value < 1e4 else f"{value / 1e6:.2f} MB"
     for size, name in ((1.0, "s"), (1e-3, "ms")):
         if value >= size:
             return f"{value / size:.3g} {name}"
