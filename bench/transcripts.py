@@ -4,6 +4,7 @@ import json
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,10 @@ def transcripts(site: SqliteSite, sizes: Sizes) -> Iterator[Line]:
         (again,) = claude_code.sources(path)
         play(ours, replace(again, session_id=f"run-{number}"))
 
-    def append(number: int) -> None:
+    def append(_: int) -> None:
         chat = floor.create()
         for at in range(0, count, BATCH):
-            chat.append_many([_named(row, number) for row in rows[at : at + BATCH]])
+            chat.append_many(rows[at : at + BATCH])
 
     times = alternate([Step("bring", bring), Step("append", append)], rounds=sizes.imports)
     each = Samples([value / count for value in times["bring"].values])
@@ -65,20 +66,6 @@ def transcripts(site: SqliteSite, sizes: Sizes) -> Iterator[Line]:
     )
 
 
-def _named(row: NewMessage, number: int) -> NewMessage:
-    """The row under a client id of this round's own."""
-    return NewMessage(
-        row.role,
-        row.content,
-        ts=row.ts,
-        message_id=row.message_id,
-        client_id=f"{number}-{row.message_id}",
-        model=row.model,
-        usage=row.usage,
-        extra=row.extra,
-    )
-
-
 def _held(store: Store, path: Path) -> int:
     """How many bytes are held at most while a transcript is imported."""
     tracemalloc.start()
@@ -102,7 +89,7 @@ def _written(path: Path, count: int) -> list[NewMessage]:
 
 
 def _line(number: int) -> tuple[dict[str, Any], NewMessage]:
-    said = content(number)
+    body = content(number)
     message: dict[str, Any] = {"role": role(number)}
     if message["role"] == "assistant":
         usage = {"input_tokens": 1_000, "output_tokens": 100}
@@ -120,13 +107,16 @@ def _line(number: int) -> tuple[dict[str, Any], NewMessage]:
         "timestamp": "2026-03-01T10:00:00.123Z",
         "toolUseResult": "x" * 500,
     }
+    # As random as the client ids of an import, which the index of the store notices.
+    digest = blake2b(str(number).encode(), digest_size=12).hexdigest()
     row = NewMessage(
         str(message["role"]),
-        said,
+        body,
         ts=1_772_359_200_123,
         message_id=f"row-{number}",
+        client_id=f"import#0#{digest}#1#row-{number}",
         model=message.get("model"),
         usage=message.get("usage"),
         extra={"record": {**record, "message": message}},
     )
-    return {**record, "message": {**message, "content": said}}, row
+    return {**record, "message": {**message, "content": body}}, row

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
 
@@ -38,18 +39,19 @@ class Stub(BaseHTTPRequestHandler):
         messages = asked.get("messages", [])
         last = messages[-1]["content"] if messages else ""
         is_answered = isinstance(last, list) and any(one["type"] == "tool_result" for one in last)
+        assert isinstance(self.server, Server)
+        number = uuid4().hex
         replies = sum(one["role"] == "assistant" for one in messages)
         if is_answered or not asked.get("tools"):
             start: Any = {"type": "text", "text": ""}
             delta = {"type": "text_delta", "text": f"Read it; {replies} replies came before."}
         else:
-            start = {"type": "tool_use", "id": f"toolu_{replies}", "name": "Read", "input": {}}
-            assert isinstance(self.server, Server)
+            start = {"type": "tool_use", "id": f"toolu_{number}", "name": "Read", "input": {}}
             given = {"file_path": str(Path(self.server.folder) / "notes.txt")}
             delta = {"type": "input_json_delta", "partial_json": json.dumps(given)}
         stop = "tool_use" if start["type"] == "tool_use" else "end_turn"
         begun = {
-            "id": f"msg_{replies}",
+            "id": f"msg_{number}",
             "type": "message",
             "role": "assistant",
             "model": asked.get("model"),
@@ -94,6 +96,20 @@ def stub(folder: str) -> Iterator[str]:
         server.shutdown()
 
 
+def environment(url: str, home: str) -> dict[str, str]:
+    """Nothing of the program leaves this machine, or stays on it."""
+    return {
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": "none",
+        "HOME": home,
+        "CLAUDE_CONFIG_DIR": f"{home}/.claude",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_TELEMETRY": "1",
+        "HTTPS_PROXY": "http://127.0.0.1:9",
+        "NO_PROXY": "127.0.0.1",
+    }
+
+
 async def ask(store: RooContextSessionStore, question: str, folder: str, resume: str | None) -> str:
     """Ask the agent; the id of its session."""
     with tempfile.TemporaryDirectory() as home, stub(folder) as url:
@@ -104,16 +120,7 @@ async def ask(store: RooContextSessionStore, question: str, folder: str, resume:
             model="claude-sonnet-4-5",
             allowed_tools=["Read"],
             setting_sources=[],
-            env={
-                "ANTHROPIC_BASE_URL": url,
-                "ANTHROPIC_API_KEY": "none",
-                "HOME": home,
-                "CLAUDE_CONFIG_DIR": f"{home}/.claude",
-                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-                "DISABLE_TELEMETRY": "1",
-                "HTTPS_PROXY": "http://127.0.0.1:9",  # nothing leaves this machine
-                "NO_PROXY": "127.0.0.1",
-            },
+            env=environment(url, home),
         )
         session = ""
         async for message in query(prompt=question, options=options):

@@ -76,7 +76,9 @@ class RooContextSessionService(BaseSessionService):
         key = Key(app_name, user_id, session_id.strip())
         last = config.num_recent_events if config else None
         since = config.after_timestamp if config else None
-        found = await self._store.run(lambda store: log.read(store, key, last=last, since=since))
+        found = await self._store.run(
+            lambda store: log.read(store, key, Event.model_validate, last=last, since=since)
+        )
         return None if found is None else _session(found)
 
     async def list_sessions(
@@ -138,7 +140,7 @@ def _session(found: log.Found) -> Session:
         app_name=key.app,
         user_id=key.user,
         state=state,
-        events=[Event.model_validate(event) for event in found.events],
+        events=found.events,
         last_update_time=found.updated,
     )
     session._storage_update_marker = _marker(found.revision)  # noqa: SLF001 - where ADK keeps it
@@ -208,8 +210,10 @@ def _dumped(event: Event) -> dict[str, Any]:
     parts = event.content.parts if event.content else None
     calls = [part.function_call.args for part in parts or () if part.function_call]
     responses = [part.function_response.response for part in parts or () if part.function_response]
-    states = (event.actions.state_delta, event.actions.agent_state, event.custom_metadata)
-    for value in (*states, *calls, *responses):
+    actions = event.actions
+    states = (actions.state_delta, actions.agent_state, event.custom_metadata)
+    outputs = (event.output, actions.set_model_response)
+    for value in (*states, *outputs, *calls, *responses):
         _check_kept(value)
     return event.model_dump(mode="json", exclude_none=True)
 

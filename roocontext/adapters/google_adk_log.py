@@ -5,10 +5,10 @@ in the format `gemini`. The number is in the note's client id: of two writers wi
 one is refused.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -22,7 +22,7 @@ from roocontext.adapters.google_adk_state import (
     share,
     values,
 )
-from roocontext.errors import DuplicateMessage, SessionNotFound, VersionConflict
+from roocontext.errors import DuplicateMessage, InvalidPlan, SessionNotFound, VersionConflict
 from roocontext.log.entries import Kind, NewMessage, Range
 from roocontext.log.plan import Action, Plan
 from roocontext.store.audit import AuditEntry
@@ -33,6 +33,7 @@ from roocontext.store.store import Store
 
 OPENED: Final = "adk.session"
 EVENT: Final = "adk.event"
+PAGE: Final = 500
 
 
 class Stale(Exception):
@@ -65,12 +66,13 @@ class Found:
     revision: Revision
     updated: float
     state: dict[str, dict[str, Any]]
-    events: list[dict[str, Any]] = field(default_factory=list)
+    events: list[Any] = field(default_factory=list)
 
 
 class _Row(NamedTuple):
-    """An event in the log: its first entry, its message if it has one, and itself."""
+    """An event in the log: its number, its first entry, its message if it has one, and itself."""
 
+    number: int
     first: int
     message: int | None
     event: dict[str, Any]
@@ -89,17 +91,26 @@ def create(store: Store, key: Key, state: Mapping[str, Any], *, at: float) -> Fo
 
 
 def read(
-    store: Store, key: Key, *, last: int | None = None, since: float | None = None
+    store: Store,
+    key: Key,
+    load: Callable[[dict[str, Any]], Any],
+    *,
+    last: int | None = None,
+    since: float | None = None,
 ) -> Found | None:
-    """The conversation with its last events, or those since a time; None if there is none."""
+    """The conversation with its last events, or those since a time; None if there is none.
+
+    Each event is loaded as soon as it is read, so that not all are in memory twice.
+    """
     try:
         chat = store.session(key.session_id)
         found = _found(store, chat, key)
     except SessionNotFound:
         return None
-    rows = _newest_rows(chat, found.revision, last)
     found.events.extend(
-        row.event for row in rows if since is None or row.event["timestamp"] >= since
+        load(row.event)
+        for row in _newest_rows(chat, found.revision, last)
+        if since is None or row.event["timestamp"] >= since
     )
     return found
 
@@ -117,9 +128,9 @@ def delete(store: Store, key: Key) -> None:
 def listed(store: Store, app: str, user: str | None) -> list[Found]:
     """The conversations of an app, or of one of its users, without their events."""
     where = {"adk": "session", "app": app, **({} if user is None else {"user": user})}
-    infos = page = store.sessions(limit=500, where=where)
+    infos = page = store.sessions(limit=PAGE, where=where)
     while page:
-        page = store.sessions(limit=500, before=page[-1], where=where)
+        page = store.sessions(limit=PAGE, before=page[-1], where=where)
         infos += page
     states = SharedStates(store)  # they are read once for all conversations
     found = []
@@ -139,21 +150,28 @@ def append(store: Store, key: Key, new: NewEvent) -> tuple[Revision, bool]:
     chat = store.session(key.session_id)
     begun = epoch(chat)
     conflict: VersionConflict | None = None
+    kept: frozenset[int] = frozenset()
     while True:
         newest = _newest(chat, begun)
         if newest is None:
             _opened(chat, begun)  # it may have been deleted
         known = Revision(begun, 0 if newest is None else newest.content["number"] + 1)
         if newest is not None and newest.content["event"] == new.event:
+            share(store, key, known, _delta(new.event), recorded_at=newest.recorded_at)
             return known, False
         if not _is_current(new, known, newest):
             raise Stale
         if isinstance(conflict, DuplicateMessage):
             raise conflict  # of an entry that is no event
         try:
-            _write(chat, known, new)
+            _write(chat, known, new, kept)
         except VersionConflict as error:
             conflict = error
+        except InvalidPlan as error:  # a summary would hide what is bound to a pin
+            bound = frozenset(getattr(error, "pinned", ())) - kept
+            if not bound:
+                raise
+            kept |= bound
         else:
             after = Revision(begun, known.events + 1)
             share(store, key, after, _delta(new.event))
@@ -166,10 +184,10 @@ def _is_current(new: NewEvent, known: Revision, newest: Note | None) -> bool:
     return new.after == (None if newest is None else newest.content["event"]["id"])
 
 
-def _write(chat: Session, known: Revision, new: NewEvent) -> None:
+def _write(chat: Session, known: Revision, new: NewEvent, kept: frozenset[int]) -> None:
     head = chat.head_seq() if new.summary or new.rewinds else None
     items: list[Item] = []
-    if new.summary and new.covers and (hides := _covered(chat, known.epoch, new.covers)):
+    if new.summary and new.covers and (hides := _covered(chat, known.epoch, new.covers, kept)):
         items.append(_plan(new.summary, new.covers, hides, head or 0))
     if new.rewinds and (first := _first_of(chat, known.epoch, new.rewinds)):
         items.append(Rewind(first - 1, head_seq=head, trigger="google-adk"))
@@ -215,35 +233,47 @@ def _newest(chat: Session, begun: int) -> Note | None:
     return newest if newest is not None and newest.content["epoch"] == begun else None
 
 
-def _newest_rows(chat: Session, revision: Revision, last: int | None) -> list[_Row]:
+def _newest_rows(chat: Session, revision: Revision, last: int | None) -> Iterable[_Row]:
     """The last events: all of them, or some from the end of the log."""
-    if last == 0 or not revision.events:
+    begun, count = revision
+
+    def rows(after: int) -> Iterator[_Row]:
+        # Others may have appended since the revision was read.
+        return (row for row in _rows(chat, after, begun) if row.number < count)
+
+    if last is None or last >= count:
+        return rows(begun)
+    if not last:
         return []
-    wanted = revision.events if last is None else min(last, revision.events)
-    start = revision.epoch
-    if wanted < revision.events:
-        start = max(start, chat.head().seq - 4 * wanted)
+    end = chat.head().seq
+    reach = 4 * last
     while True:
-        rows = list(_rows(chat, start, revision.epoch))
-        if len(rows) >= wanted or start == revision.epoch:
-            return rows[-wanted:]
-        start = max(revision.epoch, start - 4 * (chat.head().seq - start))
+        start = max(begun, end - reach)
+        found = list(rows(start))
+        if len(found) >= last or start == begun:
+            return found[-last:]
+        reach *= 4
 
 
 def _rows(chat: Session, after: int, begun: int) -> Iterator[_Row]:
     """The events behind an entry, in order, rewound ones too."""
     before: AuditEntry | None = None
-    for one in chat.audit(after=after):
+    # Larger pages than those of `audit`: each is another round trip to a server.
+    pages = chat.audit_pages(2_000, after=after)
+    for one in chain.from_iterable(pages):
         if one.entry.note == EVENT and one.content["epoch"] == begun:
-            event = one.content["event"]
+            number, event = one.content["number"], one.content["event"]
             if not one.content["message"]:
-                yield _Row(one.seq, None, event)
+                yield _Row(number, one.seq, None, event)
             elif before is not None:  # else the message is the entry `after`
-                yield _Row(before.seq, before.seq, {**event, "content": before.content})
+                event = {**event, "content": before.content}
+                yield _Row(number, before.seq, before.seq, event)
         before = one
 
 
-def _covered(chat: Session, begun: int, covers: tuple[float, float]) -> list[Range]:
+def _covered(
+    chat: Session, begun: int, covers: tuple[float, float], kept: frozenset[int]
+) -> list[Range]:
     """What a summary hides: the visible contents of the time, and summaries of parts of it.
 
     Nothing if it is within a time that another summary covers.
@@ -256,7 +286,7 @@ def _covered(chat: Session, begun: int, covers: tuple[float, float]) -> list[Ran
             lo, hi = one.entry.details["record"]["adk"]
             if start <= lo and hi <= end:
                 inside.add(one.seq)
-    inside -= chat.pins()
+    inside -= chat.pins() | kept
     live = sorted((it for it in chat.live()), key=lambda it: it.message.seq)
     # A range stands for the live messages in it, so it ends where one stays or is hidden already.
     runs = groupby(

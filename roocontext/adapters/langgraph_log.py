@@ -51,7 +51,7 @@ with framework("langgraph-checkpoint", works=WORKS, extra="langgraph"):
     from langgraph.checkpoint.base import WRITES_IDX_MAP, writes_sort_key
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-_FIRST_PAGE, _LAST_PAGE = 2, 64
+_FIRST_PAGE, _LAST_PAGE = 1, 64
 
 
 def short(name: str) -> str:

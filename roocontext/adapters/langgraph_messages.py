@@ -65,6 +65,8 @@ _FRESH = {
 
 Content = dict[str, Any]
 
+_set = object.__setattr__
+
 
 MARKER = "\0marker"
 """Stands for the channel of a marker of ours, which belongs to no conversation."""
@@ -125,14 +127,10 @@ def to_message(content: Any, serde: SerializerProtocol) -> BaseMessage:
             fields[name] = empty()
     made = cls.__new__(cls)
     # Not validated, which takes ten times as long: it was when it was made.
-    made.__setstate__(
-        {
-            "__dict__": fields,
-            "__pydantic_extra__": extra,
-            "__pydantic_fields_set__": {*data},
-            "__pydantic_private__": None,
-        }
-    )
+    _set(made, "__dict__", fields)
+    _set(made, "__pydantic_extra__", extra)
+    _set(made, "__pydantic_fields_set__", {*data})
+    _set(made, "__pydantic_private__", None)
     return made
 
 

@@ -253,7 +253,8 @@ def _write(
     record: ConversationRecord,
     entries: Sequence[ConversationEntry],
 ) -> None:
-    head, info, base = session.head_seq(), session.info(), _base(record, entries)
+    info, base = session.info(), _base(record, entries)
+    head = info.head_seq
     items: list[Item] = []
     if base != _tip(stored, session):
         items += _back_to(store, session, base, head)

@@ -5,10 +5,12 @@ becomes an event.
 """
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from roocontext.formats.claude_code_resumed import with_rows_before
 from roocontext.formats.claude_code_rows import Row, Rows
 from roocontext.formats.claude_code_tree import Back, Step, in_tree_order
 from roocontext.formats.events import (
@@ -54,6 +56,8 @@ def sources(path: Path) -> Iterator[Source]:
     speaking = () if is_agent_file else [row.agent for row in rows.all if row.agent and row.speaks]
     agents = list(dict.fromkeys(speaking))
     main = [row for row in rows.all if row.agent not in agents]
+    if not is_agent_file:
+        main = with_rows_before(path, main, rows.facts)
     if agents or any(row.speaks for row in main):
         yield Source(
             base,
@@ -88,17 +92,23 @@ def _events(
     *,
     beside: bool = False,
 ) -> Iterator[Event]:
-    with path.open("rb") as file:
+    with ExitStack() as files:
+        opened = {
+            name: files.enter_context((name or path).open("rb"))
+            for name in {None, *(row.path for row in rows)}
+        }
         calls = Calls()
         for step in in_tree_order(rows, path, problems):
             if isinstance(step, Back):
                 yield WentBack(None, step.to)
                 continue
             try:
-                yield from events_of(step, read_at(file, step.row.start, step.row.end), calls)
+                row = step.row
+                record = read_at(opened[row.path], row.start, row.end)
+                yield from events_of(step, record, calls)
             except ValueError as error:
-                problems.append(Problem(path, step.row.line, str(error)))
-        yield from _loose_events(file, loose, {row.uuid for row in rows})
+                problems.append(Problem(step.row.path or path, step.row.line, str(error)))
+        yield from _loose_events(opened[None], loose, {row.uuid for row in rows})
     if beside:
         yield from _files_beside(path, problems)
 

@@ -25,6 +25,7 @@ class Row(msgspec.Struct, gc=False):
 
     `kept` are the rows that a compaction has kept: named one by one, or from `segment` to its end.
     `keeps_first` says that they come ahead of its summary. `place` is when a row was played.
+    `path` is the row's file if it is another one than the session's.
     """
 
     index: int
@@ -48,6 +49,7 @@ class Row(msgspec.Struct, gc=False):
     segment: tuple[str, str] | None = None
     keeps_first: bool = False
     metadata: dict[str, Any] | None = None
+    path: Path | None = None
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ What the model sees are the response items; the other lines are the program's ow
 replaces the items so far, and a rollback drops the last turns of the user.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace as with_fields
 
+from roocontext.formats.codex_bridge import bridge, is_bridged, is_taken_for_the_users
 from roocontext.formats.codex_lines import Placed, read_threads
 from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, WentBack
 from roocontext.formats.lines import read_at, read_lines
@@ -28,6 +30,9 @@ FORMAT = "openai-responses"
 # Tuples: what a damaged record holds in the place of a name need not be hashable.
 _ENVELOPES = ("session_meta", "response_item", "turn_context", "compacted", "event_msg")
 _NOT_SENT = ("ghost_snapshot",)
+_LEAVES_CONTEXT = ((0, 77), (0, 105))
+"""From the release with the first rollbacks to the one since which a rollback also drops the
+context that was written for the turn."""
 NO_SUMMARY = "(no summary available)"
 _CONTEXT = (
     *("<environment_context>", "<user_instructions>", "<INSTRUCTIONS>", "# AGENTS.md"),
@@ -106,16 +111,19 @@ class _Item(NamedTuple):
 class _History:
     """The items that the program would send now, and the reply whose usage may still come.
 
-    The first `compacted` ones are what the last compaction left. `said` is what only events say.
+    The first `compacted` ones are what the last compaction left. `events` are the texts of events,
+    as long as no item is a message.
     """
 
     items: list[_Item] = field(default_factory=list)
     compacted: int = 0
     count: int = 0
+    version: tuple[int, ...] = ()
+    bridged: dict[str, str] = field(default_factory=dict)
     model: str | None = None
     reply: Added | None = None
     behind: list[Event] = field(default_factory=list)
-    said: list[Added] | None = field(default_factory=list)
+    events: list[Added] | None = field(default_factory=list)
 
     def add(
         self, payload: dict[str, Any], at: Placed, ts: int | None, place: int | None = None
@@ -133,7 +141,7 @@ class _History:
         at = at._replace(line=at.line._replace(record=None))
         self.items.append(_Item(name, is_user and not is_own, is_context, at, place))
         if speaks:
-            self.said = None
+            self.events = None
         return message
 
     def cut(self, turns: int) -> None:
@@ -144,7 +152,9 @@ class _History:
         first = max(len(starts) - turns, 0)
         at = starts[first]
         # A dropped turn takes its prompt with it, but the first turn's prompt is the session's.
-        while first and at and self.items[at - 1].is_context:
+        since, until = _LEAVES_CONTEXT
+        takes = first > 0 and not since <= self.version < until
+        while takes and at and self.items[at - 1].is_context:
             at -= 1
         del self.items[at:]
 
@@ -171,7 +181,7 @@ def _events(path: Path, problems: list[Problem]) -> Iterator[Event]:
             yield from _released(history)
     yield from _released(history)
     # Events repeat what the items say. Only without items are they all that there is.
-    yield from history.said or ()
+    yield from history.events or ()
 
 
 def _released(history: _History) -> Iterator[Event]:
@@ -192,19 +202,21 @@ def _events_of(at: Placed, history: _History) -> Iterator[Event]:
             message = with_fields(message, extra={"record": rest})
         yield Added(message.message_id, message, line.number)
         return
+    if kind == "session_meta":
+        history.version = _version(payload.get("cli_version"))
     if kind == "turn_context":
         history.model = _text(payload.get("model"))
     if kind == "compacted":
         yield from _compacted(payload, at, ts, history)
     if kind == "event_msg":
-        if history.said is not None and (said := _said(payload, at, ts)):
-            history.said.append(said)
+        if history.events is not None and (shown := _event_text(payload, at, ts)):
+            history.events.append(shown)
         if payload.get("type") == "thread_rolled_back":
             yield from _rolled_back(payload, at, history)
     yield Noted(None, kind, record, ts, line.number)
 
 
-def _said(payload: dict[str, Any], at: Placed, ts: int | None) -> Added | None:
+def _event_text(payload: dict[str, Any], at: Placed, ts: int | None) -> Added | None:
     """What an event says that a message would say."""
     role = {"user_message": "user", "agent_message": "assistant"}.get(str(payload.get("type")))
     text = payload.get("message")
@@ -281,11 +293,23 @@ def _compacted(
         for number, item in enumerate(history.items)
         if item.is_turn or (item.is_context and (prompt is None or number < prompt))
     ]
+    summary = _summary(payload)
+    if is_bridged(history.version):
+        turns = [item for item in history.items if item.is_turn]
+        history.items = [item for item in history.items if item.is_context]
+        texts = [history.bridged.get(item.id) or _text_of(_read_item(item)) for item in turns]
+        summary = _spoken("user", bridge(texts, _text_of(summary)))
     keeps = frozenset(item.id for item in history.items)
-    row = history.add(_summary(payload), at, ts, 0)
-    history.items[-1] = history.items[-1]._replace(is_turn=False)
+    row = history.add(summary, at, ts, 0)
+    is_turn = is_taken_for_the_users(_words(row), history.version)
+    history.items[-1] = history.items[-1]._replace(is_turn=is_turn)
+    history.bridged = {history.items[-1].id: _words(row)}
     history.compacted = len(history.items)
     yield Hid(name, (row,), keeps=keeps, at_end=True, record=record, line=line)
+
+
+def _text_of(payload: dict[str, Any]) -> str:
+    return _words(_message(payload, "-", None, None))
 
 
 def _summary_among(rows: list[NewMessage], text: str) -> int | None:
@@ -311,6 +335,12 @@ def _opened(record: Any) -> tuple[str, dict[str, Any]]:
     if "type" in record:
         return "response_item", record
     return "session_meta", record
+
+
+def _version(found: Any) -> tuple[int, ...]:
+    """The first two numbers of a release."""
+    numbers = re.findall(r"[0-9]{1,9}", found)[:2] if isinstance(found, str) else []
+    return tuple(map(int, numbers))
 
 
 def _message(payload: dict[str, Any], name: str, ts: int | None, model: str | None) -> NewMessage:

@@ -8,6 +8,7 @@ from pathlib import Path
 from roocontext.errors import RooContextError, StoreUnavailable, UnreadableSource
 from roocontext.formats import find, jsonl
 from roocontext.formats.events import Problem, Source
+from roocontext.formats.imported import storable
 from roocontext.formats.play import OnConflict, play
 from roocontext.formats.played import Played
 from roocontext.formats.writing import exists
@@ -140,7 +141,7 @@ class _Importing:
             first = self._taken.setdefault(source.session_id, path)
             if first != path:
                 yield self._compared(source, first)
-            elif source.parent is None or exists(self.store, source.parent):
+            elif (parent := storable(source.parent)) is None or exists(self.store, parent):
                 yield self._import(source)
             else:
                 self._waiting.append(source)

@@ -93,12 +93,14 @@ def sources(path: Path) -> Iterator[Source]:
 
 
 def _facts(path: Path) -> dict[str, Any]:
-    facts: dict[str, Any] = {"session": None, "project": None, "kind": None}
+    facts: dict[str, Any] = dict.fromkeys(("session", "project", "kind", "folder"))
     for record, _ in read_records(path, []):
         if isinstance(record, dict) and isinstance(record.get("sessionId"), str):
             facts["session"] = named(record["sessionId"])
             facts["project"] = record.get("projectHash")
             facts["kind"] = record.get("kind")
+            folders = [one for one in _listed(record, "directories") if isinstance(one, str)]
+            facts["folder"] = folders[0] if folders else None
             break
     return facts
 
@@ -241,7 +243,9 @@ def _messages(name: str, record: dict[str, Any], ts: int | None) -> list[Added]:
     if not parts:
         return []
     kept = {key: value for key, value in record.items() if key not in ("content", "toolCalls")}
-    kept["toolCalls"] = [{k: v for k, v in one.items() if k != "result"} for one in calls]
+    kept["toolCalls"] = [
+        {k: v for k, v in one.items() if k != "result"} if _result(one) else one for one in calls
+    ]
     message = _message("model", parts, name, ts, kept)
     added = [Added(name, message)]
     # Even if a message of the user holds them too: the program sends them twice.

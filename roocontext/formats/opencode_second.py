@@ -86,18 +86,18 @@ def _asked(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _reply(content: list[dict[str, Any]]) -> list[tuple[str, Any]]:
-    said: list[dict[str, Any]] = []
+    blocks: list[dict[str, Any]] = []
     results: list[dict[str, Any]] = []
     for item in content:
         match item:
             case {"type": "text", "text": str(text)} if text:
-                said.append(_text(text))
+                blocks.append(_text(text))
             case {"type": "reasoning", "text": str(text)} if text:
-                said.append({"type": "reasoning", "text": text})
+                blocks.append({"type": "reasoning", "text": text})
             case {"type": "tool", "id": str(call), "state": dict(state)}:
                 asked = state.get("input")
                 name = str(item.get("name"))
-                said.append(
+                blocks.append(
                     {
                         "type": "tool_use",
                         "id": call,
@@ -107,7 +107,7 @@ def _reply(content: list[dict[str, Any]]) -> list[tuple[str, Any]]:
                 )
                 if state.get("status") in ("completed", "error"):
                     results.append(_result(call, state))
-    found: list[tuple[str, Any]] = [("assistant", said)] if said else []
+    found: list[tuple[str, Any]] = [("assistant", blocks)] if blocks else []
     return [*found, ("user", results)] if results else found
 
 

@@ -82,7 +82,8 @@ class _Player:
         session, self._known = self._opened(source.session_id)
         self.done = Played(source, session.id if session else source.session_id)
         self.done.created = session is None
-        self._out = Writing(store, session, self.done, self._remember, dry_run=dry_run)
+        remembers = (self._remember, self._stay)
+        self._out = Writing(store, session, self.done, *remembers, dry_run=dry_run)
         self._cursor: Node = self._known.root
         self._keys = Keys()
         self._following = True

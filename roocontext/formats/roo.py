@@ -75,27 +75,31 @@ def _history(rows: list[Any], deleted: tuple[int, int] | None) -> Iterator[Event
     hidden = _hidden_by(rows, ids)
     sent = _without_orphans(rows)
     at: str | None = None
+    before: list[str | None] = []
     due: dict[int, list[int]] = {}
     for index, row in enumerate(rows):
         if _hider_id(row) is not None:
             last = hidden.get(_hider_id(row) or "", (index, frozenset()))[0]
             due.setdefault(max(index, last), []).append(index)
     for index, row in enumerate(rows):
+        before.append(at)
         if not isinstance(row, dict):
             yield Noted(None, "unknown", row)
         elif _hider_id(row) is None:
-            said = _said(row, ids[index])
-            yield said
-            if index in sent and isinstance(said, Added):
+            event = _said(row, ids[index])
+            yield event
+            if index in sent and isinstance(event, Added):
                 yield from _instead(row, sent[index], ids[index], at)
-            if isinstance(said, Added) and (index not in sent or sent[index]):
+            if isinstance(event, Added) and (index not in sent or sent[index]):
                 at = f"{ids[index]}:sent" if index in sent else ids[index]
         for hider in due.get(index, ()):
             yield _hid(rows, hider, ids, hidden)
             at = ids[hider]
-        if deleted is not None and index == deleted[1]:
+        start, end = deleted or (len(rows), 0)
+        if start <= index == min(end, len(rows) - 1):
             # The tool leaves these out and puts nothing in their place.
-            yield WentBack(f"deleted:{deleted[1]}", ids[deleted[0] - 1] if deleted[0] else None)
+            at = before[start]
+            yield WentBack(f"deleted:{end}", at)
 
 
 def _without_orphans(rows: list[Any]) -> dict[int, list[Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace as with_fields
 
 from roocontext.errors import InvalidMessage, SessionNotFound
-from roocontext.formats.events import Event, Noted, Titled
+from roocontext.formats.events import Added, Event, Noted, Titled
 from roocontext.formats.played import Played
 from roocontext.log.encoding import encode
 from roocontext.log.entries import Message, NewMessage
@@ -27,7 +27,7 @@ Remember = Callable[[Event, int], None]
 class Writing:
     """The session that an import writes to, and the items that wait for the next transaction.
 
-    `remember` is called with each message's event and seq.
+    `remember` is called with each message's event and seq, `stay` with one that was refused.
     """
 
     def __init__(
@@ -36,12 +36,14 @@ class Writing:
         session: Session | None,
         done: Played,
         remember: Remember,
+        stay: Callable[[Event], None],
         *,
         dry_run: bool,
     ) -> None:
         self.session = session
         self.dry_run = dry_run
-        self._store, self._done, self._remember = store, done, remember
+        self._store, self._done = store, done
+        self._remember, self._stay = remember, stay
         self._waiting: list[tuple[Event | None, str, Item]] = []
         self._size = 0
 
@@ -84,6 +86,8 @@ class Writing:
         for (event, _, _), item, one in zip(waiting, items, written, strict=True):
             if event is not None and isinstance(item, NewMessage):
                 self._remember(event, one.seq)
+            elif isinstance(event, Added):
+                self._stay(event)
 
     def _count(self, items: list[Item]) -> None:
         messages = sum(isinstance(item, NewMessage) for item in items)

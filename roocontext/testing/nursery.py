@@ -33,7 +33,10 @@ def race(store: SessionStore, lines: TextIO) -> None:
     """Append at a moment on the version that is given, and answer whether that was accepted."""
     while line := lines.readline():
         asked = json.loads(line)
-        while time.time() < asked["at"]:
+        store.view()  # as a writer does that names a version
+        _tell(lines, {"ready": True})
+        at = json.loads(lines.readline())["at"]
+        while time.time() < at:
             pass  # awake, so that both begin within microseconds
         try:
             receipt = store.append(Append(says(asked["text"]), expected=asked["expected"]))

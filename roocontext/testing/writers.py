@@ -12,7 +12,7 @@ from roocontext.testing.trial import Check, Trial
 from roocontext.testing.verdicts import Lost
 
 PROMISE = "one winner"
-ROUNDS = 12
+ROUNDS = 25
 HEAD_START = 0.003
 """Seconds from when writers are asked to when they write, all at once."""
 
@@ -50,6 +50,7 @@ def threads_have_one_winner(trial: Trial) -> None:
             raise
         while _goes_on(rounds):
             known, last = rounds[-1][0], len(rounds)
+            store.view()  # as a writer does that names a version
             if together.wait(PATIENCE) == 0:
                 rounds.append([])
             together.wait(PATIENCE)
@@ -70,10 +71,11 @@ def processes_have_one_winner(trial: Trial) -> None:
     rounds = [[begun]]
     try:
         while _goes_on(rounds):
-            at = time.time() + HEAD_START
             for name, writer in enumerate(writers):
-                text = f"{name} in round {len(rounds)}"
-                writer.ask(text=text, expected=rounds[-1][0], at=at)
+                writer.asked(text=f"{name} in round {len(rounds)}", expected=rounds[-1][0])
+            at = time.time() + HEAD_START
+            for writer in writers:
+                writer.ask(at=at)
             answers = [writer.heard() or {} for writer in writers]
             rounds.append([it["version"] for it in answers if "version" in it])
     finally:

@@ -115,7 +115,10 @@ def test_a_shell_gets_its_script(shell: str, command_line: CommandLines) -> None
         ("condense last --policy gem", ["gemini", "gemini-upstream"]),
         ("condense last --summariser ", ["anthropic", "extractive"]),
         ("preview last ", list(AIMS)),
-        ("append last x --format ", ["anthropic", "gemini", "openai", "openai-responses"]),
+        (
+            "append last x --format ",
+            ["anthropic", "gemini", "langchain", "openai", "openai-responses", "pydantic-ai"],
+        ),
         ("append last x --role ", ["user", "assistant"]),
         ("append last x --format gemini --role ", ["user", "model", "function", "system"]),
         ("append last x --model gpt-4o", ["gpt-4o"]),

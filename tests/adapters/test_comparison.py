@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
 import pytest
 
-from roocontext.testing import CHECKS, examine
+from roocontext.testing import CHECKS, examine, writers
 from support import postgres_server
 
 OUTCOMES = Path(__file__).with_name("comparison.json")
@@ -29,6 +30,8 @@ class Compared(NamedTuple):
     store: str
     driver: str
     engine: str = "file"
+    rounds: int = writers.ROUNDS
+    """How many rounds of a race to run until both win: more where the moment for it is short."""
 
     @property
     def name(self) -> str:
@@ -49,10 +52,20 @@ STORES = [
         "adapters.drivers.openai_agents:OnSQLAlchemy",
         "postgres",
     ),
+    Compared(
+        "openai-agents",
+        "roocontext's `RooContextSession`",
+        "adapters.drivers.adapters:OpenAIAgents",
+    ),
     Compared("langgraph", "`SqliteSaver`", "adapters.drivers.langgraph:OnSQLite"),
     Compared("langgraph", "`PostgresSaver`", "adapters.drivers.langgraph:OnPostgres", "postgres"),
     Compared("google-adk", "`InMemorySessionService`", "adapters.drivers.google_adk:InMemory"),
-    Compared("google-adk", "`SqliteSessionService`", "adapters.drivers.google_adk:OnSQLite"),
+    Compared(
+        "google-adk",
+        "`SqliteSessionService`",
+        "adapters.drivers.google_adk:OnSQLite",
+        rounds=300,
+    ),
     Compared(
         "google-adk",
         "`DatabaseSessionService` (PostgreSQL)",
@@ -83,7 +96,8 @@ def test_the_page_shows_what_was_found():
 
 def outcome(store: Compared, place: str) -> dict[str, list[str]]:
     """What each check came to, without those that are simply kept."""
-    report = examine(store.driver, place)
+    with patch.object(writers, "ROUNDS", store.rounds):
+        report = examine(store.driver, place)
     return {it.check.name: [it.verdict, it.detail] for it in report.results if it.verdict != "kept"}
 
 

@@ -11,6 +11,7 @@ from google.adk.sessions import InMemorySessionService
 from google.genai.types import Content, FunctionCall, Part
 
 from roocontext import InvalidMessage
+from roocontext.adapters import google_adk_log
 from support.adk_desk import EVENTS, Desk, changed, text_event
 
 
@@ -159,7 +160,8 @@ def test_flushing_does_nothing(desk):
     assert desk.run(desk.service.flush()) is None
 
 
-def test_lists_are_sorted_by_update(desk):
+def test_lists_are_sorted_by_update(desk, monkeypatch):
+    monkeypatch.setattr(google_adk_log, "PAGE", 2)
     user = desk.user()
     for name, at in (("b", 20.0), ("a", 20.0), ("c", 10.0)):
         session = desk.create(user, session_id=name)
@@ -179,6 +181,7 @@ def test_lists_are_sorted_by_update(desk):
         changed(x=math.nan),
         changed(x=[{"y": math.inf}]),
         changed(**{"\ud800": 1}),
+        Event(author="m", output={"x": math.nan}),
         Event(
             author="m",
             content=Content(

@@ -10,7 +10,7 @@ from google.adk.events import Event, EventActions
 from roocontext import AsyncStore
 from roocontext.adapters import google_adk_log
 from roocontext.adapters.google_adk import RooContextSessionService
-from support.adk_desk import Desk, changed, compacted, text_event
+from support.adk_desk import EVENTS, Desk, changed, compacted, text_event
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +50,19 @@ def test_a_pin_is_not_compacted(desk):
     chat.pin(chat.view().messages[1].seq)
     desk.append(session, compacted(1.0, 3.0, "[1-3]"))
     assert sorted(desk.texts(session)) == ["2", "[1-3]"]
+
+
+def test_what_is_bound_to_a_pin_is_not_compacted(desk):
+    session = desk.create()
+    for number, event in enumerate(EVENTS[:3]):
+        desk.append(session, event.model_copy(update={"timestamp": float(number)}))
+    chat = desk.chat(session)
+    _, call, response = (one.seq for one in chat.view().messages)
+    chat.pin(call)
+    desk.append(session, compacted(0.0, 2.0, "[0-2]"))
+    view = chat.view().messages
+    assert [one.seq for one in view if one.kind == "message"] == [call, response]
+    assert len(view) == 3
 
 
 def test_rewinds_are_rewinds_of_ours(desk):
@@ -114,7 +127,8 @@ def test_branches_append_to_one_session_object(desk):
     assert len(desk.get(session).events) == 20
 
 
-def test_shared_state_is_written_after_a_crash(desk, monkeypatch):
+@pytest.mark.parametrize("again", [False, True])
+def test_shared_state_is_written_after_a_crash(desk, monkeypatch, again):
     user = desk.user()
     session = desk.create(user)
     event = changed(app__a=1, user__b=2)
@@ -128,7 +142,12 @@ def test_shared_state_is_written_after_a_crash(desk, monkeypatch):
             desk.append(session, event)
     other = desk.create({**user, "user_id": "v"})
     desk.append(other, changed(app__z=1))
-    assert desk.get(session).state == {"app:a": 1, "user:b": 2, "app:z": 1}
+    if again:
+        desk.append(session, event)  # the caller repeats the call
+        state = desk.create(user).state
+    else:
+        state = desk.get(session).state
+    assert state == {"app:a": 1, "user:b": 2, "app:z": 1}
     assert desk.get(other).state == {"app:a": 1, "app:z": 1}
 
 
@@ -146,6 +165,42 @@ def test_stale_writers_are_refused(desk):
     with pytest.raises(StaleSessionError):
         desk.append(session, text_event("behind a change of state"))
     assert len(desk.get(session).events) == 2
+
+
+@pytest.mark.parametrize("event", [text_event("the same words"), changed(a=1)])
+def test_of_two_writers_at_the_same_time_one_wins(desk, event):
+    session = desk.create()
+    outcomes = []
+
+    def write(barrier):
+        async def run():
+            async with await AsyncStore.open(desk.url, durability="normal") as store:
+                service = RooContextSessionService(store)
+                for _ in range(8):
+                    barrier.wait()
+                    own = await service.get_session(
+                        app_name=session.app_name, user_id="u", session_id=session.id
+                    )
+                    barrier.wait()
+                    try:
+                        await service.append_event(
+                            own, event.model_copy(update={"id": Event.new_id()}, deep=True)
+                        )
+                        outcomes.append("stored")
+                    except StaleSessionError:
+                        outcomes.append("stale")
+
+        asyncio.run(run())
+
+    barrier = threading.Barrier(2, timeout=60)
+    writers = [threading.Thread(target=write, args=(barrier,)) for _ in range(2)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert sorted(outcomes) == ["stale"] * 8 + ["stored"] * 8
+    assert len(desk.get(session).events) == 8
+    assert desk.chat(session).verify().ok
 
 
 def test_a_session_without_a_revision(desk):

@@ -51,7 +51,7 @@ def test_fifty_turns_a_compaction_a_killed_process_and_a_fork(opened, engine):
         compact(graph)
         command = [sys.executable, "-W", "ignore", "-m", "support.langgraph_process"]
         process = subprocess.Popen(
-            [*command, lab.url, "t", "20", "10000"],
+            [*command, lab.url, "t", "20", "44"],
             stdout=subprocess.PIPE,
             cwd=ROOT / "tests",
             env={"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}", "LANGSMITH_TRACING": "false"},

@@ -9,8 +9,7 @@ from roocontext import AsyncStore, Store
 from roocontext.adapters.langgraph import RooContextSaver
 
 
-@pytest.mark.parametrize("kind", [Store, AsyncStore])
-@pytest.mark.parametrize("engine", ["file", "postgres"])
+@pytest.mark.parametrize(("engine", "kind"), [("file", Store), ("postgres", AsyncStore)])
 def test_the_conformance_suite_passes_in_full(opened, engine, kind):
     with opened(engine, "sync") as lab:
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from roocontext import AsyncStore
 from support.agents_loop import Recording, Scripted, turn
+from support.provider_rules_responses import violations
 
 LOOP = Path(__file__).parents[1] / "support" / "agents_loop.py"
 TURNS = 50
@@ -73,13 +74,9 @@ def check_the_audit(chat, stored):
 
 
 def check_the_request(items):
-    """What the Responses API asks of its input: pairs, and reasoning before what it led to."""
-    calls = [it["call_id"] for it in items if it.get("type") == "function_call"]
-    outputs = [it["call_id"] for it in items if it.get("type") == "function_call_output"]
-    assert sorted(calls) == sorted(outputs)
-    for item, follows in zip(items, [*items[1:], {}], strict=True):
-        if item.get("type") == "reasoning":
-            assert follows.get("type") in ("function_call", "message")
+    """The Responses API accepts it, and reasoning is with what it led to."""
+    typed = [{"type": "message", **item} if "role" in item else item for item in items]
+    assert violations(typed, complete=True) == []
     for ahead, item in zip([{}, *items], items, strict=False):
         if str(item.get("id", "")).startswith("msg_"):
             assert ahead.get("type") == "reasoning"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from pydantic_ai import BinaryImage, Conversation, ImageUrl
+from pydantic_ai import BinaryImage, Conversation, DeferredToolRequests, ImageUrl
 from pydantic_ai.conversation_store import (
     ConversationConflict,
     ConversationEntry,
@@ -371,3 +371,15 @@ def test_a_version_without_the_protocol_is_one_clear_error(monkeypatch):
     monkeypatch.delitem(sys.modules, "roocontext.adapters.pydantic_ai_messages")
     with pytest.raises(FrameworkMissing, match=r"works with pydantic-ai-slim >=2\.68"):
         import_module("roocontext.adapters.pydantic_ai")
+
+
+def test_a_paused_conversation_keeps_what_it_waits_for(desk):
+    call = ToolCallPart("deploy", {"to": "production"}, "c-1")
+    waiting = DeferredToolRequests(approvals=[call], metadata={"c-1": {"risk": [1, None]}})
+    asked = ModelResponse(parts=[call], timestamp=WHEN)
+    talk = Conversation(
+        messages=[said("u1"), asked], conversation_id="t", deferred_tool_requests=waiting
+    )
+    desk.run(desk.ai.save(talk))
+    assert desk.run(desk.ai.load("t")).deferred_tool_requests == waiting
+    assert [one.name for one in desk.chat("t").pending()] == ["deploy"]

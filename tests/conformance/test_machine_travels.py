@@ -58,9 +58,9 @@ def _everything(chat: Any) -> Any:
     return views, list(chat.audit()), list(chat.stored()), info, chat.stats(), chat.head()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def stores(opened: Any) -> Iterator[tuple[Any, Any]]:
-    """A store of each engine, for all examples."""
+    """A store of each engine, for all examples of a test: the ids of both begin at 1."""
     with opened("file", "sync") as one, opened("postgres", "sync") as other:
         yield one.store, other.store
 

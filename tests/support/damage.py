@@ -179,6 +179,8 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "originals": lambda _, chat: chat.originals(),
     "notes": lambda _, chat: [chat.notes(kind) for kind in ("mine", "title", "redaction")],
     "pins": lambda _, chat: chat.pins(),
+    "newest_notes": lambda _, chat: [chat.newest_notes(kind) for kind in ("m", "t")],
+    "noted": lambda _, chat: chat.noted(["once", "other"]),
     "newest_note": lambda _, chat: [chat.newest_note(kind) for kind in ("mine", "title")],
     "stats": lambda _, chat: chat.stats(),
     "outline": lambda _, chat: chat.outline(),

@@ -31,6 +31,8 @@ from roocontext.log.counting import BYTES
 from roocontext.recall import AsyncRecall, Recall, Recalled
 from roocontext.store.append import Receipt
 from roocontext.store.rewind import Rewound
+from roocontext.testing import Report, SessionStore, examine
+from roocontext.testing.reference import Reference
 
 
 def sync() -> None:
@@ -132,3 +134,10 @@ async def recalled_with_asyncio() -> None:
     async with await AsyncStore.open(":memory:") as store:
         recall = AsyncRecall(store, await store.create())
         assert_type(await recall.handle("read_history", {"first": 1}), Recalled)
+
+
+def examined() -> None:
+    driver: SessionStore = Reference(":memory:")
+    assert_type(examine(Reference, ":memory:"), Report)
+    assert_type(examine("roocontext.testing.reference:Reference"), Report)
+    driver.close()

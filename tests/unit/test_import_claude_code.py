@@ -525,3 +525,59 @@ def test_a_message_that_is_nested_too_deeply_is_kept_as_text(store, file):
     (note,) = [n for n in chat_of(store).notes("imported") if n.content["kind"] == "refused"]
     assert "two" in note.content["text"]
     assert take(store, file.path)[0].new == 0
+
+
+def test_a_compaction_keeps_rows_behind_its_logical_parent(store, file):
+    last = file.user("one")
+    head = file.user("kept")
+    tail = file.reply("m1", "kept too", stop="end_turn")
+    segment = {"headUuid": head, "anchorUuid": "u-5", "tailUuid": tail}
+    file.compact("S", logical=last, preservedSegment=segment)
+    file.user("more")
+    take(store, file.path)
+    assert [text for _, text in seen(chat_of(store))] == ["S", "kept", "kept too", "more"]
+
+
+def test_a_branch_behind_a_message_that_was_refused(store, file):
+    file.user("one")
+    at = file.user([{"type": "function_call"}])
+    file.user("left")
+    file.user("instead", parent=at)
+    (done,) = take(store, file.path)
+    assert [one.line for one in done.problems] == [2]
+    assert [text for _, text in seen(chat_of(store))] == ["one", "instead"]
+    assert take(store, file.path)[0].new == 0
+
+
+def test_an_older_release_continues_a_session_in_a_new_file(store, file):
+    old = {"version": "2.0.11"}
+    file.user("one", **old)
+    file.reply("m1", use("t1"), **old)
+    file.result("t1", **old)
+    leaf = file.reply("m2", "done", **old)
+    file.user("a branch of the first file", **old)
+    resumed = Transcript(file.path.with_name("s-2.jsonl"), "s-2")
+    resumed.line({"type": "summary", "summary": "A title", "leafUuid": leaf})
+    resumed.at, resumed.count = leaf, 10
+    at = resumed.user("two", **old)
+    third = Transcript(file.path.with_name("s-3.jsonl"), "s-3")
+    third.at, third.count = at, 20
+    third.user("three", **old)
+    expected = [("u", "one"), ("a", "t1"), ("u", "=t1"), ("a", "done"), ("u", "two")]
+    take(store, resumed.path)
+    assert seen(chat_of(store, "claude-code:s-2")) == expected
+    take(store, third.path)
+    assert seen(chat_of(store, "claude-code:s-3")) == [*expected, ("u", "three")]
+    file.user("grown", **old)
+    third.reply("m9", "more", **old)
+    (done,) = take(store, third.path)
+    assert (done.messages, done.controls) == (1, 0)
+
+
+def test_a_later_release_reads_its_own_file_only(store, file):
+    leaf = file.user("one")
+    resumed = Transcript(file.path.with_name("s-2.jsonl"), "s-2")
+    resumed.at, resumed.count = leaf, 10
+    resumed.user("two")
+    take(store, resumed.path)
+    assert seen(chat_of(store, "claude-code:s-2")) == [("u", "two")]

@@ -285,3 +285,24 @@ def test_no_good_message_of_a_document_is_lost(tmp_path_factory, source, seed):
         )
         whole = [n for n in range(len(rows) - 1) if n != at]
         assert [n for n in whole if f"mark-{n:02}-" not in logs] == []
+
+
+@pytest.mark.parametrize("source", ["claude_code", "codex", "gemini"])
+def test_a_file_that_grows_gives_what_the_whole_gives(tmp_path, source):
+    path = SOURCES[source](tmp_path)
+    lines = path.read_text().splitlines(keepends=True)
+    with Store.open(":memory:") as store:
+        for number in range(1, len(lines) + 1):
+            path.write_text("".join(lines[:number]))
+            list(import_paths(store, [path]))
+            with Store.open(":memory:") as fresh:
+                list(import_paths(fresh, [path]))
+                assert views(store) == views(fresh)
+
+
+def views(store: Store) -> dict[str, list[Any]]:
+    """What the model sees of each session."""
+    return {
+        one.session_id: [m.content for m in store.session(one.session_id).view().messages]
+        for one in store.sessions()
+    }

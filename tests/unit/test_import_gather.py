@@ -249,3 +249,13 @@ def test_what_has_changed_since_it_was_seen(tmp_path):
     assert find.changed([tmp_path], seen) == [file.path, tmp_path / "opencode.db", task]
     (tmp_path / "opencode.db-wal").write_bytes(b"more")
     assert find.changed([tmp_path], seen) == [tmp_path / "opencode.db"]
+
+
+def test_a_parent_whose_id_no_store_would_take(store, tmp_path):
+    task = tmp_path / "tasks" / "1"
+    task.mkdir(parents=True)
+    (task / "api_conversation_history.json").write_text('[{"role": "user", "content": "a"}]')
+    (task / "history_item.json").write_text(json.dumps({"parentTaskId": "\0"}))
+    (done,) = import_paths(store, [tmp_path])
+    assert isinstance(done, Taken)
+    assert (done.created, done.failed) == (True, False)

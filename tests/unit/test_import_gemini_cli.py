@@ -81,11 +81,21 @@ def test_a_recording_as_one_document(store, path):
 
 def test_a_recording_line_by_line(store, path):
     pending = {**WORK[2], "toolCalls": [{**CALL, "status": "executing", "result": None}]}
-    write(path, META, WORK[0], WORK[1], pending, {"$set": {"lastUpdated": "x"}}, WORK[2], WORK[3])
+    write(
+        path,
+        {**META, "directories": ["/work"]},
+        WORK[0],
+        WORK[1],
+        pending,
+        {"$set": {"lastUpdated": "x"}},
+        WORK[2],
+        WORK[3],
+    )
     take(store, path)
     assert seen(store) == SEEN
     kinds = [n.content["kind"] for n in store.session("gemini-cli:g-1").notes("imported")]
     assert sorted(kinds) == ["info", "record", "record", "superseded"]
+    assert store.session("gemini-cli:g-1").info().metadata["folder"] == "/work"
     assert take(store, path).new == 0
     write(path, record("5", "user", "more"))
     assert take(store, path).messages == 1

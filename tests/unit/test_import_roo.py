@@ -242,3 +242,20 @@ def test_what_cline_knows_of_its_edits_is_kept(store, folder):
     take(store, folder)
     kinds = [note.content["kind"] for note in store.session("roo-code:0190-task").notes("imported")]
     assert "context_history" in kinds
+
+
+def test_a_range_that_ends_behind_the_last_row(store, folder):
+    screen = [{"ts": 1, "lastCheckpointHash": "x", "conversationHistoryDeletedRange": [2, 99]}]
+    task(folder, talk(5), screen)
+    assert seen(store, take(store, folder)) == ["m0", "m1"]
+    assert take(store, folder).new == 0
+
+
+def test_a_range_behind_a_row_that_is_no_message(store, folder):
+    rows: list[Any] = [*talk(2), 7, *talk(3)]
+    screen = [{"ts": 1, "lastCheckpointHash": "x", "conversationHistoryDeletedRange": [3, 4]}]
+    task(folder, rows, screen)
+    assert seen(store, take(store, folder)) == ["m0", "m1", "m2"]
+    screen[0]["conversationHistoryDeletedRange"] = [50, 99]
+    task(folder, rows, screen)
+    assert seen(store, take(store, folder)) == ["m0", "m1", "m0", "m1", "m2"]

@@ -1,0 +1,275 @@
+"""Threads and their ids, writes of tasks, deleting, pruning, copying, two processes at once."""
+
+import importlib
+import sys
+import threading
+import types
+
+import pytest
+from langchain_core.messages import (
+    HumanMessage,
+)
+from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.serde.base import CipherProtocol
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
+
+from roocontext import FrameworkMissing, InvalidOption, SessionExists
+from roocontext.adapters.langgraph import RooContextSaver
+from support.langgraph_thread import Thread, at, said
+
+
+@pytest.fixture(scope="module", params=["file", "postgres"])
+def store(request, opened):
+    """A store that the tests of this file share; the conformance suite has the asynchronous one."""
+    with opened(request.param, "sync") as lab:
+        yield lab.store
+
+
+@pytest.fixture
+def saver(store):
+    """A checkpointer."""
+    return RooContextSaver(store)
+
+
+@pytest.fixture
+def thread(saver):
+    """A thread that no other test uses."""
+    return Thread(saver, saver._store.create().id)
+
+
+class Reversing(CipherProtocol):
+    """No secret, but no plain text either."""
+
+    def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
+        return "reversed", plaintext[::-1]
+
+    def decrypt(self, ciphername: str, ciphertext: bytes) -> bytes:
+        assert ciphername == "reversed"
+        return ciphertext[::-1]
+
+
+def test_what_is_encrypted_is_not_laid_open(store, thread):
+    thread.saver = RooContextSaver(store, serde=EncryptedSerializer(Reversing()))
+    thread.put(messages=said("secret"), other="secret")
+    thread.saver.put_writes(thread.config, [("messages", said("secret"))], "task")
+    assert thread.saver.get_tuple(thread.config).checkpoint["channel_values"] == {
+        "messages": said("secret"),
+        "other": "secret",
+    }
+    assert "secret" not in "".join(str(entry) for entry in thread.session.audit())
+
+
+def test_writes_with_an_index_count_once_and_special_ones_are_replaced(thread):
+    config = thread.put(a=1)
+    put, begun = thread.saver.put_writes, thread.session.head().seq
+    put(config, [("a", 1), ("b", 2)], "t2", "~2")
+    put(config, [("a", 9), ("c", 3)], "t2", "~2")
+    put(config, [("a", 1), ("b", 2)], "t2", "~2")
+    put(config, [("x", 0)], "t1", "~9")
+    for error in ("first", "second", "first"):
+        put(config, [("__error__", error)], "t2", "~2")
+    found = thread.saver.get_tuple(config).pending_writes
+    assert found == [("t2", "__error__", "first"), ("t2", "a", 1), ("t2", "b", 2), ("t1", "x", 0)]
+    assert thread.session.head().seq - begun == 6  # the repeated call wrote nothing
+
+
+def test_a_call_that_is_repeated_writes_nothing(thread):
+    config = thread.put(messages=said("a"))
+    checkpoint = empty_checkpoint() | {"channel_values": {"messages": said("a", "b")}}
+    checkpoint["channel_versions"] = {"messages": "2"}
+    for _ in range(2):
+        thread.saver.put(config, checkpoint, {}, {"messages": "2"})
+        RooContextSaver(thread.saver._store).put(config, checkpoint, {}, {"messages": "2"})
+    assert thread.written() == ["a", "b"]
+    assert len([*thread.saver.list(at(thread.name))]) == 2
+    last = thread.session.head().seq
+    changed = checkpoint | {"channel_values": {"messages": said("a", "x")}}
+    for values, shown in ((changed, ["a", "x"]), (checkpoint, ["a", "b"]), (changed, ["a", "x"])):
+        thread.saver.put(config, values, {}, {"messages": "2"})
+        assert thread.shown() == shown
+        assert len([*thread.saver.list(at(thread.name))]) == 2
+    assert thread.session.head().seq > last
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "~a", "x" * 5_000, "\ud800", "\0", "тема ✓", " "])
+def test_a_thread_id_is_any_string(saver, name):
+    own = saver._store.create().id
+    thread = f"{name}{own}" if name else ""
+    namespaces = sorted({"", name, "child:1|grandchild:2"})
+    for number, namespace in enumerate(namespaces):
+        checkpoint = empty_checkpoint() | {"channel_values": {"n": number}}
+        config = saver.put(at(thread, namespace=namespace), checkpoint, {"own": own}, {})
+        found = saver.get_tuple(config)
+        assert found.config == config == at(thread, checkpoint["id"], namespace)
+        assert found.checkpoint["channel_values"] == {"n": number}
+    for config in ({"configurable": {"thread_id": thread}}, None):
+        listed = [one.config["configurable"] for one in saver.list(config, filter={"own": own})]
+        assert sorted(one["checkpoint_ns"] for one in listed) == namespaces
+        assert {one["thread_id"] for one in listed} == {thread}
+    saver.delete_thread(thread)
+    assert [*saver.list({"configurable": {"thread_id": thread}})] == []
+
+
+def test_checkpoint_ids_of_any_kind(thread):
+    names = ["a", "b/c", "~", "x" * 2_000, "é", "\ud800"]
+    for number, name in enumerate(names):
+        checkpoint = empty_checkpoint() | {"id": name, "channel_values": {"n": number}}
+        thread.saver.put(thread.config, checkpoint, {}, {})
+        thread.saver.put_writes(at(thread.name, name), [("w", number)], "task")
+    for number, name in enumerate(names):
+        found = thread.saver.get_tuple(at(thread.name, name))
+        assert found.checkpoint["channel_values"] == {"n": number}
+        assert found.pending_writes == [("task", "w", number)]
+    listed = [one.checkpoint["id"] for one in thread.saver.list(at(thread.name))]
+    assert sorted(listed) == sorted(names)
+
+
+def test_the_newest_is_that_with_the_greatest_id(thread):
+    for name in ("3", "1", "2"):
+        checkpoint = empty_checkpoint() | {"id": name, "channel_values": {}}
+        thread.saver.put(at(thread.name), checkpoint, {"n": name}, {})
+    listed = [one.checkpoint["id"] for one in thread.saver.list(at(thread.name))]
+    assert listed == ["3", "2", "1"]
+    assert thread.saver.get_tuple(at(thread.name)).checkpoint["id"] == "3"
+    assert [one.checkpoint["id"] for one in thread.saver.list(at(thread.name, "2"))] == ["2"]
+    before = thread.saver.list(at(thread.name), before=at(thread.name, "3"), limit=1)
+    assert [one.checkpoint["id"] for one in before] == ["2"]
+
+
+def test_metadata_that_is_no_json_comes_back(thread):
+    metadata = {"step": float("inf"), "writes": {"x": (1, 2)}, "when": b"x", "run_id": "r"}
+    checkpoint = empty_checkpoint() | {"versions_seen": {1: {"a": (1, 2)}}}
+    thread.saver.put(thread.config, checkpoint, metadata, {})
+    found = thread.saver.get_tuple(thread.config)
+    assert found.metadata["step"] == float("inf")
+    assert found.metadata["when"] == b"x"
+    assert found.checkpoint["versions_seen"] == {1: {"a": [1, 2]}}
+
+
+def test_deleting_hides_and_the_id_can_be_used_again(thread):
+    thread.put(messages=said("a", "b"))
+    thread.saver.put_writes(thread.config, [("a", 1)], "task")
+    gone = thread.config
+    thread.saver.delete_thread(thread.name)
+    assert thread.saver.get_tuple(gone) is None
+    assert [*thread.saver.list(at(thread.name))] == []
+    assert (thread.shown(), thread.written()) == ([], ["a", "b"])
+    thread.config = at(thread.name)
+    thread.put(messages=said("c"))
+    assert thread.shown() == ["c"]
+    assert len([*thread.saver.list(at(thread.name))]) == 1
+    again = RooContextSaver(thread.saver._store).get_tuple(gone)
+    assert again is None
+    assert thread.session.verify().ok
+
+
+def test_another_process_has_deleted_the_thread(thread):
+    config = thread.put(messages=said("a"))
+    RooContextSaver(thread.saver._store).delete_thread(thread.name)
+    thread.put(config, messages=said("a", "b"))
+    assert thread.shown() == ["a", "b"]
+    assert len([*thread.saver.list(at(thread.name))]) == 1
+
+
+def test_deleting_a_run_shows_what_was_before_it(thread):
+    def put(run, *texts):
+        checkpoint = empty_checkpoint() | {"channel_values": {"messages": said(*texts)}}
+        config = {"configurable": {**thread.config["configurable"], "run": run}}
+        thread.config = thread.saver.put(config, checkpoint, {"run_id": run}, {})
+
+    one, two = f"{thread.name}-1", f"{thread.name}-2"
+    put(one, "a")
+    put(two, "a", "b")
+    put(two, "a", "b", "c")
+    thread.saver.delete_for_runs([two])
+    assert thread.shown() == ["a"]
+    assert [found.metadata["run_id"] for found in thread.saver.list(at(thread.name))] == [one]
+    put(two, "a", "d")
+    assert thread.shown() == ["a", "d"]
+    thread.saver.delete_for_runs([one, two])
+    assert thread.shown() == []
+    assert thread.written() == ["a", "b", "c", "d"]
+
+
+def test_pruning_hides_all_but_the_newest(thread):
+    configs = [thread.put(messages=said(*"abc"[:count]), n=count) for count in (1, 2, 3)]
+    thread.saver.prune([thread.name])
+    assert [one.config for one in thread.saver.list(at(thread.name))] == configs[-1:]
+    assert thread.saver.get_tuple(configs[0]) is None
+    assert thread.values() == {"messages": said(*"abc"), "n": 3}
+    thread.put(configs[0], messages=said("a", "x"), n=4)
+    assert thread.shown() == ["a", "x"]
+    with pytest.raises(InvalidOption):
+        thread.saver.prune([thread.name], strategy="some")
+
+
+def test_a_copy_has_its_own_life(thread):
+    thread.put(messages=said("a", "b"), n=1)
+    child = at(thread.name, namespace="child:1")
+    checkpoint = empty_checkpoint() | {"channel_values": {"messages": said("x")}}
+    thread.saver.put(child, checkpoint, {}, {})
+    thread.saver.copy_thread(thread.name, f"{thread.name}-copy")
+    copy = Thread(thread.saver, f"{thread.name}-copy")
+    copy.versions, copy.config = thread.versions, copy.saver.get_tuple(copy.config).config
+    copy.put(messages=said("a", "b", "c"), n=1)
+    assert (thread.shown(), copy.shown()) == (["a", "b"], ["a", "b", "c"])
+    assert len([*copy.saver.list({"configurable": {"thread_id": copy.name}})]) == 3
+    assert copy.session.info().metadata["thread_id"] == copy.name
+    with pytest.raises(SessionExists):
+        thread.saver.copy_thread(thread.name, copy.name)
+
+
+def test_a_namespace_is_a_child_of_its_thread(thread):
+    child = at(thread.name, namespace="tools:1")
+    thread.saver.put_writes(
+        {"configurable": {**child["configurable"], "checkpoint_id": "1"}}, [], "t"
+    )
+    assert [one.session_id for one in thread.session.children()] == [
+        f"langgraph:{thread.name}/tools:1"
+    ]
+    assert thread.saver.get_tuple(child) is None
+
+
+def test_two_savers_that_write_at_once_lose_nothing(thread):
+    """As two processes do: each with its own idea of the session, of which one is out of date."""
+    savers = [RooContextSaver(thread.saver._store) for _ in range(2)]
+    first = thread.put(messages=said("a"))
+    failed = []
+
+    def run(saver, name):
+        try:
+            config, messages = first, said("a")
+            for number in range(8):
+                messages = [*messages, HumanMessage(f"{name}{number}", id=f"{name}{number}")]
+                checkpoint = empty_checkpoint() | {"channel_values": {"messages": messages}}
+                saver.put_writes(config, [("messages", messages[-1:])], f"task {name}")
+                config = saver.put(config, checkpoint, {}, {})
+                (*_, newest) = saver.get_tuple(config).checkpoint["channel_values"]["messages"]
+                assert newest.content == f"{name}{number}"
+        except BaseException as error:
+            failed.append(error)
+            raise
+
+    threads = [threading.Thread(target=run, args=pair) for pair in zip(savers, "xy", strict=True)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert failed == []
+    found = [*thread.saver.list(at(thread.name))]
+    assert len(found) == 17
+    branches = {
+        "".join(m.content for m in one.checkpoint["channel_values"]["messages"]) for one in found
+    }
+    assert {"a" + "".join(f"{name}{n}" for n in range(8)) for name in "xy"} <= branches
+    assert thread.session.verify().ok
+    assert thread.session.stats().visible_messages == 9
+
+
+def test_a_version_without_the_protocol_gives_one_error(monkeypatch):
+    old = types.ModuleType("langgraph.checkpoint.base")
+    monkeypatch.setitem(sys.modules, "langgraph.checkpoint.base", old)
+    for name in [name for name in sys.modules if name.startswith("roocontext.adapters.langgraph")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(FrameworkMissing, match=r"works with langgraph-checkpoint >=4.3,<5"):
+        importlib.import_module("roocontext.adapters.langgraph")
