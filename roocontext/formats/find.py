@@ -52,10 +52,11 @@ def files(path: Path, problems: list[Problem]) -> Iterator[Path]:
     """The files and task folders at a path that may hold sessions, in the order of their names."""
     try:
         if not path.is_dir():
-            if not path.exists():
-                problems.append(Problem(path, None, "there is no such file"))
-                return
-            yield path
+            if path.is_file():
+                yield path
+            else:  # reading a pipe would wait for a writer
+                what = "it is not a regular file" if path.exists() else "there is no such file"
+                problems.append(Problem(path, None, what))
             return
         if roo.is_task(path) or opencode_records.is_storage(path):
             yield path
