@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -62,6 +62,15 @@ def drop_stdout() -> None:
 def write_json(value: Any, *, indent: int | None = None) -> None:
     """Print a document. It is escaped to ASCII_SIGNS, so that lone surrogates survive."""
     sys.stdout.write(json.dumps(reports.document.as_json(value), indent=indent) + "\n")
+
+
+def write_bytes(chunks: Iterable[bytes]) -> None:
+    """Print bytes as they are."""
+    try:
+        sys.stdout.buffer.writelines(chunks)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise PipeClosed from None
 
 
 def is_terminal(stream: IO[str]) -> bool:

@@ -70,7 +70,9 @@ def files(
         known = ", ".join(dict.fromkeys([*EXPORTERS, *FOLDERS]))
         raise InvalidOption(f"There is no format {to!r}: {known}.", name="to")
     if family and to in FORMS:
-        raise InvalidOption("A request is of one session.", name="family")
+        raise InvalidOption(
+            f"A request holds one session: export {to!r} without the family.", name="family"
+        )
     sessions = list(family_of(store, session)) if family else [session]
     is_alone = to in EXPORTERS and not (to in FOLDERS and family)
     if is_alone and not (to in FOLDERS and output and output.is_dir()):

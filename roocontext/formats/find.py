@@ -3,10 +3,9 @@
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
-from roocontext.errors import InvalidOption, UnreadableSource
+from roocontext.errors import InvalidOption
 from roocontext.formats import (
     claude_code,
     codex,
@@ -45,7 +44,7 @@ def places(tool: str) -> list[Path]:
     """The default places of a tool that exist here."""
     if tool not in PLACES:
         known = ", ".join(PLACES)
-        raise InvalidOption(f"{tool!r} is not a tool that is known: {known}.", name="from")
+        raise InvalidOption(f"{tool!r} is not a known tool. The tools are {known}.", name="from")
     return [found for place in PLACES[tool] if (found := Path(place).expanduser()).is_dir()]
 
 
@@ -53,9 +52,11 @@ def files(path: Path, problems: list[Problem]) -> Iterator[Path]:
     """The files and task folders at a path that may hold sessions, in the order of their names."""
     try:
         if not path.is_dir():
-            if not path.exists():
-                raise UnreadableSource(f"{path}: there is no such file.", path=str(path))
-            yield path
+            if path.is_file():
+                yield path
+            else:  # reading a pipe would wait for a writer
+                what = "it is not a regular file" if path.exists() else "there is no such file"
+                problems.append(Problem(path, None, what))
             return
         if roo.is_task(path) or opencode_records.is_storage(path):
             yield path
@@ -85,8 +86,7 @@ def changed(paths: Sequence[Path], seen: dict[Path, int]) -> list[Path]:
     """The files and folders at these paths that are not as they were seen last."""
     found: list[Path] = []
     for path in paths:
-        with suppress(UnreadableSource):
-            found += files(path, [])
+        found += files(path, [])
     now = {path: _stamp(path) for path in found}
     news = [path for path, stamp in now.items() if seen.get(path) != stamp]
     seen.update(now)

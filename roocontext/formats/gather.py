@@ -68,10 +68,7 @@ def import_paths(
     problems: list[Problem] = []
     found: list[Path] = []
     for path in paths:
-        try:
-            found += find.files(path, problems)
-        except UnreadableSource as error:
-            problems.append(Problem(path, None, error.fact))
+        found += find.files(path, problems)
     for problem in problems:
         yield Skipped(problem.path, problem.what, is_problem=True)
     # A sub-agent's session names its parent, which must exist before it.
@@ -110,9 +107,7 @@ class _Importing:
         try:
             format_ = find.format_of(path)
             if format_ is None or (self.tool is not None and not find.is_of(format_, self.tool)):
-                why = (
-                    "it is in no format that is known" if format_ is None else f"it is {format_}'s"
-                )
+                why = "its format is not known" if format_ is None else f"it belongs to {format_}"
                 yield Skipped(path, why, is_problem=format_ is None and path.stat().st_size > 0)
             elif format_ == find.JSONL:
                 yield from self._restore(path)

@@ -125,7 +125,9 @@ def long_session(url: str) -> None:
         chat.append_many([{"role": "user", "content": f"Message {n}"} for n in range(3_000)])
 
 
-@pytest.mark.parametrize("words", ["audit long", "audit long --json", "show long --json", "--help"])
+@pytest.mark.parametrize(
+    "words", ["audit long", "audit long --json", "show long --json", "export long", "--help"]
+)
 def test_a_closed_pipe_is_no_error(words: str, tmp_path: Path) -> None:
     if "long" in words:
         long_session(str(tmp_path / "store.db"))

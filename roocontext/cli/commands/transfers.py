@@ -18,6 +18,7 @@ from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.follow import PAUSE
 from roocontext.cli.options import DryRunOption, SessionName
 from roocontext.cli.screens import transfers
+from roocontext.cli.terminal import write_bytes
 from roocontext.errors import StoreNotFound
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def export(
         files = exporting.files(store, chat, to, family=family, output=output, progress=progress)
         if output is None:
             for file in files:
-                sys.stdout.buffer.writelines(file.chunks)
+                write_bytes(file.chunks)
             return
         try:
             written, size = write_new(files)
