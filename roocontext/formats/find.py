@@ -18,18 +18,24 @@ from roocontext.formats.events import Problem, Source
 from roocontext.formats.lines import loads
 
 JSONL = "roocontext"
+_EDITORS = ("Code", "Code - Insiders", "Cursor", "VSCodium", "Windsurf")
+_STORAGES = (
+    *(f"~/.config/{editor}/User/globalStorage" for editor in _EDITORS),
+    *(f"~/Library/Application Support/{editor}/User/globalStorage" for editor in _EDITORS),
+    *(f"~/AppData/Roaming/{editor}/User/globalStorage" for editor in _EDITORS),
+    "~/.vscode-server/data/User/globalStorage",
+    "~/.cursor-server/data/User/globalStorage",
+)
+"""Where VS Code and what is made of it keep the files of their extensions."""
 PLACES = {
     claude_code.NAME: claude_code.FOLDERS,
     codex.NAME: codex.FOLDERS,
     gemini_cli.NAME: gemini_cli.FOLDERS,
     opencode.NAME: opencode.FOLDERS,
-    roo.ROO: (
-        "~/.config/Code/User/globalStorage/rooveterinaryinc.roo-cline/tasks",
-        "~/Library/Application Support/Code/User/globalStorage/rooveterinaryinc.roo-cline/tasks",
-    ),
+    roo.ROO: tuple(f"{storage}/rooveterinaryinc.roo-cline/tasks" for storage in _STORAGES),
     roo.CLINE: (
-        "~/.config/Code/User/globalStorage/saoudrizwan.claude-dev/tasks",
-        "~/Library/Application Support/Code/User/globalStorage/saoudrizwan.claude-dev/tasks",
+        "~/.cline/data/tasks",
+        *(f"{storage}/saoudrizwan.claude-dev/tasks" for storage in _STORAGES),
     ),
 }
 """Where each tool keeps its sessions by default."""

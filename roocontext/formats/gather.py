@@ -106,9 +106,12 @@ class _Importing:
         """Import what a file or folder holds."""
         try:
             format_ = find.format_of(path)
-            if format_ is None or (self.tool is not None and not find.is_of(format_, self.tool)):
-                why = "its format is not known" if format_ is None else f"it belongs to {format_}"
-                yield Skipped(path, why, is_problem=format_ is None and path.stat().st_size > 0)
+            if format_ is None:
+                is_empty = path.stat().st_size == 0
+                why = "it is empty" if is_empty else "its format is not known"
+                yield Skipped(path, why, is_problem=not is_empty)
+            elif self.tool is not None and not find.is_of(format_, self.tool):
+                yield Skipped(path, f"it belongs to {format_}", is_problem=False)
             elif format_ == find.JSONL:
                 yield from self._restore(path)
             else:

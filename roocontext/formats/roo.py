@@ -243,7 +243,7 @@ def _deleted(folder: Path, screen: list[Any]) -> tuple[int, int] | None:
 
 def _tool(folder: Path, screen: list[Any]) -> str:
     where = str(folder)
-    if "claude-dev" in where:
+    if "claude-dev" in where or "/.cline/" in folder.as_posix():
         return CLINE
     if "roo-cline" in where or "zoo-code" in where.lower():
         return ROO

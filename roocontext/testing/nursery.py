@@ -15,6 +15,7 @@ from importlib import import_module
 from operator import attrgetter
 from typing import Any, TextIO
 
+from roocontext.errors import InvalidOption
 from roocontext.testing.messages import says
 from roocontext.testing.protocol import Append, SessionStore
 
@@ -56,7 +57,10 @@ def numbered(number: int) -> Any:
 
 def load(name: str) -> Any:
     """What a name like `package.module:factory` stands for."""
-    module, _, path = name.partition(":")
+    module, colon, path = name.partition(":")
+    if not colon:
+        line = f"{name!r} names no factory. Write it as package.module:factory."
+        raise InvalidOption(line, name="factory")
     return attrgetter(path)(import_module(module))
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from roocontext import InvalidOption
 from roocontext.testing import CHECKS, StoreContract, Verdict, examine
 from support.empty_files import empty_file
 
@@ -25,3 +26,8 @@ class TestTheClass(StoreContract):
 
     test_one_winner_in_processes = None
     test_killed_writers_lose_nothing = None
+
+
+def test_a_name_without_a_factory_is_refused():
+    with pytest.raises(InvalidOption, match="package.module:factory"):
+        examine("my_driver")

@@ -259,3 +259,26 @@ def test_a_parent_whose_id_no_store_would_take(store, tmp_path):
     (done,) = import_paths(store, [tmp_path])
     assert isinstance(done, Taken)
     assert (done.created, done.failed) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("tool", "place"),
+    [
+        ("cline", ".cline/data/tasks"),
+        ("cline", ".config/Cursor/User/globalStorage/saoudrizwan.claude-dev/tasks"),
+        ("roo-code", ".vscode-server/data/User/globalStorage/rooveterinaryinc.roo-cline/tasks"),
+        ("claude-code", ".claude/projects"),
+    ],
+)
+def test_the_places_of_a_tool_that_exist_are_found(tmp_path, monkeypatch, tool, place):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert find.places(tool) == []
+    (tmp_path / place).mkdir(parents=True)
+    assert find.places(tool) == [tmp_path / place]
+
+
+def test_an_empty_file_is_no_problem(store, tmp_path):
+    (tmp_path / "a.jsonl").touch()
+    (done,) = import_paths(store, [tmp_path])
+    assert done == Skipped(tmp_path / "a.jsonl", "it is empty", is_problem=False)
