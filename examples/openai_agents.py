@@ -49,7 +49,7 @@ class Stub(Model):
         return ModelResponse(output=[output], usage=Usage(), response_id=f"resp_{number}")
 
     def stream_response(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
-        raise NotImplementedError
+        raise AssertionError("This model does not stream.")
 
 
 @function_tool

@@ -22,21 +22,7 @@ from roocontext.adapters.claude_agent_sdk import RooContextSessionStore
 from support.claude_desk import ID, KEY, Desk, kinds, lines, seen
 from support.transcripts import Transcript, use
 
-
-@pytest.fixture
-def desk(lab: Any) -> Any:
-    made = Desk(lab.url)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def quick(opened: Any) -> Any:
-    """A desk on a file, for what no engine changes."""
-    with opened("file", "sync") as lab:
-        made = Desk(lab.url)
-        yield made
-        made.close()
+DESK = Desk
 
 
 @pytest.fixture

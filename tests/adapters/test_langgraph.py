@@ -18,25 +18,6 @@ from support.examples import examples
 from support.langgraph_thread import Thread, at, said
 
 
-@pytest.fixture(scope="module", params=["file", "postgres"])
-def store(request, opened):
-    """A store that the tests of this file share; the conformance suite has the asynchronous one."""
-    with opened(request.param, "sync") as lab:
-        yield lab.store
-
-
-@pytest.fixture
-def saver(store):
-    """A checkpointer."""
-    return RooContextSaver(store)
-
-
-@pytest.fixture
-def thread(saver):
-    """A thread that no other test uses."""
-    return Thread(saver, saver._store.create().id)
-
-
 def test_each_message_is_written_once(thread):
     for count in range(1, 5):
         thread.put(messages=said(*"abcd"[:count]))
@@ -206,13 +187,13 @@ def after(step: str, place: int, messages: list[BaseMessage], new: BaseMessage) 
 
 @settings(max_examples=examples(40))
 @given(STEPS)
-def test_whatever_a_graph_does_each_checkpoint_comes_back(store, steps):
-    thread = Thread(RooContextSaver(store), store.create().id)
+def test_whatever_a_graph_does_each_checkpoint_comes_back(shared_store, steps):
+    thread = Thread(RooContextSaver(shared_store), shared_store.create().id)
     put: list[tuple[Any, list[BaseMessage]]] = []
     config, messages = at(thread.name), []
     for number, (step, place) in enumerate(steps):
         if step == "again":
-            thread.saver = RooContextSaver(store)  # another process
+            thread.saver = RooContextSaver(shared_store)  # another process
         if step == "fork" and put:
             config, messages = put[place % len(put)]
         new = HumanMessage(f"m{number}", id=f"m{number}")

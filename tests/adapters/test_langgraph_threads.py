@@ -18,25 +18,6 @@ from roocontext.adapters.langgraph import RooContextSaver
 from support.langgraph_thread import Thread, at, said
 
 
-@pytest.fixture(scope="module", params=["file", "postgres"])
-def store(request, opened):
-    """A store that the tests of this file share; the conformance suite has the asynchronous one."""
-    with opened(request.param, "sync") as lab:
-        yield lab.store
-
-
-@pytest.fixture
-def saver(store):
-    """A checkpointer."""
-    return RooContextSaver(store)
-
-
-@pytest.fixture
-def thread(saver):
-    """A thread that no other test uses."""
-    return Thread(saver, saver._store.create().id)
-
-
 class Reversing(CipherProtocol):
     """No secret, but no plain text either."""
 
@@ -48,8 +29,8 @@ class Reversing(CipherProtocol):
         return ciphertext[::-1]
 
 
-def test_what_is_encrypted_is_not_laid_open(store, thread):
-    thread.saver = RooContextSaver(store, serde=EncryptedSerializer(Reversing()))
+def test_what_is_encrypted_is_not_laid_open(shared_store, thread):
+    thread.saver = RooContextSaver(shared_store, serde=EncryptedSerializer(Reversing()))
     thread.put(messages=said("secret"), other="secret")
     thread.saver.put_writes(thread.config, [("messages", said("secret"))], "task")
     assert thread.saver.get_tuple(thread.config).checkpoint["channel_values"] == {

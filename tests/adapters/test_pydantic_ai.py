@@ -38,21 +38,7 @@ from roocontext.adapters.pydantic_ai import session_id
 from support.examples import examples
 from support.pydantic_ai_desk import WHEN, Desk, said, texts_of
 
-
-@pytest.fixture
-def desk(lab: Any) -> Any:
-    made = Desk(lab.url)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def quick(opened: Any) -> Any:
-    """A desk on a file, for what no engine changes."""
-    with opened("file", "sync") as lab:
-        made = Desk(lab.url)
-        yield made
-        made.close()
+DESK = Desk
 
 
 def test_messages_come_back_equal_and_are_messages_of_ours(desk):

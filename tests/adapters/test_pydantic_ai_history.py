@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from pydantic_ai import Conversation
 from pydantic_ai.messages import CompactionPart, ModelRequest, SystemPromptPart, UserPromptPart
 
@@ -10,21 +9,7 @@ from roocontext import NewMessage
 from roocontext.log.plan import Action, Plan
 from support.pydantic_ai_desk import WHEN, Desk, said, texts_of
 
-
-@pytest.fixture
-def desk(lab: Any) -> Any:
-    made = Desk(lab.url)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def quick(opened: Any) -> Any:
-    """A desk on a file, for what no engine changes."""
-    with opened("file", "sync") as lab:
-        made = Desk(lab.url)
-        yield made
-        made.close()
+DESK = Desk
 
 
 def condense(chat: Any, first: int, last: int) -> None:

@@ -29,5 +29,5 @@ class TestTheClass(StoreContract):
 
 
 def test_a_name_without_a_factory_is_refused():
-    with pytest.raises(InvalidOption, match="package.module:factory"):
+    with pytest.raises(InvalidOption, match=r"package\.module:factory"):
         examine("my_driver")

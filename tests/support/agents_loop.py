@@ -80,7 +80,7 @@ class Scripted(Model):
         return ModelResponse(output=output, usage=Usage(), response_id=f"resp_{name}")
 
     def stream_response(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
-        raise NotImplementedError
+        raise AssertionError("This model does not stream.")
 
 
 @function_tool

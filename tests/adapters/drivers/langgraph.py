@@ -64,7 +64,7 @@ class Thread:
         return self._update([everything, HumanMessage(plan.summary), *kept])
 
     def fork(self, copy):
-        raise NotImplementedError
+        raise AssertionError("The driver lacks this capability.")
 
     def delete(self):
         self._saver.delete_thread(self._config["configurable"]["thread_id"])

@@ -133,7 +133,7 @@ class _Hears(Model):
         return ModelResponse(output=[output], usage=Usage(), response_id=None)
 
     def stream_response(self, *args, **kwargs):
-        raise NotImplementedError
+        raise AssertionError("This model does not stream.")
 
 
 def to_item(message):
