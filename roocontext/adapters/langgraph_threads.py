@@ -219,9 +219,14 @@ class Work:
         thread = Thread.of(config)
         session = self._session(thread)
         state = self.states.get(thread.session_id)
-        known = state and Log(session, self.serde, state.epoch)
-        log = known or Log.opened(session, self.serde)
-        log.put_writes(config["configurable"]["checkpoint_id"], writes, task_id, task_path)
+        log = Log(session, self.serde, state.epoch) if state else Log.opened(session, self.serde)
+        asked = (config["configurable"]["checkpoint_id"], writes, task_id, task_path)
+        head = log.put_writes(*asked)
+        if state is not None and head not in (None, state.head_seq):
+            # Another process has written, and may have begun an epoch.
+            now = Log.opened(session, self.serde)
+            if now.epoch != log.epoch:
+                now.put_writes(*asked)
 
     def _session(self, thread: Thread) -> Session:
         with suppress(SessionNotFound):
