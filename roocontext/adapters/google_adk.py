@@ -18,6 +18,7 @@ from roocontext.adapters import google_adk_log as log
 from roocontext.adapters.frameworks import framework
 from roocontext.adapters.google_adk_state import APP, USER, Key, Revision, shared
 from roocontext.errors import DuplicateMessage, InvalidMessage, SessionNotFound
+from roocontext.formats.imported import storable
 from roocontext.log.entries import NewMessage
 from roocontext.log.readings import reader
 from roocontext.store.aio import AsyncStore
@@ -195,8 +196,8 @@ def _message(content: Content | None, event: Event | None) -> NewMessage | None:
         shown,
         FORMAT,
         ts=round(event.timestamp * 1000),
-        message_id=event.id,
-        model=event.model_version,
+        message_id=storable(event.id),
+        model=storable(event.model_version or None),
         usage=usage and usage.model_dump(mode="json", exclude_none=True, by_alias=True),
     )
 
@@ -213,7 +214,7 @@ def _dumped(event: Event) -> dict[str, Any]:
     actions = event.actions
     states = (actions.state_delta, actions.agent_state, event.custom_metadata)
     outputs = (event.output, actions.set_model_response)
-    for value in (*states, *outputs, *calls, *responses):
+    for value in (event.timestamp, *states, *outputs, *calls, *responses):
         _check_kept(value)
     return event.model_dump(mode="json", exclude_none=True)
 

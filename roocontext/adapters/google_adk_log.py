@@ -136,6 +136,8 @@ def listed(store: Store, app: str, user: str | None) -> list[Found]:
     found = []
     for info in infos:
         key = Key(app, info.metadata["user"], info.metadata["session"])
+        if info.session_id != key.session_id:  # a fork of ours has the metadata of its origin
+            continue
         with suppress(SessionNotFound):  # deleted in the meantime
             found.append(_found(store, store.session(key.session_id), key, states))
     return found

@@ -156,6 +156,29 @@ def test_redacted_contents(desk):
     assert chat.verify().ok
 
 
+def test_a_session_of_your_own_may_be_named_like_an_app(desk):
+    user = desk.user()
+    own = desk.sync.create(user["app_name"])
+    own.append("user", "mine")
+    assert desk.create(user, state={"app:a": 1, "user:b": 2}).state == {"app:a": 1, "user:b": 2}
+    assert own.head().seq == 1
+
+
+def test_a_fork_of_ours_is_no_conversation_of_adk(desk):
+    user = desk.user()
+    desk.chat(desk.create(user, session_id="s")).fork()
+    assert [one.id for one in desk.run(desk.service.list_sessions(**user)).sessions] == ["s"]
+
+
+@pytest.mark.parametrize("name", ["x" * 2_000, "a\0b", ""])
+def test_an_event_id_and_a_model_name_are_any_string(desk, name):
+    session = desk.create()
+    event = text_event("x", author="m", id=name or "i", model_version=name)
+    desk.append(session, event)
+    assert desk.get(session).events == [event]
+    assert desk.texts(session) == ["x"]
+
+
 def test_flushing_does_nothing(desk):
     assert desk.run(desk.service.flush()) is None
 
@@ -179,6 +202,7 @@ def test_lists_are_sorted_by_update(desk, monkeypatch):
     "event",
     [
         changed(x=math.nan),
+        text_event("x", timestamp=math.inf),
         changed(x=[{"y": math.inf}]),
         changed(**{"\ud800": 1}),
         Event(author="m", output={"x": math.nan}),
