@@ -19,6 +19,7 @@ from roocontext.errors import (
     MessageNotFound,
     SessionExists,
     SessionNotFound,
+    SessionPurged,
     VersionConflict,
 )
 from roocontext.store.aio import AsyncStore
@@ -184,9 +185,14 @@ def _read_records(scope: str | None, limit: int | None, store: Store) -> list[Co
     last: SessionInfo | None = None
     while page := store.sessions(limit=100, before=last, where=where):
         last = page[-1]
-        names = [(one.session_id, one.metadata["conversation"]) for one in page]
-        # A fork has the metadata of its origin until its record is written.
-        stored = [_stored(store, name) for own, name in names if own == session_id(name)]
+        names = [(one.session_id, one.metadata.get("conversation")) for one in page]
+        # A fork has the metadata of its origin until its record is written, and a session of
+        # somebody else may have any.
+        stored = [
+            _stored(store, name)
+            for own, name in names
+            if isinstance(name, str) and own == session_id(name)
+        ]
         found += [one.record for one in stored if one.record is not None]
         found.sort(key=lambda record: record.updated_at, reverse=True)
         # A session is not older than its record, and those that follow are older than the last.
@@ -216,6 +222,8 @@ def _write_record(
             else:
                 _write(store, stored, stored.session, named, entries)
                 return
+        except SessionPurged:  # no conflict: to load it again would not help
+            raise
         except (DuplicateMessage, MessageNotFound, SessionNotFound):
             raise ConversationConflict(record.conversation_id) from None
         except (VersionConflict, SessionExists):  # others have written to the session, or made it
