@@ -175,7 +175,14 @@ def _load(key: SessionKey, store: Store) -> list[SessionStoreEntry] | None:
 
 
 def _sessions_of(project_key: str, store: Store) -> list[SessionInfo]:
-    return list(_listed(store, framework=NAME, project=project_key, level="main"))
+    listed = _listed(store, framework=NAME, project=project_key, level="main")
+    # A fork of ours has the metadata of its origin.
+    return [
+        one
+        for one in listed
+        if one.session_id
+        == _id({"project_key": project_key, "session_id": one.metadata["session"]})
+    ]
 
 
 def _listed(store: Store, *, parent: str | None = None, **facts: str) -> list[SessionInfo]:

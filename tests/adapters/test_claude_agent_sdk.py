@@ -96,6 +96,14 @@ def test_a_uuid_is_stored_once_and_an_entry_without_one_always(desk, file):
     assert desk.load() == [entries[0], entries[1], entries[1]]
 
 
+def test_a_fork_of_ours_is_no_session_of_the_sdk(quick, file):
+    file.user("hello")
+    quick.append(*lines(file))
+    quick.chat().fork()
+    assert [one["session_id"] for one in quick.run(quick.sdk.list_sessions("-work"))] == ["s-1"]
+    assert len(quick.run(quick.sdk.list_session_summaries("-work"))) == 1
+
+
 def test_a_new_process_goes_on(desk, file):
     file.user("one")
     first = file.reply("m1", "two", stop="end_turn")
