@@ -11,7 +11,7 @@ from roocontext.adapters.frameworks import framework
 from roocontext.adapters.langgraph_conversations import Saved, State, read_state
 from roocontext.adapters.langgraph_log import Log, begin_epoch, short
 from roocontext.adapters.langgraph_messages import WORKS
-from roocontext.errors import InvalidOption, SessionNotFound, VersionConflict
+from roocontext.errors import InvalidOption, SessionNotFound, SessionPurged, VersionConflict
 from roocontext.store.session import Session
 from roocontext.store.sessions import SessionInfo
 from roocontext.store.store import Store
@@ -246,8 +246,10 @@ class Work:
         """Begin a new epoch of every namespace of these threads."""
         for thread_id in thread_ids:
             thread = Thread(thread_id)
-            for _, log in self._all(thread):
-                begin_epoch(log.session, by)
+            # The thread itself last: if the process ends in between, it is still there to delete.
+            for _, log in reversed(self._all(thread)):
+                with suppress(SessionPurged):  # since it was looked up
+                    begin_epoch(log.session, by)
                 self.states.pop(log.session.id, None)
 
     def _all(self, thread: Thread) -> list[tuple[Thread, Log]]:

@@ -171,6 +171,14 @@ def test_another_process_has_deleted_the_thread(thread):
     assert len([*thread.saver.list(at(thread.name))]) == 1
 
 
+def test_deleting_a_thread_whose_own_session_was_purged_hides_its_namespaces(thread):
+    for namespace in ("", "sub"):
+        thread.saver.put(at(thread.name, namespace=namespace), empty_checkpoint(), {}, {})
+    thread.saver._store.purge(f"langgraph:{thread.name}")
+    thread.saver.delete_thread(thread.name)
+    assert [*thread.saver.list({"configurable": {"thread_id": thread.name}})] == []
+
+
 def test_writes_reach_a_thread_that_another_process_has_begun_anew(thread):
     thread.put(messages=said("a"))
     other = RooContextSaver(thread.saver._store)
