@@ -365,10 +365,11 @@ def test_what_cannot_be_stored_is_refused_and_nothing_is_written(quick):
     quick.save("t", "u1")
     for bad in (float("nan"), float("inf")):
         talk = quick.run(quick.ai.load("t"))
-        part = ToolReturnPart("look", {"n": bad}, "c-1", timestamp=WHEN)
+        part = ToolReturnPart("look", {"secret": bad}, "c-1", timestamp=WHEN)
         talk.messages.append(ModelRequest(parts=[part], timestamp=WHEN))
-        with pytest.raises(InvalidMessage):
+        with pytest.raises(InvalidMessage) as refused:
             quick.run(quick.ai.save(talk))
+        assert "secret" not in str(refused.value)
     assert quick.texts("t") == ["u1"]
     quick.save("t", "a \0 b")
     assert quick.texts("t") == ["u1", "a \0 b"]
