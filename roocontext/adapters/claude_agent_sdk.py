@@ -4,7 +4,6 @@ A transcript is a session of ours, that of a sub-agent (a `subpath`) a child of 
 and the summary that it lists sessions by are in the session's metadata.
 """
 
-from collections.abc import Iterator
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -13,6 +12,7 @@ from urllib.parse import quote
 from roocontext.adapters.claude_agent_transcript import NAME, Transcript, is_record, record_of
 from roocontext.adapters.epochs import epoch, hide
 from roocontext.adapters.frameworks import framework
+from roocontext.adapters.listing import pages
 from roocontext.errors import SessionNotFound, VersionConflict
 from roocontext.formats.imported import storable_title
 from roocontext.store.aio import AsyncStore
@@ -186,14 +186,7 @@ def _sessions_of(project_key: str, store: Store) -> list[SessionInfo]:
 
 
 def _listed(store: Store, *, parent: str | None = None, **facts: str) -> list[SessionInfo]:
-    return list(_pages(store, parent, facts))
-
-
-def _pages(store: Store, parent: str | None, facts: dict[str, str]) -> Iterator[SessionInfo]:
-    last: SessionInfo | None = None
-    while page := store.sessions(limit=1000, before=last, parent=parent, where=facts):
-        yield from page
-        last = page[-1]
+    return [one for page in pages(store, facts, parent=parent) for one in page]
 
 
 def _summary(info: SessionInfo) -> SessionSummaryEntry:

@@ -22,6 +22,7 @@ from roocontext.adapters.google_adk_state import (
     share,
     values,
 )
+from roocontext.adapters.listing import pages
 from roocontext.errors import DuplicateMessage, InvalidPlan, SessionNotFound, VersionConflict
 from roocontext.log.entries import Kind, NewMessage, Range
 from roocontext.log.plan import Action, Plan
@@ -128,10 +129,7 @@ def delete(store: Store, key: Key) -> None:
 def listed(store: Store, app: str, user: str | None) -> list[Found]:
     """The conversations of an app, or of one of its users, without their events."""
     where = {"adk": "session", "app": app, **({} if user is None else {"user": user})}
-    infos = page = store.sessions(limit=PAGE, where=where)
-    while page:
-        page = store.sessions(limit=PAGE, before=page[-1], where=where)
-        infos += page
+    infos = [*chain.from_iterable(pages(store, where, size=PAGE))]
     states = SharedStates(store)  # they are read once for all conversations
     found = []
     for info in infos:
@@ -261,8 +259,7 @@ def _rows(chat: Session, after: int, begun: int) -> Iterator[_Row]:
     """The events behind an entry, in order, rewound ones too."""
     before: AuditEntry | None = None
     # Larger pages than those of `audit`: each is another round trip to a server.
-    pages = chat.audit_pages(2_000, after=after)
-    for one in chain.from_iterable(pages):
+    for one in chain.from_iterable(chat.audit_pages(2_000, after=after)):
         if one.entry.note == EVENT and one.content["epoch"] == begun:
             number, event = one.content["number"], one.content["event"]
             if not one.content["message"]:
