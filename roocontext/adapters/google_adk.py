@@ -208,6 +208,7 @@ def _kept(state: Mapping[str, Any]) -> dict[str, Any]:
 
 def _dumped(event: Event) -> dict[str, Any]:
     """The event as ADK's own services store it, if that keeps its numbers and keys."""
+    dumped = event.model_dump(mode="json", exclude_none=True)  # it refuses what is nested too deep
     parts = event.content.parts if event.content else None
     calls = [part.function_call.args for part in parts or () if part.function_call]
     responses = [part.function_response.response for part in parts or () if part.function_response]
@@ -216,7 +217,7 @@ def _dumped(event: Event) -> dict[str, Any]:
     outputs = (event.output, actions.set_model_response)
     for value in (event.timestamp, *states, *outputs, *calls, *responses):
         _check_kept(value)
-    return event.model_dump(mode="json", exclude_none=True)
+    return dumped
 
 
 def _check_kept(value: Any) -> None:

@@ -23,7 +23,13 @@ from roocontext.adapters.google_adk_state import (
     values,
 )
 from roocontext.adapters.listing import pages
-from roocontext.errors import DuplicateMessage, InvalidPlan, SessionNotFound, VersionConflict
+from roocontext.errors import (
+    DuplicateMessage,
+    InvalidPlan,
+    SessionNotFound,
+    StoreReadOnly,
+    VersionConflict,
+)
 from roocontext.log.entries import Kind, NewMessage, Range
 from roocontext.log.plan import Action, Plan
 from roocontext.store.audit import AuditEntry
@@ -214,7 +220,8 @@ def _found(store: Store, chat: Session, key: Key, states: SharedStates | None = 
         event = newest.content["event"]
         revision = Revision(begun, newest.content["number"] + 1)
         updated, delta = event["timestamp"], _delta(event)
-    share(store, key, revision, delta, recorded_at=last.recorded_at)
+    with suppress(StoreReadOnly):  # then it is left to the next read that may write
+        share(store, key, revision, delta, recorded_at=last.recorded_at)
     state = (states or SharedStates(store)).of(key)
     return Found(key, revision, updated, {**state, "": values(chat, begun)})
 
