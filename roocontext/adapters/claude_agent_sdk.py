@@ -199,11 +199,13 @@ def _delete(key: SessionKey, store: Store) -> None:
     if session is None:
         return
     if not key.get("subpath"):
-        for child in _listed(store, parent=session.id, framework=NAME):
-            _hide(store.session(child.session_id))
+        for child in session.children():
+            if child.session_id.startswith(f"{session.id}/"):  # else it is a child of yours
+                _hide(store.session(child.session_id))
     _hide(session)
 
 
 def _hide(session: Session) -> None:
-    if (session.info().metadata or {}).get("framework"):  # else it is hidden already
+    # Behind the note of the epoch is the metadata, and if nothing follows it is hidden already.
+    if session.info().last_seq > epoch(session) + 1:
         hide(session, by=f"{NAME}.delete", metadata={})
