@@ -54,7 +54,7 @@ async def main(path: str) -> None:
             async for event in run:
                 if event.is_final_response():
                     print(question, "->", event.content.parts[0].text)
-        stats = await (await store.session("demo/ada/fix-parser")).stats()
+        stats = await (await store.session("google-adk:demo/ada/fix-parser")).stats()
         print(stats.messages, "messages in the log,", stats.visible_messages, "of them visible")
         await runner.close()
 

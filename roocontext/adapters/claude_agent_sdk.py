@@ -4,7 +4,6 @@ A transcript is a session of ours, that of a sub-agent (a `subpath`) a child of 
 and the summary that it lists sessions by are in the session's metadata.
 """
 
-from collections.abc import Iterator
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -13,6 +12,7 @@ from urllib.parse import quote
 from roocontext.adapters.claude_agent_transcript import NAME, Transcript, is_record, record_of
 from roocontext.adapters.epochs import epoch, hide
 from roocontext.adapters.frameworks import framework
+from roocontext.adapters.listing import pages
 from roocontext.errors import SessionNotFound, VersionConflict
 from roocontext.formats.imported import storable_title
 from roocontext.store.aio import AsyncStore
@@ -175,18 +175,18 @@ def _load(key: SessionKey, store: Store) -> list[SessionStoreEntry] | None:
 
 
 def _sessions_of(project_key: str, store: Store) -> list[SessionInfo]:
-    return list(_listed(store, framework=NAME, project=project_key, level="main"))
+    listed = _listed(store, framework=NAME, project=project_key, level="main")
+    # A fork of ours has the metadata of its origin.
+    return [
+        one
+        for one in listed
+        if one.session_id
+        == _id({"project_key": project_key, "session_id": one.metadata["session"]})
+    ]
 
 
 def _listed(store: Store, *, parent: str | None = None, **facts: str) -> list[SessionInfo]:
-    return list(_pages(store, parent, facts))
-
-
-def _pages(store: Store, parent: str | None, facts: dict[str, str]) -> Iterator[SessionInfo]:
-    last: SessionInfo | None = None
-    while page := store.sessions(limit=1000, before=last, parent=parent, where=facts):
-        yield from page
-        last = page[-1]
+    return [one for page in pages(store, facts, parent=parent) for one in page]
 
 
 def _summary(info: SessionInfo) -> SessionSummaryEntry:
@@ -199,11 +199,13 @@ def _delete(key: SessionKey, store: Store) -> None:
     if session is None:
         return
     if not key.get("subpath"):
-        for child in _listed(store, parent=session.id, framework=NAME):
-            _hide(store.session(child.session_id))
+        for child in session.children():
+            if child.session_id.startswith(f"{session.id}/"):  # else it is a child of yours
+                _hide(store.session(child.session_id))
     _hide(session)
 
 
 def _hide(session: Session) -> None:
-    if (session.info().metadata or {}).get("framework"):  # else it is hidden already
+    # Behind the note of the epoch is the metadata, and if nothing follows it is hidden already.
+    if session.info().last_seq > epoch(session) + 1:
         hide(session, by=f"{NAME}.delete", metadata={})

@@ -18,6 +18,7 @@ from roocontext.adapters import google_adk_log as log
 from roocontext.adapters.frameworks import framework
 from roocontext.adapters.google_adk_state import APP, USER, Key, Revision, shared
 from roocontext.errors import DuplicateMessage, InvalidMessage, SessionNotFound
+from roocontext.formats.imported import storable
 from roocontext.log.entries import NewMessage
 from roocontext.log.readings import reader
 from roocontext.store.aio import AsyncStore
@@ -195,8 +196,8 @@ def _message(content: Content | None, event: Event | None) -> NewMessage | None:
         shown,
         FORMAT,
         ts=round(event.timestamp * 1000),
-        message_id=event.id,
-        model=event.model_version,
+        message_id=storable(event.id),
+        model=storable(event.model_version or None),
         usage=usage and usage.model_dump(mode="json", exclude_none=True, by_alias=True),
     )
 
@@ -207,15 +208,16 @@ def _kept(state: Mapping[str, Any]) -> dict[str, Any]:
 
 def _dumped(event: Event) -> dict[str, Any]:
     """The event as ADK's own services store it, if that keeps its numbers and keys."""
+    dumped = event.model_dump(mode="json", exclude_none=True)  # it refuses what is nested too deep
     parts = event.content.parts if event.content else None
     calls = [part.function_call.args for part in parts or () if part.function_call]
     responses = [part.function_response.response for part in parts or () if part.function_response]
     actions = event.actions
     states = (actions.state_delta, actions.agent_state, event.custom_metadata)
     outputs = (event.output, actions.set_model_response)
-    for value in (*states, *outputs, *calls, *responses):
+    for value in (event.timestamp, *states, *outputs, *calls, *responses):
         _check_kept(value)
-    return event.model_dump(mode="json", exclude_none=True)
+    return dumped
 
 
 def _check_kept(value: Any) -> None:

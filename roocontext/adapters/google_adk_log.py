@@ -22,7 +22,14 @@ from roocontext.adapters.google_adk_state import (
     share,
     values,
 )
-from roocontext.errors import DuplicateMessage, InvalidPlan, SessionNotFound, VersionConflict
+from roocontext.adapters.listing import pages
+from roocontext.errors import (
+    DuplicateMessage,
+    InvalidPlan,
+    SessionNotFound,
+    StoreReadOnly,
+    VersionConflict,
+)
 from roocontext.log.entries import Kind, NewMessage, Range
 from roocontext.log.plan import Action, Plan
 from roocontext.store.audit import AuditEntry
@@ -128,14 +135,13 @@ def delete(store: Store, key: Key) -> None:
 def listed(store: Store, app: str, user: str | None) -> list[Found]:
     """The conversations of an app, or of one of its users, without their events."""
     where = {"adk": "session", "app": app, **({} if user is None else {"user": user})}
-    infos = page = store.sessions(limit=PAGE, where=where)
-    while page:
-        page = store.sessions(limit=PAGE, before=page[-1], where=where)
-        infos += page
+    infos = [*chain.from_iterable(pages(store, where, size=PAGE))]
     states = SharedStates(store)  # they are read once for all conversations
     found = []
     for info in infos:
         key = Key(app, info.metadata["user"], info.metadata["session"])
+        if info.session_id != key.session_id:  # a fork of ours has the metadata of its origin
+            continue
         with suppress(SessionNotFound):  # deleted in the meantime
             found.append(_found(store, store.session(key.session_id), key, states))
     return found
@@ -214,7 +220,8 @@ def _found(store: Store, chat: Session, key: Key, states: SharedStates | None = 
         event = newest.content["event"]
         revision = Revision(begun, newest.content["number"] + 1)
         updated, delta = event["timestamp"], _delta(event)
-    share(store, key, revision, delta, recorded_at=last.recorded_at)
+    with suppress(StoreReadOnly):  # then it is left to the next read that may write
+        share(store, key, revision, delta, recorded_at=last.recorded_at)
     state = (states or SharedStates(store)).of(key)
     return Found(key, revision, updated, {**state, "": values(chat, begun)})
 
@@ -259,8 +266,7 @@ def _rows(chat: Session, after: int, begun: int) -> Iterator[_Row]:
     """The events behind an entry, in order, rewound ones too."""
     before: AuditEntry | None = None
     # Larger pages than those of `audit`: each is another round trip to a server.
-    pages = chat.audit_pages(2_000, after=after)
-    for one in chain.from_iterable(pages):
+    for one in chain.from_iterable(chat.audit_pages(2_000, after=after)):
         if one.entry.note == EVENT and one.content["epoch"] == begun:
             number, event = one.content["number"], one.content["event"]
             if not one.content["message"]:

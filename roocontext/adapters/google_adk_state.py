@@ -44,7 +44,7 @@ class Key:
     @property
     def session_id(self) -> str:
         """The id of the session."""
-        return "/".join(map(_quoted, (self.app, self.user, self.name)))
+        return _session_id(self.app, self.user, self.name)
 
     def metadata(self, status: str) -> dict[str, str]:
         """What the session is listed by."""
@@ -148,7 +148,11 @@ def _digest(text: str) -> str:
 
 def _scope_id(key: Key, scope: str) -> str:
     """The session of an app's or user's state: shorter than that of any conversation."""
-    return "/".join(map(_quoted, (key.app,) if scope == APP else (key.app, key.user)))
+    return _session_id(*((key.app,) if scope == APP else (key.app, key.user)))
+
+
+def _session_id(*names: str) -> str:
+    return "google-adk:" + "/".join(map(_quoted, names))
 
 
 def _quoted(name: str) -> str:

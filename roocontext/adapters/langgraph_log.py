@@ -166,8 +166,11 @@ class Log:
 
     def put_writes(
         self, checkpoint_id: str, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
-    ) -> None:
-        """Keep what a task has written towards the next checkpoint."""
+    ) -> int | None:
+        """Keep what a task has written towards the next checkpoint; the head of the session then.
+
+        None if there was nothing to write.
+        """
         indexed: list[list[Any]] = []
         special: list[list[Any]] = []
         for index, (channel, value) in enumerate(writes):
@@ -182,8 +185,7 @@ class Log:
                 # the others the newest does, which may be equal to one that was replaced.
                 kind = f"{self._kind(checkpoint_id)}!{key[-16:]}"
                 notes.append(NewNote(kind, content, client_id=None if some is special else key))
-        if notes:
-            self.session.write_batch(notes)
+        return self.session.write_batch(notes)[-1].head_seq if notes else None
 
     def writes(self, saved: Saved) -> list[tuple[str, str, Any]]:
         """What tasks have written towards the next checkpoint, in the order of a run."""

@@ -11,7 +11,7 @@ from roocontext.adapters.frameworks import framework
 from roocontext.adapters.langgraph_conversations import Saved, State, read_state
 from roocontext.adapters.langgraph_log import Log, begin_epoch, short
 from roocontext.adapters.langgraph_messages import WORKS
-from roocontext.errors import InvalidOption, SessionNotFound, VersionConflict
+from roocontext.errors import InvalidOption, SessionNotFound, SessionPurged, VersionConflict
 from roocontext.store.session import Session
 from roocontext.store.sessions import SessionInfo
 from roocontext.store.store import Store
@@ -219,9 +219,14 @@ class Work:
         thread = Thread.of(config)
         session = self._session(thread)
         state = self.states.get(thread.session_id)
-        known = state and Log(session, self.serde, state.epoch)
-        log = known or Log.opened(session, self.serde)
-        log.put_writes(config["configurable"]["checkpoint_id"], writes, task_id, task_path)
+        log = Log(session, self.serde, state.epoch) if state else Log.opened(session, self.serde)
+        asked = (config["configurable"]["checkpoint_id"], writes, task_id, task_path)
+        head = log.put_writes(*asked)
+        if state is not None and head not in (None, state.head_seq):
+            # Another process has written, and may have begun an epoch.
+            now = Log.opened(session, self.serde)
+            if now.epoch != log.epoch:
+                now.put_writes(*asked)
 
     def _session(self, thread: Thread) -> Session:
         with suppress(SessionNotFound):
@@ -241,8 +246,10 @@ class Work:
         """Begin a new epoch of every namespace of these threads."""
         for thread_id in thread_ids:
             thread = Thread(thread_id)
-            for _, log in self._all(thread):
-                begin_epoch(log.session, by)
+            # The thread itself last: if the process ends in between, it is still there to delete.
+            for _, log in reversed(self._all(thread)):
+                with suppress(SessionPurged):  # since it was looked up
+                    begin_epoch(log.session, by)
                 self.states.pop(log.session.id, None)
 
     def _all(self, thread: Thread) -> list[tuple[Thread, Log]]:

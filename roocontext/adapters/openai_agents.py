@@ -17,7 +17,7 @@ from roocontext.context.manager import AsyncContextManager, ContextManager
 from roocontext.errors import InvalidMessage, SessionNotFound, VersionConflict
 from roocontext.log.entries import Message, NewMessage
 from roocontext.log.forms import forms
-from roocontext.log.readings import reader
+from roocontext.log.readings import REDACTED, reader
 from roocontext.log.readings.openai_responses import OUTPUTS, type_of
 from roocontext.store.aio import AsyncStore
 from roocontext.store.session import Session
@@ -211,7 +211,8 @@ def _items(messages: Sequence[Message]) -> list[TResponseInputItem]:
                 items += content if isinstance(content, list) else [content]
         else:
             items += forms[FORMAT].compose(list(run)).messages
-    return [item["item"] if item.get("type") == RAW else item for item in items]
+    gone = {"role": "assistant", "content": REDACTED}  # where the item that is held was redacted
+    return [item.get("item", gone) if item.get("type") == RAW else item for item in items]
 
 
 def _is_own(message: Message) -> bool:

@@ -13,18 +13,19 @@ from urllib.parse import quote
 
 from roocontext.adapters.epochs import epoch, hide
 from roocontext.adapters.frameworks import framework
+from roocontext.adapters.listing import pages
 from roocontext.adapters.pydantic_ai_messages import message_of, shown, system_prompt
 from roocontext.errors import (
     DuplicateMessage,
     MessageNotFound,
     SessionExists,
     SessionNotFound,
+    SessionPurged,
     VersionConflict,
 )
 from roocontext.store.aio import AsyncStore
 from roocontext.store.items import Describe, Item, NewNote, Rewind
 from roocontext.store.session import Session
-from roocontext.store.sessions import SessionInfo
 from roocontext.store.store import Store
 
 with framework("pydantic-ai-slim", works=">=2.68,<3", extra="pydantic-ai"):
@@ -181,18 +182,21 @@ def _read_record(conversation_id: str, store: Store) -> ConversationRecord | Non
 def _read_records(scope: str | None, limit: int | None, store: Store) -> list[ConversationRecord]:
     where = {"framework": NAME, **({} if scope is None else {"scope": scope})}
     found: list[ConversationRecord] = []
-    last: SessionInfo | None = None
-    while page := store.sessions(limit=100, before=last, where=where):
-        last = page[-1]
-        names = [(one.session_id, one.metadata["conversation"]) for one in page]
-        # A fork has the metadata of its origin until its record is written.
-        stored = [_stored(store, name) for own, name in names if own == session_id(name)]
+    for page in pages(store, where, size=100):
+        names = [(one.session_id, one.metadata.get("conversation")) for one in page]
+        # A fork has the metadata of its origin until its record is written, and a session of
+        # somebody else may have any.
+        stored = [
+            _stored(store, name)
+            for own, name in names
+            if isinstance(name, str) and own == session_id(name)
+        ]
         found += [one.record for one in stored if one.record is not None]
         found.sort(key=lambda record: record.updated_at, reverse=True)
         # A session is not older than its record, and those that follow are older than the last.
         if limit is not None and found[limit - 1 :]:
             oldest = found[limit - 1] if limit else found[0]
-            if oldest.updated_at.timestamp() * 1000 > last.updated_at:
+            if oldest.updated_at.timestamp() * 1000 > page[-1].updated_at:
                 break
     return found[:limit]
 
@@ -216,6 +220,8 @@ def _write_record(
             else:
                 _write(store, stored, stored.session, named, entries)
                 return
+        except SessionPurged:  # no conflict: to load it again would not help
+            raise
         except (DuplicateMessage, MessageNotFound, SessionNotFound):
             raise ConversationConflict(record.conversation_id) from None
         except (VersionConflict, SessionExists):  # others have written to the session, or made it

@@ -52,9 +52,9 @@ def _check_finite(value: Any, path: str) -> None:
     if isinstance(value, float) and not isfinite(value):
         raise InvalidMessage(f"{path} is {value}, which JSON cannot hold.", path=path)
     if isinstance(value, dict | list | tuple):
-        inside = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, item in inside:
-            _check_finite(item, f"{path}[{key!r}]")
+        inside = value.values() if isinstance(value, dict) else value
+        for number, item in enumerate(inside):  # a key may be content, and no error shows that
+            _check_finite(item, f"{path}.<{number}>")
 
 
 def _usage(usage: RequestUsage) -> dict[str, int] | None:

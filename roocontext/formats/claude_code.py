@@ -178,8 +178,10 @@ def events_of(step: Step, record: dict[str, Any], calls: Calls) -> Iterator[Even
 
 
 def _cleared(row: Row, record: dict[str, Any], calls: Calls) -> Cleared:
-    named = (record.get("microcompactMetadata") or {}).get("compactedToolIds") or []
-    blocks = [calls.results[one] for one in map(str, named) if one in calls.results]
+    metadata = record.get("microcompactMetadata")
+    named = metadata.get("compactedToolIds") if isinstance(metadata, dict) else None
+    given = map(str, named) if isinstance(named, list) else ()
+    blocks = [calls.results[one] for one in given if one in calls.results]
     return Cleared(f"{row.uuid}:cleared", tuple(blocks), CLEARED, line=row.line)
 
 

@@ -82,6 +82,30 @@ def test_a_uuid_is_stored_once_and_an_entry_without_one_always(desk, file):
     assert desk.load() == [entries[0], entries[1], entries[1]]
 
 
+def test_a_session_with_metadata_of_yours_is_deleted_too(quick, file):
+    file.user("hello")
+    keys = (KEY, {**KEY, "subpath": "subagents/a"})
+    for key in keys:
+        quick.append(*lines(file), key=key)
+    for name in (ID, f"{ID}/subagents%2Fa"):
+        quick.chat(name).describe({"mine": 1})
+    own = quick.store.create(parent=ID)
+    own.append("user", "stays")
+    for _ in range(2):
+        quick.run(quick.sdk.delete(KEY))
+    assert [quick.load(key) for key in keys] == [None, None]
+    assert len(own.view().messages) == 1
+    assert [one.entry.note for one in quick.chat().audit()].count("adapter.epoch") == 1
+
+
+def test_a_fork_of_ours_is_no_session_of_the_sdk(quick, file):
+    file.user("hello")
+    quick.append(*lines(file))
+    quick.chat().fork()
+    assert [one["session_id"] for one in quick.run(quick.sdk.list_sessions("-work"))] == ["s-1"]
+    assert len(quick.run(quick.sdk.list_session_summaries("-work"))) == 1
+
+
 def test_a_new_process_goes_on(desk, file):
     file.user("one")
     first = file.reply("m1", "two", stop="end_turn")

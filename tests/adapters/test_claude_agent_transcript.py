@@ -88,6 +88,10 @@ def test_a_micro_compaction_clears(quick, file):
     (cleared,) = [one for one in quick.chat().view().messages if one.cleared]
     assert "long" not in str(cleared.content)
     assert quick.load() == lines(file)
+    for odd in (5, ["t1"], {"compactedToolIds": 5}, {"compactedToolIds": [["t1"]]}):
+        file.row("system", subtype="microcompact_boundary", microcompactMetadata=odd)
+    quick.append(*lines(file))
+    assert quick.load() == lines(file)
 
 
 def test_what_the_model_sees_is_what_the_importer_decides_of_the_whole(quick, tmp_path):

@@ -9,6 +9,7 @@ from google.adk.errors.session_not_found_error import SessionNotFoundError
 from google.adk.events import Event
 from google.adk.sessions import InMemorySessionService
 from google.genai.types import Content, FunctionCall, Part
+from pydantic_core import PydanticSerializationError
 
 from roocontext import InvalidMessage
 from roocontext.adapters import google_adk_log
@@ -156,6 +157,29 @@ def test_redacted_contents(desk):
     assert chat.verify().ok
 
 
+def test_a_session_of_your_own_may_be_named_like_an_app(desk):
+    user = desk.user()
+    own = desk.sync.create(user["app_name"])
+    own.append("user", "mine")
+    assert desk.create(user, state={"app:a": 1, "user:b": 2}).state == {"app:a": 1, "user:b": 2}
+    assert own.head().seq == 1
+
+
+def test_a_fork_of_ours_is_no_conversation_of_adk(desk):
+    user = desk.user()
+    desk.chat(desk.create(user, session_id="s")).fork()
+    assert [one.id for one in desk.run(desk.service.list_sessions(**user)).sessions] == ["s"]
+
+
+@pytest.mark.parametrize("name", ["x" * 2_000, "a\0b", ""])
+def test_an_event_id_and_a_model_name_are_any_string(desk, name):
+    session = desk.create()
+    event = text_event("x", author="m", id=name or "i", model_version=name)
+    desk.append(session, event)
+    assert desk.get(session).events == [event]
+    assert desk.texts(session) == ["x"]
+
+
 def test_flushing_does_nothing(desk):
     assert desk.run(desk.service.flush()) is None
 
@@ -179,6 +203,7 @@ def test_lists_are_sorted_by_update(desk, monkeypatch):
     "event",
     [
         changed(x=math.nan),
+        text_event("x", timestamp=math.inf),
         changed(x=[{"y": math.inf}]),
         changed(**{"\ud800": 1}),
         Event(author="m", output={"x": math.nan}),
@@ -195,6 +220,16 @@ def test_what_adks_json_would_change_is_refused(desk, event):
     session = desk.create()
     with pytest.raises(InvalidMessage, match=r"NaN|surrogate"):
         desk.append(session, event)
+    assert session.events == desk.get(session).events == []
+
+
+def test_what_is_nested_too_deep_for_adk_is_refused_by_it(desk):
+    session = desk.create()
+    deep = 0
+    for _ in range(5_000):
+        deep = [deep]
+    with pytest.raises(PydanticSerializationError):
+        desk.append(session, changed(x=deep))
     assert session.events == desk.get(session).events == []
 
 

@@ -105,7 +105,7 @@ def test_any_conversation(services, steps):
 
 
 async def view(store, user):
-    chat = await store.session(f"{user['app_name']}/u/s")
+    chat = await store.session(f"google-adk:{user['app_name']}/u/s")
     assert (await chat.verify()).ok
     return [one.content["parts"][0]["text"] for one in (await chat.view()).messages]
 

@@ -127,6 +127,13 @@ def test_branches_append_to_one_session_object(desk):
     assert len(desk.get(session).events) == 20
 
 
+async def read_only(desk, session):
+    async with await AsyncStore.open(desk.url, read_only=True) as store:
+        return await RooContextSessionService(store).get_session(
+            app_name=session.app_name, user_id=session.user_id, session_id=session.id
+        )
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_shared_state_is_written_after_a_crash(desk, monkeypatch, again):
     user = desk.user()
@@ -140,6 +147,7 @@ def test_shared_state_is_written_after_a_crash(desk, monkeypatch, again):
         patch.setattr(google_adk_log, "share", crash)
         with pytest.raises(KeyboardInterrupt):
             desk.append(session, event)
+    assert desk.run(read_only(desk, session)).state == {}
     other = desk.create({**user, "user_id": "v"})
     desk.append(other, changed(app__z=1))
     if again:

@@ -152,6 +152,24 @@ def test_another_process_has_deleted_the_thread(thread):
     assert len([*thread.saver.list(at(thread.name))]) == 1
 
 
+def test_deleting_a_thread_whose_own_session_was_purged_hides_its_namespaces(thread):
+    for namespace in ("", "sub"):
+        thread.saver.put(at(thread.name, namespace=namespace), empty_checkpoint(), {}, {})
+    thread.saver._store.purge(f"langgraph:{thread.name}")
+    thread.saver.delete_thread(thread.name)
+    assert [*thread.saver.list({"configurable": {"thread_id": thread.name}})] == []
+
+
+def test_writes_reach_a_thread_that_another_process_has_begun_anew(thread):
+    thread.put(messages=said("a"))
+    other = RooContextSaver(thread.saver._store)
+    other.delete_thread(thread.name)
+    config = other.put(at(thread.name), empty_checkpoint(), {}, {})
+    assert thread.saver.get_tuple(at(thread.name)).config == config
+    thread.saver.put_writes(config, [("w", 1)], "task")
+    assert other.get_tuple(config).pending_writes == [("task", "w", 1)]
+
+
 def test_deleting_a_run_shows_what_was_before_it(thread):
     def put(run, *texts):
         checkpoint = empty_checkpoint() | {"channel_values": {"messages": said(*texts)}}

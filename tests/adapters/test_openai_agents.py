@@ -102,6 +102,18 @@ def test_other_formats_are_converted(desk):
     ]
 
 
+def test_redacted_items_that_the_format_cannot_hold(desk):
+    session = desk.session()
+    desk.add(session, [USER, {"role": "tool", "content": "secret"}, "secret"])
+    chat = desk.sync.session(session.session_id)
+    for message in chat.view().messages:
+        chat.redact(message.seq)
+    gone = {"role": "assistant", "content": "[redacted]"}
+    assert desk.items(session) == [{**USER, "content": "[redacted]"}, gone, gone]
+    assert desk.run(session.pop_item()) == gone
+    assert desk.items(session) == [{**USER, "content": "[redacted]"}, gone]
+
+
 @pytest.mark.parametrize("kind", [ContextManager, AsyncContextManager])
 def test_compaction_is_the_managers(desk, kind):
     manager = kind(limit=1_500)

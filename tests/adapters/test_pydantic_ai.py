@@ -33,7 +33,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import RequestUsage, RunUsage
 
-from roocontext import FrameworkMissing, InvalidMessage
+from roocontext import FrameworkMissing, InvalidMessage, SessionPurged
 from roocontext.adapters.pydantic_ai import session_id
 from support.examples import examples
 from support.pydantic_ai_desk import WHEN, Desk, said, texts_of
@@ -147,6 +147,14 @@ def test_a_fork_is_a_fork(desk):
         desk.run(desk.ai.read_entry(shared[0][0].id))
 
 
+def test_a_purged_conversation_is_no_conflict_that_loading_again_solves(quick):
+    quick.save("t", "u1")
+    quick.store.purge(session_id("t"))
+    assert quick.texts("t") is None
+    with pytest.raises(SessionPurged):
+        quick.save("t", "u1")
+
+
 def test_a_fork_of_nothing_and_one_whose_record_was_never_written(desk):
     desk.save("t", "u1", "a1", "u2")
     desk.run(desk.ai.fork("t", at=0, new_conversation_id="f"))
@@ -215,6 +223,7 @@ def test_lists_by_scope_newest_first(desk):
     for name, scope in (("a", "x"), ("b", None), ("c", "x"), ("d", "y")):
         desk.save(name, "u1", scope=scope)
     desk.save("a", "u2")
+    desk.store.create("own", metadata={"framework": "pydantic-ai"})
 
     def names(**options: Any) -> list[str]:
         return [one.conversation_id for one in desk.run(desk.ai.list_conversations(**options))]
@@ -342,10 +351,11 @@ def test_what_cannot_be_stored_is_refused_and_nothing_is_written(quick):
     quick.save("t", "u1")
     for bad in (float("nan"), float("inf")):
         talk = quick.run(quick.ai.load("t"))
-        part = ToolReturnPart("look", {"n": bad}, "c-1", timestamp=WHEN)
+        part = ToolReturnPart("look", {"secret": bad}, "c-1", timestamp=WHEN)
         talk.messages.append(ModelRequest(parts=[part], timestamp=WHEN))
-        with pytest.raises(InvalidMessage):
+        with pytest.raises(InvalidMessage) as refused:
             quick.run(quick.ai.save(talk))
+        assert "secret" not in str(refused.value)
     assert quick.texts("t") == ["u1"]
     quick.save("t", "a \0 b")
     assert quick.texts("t") == ["u1", "a \0 b"]

@@ -43,7 +43,7 @@ class Desk:
         return self.run(self.service.append_event(session, event))
 
     def chat(self, session):
-        return self.sync.session(f"{session.app_name}/{session.user_id}/{session.id}")
+        return self.sync.session(f"google-adk:{session.app_name}/{session.user_id}/{session.id}")
 
     def texts(self, session):
         """What the model sees, by our view."""

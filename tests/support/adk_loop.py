@@ -21,7 +21,7 @@ from roocontext import AsyncStore
 from roocontext.adapters.google_adk import RooContextSessionService
 
 CHAT = {"user_id": "ada", "session_id": "chat"}
-ID = "demo/ada/chat"
+ID = "google-adk:demo/ada/chat"
 
 
 class Recording(RooContextSessionService):
