@@ -1,4 +1,4 @@
-"""The Claude Agent SDK's SessionStore over a store of ours. docs/adapters/claude-agent-sdk.md.
+"""The Claude Agent SDK's SessionStore over a store of ours. docs/adapters/claude_agent_sdk.md.
 
 A transcript is a session of ours, that of a sub-agent (a `subpath`) a child of it. The SDK's ids
 and the summary that it lists sessions by are in the session's metadata.

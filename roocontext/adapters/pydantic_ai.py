@@ -1,4 +1,4 @@
-"""pydantic-ai's ConversationStore over a store of ours. docs/adapters/pydantic-ai.md.
+"""pydantic-ai's ConversationStore over a store of ours. docs/adapters/pydantic_ai.md.
 
 A conversation is a session. Its messages are stored as pydantic-ai serializes them; its record is
 the newest note of its kind. An entry's id names the session in which it was first stored. A fork is
