@@ -118,7 +118,8 @@ class SessionReader:
         read = self._database.snapshot
         if last is not None:
             return read(view_end.read_newest, self.id, as_of=as_of, before=before, last=last)
-        return read(view.read_view, self.id, as_of=as_of, after=after, limit=limit)
+        asked: dict[str, Any] = {"as_of": as_of, "after": after, "limit": limit}
+        return read(view.read_view, self.id, **asked, is_last=True)
 
     def pages(self, size: int = 200, *, as_of: int | datetime | None = None) -> Iterator[View]:
         """The view page by page, all pages of one moment, even if more is written."""

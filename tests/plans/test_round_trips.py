@@ -72,9 +72,24 @@ def test_an_append_waits_once(chat: Session, waits: Waits) -> None:
     assert waits.of(lambda: chat.append("user", "hello")) == 1
 
 
-def test_a_view_waits_for_what_is_shown_then_for_its_rows(chat: Session, waits: Waits) -> None:
-    # and for the end of its snapshot
-    assert waits.of(chat.view) == 3
+def test_a_view_waits_once(chat: Session, waits: Waits) -> None:
+    assert waits.of(chat.view) == 1
+    chat.commit(Plan.truncate(chat.view(), range(10, ROWS - 10), "M"))
+    assert waits.of(chat.view) == 1
+
+
+def test_a_part_of_a_view(chat: Session, waits: Waits) -> None:
+    # what is shown, then the rows of the page with the end of the snapshot
+    assert waits.of(lambda: chat.view(after=ROWS - 10)) == 2
+    # how many rows a range has shows only when they are there, and so does the end of the page
+    assert waits.of(lambda: chat.view(limit=10)) == 3
+    # the head, the last spans, the rows, and what is cleared in them
+    assert waits.of(lambda: chat.view(last=10)) == 4
+
+
+def test_a_view_of_the_past(chat: Session, waits: Waits) -> None:
+    # the end of the log, the head at that time, the control rows, and the rows
+    assert waits.of(lambda: chat.view(as_of=ROWS - 10)) == 4
 
 
 def test_a_rewind_and_its_undo(chat: Session, waits: Waits) -> None:

@@ -286,7 +286,9 @@ class Database:
                 return tx
             tx.connection.close()
         self._recover()
-        tx = hold.tx = Transaction(self._engine.connect(), self._engine.cursor, self._compiled)
+        tx = hold.tx = Transaction(
+            self._engine.connect(), self._engine.cursor, self._compiled, self.dialect
+        )
         return tx
 
     def _recover(self) -> None:
