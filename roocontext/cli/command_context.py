@@ -135,11 +135,15 @@ class CommandContext:
         *,
         pager: bool = False,
         at_end: bool = False,
+        has_followers: bool = False,
     ) -> None:
-        """Print the answer, as a document or drawn; a pager opens at the start, or at the end."""
+        """Print the answer, as a document or drawn; a pager opens at the start, or at the end.
+
+        A document that others may follow is one line.
+        """
         with self._printing():
             if self.as_json:
-                terminal.write_json(answer, indent=2)
+                terminal.write_json(answer, indent=None if has_followers else 2)
                 return
             with terminal.paged(wanted=pager, at_end=at_end) as screen:
                 draw(screen, answer)

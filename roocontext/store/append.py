@@ -4,13 +4,14 @@ Everything that is ever written to a log goes through `write`, except a single m
 `single`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import chain, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
-from sqlalchemy import bindparam, insert, select
+from sqlalchemy import Select, bindparam, insert, literal_column, select
 from sqlalchemy.sql import Insert
 
 from roocontext.errors import (
@@ -25,7 +26,7 @@ from roocontext.store.engine.driver_errors import UniqueViolation
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.first_prompt import keep_first
 from roocontext.store.head import SessionHead, check_version, lock, move_head
-from roocontext.store.schema import IN_LOG, entries, spans
+from roocontext.store.schema import LAST, entries, spans
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -75,11 +76,26 @@ class Stored(NamedTuple):
         return redacted or (self.role, self.format, self.content) == (role, format_, text)
 
 
-_BY_CLIENT_ID = select(*(entries.c[name] for name in Stored._fields)).where(
-    entries.c.session_id == bindparam("session_id"),
-    entries.c.client_id == bindparam("client_id"),
-    IN_LOG,
-)
+MOST_IDS = 256
+"""How many client ids one statement looks up; older SQLite takes 999 parameters."""
+
+
+@cache
+def _by_client_ids(width: int) -> Select[Any]:
+    """The statement that finds the entries with these client ids."""
+    return select(entries.c.client_id, *(entries.c[name] for name in Stored._fields)).where(
+        entries.c.session_id == bindparam("session_id"),
+        entries.c.client_id.in_([bindparam(name) for name in _names(width)]),
+        # Not by seq: SQLite would walk the whole session instead.
+        (entries.c.seq + literal_column("0")).between(literal_column("1"), LAST),
+    )
+
+
+@cache
+def _names(width: int) -> tuple[str, ...]:
+    return tuple([f"id_{number}" for number in range(width)])
+
+
 _REWOUND_BY = (
     select(spans.c.rewound_by)
     .where(spans.c.session_id == bindparam("session_id"), spans.c.lo <= bindparam("seq"))
@@ -183,8 +199,9 @@ def refuse_taken(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> N
     """Refuse drafts that are new although their client id was given before."""
     ids = [draft.sealed.client_id for draft in drafts if draft.sealed.client_id]
     refuse_twice(ids)
+    found = stored_by(tx, session_id, ids)
     for client_id in ids:
-        if stored := stored_by(tx, session_id, client_id):
+        if stored := found.get(client_id):
             raise DuplicateMessage(
                 f"Client id {client_id!r} is taken by entry {stored.seq}.",
                 client_id=client_id,
@@ -203,16 +220,29 @@ def values_of(  # noqa: PLR0917 - by position: keywords take twice as long
     )
 
 
-def stored_by(tx: Transaction, session_id: str, client_id: str) -> Stored | None:
-    """The entry that was stored with a client id."""
-    row = tx.row(_BY_CLIENT_ID, session_id=session_id, client_id=client_id)
-    return None if row is None else Stored(*row)
+def stored_by(
+    tx: Transaction, session_id: str, client_ids: Sequence[str | None]
+) -> dict[str, Stored]:
+    """The entries that were stored with these client ids, by client id."""
+    ids = [one for one in client_ids if one is not None]
+    found: dict[str, Stored] = {}
+    for at in range(0, len(ids), MOST_IDS):
+        some = ids[at : at + MOST_IDS]
+        # As wide as the next power of two, so that there are few statements; the rest is filled
+        # with the last id.
+        names = _names(1 << (len(some) - 1).bit_length())
+        given = dict(zip(names, chain(some, repeat(some[-1])), strict=False))
+        rows = tx.rows(_by_client_ids(len(names)), session_id=session_id, **given)
+        found |= {client_id: Stored(*row) for client_id, *row in rows}
+    return found
 
 
-def first_receipt(tx: Transaction, session_id: str, draft: Draft) -> Receipt | None:
-    """The receipt of the entry that was stored with the draft's client id, if any was."""
+def first_receipt(
+    tx: Transaction, session_id: str, draft: Draft, found: Mapping[str, Stored]
+) -> Receipt | None:
+    """The receipt of the entry that was `found` by the draft's client id, if any was."""
     client_id = draft.sealed.client_id
-    stored = stored_by(tx, session_id, client_id) if client_id else None
+    stored = found.get(client_id) if client_id else None
     if client_id is None or stored is None:
         return None
     if not stored.answers(draft):
@@ -277,4 +307,5 @@ def repeated_as(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> li
     if not any(ids):
         return None
     refuse_twice(ids)
-    return all_or_none(ids, [first_receipt(tx, session_id, draft) for draft in drafts])
+    found = stored_by(tx, session_id, ids)
+    return all_or_none(ids, [first_receipt(tx, session_id, draft, found) for draft in drafts])

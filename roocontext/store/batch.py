@@ -4,7 +4,7 @@ Every item is written, even a pin or a rewind that changes nothing. So the seqs 
 known beforehand, and a repeated batch finds every entry again (0024).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -112,7 +112,8 @@ def write_batch(
     if any(ids):
         # A companion's id would otherwise be found by a later item and taken for that item's own.
         refuse_twice([*ids, *_ids_of_companions(items)])
-        found = [_first(tx, session_id, item) for item in items]
+        stored = stored_by(tx, session_id, ids)
+        found = [_first(tx, session_id, item, stored) for item in items]
         if first := all_or_none(ids, found):
             return first
     check_version(expected_seq, head)
@@ -231,12 +232,15 @@ def _ids_of_companions(items: Sequence[ReadyItem]) -> list[str | None]:
     ]
 
 
-def _first(tx: Transaction, session_id: str, item: ReadyItem) -> Written | None:
-    """The receipt of the item that was stored with this client id, if any was."""
+def _first(
+    tx: Transaction, session_id: str, item: ReadyItem, found: Mapping[str, Stored]
+) -> Written | None:
+    """The receipt of the item that was `found` by its client id, if any was."""
     if isinstance(item, Drafted):
-        first = (first_note if item.draft.is_note else first_receipt)(tx, session_id, item.draft)
+        receipt_of = first_note if item.draft.is_note else first_receipt
+        first = receipt_of(tx, session_id, item.draft, found)
         return None if first is None else _written(first, first.head_seq, (first.seq,))
-    stored = stored_by(tx, session_id, item.client_id) if item.client_id else None
+    stored = found.get(item.client_id) if item.client_id else None
     if item.client_id is None or stored is None:
         return None
     seqs = _seqs_of(tx, session_id, stored, item)

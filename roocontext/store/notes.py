@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Select, bindparam, literal_column, select,
 from roocontext.errors import HistoryCorrupt, InvalidOption, MessageNotFound
 from roocontext.log.draft import Draft, Salts, note_draft
 from roocontext.log.encoding import check_id, decode, encode, plain
-from roocontext.store.append import Receipt, first_receipt, write
+from roocontext.store.append import Receipt, Stored, first_receipt, stored_by, write
 from roocontext.store.as_of import head_at
 from roocontext.store.check_arguments import check_mapping, check_maybe, check_whole
 from roocontext.store.engine.transaction import Query, SqlRow, Transaction
@@ -178,7 +178,8 @@ def write_note(tx: Transaction, session_id: str, new: Drafted) -> Receipt:
     """
     head = lock(tx, session_id)
     # A repeated request gets its receipt even if the same state was written again since.
-    if first := first_note(tx, session_id, new.draft):
+    found = stored_by(tx, session_id, [new.draft.sealed.client_id])
+    if first := first_note(tx, session_id, new.draft, found):
         return first
     check_target_exists(tx, session_id, new.draft, head.last_seq)
     if known := _known(tx, session_id, head, new.draft):
@@ -188,9 +189,11 @@ def write_note(tx: Transaction, session_id: str, new: Drafted) -> Receipt:
     return receipt
 
 
-def first_note(tx: Transaction, session_id: str, draft: Draft) -> Receipt | None:
-    """The receipt of the note that was stored with the draft's client id, if any was."""
-    first = first_receipt(tx, session_id, draft)
+def first_note(
+    tx: Transaction, session_id: str, draft: Draft, found: Mapping[str, Stored]
+) -> Receipt | None:
+    """The receipt of the note that was `found` by the draft's client id, if any was."""
+    first = first_receipt(tx, session_id, draft, found)
     if first is None:
         return None
     # A note moves no head, and no rewind takes it back, whatever happened to the rows around it.

@@ -5,6 +5,7 @@ numbers that only their counter knows: of these, the messages that they belong t
 """
 
 from collections.abc import Callable
+from functools import cache
 
 from sqlalchemy import and_, bindparam, delete, or_, select, tuple_, update
 
@@ -139,12 +140,16 @@ def _rebuild_shown(tx: Transaction, session_id: str, seq: int) -> int:
 
 def _rebuild_counts(tx: Transaction, session_id: str, seq: int) -> int:
     """Counts of what is no message go, or all if one cannot be read; how many went."""
-    messages = {row[0] for row in tx.rows(_MESSAGES, session_id=session_id, seq=seq)}
+
+    @cache
+    def messages() -> set[int]:  # only if there are counts: a log that was restored has none
+        return {row[0] for row in tx.rows(_MESSAGES, session_id=session_id, seq=seq)}
+
     wrong = 0
     # If stray counts remain, the table holds what cannot be read, and all counts go: they are a
     # cache.
     for statement in (_DROP_STRAY_COUNTS, _DROP_COUNTS):
-        if _stray_count(tx, session_id, seq, messages.__contains__):
+        if _stray_count(tx, session_id, seq, lambda seq: seq in messages()):
             wrong += tx.run(statement, session_id=session_id)
     return wrong
 

@@ -6,7 +6,6 @@ place and content is checked, and the transaction only commits a log that `verif
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, select
@@ -35,7 +34,8 @@ from roocontext.store.schema import entries
 from roocontext.store.sessions import add, parent_of
 from roocontext.store.verify import Verifier
 
-PAGE = 1_000
+PAGE = 250
+PAGE_BYTES = 4 << 20
 _MESSAGES = frozenset(kind.value for kind in MESSAGE_KINDS)
 _NAMES = ("role", "format", "message_id", "client_id", "model", "compaction_id", "note")
 _JSON = ("usage", "details")
@@ -124,8 +124,7 @@ def restore(
     """Write entries verbatim, behind those of the session if these begin in the same way."""
     head, created = _opened(tx, session_id, parent, created_at)
     restoring = _Restoring(tx, session_id, head)
-    source = iter(stored)
-    while page := list(islice(source, PAGE)):
+    for page in _pages(stored):
         restoring.add(page)
     if restoring.finish():
         rebuild(tx, session_id)
@@ -134,6 +133,19 @@ def restore(
         rebuild(tx, session_id)
     last = restoring.seq
     return RestoredLog(session_id, last, max(0, last - head.last_seq), created)
+
+
+def _pages(stored: Iterable[StoredEntry]) -> Iterator[list[StoredEntry]]:
+    """The entries in pages that are neither long nor large."""
+    page: list[StoredEntry] = []
+    size = 0
+    for entry in stored:
+        page.append(entry)
+        size += len(entry.content or "") + len(entry.extra or "")
+        if len(page) == PAGE or size >= PAGE_BYTES:
+            yield page
+            page, size = [], 0
+    yield page
 
 
 def _opened(
@@ -292,8 +304,3 @@ def _verify(tx: Transaction, session_id: str) -> None:
 def _bad(seq: int | None, problem: str) -> HistoryCorrupt:
     where = "The log" if seq is None else f"Entry {seq}"
     return HistoryCorrupt(f"{where} was not restored: {problem}. Nothing was written.", seq=seq)
-
-
-def repeatable(stored: Iterable[StoredEntry]) -> Iterable[StoredEntry]:
-    """Entries that can be read again: a transaction may have to be repeated."""
-    return list(stored) if isinstance(stored, Iterator) else stored

@@ -24,9 +24,10 @@ from roocontext.store.items import Describe, Rename
 from roocontext.store.listing import wanted
 from roocontext.store.notes import drafted
 from roocontext.store.overview import SessionOverview
-from roocontext.store.restore import RestoredLog, StoredEntry, repeatable
+from roocontext.store.restore import RestoredLog, StoredEntry
 from roocontext.store.session import Session
 from roocontext.store.sessions import SessionInfo
+from roocontext.store.spool import repeatable
 from roocontext.store.verify import Progress
 
 if TYPE_CHECKING:
@@ -159,10 +160,10 @@ class Store:
             check_id("parent", parent)
         check_maybe("created_at", created_at)
         begun = self._clock() if created_at is None else created_at
-        again = repeatable(entries)
-        return self._database.write(
-            restore.restore, session_id, again, parent=parent, created_at=begun
-        )
+        with repeatable(entries) as again:
+            return self._database.write(
+                restore.restore, session_id, again, parent=parent, created_at=begun
+            )
 
     def sessions(
         self,

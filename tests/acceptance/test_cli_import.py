@@ -1,12 +1,15 @@
 """Sessions of other agents in, and any session out again, on the command line."""
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -206,18 +209,41 @@ def test_what_cannot_be_resumed_is_refused(run: CommandLine, database: str, tmp_
     assert not file.parent.exists()
 
 
-def test_a_transcript_is_followed(folder: Path) -> None:
+@contextmanager
+def followed(file: Path, *words: str) -> Iterator[IO[str]]:
+    """What `import --watch` of a transcript prints, until it is interrupted."""
     script = str(Path(sys.executable).with_name("roocontext"))
-    file = folder / "-work" / "s-1.jsonl"
-    words = [script, "import", str(file), "--watch", "--db", str(folder / "followed.db")]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+    database = str(file.parent.parent / "followed.db")
+    command = [script, "import", str(file), "--watch", "--db", database, *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
         assert run.stdout
-        assert "3 messages" in run.stdout.readline()
-        assert run.stdout.readline() == "Imported 1 session, 0 unchanged.\n"
-        transcript = Transcript(file)
-        transcript.at, transcript.count = "u-3", 3
-        transcript.user("more")
-        assert "1 message," in run.stdout.readline()
+        yield io.TextIOWrapper(run.stdout)
         run.send_signal(signal.SIGINT)
-        run.communicate()
+        run.wait()
     assert run.returncode == Code.INTERRUPTED
+
+
+def goes_on(file: Path) -> None:
+    """The session of the fixtures goes on."""
+    transcript = Transcript(file)
+    transcript.at, transcript.count = "u-3", 3
+    transcript.user("more")
+
+
+def test_a_transcript_is_followed(folder: Path) -> None:
+    file = folder / "-work" / "s-1.jsonl"
+    with followed(file) as out:
+        assert "3 messages" in out.readline()
+        assert out.readline() == "Imported 1 session, 0 unchanged.\n"
+        goes_on(file)
+        assert "1 message," in out.readline()
+
+
+def test_a_program_that_follows_reads_a_document_from_each_line(folder: Path) -> None:
+    file = folder / "-work" / "s-1.jsonl"
+    with followed(file, "--json") as out:
+        first = json.loads(out.readline())
+        goes_on(file)
+        second = json.loads(out.readline())
+    found = [(one["status"], one["messages"]) for doc in (first, second) for one in doc["sessions"]]
+    assert found == [("created", 3), ("continued", 1)]

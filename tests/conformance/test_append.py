@@ -4,6 +4,7 @@ import pytest
 
 from roocontext import NewMessage, Plan
 from roocontext.errors import DuplicateMessage, InvalidMessage, VersionConflict
+from roocontext.store.append import MOST_IDS
 from support.dialogue import fill, seqs, shown, state
 
 pytestmark = pytest.mark.every_leg
@@ -162,6 +163,17 @@ def test_some_of_many_stored_before_writes_nothing(chat):
         with pytest.raises(DuplicateMessage):
             chat.append_many(batch)
         assert state(chat) == before
+
+
+def test_more_than_one_statement_can_name_are_found_again(chat):
+    batch = [NewMessage("user", str(n), client_id=f"c{n}") for n in range(MOST_IDS + 3)]
+    first = chat.append_many([*batch, NewMessage("user", "without an id")])
+    again = chat.append_many(batch)
+    assert [(r.seq, r.hash) for r in again] == [(r.seq, r.hash) for r in first[:-1]]
+    changed = NewMessage("user", "other", client_id=batch[-1].client_id)
+    with pytest.raises(DuplicateMessage) as caught:
+        chat.append_many([NewMessage("user", "new", client_id="new"), *batch[1:-1], changed])
+    assert (caught.value.client_id, caught.value.seq) == (changed.client_id, len(batch))
 
 
 def test_a_repeated_request_tells_what_took_it_back(chat):

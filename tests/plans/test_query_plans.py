@@ -80,6 +80,9 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
         "user", "hello", expected_seq=chat.head_seq()
     ),
     "append_many": lambda _, chat: chat.append_many([{"role": "user", "content": "hello"}] * 3),
+    "append_many with client ids": lambda _, chat: chat.append_many(
+        [NewMessage("user", "hello", client_id=f"many-{number}") for number in range(9)]
+    ),
     "condense": lambda _, chat: chat.commit(
         Plan.condense(chat.view(), [m.seq for m in chat.view().messages[2:-4]], "short")
     ),
@@ -254,6 +257,7 @@ def fill(run: Callable[[str], Any], series: str, blob: str, text: str) -> None:
 VIEWS = ("view", "rest of the view", "page", "view of the past")
 INDEXES = {
     "entries.client_id =": "entries_client_id",
+    "entries.client_id IN": "entries_client_id",
     "entries.message_id =": "entries_message_id",
     "entries.note =": "entries_notes",
     "entries.note >=": "entries_notes",
@@ -496,6 +500,11 @@ def test_a_list_of_sessions_is_one_query_of_one_table(catcher: Catcher) -> None:
     (listed,) = catcher.of("list")
     assert re.findall(r"(?:FROM|JOIN) (\w+)", listed.text) == ["sessions"]
     assert all("entries" not in caught.text for caught in catcher.of("next list"))
+
+
+def test_the_client_ids_of_many_messages_are_looked_up_together(catcher: Catcher) -> None:
+    caught = catcher.of("append_many with client ids")
+    assert sum("entries.client_id IN" in one.text for one in caught) == 1
 
 
 @pytest.mark.parametrize("operation", ["newest note", "newest note about a message"])

@@ -1,7 +1,6 @@
 """Commands that bring sessions in and out."""
 
 import os
-import sys
 import time
 from contextlib import contextmanager
 from functools import partial
@@ -68,6 +67,9 @@ def import_(
 
     Importing again doubles nothing: a session that has grown is continued. The exit code is 1 if a
     file or a line could not be read. Everything else is imported.
+
+    With `--watch`, `--json` prints a document on one line: for the first import, and for each later
+    one that changed something.
     """
     from roocontext.formats import find  # noqa: PLC0415 - heavy
 
@@ -87,15 +89,14 @@ def import_(
     seen: dict[Path, int] = {}
     find.changed(chosen if watch else (), seen)  # before the import, which others may overtake
     answer = _imported(context, chosen, tool, on_conflict, dry_run=dry_run)
-    context.show(answer, transfers.draw_import)
+    context.show(answer, transfers.draw_import, has_followers=watch)
     while watch:
-        sys.stdout.flush()
         time.sleep(PAUSE)
         if not (news := find.changed(chosen, seen)):
             continue
         answer = _imported(context, news, tool, on_conflict, dry_run=dry_run)
         if any(one.status not in ("unchanged", "failed") for one in answer.sessions):
-            context.show(answer, transfers.draw_import)
+            context.show(answer, transfers.draw_import, has_followers=True)
     return answer.ok
 
 
