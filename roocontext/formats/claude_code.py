@@ -29,7 +29,10 @@ from roocontext.formats.times import iso_ms
 from roocontext.log.entries import NewMessage
 
 NAME = "claude-code"
-FOLDERS = ("~/.claude/projects", "~/.config/claude/projects")
+FOLDERS = (
+    *("$CLAUDE_CONFIG_DIR/projects", "~/.claude/projects"),
+    *("$XDG_CONFIG_HOME/claude/projects", "~/.config/claude/projects"),
+)
 CLEARED = "[Old tool result content cleared]"
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
 _OWN_AGENTS = ("agent-acompact-", "agent-aprompt_suggestion-")

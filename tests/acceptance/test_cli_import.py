@@ -91,6 +91,7 @@ def test_what_is_wrong_is_named(run: CommandLine, folder: Path) -> None:
         assert run("import", *words).code == Code.USAGE
     assert run("import", "--from", "nobody").code == Code.USAGE
     assert run("import", "--from", "codex", "--all").code == Code.USAGE
+    assert run("import", str(folder), "--from", "codec").code == Code.USAGE
 
 
 def test_a_relative_path_is_the_same_source(run: CommandLine, folder: Path) -> None:

@@ -2,8 +2,9 @@
 
 import json
 import os
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -267,6 +268,8 @@ def test_a_parent_whose_id_no_store_would_take(store, tmp_path):
         ("cline", ".cline/data/tasks"),
         ("cline", ".config/Cursor/User/globalStorage/saoudrizwan.claude-dev/tasks"),
         ("roo-code", ".vscode-server/data/User/globalStorage/rooveterinaryinc.roo-cline/tasks"),
+        ("roo-code", ".config/VSCodium/User/globalStorage/zoocodeorganization.zoo-code/tasks"),
+        ("roo-code", ".config/Code - OSS/User/globalStorage/rooveterinaryinc.roo-cline/tasks"),
         ("claude-code", ".claude/projects"),
     ],
 )
@@ -276,6 +279,52 @@ def test_the_places_of_a_tool_that_exist_are_found(tmp_path, monkeypatch, tool, 
     assert find.places(tool) == []
     (tmp_path / place).mkdir(parents=True)
     assert find.places(tool) == [tmp_path / place]
+
+
+@pytest.mark.parametrize(
+    ("tool", "variable", "place"),
+    [
+        ("claude-code", "CLAUDE_CONFIG_DIR", "projects"),
+        ("codex", "CODEX_HOME", "archived_sessions"),
+        ("gemini-cli", "GEMINI_CLI_HOME", ".gemini/tmp"),
+        ("opencode", "XDG_DATA_HOME", "opencode"),
+        ("cline", "CLINE_DIR", "data/tasks"),
+        ("cline", "XDG_CONFIG_HOME", "Code/User/globalStorage/saoudrizwan.claude-dev/tasks"),
+    ],
+)
+def test_the_places_that_the_variables_of_a_tool_name(tmp_path, monkeypatch, tool, variable, place):
+    elsewhere = tmp_path / "a [folder] * with $HOME"
+    (elsewhere / place).mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    monkeypatch.delenv(variable, raising=False)
+    assert find.places(tool) == []
+    monkeypatch.setenv(variable, str(elsewhere))
+    assert find.places(tool) == [elsewhere / place]
+
+
+def test_a_database_that_a_variable_names(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("OPENCODE_DB", str(tmp_path / "mine.db"))
+    assert find.places("opencode") == []
+    with closing(sqlite3.connect(tmp_path / "mine.db")) as connection:
+        connection.execute("CREATE TABLE session (id TEXT)")
+    assert find.places("opencode") == [tmp_path / "mine.db"]
+    assert find.format_of(tmp_path / "mine.db") == "opencode"
+    with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
+        connection.execute("CREATE TABLE sessions (id TEXT)")
+    assert find.format_of(tmp_path / "other.db") is None
+
+
+def test_links_to_folders_are_followed_once(store, tmp_path):
+    talk(tmp_path / "elsewhere" / "a.jsonl", "hello")
+    top = tmp_path / "top"
+    top.mkdir()
+    for name, target in (("a", "elsewhere"), ("b", "elsewhere"), ("up", "."), ("self", "top")):
+        (top / name).symlink_to(tmp_path / target)
+    (done,) = import_paths(store, [top])
+    assert isinstance(done, Taken)
+    assert (done.session_id, done.path) == ("claude-code:a", top / "a" / "a.jsonl")
 
 
 def test_an_empty_file_is_no_problem(store, tmp_path):
