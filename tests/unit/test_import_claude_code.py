@@ -268,6 +268,17 @@ def test_bad_lines_are_named_and_the_rest_is_taken(store, file):
     assert take(store, file.path)[0].new == 0
 
 
+def test_a_line_that_is_not_json_in_a_field_that_no_row_needs(store, file):
+    file.user("one")
+    with file.path.open("a") as text:
+        text.write('{"type": "odd", "a": NaN}\n{"type": "user", "uuid": "x", "a": NaN}\n')
+    file.user("two")
+    (done,) = take(store, file.path)
+    assert [one.line for one in done.problems] == [2, 3]
+    assert seen(chat_of(store)) == [("u", "one"), ("u", "two")]
+    assert take(store, file.path)[0].new == 0
+
+
 def test_a_record_that_is_nested_too_deeply_for_the_store(store, file):
     deep: Any = 1
     for _ in range(600):

@@ -13,7 +13,7 @@ import pytest
 from roocontext import Store
 from roocontext.cli.exit_codes import Code, code_of
 from roocontext.errors import SourceDiverged, StoreUnavailable, UnreadableSource
-from roocontext.formats import find, jsonl
+from roocontext.formats import claude_code, find, jsonl
 from roocontext.formats.gather import Skipped, Taken, import_paths
 from support.examples import TORTURE
 from support.steady_sources import CountedIds, SetClock
@@ -76,15 +76,19 @@ def test_an_unexpected_error_in_one_file_does_not_keep_the_others(
 
 
 def test_an_unexpected_error_in_one_session_is_reported_with_its_type(store, tmp_path, monkeypatch):
-    talk(tmp_path / "a.jsonl", "one")
+    talk(tmp_path / "a.jsonl", "one", "two")
+    events_of = claude_code.events_of
 
-    def broken(*_: Any) -> Any:
-        raise ZeroDivisionError("secret")
+    def broken(step: Any, *rest: Any) -> Any:
+        if step.row.line == 2:
+            raise ZeroDivisionError("secret")
+        return events_of(step, *rest)
 
-    monkeypatch.setattr("roocontext.formats.claude_code.events_of", broken)
+    monkeypatch.setattr(claude_code, "events_of", broken)
     (done,) = import_paths(store, [tmp_path])
     assert isinstance(done, Taken)
     assert done.failed
+    assert [one.content for one in store.session(done.session_id).view().messages] == ["one"]
     assert "ZeroDivisionError" in done.problems[0].what
     assert "secret" not in done.problems[0].what
 
