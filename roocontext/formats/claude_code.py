@@ -29,7 +29,10 @@ from roocontext.formats.times import iso_ms
 from roocontext.log.entries import NewMessage
 
 NAME = "claude-code"
-FOLDERS = ("~/.claude/projects", "~/.config/claude/projects")
+FOLDERS = (
+    *("$CLAUDE_CONFIG_DIR/projects", "~/.claude/projects"),
+    *("$XDG_CONFIG_HOME/claude/projects", "~/.config/claude/projects"),
+)
 CLEARED = "[Old tool result content cleared]"
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
 _OWN_AGENTS = ("agent-acompact-", "agent-aprompt_suggestion-")
@@ -108,7 +111,8 @@ def _events(
                 yield from events_of(step, record, calls)
             except ValueError as error:
                 problems.append(Problem(step.row.path or path, step.row.line, str(error)))
-        yield from _loose_events(opened[None], loose, {row.uuid for row in rows})
+        known = {row.uuid for row in rows}
+        yield from _loose_events(opened[None], loose, known, path, problems)
     if beside:
         yield from _files_beside(path, problems)
 
@@ -185,11 +189,17 @@ def _cleared(row: Row, record: dict[str, Any], calls: Calls) -> Cleared:
     return Cleared(f"{row.uuid}:cleared", tuple(blocks), CLEARED, line=row.line)
 
 
-def _loose_events(file: BinaryIO, loose: list[Row], known: set[str]) -> Iterator[Event]:
+def _loose_events(
+    file: BinaryIO, loose: list[Row], known: set[str], path: Path, problems: list[Problem]
+) -> Iterator[Event]:
     """The lines that stand in no chain; the best title among them."""
     titles: dict[str, Titled] = {}
     for row in loose:
-        record = read_at(file, row.start, row.end)
+        try:
+            record = read_at(file, row.start, row.end)
+        except ValueError as error:
+            problems.append(Problem(path, row.line, str(error)))
+            continue
         kind = row.type or "unknown"
         is_record = isinstance(record, dict)
         ts = iso_ms(record.get("timestamp")) if is_record else None

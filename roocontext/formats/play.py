@@ -15,6 +15,7 @@ from msgspec.structs import replace as with_fields
 from roocontext.errors import (
     InvalidMessage,
     InvalidPlan,
+    RooContextError,
     SessionNotFound,
     SourceDiverged,
 )
@@ -66,10 +67,16 @@ def play(
     name, parent = storable(source.session_id), storable(source.parent)
     source = replace(source, session_id=name or "-", parent=parent)
     player = _Player(store, source, on_conflict, dry_run=dry_run)
-    for event in source.events():
-        player.take(event)
-        if read is not None and player.done.events % _OFTEN == 0:
-            read(player.size)
+    try:
+        for event in source.events():
+            player.take(event)
+            if read is not None and player.done.events % _OFTEN == 0:
+                read(player.size)
+    except RooContextError:
+        raise
+    except Exception:
+        player.flush()  # what comes before a record of an unknown shape
+        raise
     return player.finish()
 
 
@@ -130,6 +137,10 @@ class _Player:
                 self._clear(event, key)
             case WentBack():
                 self._go_back(event, key)
+
+    def flush(self) -> None:
+        """Write what waits."""
+        self._out.flush()
 
     def finish(self) -> Played:
         """Write what waits; return what was done."""
