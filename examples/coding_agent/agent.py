@@ -56,9 +56,10 @@ class Agent:
         if any(it.kind == "rewind" for it in self.chat.audit(after=done.seq if done else 0)):
             named = [it for it in self.chat.audit() if "commit" in (it.entry.extra or {})]
             live = [it for it in named if it.rewound_by is None] or named[:1]
-            commit = live[-1].entry.extra["commit"] if live else "HEAD"
-            self.workspace.restore(commit)
-            self.chat.note("restored", {"commit": commit})
+            try:
+                self.workspace.restore(live[-1].entry.extra["commit"] if live else "HEAD")
+            finally:  # what fails is not tried again
+                self.chat.note("restored", {})
             show(f"The model sees {len(self.chat.view().messages)} messages. Files restored.")
 
     def _ask(self) -> None:

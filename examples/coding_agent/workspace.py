@@ -11,7 +11,6 @@ from anthropic import beta_tool
 LIMIT = 20_000  # characters of a file, or bytes of an output
 TIMEOUT = 60
 KEPT = {it: os.environ[it] for it in ("PATH", "HOME", "LANG", "TMPDIR") if it in os.environ}
-"""The environment that programs get. No API key is in it."""
 
 
 class Workspace:
@@ -62,7 +61,7 @@ class Workspace:
 
     def run(self, command: list[str]) -> str:
         """Run a program with its arguments, without a shell and without input."""
-        own = {"cwd": self.folder, "env": KEPT, "start_new_session": True}
+        own = {"cwd": self.folder, "env": KEPT, "start_new_session": True}  # without the API keys
         with Popen(command, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, **own) as process:
             tail = Popen(["tail", "-c", str(LIMIT)], stdin=process.stdout, stdout=PIPE)  # noqa: S607 - as git
             try:

@@ -6,6 +6,7 @@ It runs as a process of its own. The models are behind sockets, and refuse what 
 import ast
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -215,7 +216,19 @@ def test_files_that_were_not_moved_yet_are_moved_at_the_next_start(agent: AgentP
     assert (agent.folder / "a.txt").read_text() == "two"
     agent()
     assert (agent.folder / "a.txt").read_text() == "one"
-    agent()
+    (agent.folder / "a.txt").write_text("by hand")
+    agent("write b.txt two")
+    assert (agent.folder / "a.txt").read_text() == "by hand"
+
+
+def test_files_that_cannot_be_moved_are_reported_once(agent: AgentProcess) -> None:
+    agent("write a.txt one")
+    with Store.open(agent.store) as store:
+        store.session(store.sessions()[0].session_id).rewind(to=2)
+    shutil.rmtree(agent.folder.with_name("work.agent") / "checkpoints.git")
+    shown = agent("write a.txt two")
+    assert shown.count("CalledProcessError: ") == 1
+    assert shown.count("All of it is done.") == 1
 
 
 def test_a_fork_is_rewound_with_its_files(agent: AgentProcess) -> None:
@@ -260,7 +273,9 @@ def test_another_provider_goes_on(agent: AgentProcess, model: ModelServer) -> No
         assert "There are two files." in shown
         assert agent("Look again.").startswith("Session ")
         assert [it.body["model"] for it in other.asked] == ["gpt-5"] * 4
-        shown = agent("/model claude-opus-5", "read a.txt", "/model claude-opus-5")
+        del agent.env["OPENAI_API_KEY"]
+        assert "OpenAIError: " in agent.refused()
+        shown = agent("read a.txt", "/model claude-opus-5", options=("--model", "claude-opus-5"))
     assert shown.count(", claude-opus-5.") == 2
     assert "There are two files." in str(model.requests[-1].body)
     assert model.refused == 0
@@ -421,6 +436,7 @@ def test_a_program_is_bounded(place: Any, monkeypatch: pytest.MonkeyPatch) -> No
         return output
 
     assert "a key" not in ran("env")
+    assert ran("sleep 60 & echo it holds the output") == "it holds the output\n\n[exit code 0]"
     assert ran("cat; pwd; echo wrong >&2; exit 3") == f"{place.folder}\nwrong\n\n[exit code 3]"
     assert len(ran("head -c 1000000 /dev/zero")) < workspace.LIMIT + 100
     reader = os.open(place.folder / "pipe", os.O_RDONLY | os.O_NONBLOCK)
