@@ -33,6 +33,7 @@ from roocontext.store import (
     verify,
     view,
     view_end,
+    view_now,
 )
 from roocontext.store.as_of import seq_at
 from roocontext.store.audit import AuditEntry, Diff
@@ -118,6 +119,8 @@ class SessionReader:
         read = self._database.snapshot
         if last is not None:
             return read(view_end.read_newest, self.id, as_of=as_of, before=before, last=last)
+        if as_of is None and after is None and limit is None:
+            return view_now.view_now(self._database, self.id)
         asked: dict[str, Any] = {"as_of": as_of, "after": after, "limit": limit}
         return read(view.read_view, self.id, **asked, is_last=True)
 
