@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any
 
 from msgspec.structs import replace
-from sqlalchemy import Select, and_, bindparam, func, literal_column, select, text, true
+from sqlalchemy import and_, bindparam, select, text
 
 from roocontext.errors import HistoryCorrupt, MessageNotFound
 from roocontext.log.draft import check_uncoverings, control_of
@@ -20,9 +20,9 @@ from roocontext.log.entries import MESSAGE_KINDS, Control, Message, Range, View,
 from roocontext.log.readings import is_known, reader
 from roocontext.log.spans import clearings_of, spans_of, visible_ranges
 from roocontext.store.as_of import head_at, seq_at
-from roocontext.store.engine.transaction import Query, SqlRow, Transaction
-from roocontext.store.head import head_query, read_head, to_head
-from roocontext.store.schema import IN_LOG, LAST, UP_TO_SEQ, VISIBLE, clearings, entries, spans
+from roocontext.store.engine.transaction import SqlRow, Transaction
+from roocontext.store.head import SessionHead, head_query, read_head, to_head
+from roocontext.store.schema import IN_LOG, UP_TO_SEQ, VISIBLE, clearings, entries, spans
 
 Cleared = Mapping[int, Mapping[int, str]]
 """By seq and block: the placeholder that is shown there."""
@@ -61,36 +61,7 @@ SHOWN = (
     .order_by(entries.c.seq)
 )
 _SHOWN_PAGE = SHOWN.limit(bindparam("page"))
-
-
-def _shown_on_sqlite() -> Select[Any]:
-    """The rows of all visible spans, in view order."""
-    within = entries.c.seq.between(func.max(spans.c.lo, 1), func.min(spans.c.hi, LAST))
-    # The rowid makes the order that of both indexes, so that nothing is sorted.
-    return (
-        select(*SHOWN.selected_columns)
-        .select_from(spans.join(entries, and_(_in_session, within, IS_MESSAGE)))
-        .where(spans.c.session_id == bindparam("session_id"), text(VISIBLE))
-        .order_by(spans.c.position, literal_column("spans.rowid"), entries.c.seq)
-    )
-
-
-def _shown_on_postgres() -> Select[Any]:
-    """The same. A plain join would read the whole log: the server takes a span for a long one."""
-    each = VISIBLE_SPANS.subquery("visible")
-    within = entries.c.seq.between(func.greatest(each.c.lo, 1), func.least(each.c.hi, LAST))
-    # Its rows are in order, and so are the spans: a join keeps both, and nothing is sorted.
-    rows = (
-        select(*SHOWN.selected_columns)
-        .where(_in_session, within, IS_MESSAGE)
-        .order_by(entries.c.seq)
-        .lateral("shown")
-    )
-    return select(*rows.c).select_from(each.join(rows, true())).order_by(each.c.position)
-
-
-_SHOWN_NOW = {"sqlite": _shown_on_sqlite(), "postgresql": _shown_on_postgres()}
-_CLEARED = (
+CLEARED = (
     select(clearings.c.seq, clearings.c.block, clearings.c.placeholder)
     .select_from(
         spans.join(
@@ -125,14 +96,10 @@ def read_view(
     is_last: bool = False,
 ) -> View:
     """The view, or the page of it that follows the message `after`."""
-    whole = after is None and limit is None
-    if as_of is None and whole:
-        return _read_whole(tx, session_id, is_last=is_last)
     if as_of is None:
-        row, spans_, blocks = tx.all(_now(session_id))
-        head = to_head(session_id, row)
+        head, shown = read_now(tx, session_id)
         seq, head_seq = head.last_seq, head.head_seq
-        ranges, cleared = _shown(spans_, blocks, seq)
+        ranges, cleared = shown
     else:
         seq = seq_at(tx, session_id, as_of)
         head_seq = head_at(tx, session_id, seq)
@@ -142,29 +109,24 @@ def read_view(
     if after is not None:
         ranges = _following(ranges, after)
     messages = read_messages(tx, session_id, ranges, cleared, limit=limit, is_last=is_last)
+    whole = after is None and limit is None
     return View(session_id, seq, head_seq, tuple(messages), whole)
 
 
-def _read_whole(tx: Transaction, session_id: str, *, is_last: bool) -> View:
-    """The present view; PostgreSQL is asked once."""
-    rows_now = _SHOWN_NOW[tx.dialect], {"session_id": session_id}
-    # The spans are read too, because a join with a damaged one would just leave it out.
-    row, spans_, blocks, rows = tx.all([*_now(session_id), rows_now], is_last=is_last)
-    head = to_head(session_id, row)
-    _, cleared = _shown(spans_, blocks, head.last_seq)
-    messages = _to_messages(rows, cleared)
-    return View(session_id, head.last_seq, head.head_seq, tuple(messages))
-
-
-def _now(session_id: str) -> list[Query]:
-    """What asks for the head of a session, and for what its present view shows."""
+def read_now(tx: Transaction, session_id: str) -> tuple[SessionHead, ShownRanges]:
+    """The head of a session, and what its present view shows."""
     session = {"session_id": session_id}
-    return [head_query(session_id), (VISIBLE_SPANS, session), (_CLEARED, session)]
+    row, spans_, blocks = tx.all(
+        [head_query(session_id), (VISIBLE_SPANS, session), (CLEARED, session)]
+    )
+    head = to_head(session_id, row)
+    return head, _shown(spans_, blocks, head.last_seq)
 
 
 def visible_now(tx: Transaction, session_id: str, last: int) -> ShownRanges:
     """The ranges of the present view in view order, and what is cleared in them."""
-    spans_, blocks = tx.all(_now(session_id)[1:])
+    session = {"session_id": session_id}
+    spans_, blocks = tx.all([(VISIBLE_SPANS, session), (CLEARED, session)])
     return _shown(spans_, blocks, last)
 
 
@@ -202,10 +164,11 @@ def read_messages(
             if page <= 0:
                 break
             rows += tx.rows(_SHOWN_PAGE, session_id=session_id, lo=lo, hi=hi, page=page)
-    return _to_messages(rows, cleared)
+    return to_messages(rows, cleared)
 
 
-def _to_messages(rows: Sequence[SqlRow], cleared: Cleared) -> list[Message]:
+def to_messages(rows: Sequence[SqlRow], cleared: Cleared) -> list[Message]:
+    """The messages that these rows are, with what is cleared in them."""
     messages = rows_to_messages(rows)
     return [with_cleared(message, cleared) for message in messages] if cleared else messages
 
