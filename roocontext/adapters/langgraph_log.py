@@ -175,7 +175,8 @@ class Log:
         special: list[list[Any]] = []
         for index, (channel, value) in enumerate(writes):
             place = WRITES_IDX_MAP.get(channel, index)
-            (special if place < 0 else indexed).append([place, channel, *packed(self.serde, value)])
+            stored = packed(self.serde, value, f"writes[{index}]")
+            (special if place < 0 else indexed).append([place, channel, *stored])
         notes: list[Item] = []
         for some in (indexed, special):
             if some:
@@ -248,7 +249,7 @@ class Log:
             "places": {c: places[c] for c in values if c in places and c not in said.channels},
         }
         content["values"] = {
-            channel: packed(self.serde, value)
+            channel: packed(self.serde, value, f"channel_values.{channel}")
             for channel, value in values.items()
             if channel not in said.channels and channel not in content["places"]
         }

@@ -15,6 +15,7 @@ from roocontext.adapters.epochs import epoch, hide
 from roocontext.adapters.frameworks import framework
 from roocontext.adapters.listing import pages
 from roocontext.adapters.pydantic_ai_messages import message_of, shown, system_prompt
+from roocontext.adapters.serializing import serializing
 from roocontext.errors import (
     DuplicateMessage,
     MessageNotFound,
@@ -266,10 +267,9 @@ def _write(
         items += _back_to(store, session, base, head)
     moves = bool(items)
     items += map(message_of, entries)
-    content = {
-        "conversation": record.conversation_id,
-        "record": _Records.dump_python(record, mode="json"),
-    }
+    with serializing(record, "record"):
+        dumped = _Records.dump_python(record, mode="json")
+    content = {"conversation": record.conversation_id, "record": dumped}
     expected = None if stored.record is None else stored.record.revision
     items.append(NewNote(RECORD, content, client_id=stored.successor(expected)))
     before = info.metadata or {}
