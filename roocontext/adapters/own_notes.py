@@ -39,6 +39,8 @@ def newest_own_notes(
     while True:
         asked = limit - len(found)
         page = session.newest_notes(beginning, before=before, limit=asked)
+        if not found and all(map(is_own, page)):
+            return page
         found += filter(None, (_own(session, note, is_own) for note in page))
         if len(page) < asked or len(found) == limit:
             return found
