@@ -76,7 +76,8 @@ class RooContextSessionStore(SessionStore):
         """The subpaths of a session's sub-agents."""
         name = _id({"project_key": key["project_key"], "session_id": key["session_id"]})
         found = await self._store.run(partial(_listed, parent=name, framework=NAME))
-        return sorted(one.metadata["subpath"] for one in found)
+        # A child of yours may have any metadata.
+        return sorted(one.metadata["subpath"] for one in found if "subpath" in one.metadata)
 
     def _append(self, key: SessionKey, entries: list[SessionStoreEntry], store: Store) -> None:
         if not entries:
@@ -184,12 +185,12 @@ def _load(key: SessionKey, store: Store) -> list[SessionStoreEntry] | None:
 
 def _sessions_of(project_key: str, store: Store) -> list[SessionInfo]:
     listed = _listed(store, framework=NAME, project=project_key, level="main")
-    # A fork of ours has the metadata of its origin.
+    # A fork of ours has the metadata of its origin, and a session of somebody else may have any.
     return [
         one
         for one in listed
         if one.session_id
-        == _id({"project_key": project_key, "session_id": one.metadata["session"]})
+        == _id({"project_key": project_key, "session_id": str(one.metadata.get("session"))})
     ]
 
 

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from roocontext.adapters.claude_agent_rewinds import NAME
-from roocontext.adapters.epochs import EPOCH
+from roocontext.adapters.epochs import BEGUN, EPOCH
+from roocontext.adapters.own_notes import fits
 from roocontext.errors import InvalidMessage
 from roocontext.formats.claude_code import Calls, events_of
 from roocontext.formats.claude_code_rows import Row, row_of
@@ -104,7 +105,7 @@ class Transcript:
         return info
 
     def _take(self, shown: AuditEntry) -> None:
-        if shown.entry.note == EPOCH:
+        if shown.entry.note == EPOCH and fits(shown.content, BEGUN):
             self._begin(shown.seq)
         elif is_record(shown):
             row = self._row(record_of(shown, self._above))
@@ -231,7 +232,7 @@ class _Batch:
 def is_record(shown: AuditEntry) -> bool:
     """Whether an entry holds a record of the transcript."""
     if shown.kind is Kind.NOTE:
-        return shown.entry.note == NAME
+        return shown.entry.note == NAME and fits(shown.content, {"entry": dict})
     return shown.kind in (Kind.MESSAGE, Kind.SUMMARY) and _is_ours(shown.entry.client_id)
 
 

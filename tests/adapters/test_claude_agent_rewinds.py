@@ -1,11 +1,15 @@
 """A rewind of ours in a transcript of the Claude Agent SDK: what the program resumes from."""
 
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from roocontext import NothingToUndo
 from support.claude_desk import Desk, lines, seen
+from support.examples import examples
 from support.transcripts import Transcript
 
 DESK = Desk
@@ -127,3 +131,79 @@ def test_a_rewind_to_before_a_compaction(desk, file):
     desk.chat().rewind(end)
     assert texts(desk.chat()) == "aA"
     assert desk.load() == before
+
+
+class Program:
+    """Resumes from what `load` returns, as the program does: behind the newest message."""
+
+    def __init__(self, desk: Desk, key: Any) -> None:
+        self._desk, self._key = desk, key
+        self._count = 0
+        self.chat: Any = None
+
+    def rows(self) -> list[Any]:
+        return [one for one in self._desk.load(self._key) or [] if "uuid" in one]
+
+    def sends(self) -> list[str]:
+        """What it would send: the newest message and what that hangs on."""
+        rows = {one["uuid"]: one for one in self.rows()}
+        at = next((one["uuid"] for one in reversed(rows.values()) if "message" in one), None)
+        sent: list[str] = []
+        while at is not None:
+            if "message" in rows[at]:
+                sent.insert(0, rows[at]["message"]["content"])
+            at = rows[at]["parentUuid"]
+        return sent
+
+    def turn(self, behind: str | None) -> None:
+        """A question, an attachment, an answer of two rows, and rows of no message."""
+        self._count += 1
+        rows = []
+        for kind, name in (
+            ("user", "q"),
+            ("attachment", "x"),
+            ("assistant", "a"),
+            ("assistant", "b"),
+            ("system", "y"),
+        ):
+            row = {"type": kind, "uuid": f"{name}{self._count}", "parentUuid": behind}
+            if kind in ("user", "assistant"):
+                row["message"] = {"role": kind, "content": row["uuid"], "id": f"m{self._count}"}
+            rows.append(row)
+            behind = row["uuid"]
+        rows.insert(1, {"type": "last-prompt", "lastPrompt": f"q{self._count}"})
+        self._desk.append(*rows, key=self._key)
+        project, session = self._key["project_key"], self._key["session_id"]
+        self.chat = self._desk.chat(f"claude-agent-sdk:{project}/{session}")
+
+
+def test_the_program_sends_what_the_view_shows(quick):
+    asked = iter(range(1_000_000))
+    kinds = st.sampled_from(["turn", "turn", "branch", "rewind", "undo", "restart"])
+    step = st.tuples(kinds, st.floats(0, 1))
+
+    @settings(max_examples=examples(30))
+    @given(st.lists(step, min_size=3, max_size=14))
+    def check(steps: list[tuple[str, float]]) -> None:
+        program = Program(quick, {"project_key": "p", "session_id": f"s{next(asked)}"})
+        program.turn(None)
+        for what, where in steps:
+            rows = program.rows()
+            if what == "rewind":
+                program.chat.rewind(int(where * program.chat.head().seq))
+            elif what == "undo":
+                with suppress(NothingToUndo):
+                    program.chat.undo(force=True)
+            elif what == "restart":
+                quick.restart()
+            elif not rows:
+                program.turn(None)
+            elif what == "turn":
+                program.turn(rows[-1]["uuid"])
+            else:  # behind any row but one in the middle of an answer, which is one unit
+                ends = [row["uuid"] for row in rows if row["uuid"][0] != "a"]
+                program.turn(ends[int(where * (len(ends) - 1))])
+            assert program.sends() == [one.content for one in program.chat.view().messages]
+        assert program.chat.verify().ok
+
+    check()
