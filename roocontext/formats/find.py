@@ -46,6 +46,9 @@ PLACES = {
 
 _LINE_BY_LINE = (codex, gemini_cli, claude_code)
 _EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{')
+_PACKED = (b"\x28\xb5\x2f\xfd", b"\x1f\x8b", b"PK\x03\x04", b"\xfd7zXZ", b"BZh")
+"""How compressed files and archives begin."""
+EMPTY = "it is empty"
 _HEAD = 1 << 16
 _LINES = 20
 
@@ -149,10 +152,25 @@ def _is_candidate(path: Path) -> bool:
     """Whether a file in a folder is looked into; a folder of a tool holds many others."""
     return (
         path.suffix == ".jsonl"
+        or _is_packed_name(path)
         or gemini_cli.is_name(path)
         or opencode_records.is_database_name(path)
         or (path.suffix == ".json" and _is_export(path))
     )
+
+
+def _is_packed_name(path: Path) -> bool:
+    """Whether it is named like a transcript that the tool, such as Codex CLI, has compressed."""
+    return path.name.endswith((".jsonl.zst", ".jsonl.gz")) and not path.with_suffix("").exists()
+
+
+def why_unknown(path: Path) -> str:
+    """Why a file is in no known format."""
+    with path.open("rb") as file:
+        begins = file.read(8)
+    if begins.startswith(_PACKED):
+        return "it is compressed: unpack it first"
+    return "its format is not known" if begins else EMPTY
 
 
 def _is_export(path: Path) -> bool:
