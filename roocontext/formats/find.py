@@ -9,6 +9,7 @@ from pathlib import Path
 from roocontext.errors import InvalidOption
 from roocontext.formats import (
     claude_code,
+    cline_sessions,
     codex,
     gemini_cli,
     opencode,
@@ -38,7 +39,11 @@ PLACES = {
     opencode.NAME: opencode.FOLDERS,
     roo.ROO: tuple(f"{one}/{extension}/tasks" for one in _STORAGES for extension in _ROO_IDS),
     roo.CLINE: (
-        *("$CLINE_DATA_DIR/tasks", "$CLINE_DIR/data/tasks", "~/.cline/data/tasks"),
+        *(
+            f"{data}/{folder}"
+            for data in ("$CLINE_DATA_DIR", "$CLINE_DIR/data", "~/.cline/data")
+            for folder in ("tasks", "sessions")
+        ),
         *(f"{one}/{extension}/tasks" for one in _STORAGES for extension in _CLINE_IDS),
     ),
 }
@@ -153,6 +158,7 @@ def _is_candidate(path: Path) -> bool:
     return (
         path.suffix == ".jsonl"
         or _is_packed_name(path)
+        or cline_sessions.is_name(path)
         or gemini_cli.is_name(path)
         or opencode_records.is_database_name(path)
         or (path.suffix == ".json" and _is_export(path))
@@ -187,6 +193,7 @@ def format_of(path: Path) -> str | None:
     named = (
         (roo.ROO, roo.is_task(path) or path.name in (roo.API, *roo.UI)),
         (opencode.NAME, opencode_records.is_storage(path) or opencode_records.is_database(path)),
+        (cline_sessions.NAME, cline_sessions.is_name(path)),
         (gemini_cli.NAME, gemini_cli.is_name(path)),
     )
     found = next((name for name, matches in named if matches), None)
@@ -232,7 +239,7 @@ def _recognised(text: bytes) -> str | None:
 
 def sources(path: Path, format_: str) -> Iterator[Source]:
     """The sessions of a file or folder in this format."""
-    readers = {module.NAME: module.sources for module in (*_LINE_BY_LINE, opencode)}
+    readers = {module.NAME: module.sources for module in (*_LINE_BY_LINE, opencode, cline_sessions)}
     if format_ in readers:
         yield from readers[format_](path)
     else:
