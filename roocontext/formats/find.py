@@ -9,6 +9,7 @@ from pathlib import Path
 from roocontext.errors import InvalidOption
 from roocontext.formats import (
     claude_code,
+    cline_sessions,
     codex,
     gemini_cli,
     opencode,
@@ -38,7 +39,11 @@ PLACES = {
     opencode.NAME: opencode.FOLDERS,
     roo.ROO: tuple(f"{one}/{extension}/tasks" for one in _STORAGES for extension in _ROO_IDS),
     roo.CLINE: (
-        *("$CLINE_DATA_DIR/tasks", "$CLINE_DIR/data/tasks", "~/.cline/data/tasks"),
+        *(
+            f"{data}/{folder}"
+            for data in ("$CLINE_DATA_DIR", "$CLINE_DIR/data", "~/.cline/data")
+            for folder in ("tasks", "sessions")
+        ),
         *(f"{one}/{extension}/tasks" for one in _STORAGES for extension in _CLINE_IDS),
     ),
 }
@@ -46,6 +51,9 @@ PLACES = {
 
 _LINE_BY_LINE = (codex, gemini_cli, claude_code)
 _EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{')
+_PACKED = (b"\x28\xb5\x2f\xfd", b"\x1f\x8b", b"PK\x03\x04", b"\xfd7zXZ", b"BZh")
+"""How compressed files and archives begin."""
+EMPTY = "it is empty"
 _HEAD = 1 << 16
 _LINES = 20
 
@@ -149,10 +157,26 @@ def _is_candidate(path: Path) -> bool:
     """Whether a file in a folder is looked into; a folder of a tool holds many others."""
     return (
         path.suffix == ".jsonl"
+        or _is_packed_name(path)
+        or cline_sessions.is_name(path)
         or gemini_cli.is_name(path)
         or opencode_records.is_database_name(path)
         or (path.suffix == ".json" and _is_export(path))
     )
+
+
+def _is_packed_name(path: Path) -> bool:
+    """Whether it is named like a transcript that the tool, such as Codex CLI, has compressed."""
+    return path.name.endswith((".jsonl.zst", ".jsonl.gz")) and not path.with_suffix("").exists()
+
+
+def why_unknown(path: Path) -> str:
+    """Why a file is in no known format."""
+    with path.open("rb") as file:
+        begins = file.read(8)
+    if begins.startswith(_PACKED):
+        return "it is compressed: unpack it first"
+    return "its format is not known" if begins else EMPTY
 
 
 def _is_export(path: Path) -> bool:
@@ -169,6 +193,7 @@ def format_of(path: Path) -> str | None:
     named = (
         (roo.ROO, roo.is_task(path) or path.name in (roo.API, *roo.UI)),
         (opencode.NAME, opencode_records.is_storage(path) or opencode_records.is_database(path)),
+        (cline_sessions.NAME, cline_sessions.is_name(path)),
         (gemini_cli.NAME, gemini_cli.is_name(path)),
     )
     found = next((name for name, matches in named if matches), None)
@@ -214,7 +239,7 @@ def _recognised(text: bytes) -> str | None:
 
 def sources(path: Path, format_: str) -> Iterator[Source]:
     """The sessions of a file or folder in this format."""
-    readers = {module.NAME: module.sources for module in (*_LINE_BY_LINE, opencode)}
+    readers = {module.NAME: module.sources for module in (*_LINE_BY_LINE, opencode, cline_sessions)}
     if format_ in readers:
         yield from readers[format_](path)
     else:

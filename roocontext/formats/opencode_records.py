@@ -131,7 +131,7 @@ def _document(path: Path, problems: list[Problem]) -> dict[str, Any]:
     try:
         found = loads(path.read_bytes())
     except (OSError, ValueError) as error:
-        problem = Problem(path, None, str(error) or type(error).__name__)
+        problem = Problem(path, None, str(error) or type(error).__name__, cuts=True)
         problems += [] if problem in problems else [problem]
         return {}
     return found if isinstance(found, dict) else {}
@@ -242,7 +242,7 @@ def _rows(
             for row in connection.execute(query, values):
                 yield dict(row)
     except sqlite3.Error as error:
-        problem = Problem(path, None, str(error))
+        problem = Problem(path, None, str(error), cuts=True)
         problems += [] if problem in problems else [problem]
 
 

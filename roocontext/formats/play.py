@@ -144,7 +144,7 @@ class _Player:
 
     def finish(self) -> Played:
         """Write what waits; return what was done."""
-        if self._following:
+        if self._following and not any(problem.cuts for problem in self._source.problems):
             # The source may end earlier than it did: then the session goes back to there.
             self._go_to_cursor(only_if_moved=True)
         if self.done.events == 0:

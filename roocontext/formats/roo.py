@@ -273,13 +273,14 @@ def _screen(folder: Path, problems: list[Problem]) -> list[Any]:
 def _list(path: Path, problems: list[Problem]) -> list[Any]:
     """The records of a list; those before the damage if it is damaged."""
     if not path.is_file():
-        problems.append(Problem(path, None, "the file is missing"))
+        problems.append(Problem(path, None, "the file is missing", cuts=True))
         return []
     text = path.read_bytes()
     try:
         found = loads(text)
     except ValueError as error:
-        problems.append(Problem(path, None, f"{error}" if text.strip() else "the file is empty"))
+        what = f"{error}" if text.strip() else "the file is empty"
+        problems.append(Problem(path, None, what, cuts=True))
         return _beginning(text.decode("utf-8", "replace"))
     if isinstance(found, list):
         return found

@@ -331,6 +331,20 @@ def test_links_to_folders_are_followed_once(store, tmp_path):
     assert (done.session_id, done.path) == ("claude-code:a", top / "a" / "a.jsonl")
 
 
+def test_compressed_transcripts_are_named(store, tmp_path):
+    (tmp_path / "rollout-1.jsonl.zst").write_bytes(b"\x28\xb5\x2f\xfd...")
+    (tmp_path / "b.jsonl").write_bytes(b"\x1f\x8b...")
+    talk(tmp_path / "c.jsonl", "hello")
+    (tmp_path / "c.jsonl.zst").write_bytes(b"\x28\xb5\x2f\xfd...")
+    found = list(import_paths(store, [tmp_path]))
+    why = "it is compressed: unpack it first"
+    assert [(one.path.name, getattr(one, "why", "taken")) for one in found] == [
+        ("b.jsonl", why),
+        ("c.jsonl", "taken"),
+        ("rollout-1.jsonl.zst", why),
+    ]
+
+
 def test_an_empty_file_is_no_problem(store, tmp_path):
     (tmp_path / "a.jsonl").touch()
     (done,) = import_paths(store, [tmp_path])
