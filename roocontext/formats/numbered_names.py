@@ -28,6 +28,8 @@ class NumberedNames:
 
     def get(self, name: Hashable, /) -> int | None:
         """The number of a name; None if it has none."""
+        if not self._count:
+            return None
         mark = hash(name) & _MARK or 1
         at = self._place(mark)
         return self._numbers[at] if self._marks[at] else None
