@@ -23,48 +23,45 @@ class NumberedNames:
     """
 
     def __init__(self) -> None:
-        self._marks, self._numbers = _slots(_FIRST_SLOTS)
-        self._count = 0
+        self._empty(_FIRST_SLOTS)
 
     def get(self, name: Hashable, /) -> int | None:
         """The number of a name; None if it has none."""
-        if not self._count:
-            return None
-        mark = hash(name) & _MARK or 1
-        at = self._place(mark)
-        return self._numbers[at] if self._marks[at] else None
+        marks, last = self._marks, self._last
+        mark = at = hash(name) & _MARK or 1
+        # The slot of a mark is the first one behind its own place that is empty or its own. This
+        # loop is written twice, because a call would take as long as the loop.
+        while there := marks[at & last]:
+            if there == mark:
+                return self._numbers[at & last]
+            at += 1
+        return None
 
     def __contains__(self, name: Hashable) -> bool:
         return self.get(name) is not None
 
     def __setitem__(self, name: Hashable, number: int) -> None:
-        mark = hash(name) & _MARK or 1
-        at = self._place(mark)
-        self._numbers[at] = number
-        if not self._marks[at]:
-            self._marks[at] = mark
+        self._put(hash(name) & _MARK or 1, number)
+        if self._count * 4 > self._last * 3:
+            marks, numbers = self._marks, self._numbers
+            self._empty(2 * len(marks))
+            for mark, kept in zip(marks, numbers, strict=True):
+                if mark:
+                    self._put(mark, kept)
+
+    def _put(self, mark: int, number: int) -> None:
+        marks, last = self._marks, self._last
+        at = mark
+        while there := marks[at & last]:
+            if there == mark:
+                break
+            at += 1
+        else:
+            marks[at & last] = mark
             self._count += 1
-            if self._count * 4 > len(self._marks) * 3:
-                self._grow()
+        self._numbers[at & last] = number
 
-    def _place(self, mark: int) -> int:
-        """The slot of a mark, or the empty one where it belongs: the first behind its own."""
-        marks = self._marks
-        last = len(marks) - 1
-        at = mark & last
-        while (there := marks[at]) and there != mark:
-            at = (at + 1) & last
-        return at
-
-    def _grow(self) -> None:
-        marks, numbers = self._marks, self._numbers
-        self._marks, self._numbers = _slots(2 * len(marks))
-        for mark, number in zip(marks, numbers, strict=True):
-            if mark:
-                at = self._place(mark)
-                self._marks[at], self._numbers[at] = mark, number
-
-
-def _slots(count: int) -> tuple["array[int]", "array[int]"]:
-    """Empty slots; their number is a power of two. A mark is never 0."""
-    return array("Q", bytes(8 * count)), array("I", bytes(4 * count))
+    def _empty(self, slots: int) -> None:
+        """Begin with empty slots; their number is a power of two, and no mark is 0."""
+        self._marks, self._numbers = array("Q", bytes(8 * slots)), array("I", bytes(4 * slots))
+        self._last, self._count = slots - 1, 0
