@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from roocontext.formats.claude_code_resumed import with_rows_before
-from roocontext.formats.claude_code_rows import Row, Rows
+from roocontext.formats.claude_code_parts import Parts, Whole
+from roocontext.formats.claude_code_resumed import looks_in_other_files, with_rows_before
+from roocontext.formats.claude_code_rows import Loose, Row, Rows, compacted_calls
 from roocontext.formats.claude_code_tree import Back, Step, in_tree_order
 from roocontext.formats.events import (
     Added,
@@ -25,6 +26,7 @@ from roocontext.formats.events import (
     WentBack,
 )
 from roocontext.formats.lines import read_at
+from roocontext.formats.names import text
 from roocontext.formats.times import iso_ms
 from roocontext.log.entries import NewMessage
 
@@ -52,67 +54,76 @@ def sources(path: Path) -> Iterator[Source]:
     if path.name.startswith(_OWN_AGENTS):
         return
     problems: list[Problem] = []
+    parts = Parts.read(path, problems, of_agent=_is_agent_file(path))
+    if parts is None or (
+        parts.first_parent is not None
+        and parts.first_parent not in parts
+        and looks_in_other_files(parts.facts)
+    ):
+        yield from _whole_sources(path)
+    elif parts.speaks:
+        base, parent = _names(path, parts.facts)
+        facts = {"tool": NAME, "path": str(path), **parts.facts}
+        events = partial(_events, path, parts, problems, beside=True)
+        yield Source(base, path, facts, events, problems, parent)
+
+
+def _whole_sources(path: Path) -> Iterator[Source]:
+    """The sessions of a file whose rows cannot be read in parts."""
+    problems: list[Problem] = []
     rows = Rows.read(path, problems)
-    base, parent = _names(path, rows)
+    base, parent = _names(path, rows.facts)
     shared = {"tool": NAME, "path": str(path)}
-    is_agent_file = path.name.startswith("agent-")
+    is_agent_file = _is_agent_file(path)
     speaking = () if is_agent_file else [row.agent for row in rows.all if row.agent and row.speaks]
     agents = list(dict.fromkeys(speaking))
     main = [row for row in rows.all if row.agent not in agents]
     if not is_agent_file:
         main = with_rows_before(path, main, rows.facts)
     if agents or any(row.speaks for row in main):
-        yield Source(
-            base,
-            path,
-            {**shared, **rows.facts},
-            partial(_events, path, main, rows.loose, problems, beside=True),
-            problems,
-            parent,
-        )
+        events = partial(_events, path, Whole(main, rows.loose), problems, beside=True)
+        yield Source(base, path, {**shared, **rows.facts}, events, problems, parent)
     for agent in agents:
         found: list[Problem] = []
         facts = {**shared, **rows.facts, "agent": agent}
         of_agent = [row for row in rows.all if row.agent == agent]
-        events = partial(_events, path, of_agent, [], found)
+        events = partial(_events, path, Whole(of_agent, Loose()), found)
         yield Source(f"{base}/{agent}", path, facts, events, found, base)
 
 
-def _names(path: Path, rows: Rows) -> tuple[str, str | None]:
+def _is_agent_file(path: Path) -> bool:
+    return path.name.startswith("agent-")
+
+
+def _names(path: Path, facts: dict[str, Any]) -> tuple[str, str | None]:
     """The id of a file's session, and of its parent."""
-    if not path.name.startswith("agent-"):
+    if not _is_agent_file(path):
         return f"{NAME}:{path.stem}", None
-    owner = path.parent.parent.name if path.parent.name == "subagents" else rows.facts["session"]
+    owner = path.parent.parent.name if path.parent.name == "subagents" else facts["session"]
     parent = f"{NAME}:{owner or path.parent.name}"
     return f"{parent}/{path.stem.removeprefix('agent-')}", parent
 
 
 def _events(
-    path: Path,
-    rows: list[Row],
-    loose: list[Row],
-    problems: list[Problem],
-    *,
-    beside: bool = False,
+    path: Path, parts: Parts | Whole, problems: list[Problem], *, beside: bool = False
 ) -> Iterator[Event]:
+    calls = Calls(parts.cleared)
     with ExitStack() as files:
-        opened = {
-            name: files.enter_context((name or path).open("rb"))
-            for name in {None, *(row.path for row in rows)}
-        }
-        calls = Calls()
-        for step in in_tree_order(rows, path, problems):
+        own = files.enter_context(path.open("rb"))
+        opened: dict[Path | None, BinaryIO] = {None: own}
+        for step in in_tree_order(parts, path, problems):
             if isinstance(step, Back):
                 yield WentBack(None, step.to)
                 continue
             try:
                 row = step.row
+                if row.path not in opened:
+                    opened[row.path] = files.enter_context((row.path or path).open("rb"))
                 record = read_at(opened[row.path], row.start, row.end)
                 yield from events_of(step, record, calls)
             except ValueError as error:
                 problems.append(Problem(step.row.path or path, step.row.line, str(error)))
-        known = {row.uuid for row in rows}
-        yield from _loose_events(opened[None], loose, known, path, problems)
+        yield from _loose_events(own, parts, path, problems)
     if beside:
         yield from _files_beside(path, problems)
 
@@ -133,16 +144,21 @@ def _files_beside(path: Path, problems: list[Problem]) -> Iterator[Event]:
 
 
 class Calls:
-    """Where the result of each call is, for the prunes that name calls."""
+    """Where the results of calls are, for the prunes that name calls: all, or only the `wanted`."""
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: set[str] | None = None) -> None:
+        self._wanted = wanted
         self.results: dict[str, tuple[str, int]] = {}
 
     def learn(self, uuid: str, content: Any) -> None:
         """Remember the results in a message."""
+        if self._wanted is not None and not self._wanted:
+            return
         for index, block in enumerate(content if isinstance(content, list) else []):
             if isinstance(block, dict) and block.get("type") == "tool_result":
-                self.results[str(block.get("tool_use_id"))] = (uuid, index)
+                call = str(block.get("tool_use_id"))
+                if self._wanted is None or call in self._wanted:
+                    self.results[call] = (uuid, index)
 
 
 def events_of(step: Step, record: dict[str, Any], calls: Calls) -> Iterator[Event]:
@@ -182,35 +198,33 @@ def events_of(step: Step, record: dict[str, Any], calls: Calls) -> Iterator[Even
 
 
 def _cleared(row: Row, record: dict[str, Any], calls: Calls) -> Cleared:
-    metadata = record.get("microcompactMetadata")
-    named = metadata.get("compactedToolIds") if isinstance(metadata, dict) else None
-    given = map(str, named) if isinstance(named, list) else ()
+    given = compacted_calls(record.get("microcompactMetadata"))
     blocks = [calls.results[one] for one in given if one in calls.results]
     return Cleared(f"{row.uuid}:cleared", tuple(blocks), CLEARED, line=row.line)
 
 
 def _loose_events(
-    file: BinaryIO, loose: list[Row], known: set[str], path: Path, problems: list[Problem]
+    file: BinaryIO, parts: Parts | Whole, path: Path, problems: list[Problem]
 ) -> Iterator[Event]:
     """The lines that stand in no chain; the best title among them."""
     titles: dict[str, Titled] = {}
-    for row in loose:
+    for row in parts.loose:
         try:
             record = read_at(file, row.start, row.end)
         except ValueError as error:
-            problems.append(Problem(path, row.line, str(error)))
+            problems.append(Problem(path, row.number, str(error)))
             continue
-        kind = row.type or "unknown"
         is_record = isinstance(record, dict)
+        kind = (text(record.get("type")) if is_record else None) or "unknown"
         ts = iso_ms(record.get("timestamp")) if is_record else None
-        yield Noted(None, kind, record, ts, row.line)
+        yield Noted(None, kind, record, ts, row.number)
         name = _TITLES.get(kind)
         title = record.get(name) if is_record and name else None
         if isinstance(title, str) and title.strip():
             # A summary is often that of another session, whose last row it names.
-            if kind == "summary" and str(record.get("leafUuid")) not in known:
+            if kind == "summary" and str(record.get("leafUuid")) not in parts:
                 continue
-            titles[kind] = Titled(title.strip()[:200], row.line)
+            titles[kind] = Titled(title.strip()[:200], row.number)
     for kind in _TITLES:
         if kind in titles:
             yield titles[kind]

@@ -14,9 +14,14 @@ _ACROSS_FILES = ("1.", "2.0.")
 """How the releases begin that follow a parent into another file."""
 
 
+def looks_in_other_files(facts: dict[str, Any]) -> bool:
+    """Whether the release that wrote a session follows a parent into another file."""
+    return str(facts.get("version")).startswith(_ACROSS_FILES)
+
+
 def with_rows_before(path: Path, rows: list[Row], facts: dict[str, Any]) -> list[Row]:
     """The rows of a session, behind those of the files that it continues."""
-    if not str(facts.get("version")).startswith(_ACROSS_FILES):
+    if not looks_in_other_files(facts):
         return rows
     seen = {path}
     while (parent := _missing_parent(rows)) and (found := _file_with(parent, path.parent, seen)):

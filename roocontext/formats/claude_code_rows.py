@@ -4,6 +4,7 @@ A line is decoded into the few fields that its place in the tree needs, because 
 only read when its turn comes. What does not have the usual types is read field by field.
 """
 
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,19 +53,49 @@ class Row(msgspec.Struct, gc=False):
     path: Path | None = None
 
 
+class Loose:
+    """The lines without a place in the tree: where they are. There may be very many."""
+
+    def __init__(self) -> None:
+        self._places = array("Q")
+
+    def add(self, line: Line) -> None:
+        """The next line."""
+        self._places.extend((line.number, line.start, line.end))
+
+    def __iter__(self) -> Iterator[Line]:
+        places = iter(self._places)
+        return (
+            Line(number, None, start, end)
+            for number, start, end in zip(places, places, places, strict=True)
+        )
+
+
 @dataclass(slots=True)
 class Rows:
     """The rows of a file, those without a place in the tree, and the facts of the session."""
 
     all: list[Row] = field(default_factory=list)
-    loose: list[Row] = field(default_factory=list)
-    facts: dict[str, Any] = field(default_factory=dict)
+    loose: Loose = field(default_factory=Loose)
+    facts: dict[str, Any] = field(default_factory=lambda: dict.fromkeys(_FACTS))
 
     @classmethod
     def read(cls, path: Path, problems: list[Problem]) -> "Rows":
         """Read a file once; of rows with the same uuid the first one counts."""
-        reading = _Reading(path, problems)
-        return reading.read()
+        reading = Reading()
+        found = cls()
+        with path.open("rb") as file:
+            for index, (line, head) in enumerate(heads(path, problems)):
+                if head is None:
+                    found.loose.add(line)
+                    continue
+                learn(found.facts, head)
+                if (row := reading.take(index, line, head, file)) is None:
+                    found.loose.add(line)
+                elif row.uuid:
+                    found.all.append(row)
+        _name_agents(found.all)
+        return found
 
 
 class _Block(msgspec.Struct, gc=False):
@@ -79,7 +110,7 @@ class _Message(msgspec.Struct, gc=False):
     content: str | list[_Block] | None = None
 
 
-class _Head(msgspec.Struct, gc=False, rename="camel"):
+class Head(msgspec.Struct, gc=False, rename="camel"):
     """The fields of a line that its row needs."""
 
     type: str = "unknown"
@@ -96,69 +127,64 @@ class _Head(msgspec.Struct, gc=False, rename="camel"):
     is_compact_summary: bool | None = None
     message: _Message | None = None
     compact_metadata: dict[str, Any] | None = None
+    microcompact_metadata: dict[str, Any] | None = None
     session_id: str | None = None
     cwd: str | None = None
     git_branch: str | None = None
     version: str | None = None
 
 
-_decode_head = msgspec.json.Decoder(_Head).decode
-_NAMES = {one.name: one.encode_name for one in msgspec.structs.fields(_Head)}
+_decode_head = msgspec.json.Decoder(Head).decode
+_NAMES = {one.name: one.encode_name for one in msgspec.structs.fields(Head)}
 
 
-class _Reading:
-    def __init__(self, path: Path, problems: list[Problem]) -> None:
-        self._path, self._problems = path, problems
-        self._found = Rows(facts=dict.fromkeys(_FACTS))
+def learn(facts: dict[str, Any], head: Head) -> None:
+    """Learn the facts of a session from the first lines that have them."""
+    if facts["version"] is None or facts["branch"] is None:
+        given = (head.session_id, head.cwd, head.git_branch, head.version)
+        for fact, value in zip(_FACTS, given, strict=True):
+            if facts[fact] is None and value is not None:
+                facts[fact] = value
+
+
+def name_removed(row: Row, head: Head, last: dict[str | None, str]) -> None:
+    """Let rows whose ids were removed follow each other as they do in the file."""
+    if is_removed(head.uuid):
+        row.uuid = f"line {row.line}"
+    if row.uuid and (is_removed(head.uuid) or is_removed(head.parent_uuid)):
+        row.parent = last.get(row.agent)
+
+
+class Reading:
+    """The rows of a file, one after the other, among them those that come twice."""
+
+    def __init__(self) -> None:
         self._first: dict[str, Row] = {}
         self._last: dict[str | None, str] = {}
         self._boundary: Row | None = None
         self._summary = ""
 
-    def read(self) -> Rows:
-        with self._path.open("rb") as file:
-            for index, (line, head) in enumerate(_heads(self._path, self._problems)):
-                if head is None:
-                    what = "the line holds no object"
-                    self._problems.append(Problem(self._path, line.number, what))
-                    self._found.loose.append(
-                        Row(index, line.number, line.start, line.end, "unknown")
-                    )
-                    continue
-                self._learn(head)
-                self._take(_row(index, line, head), head, file)
-        _name_agents(self._found.all)
-        return self._found
-
-    def _learn(self, head: _Head) -> None:
-        facts = self._found.facts
-        if facts["version"] is None or facts["branch"] is None:
-            given = (head.session_id, head.cwd, head.git_branch, head.version)
-            for fact, value in zip(_FACTS, given, strict=True):
-                if facts[fact] is None and value is not None:
-                    facts[fact] = value
-
-    def _take(self, row: Row, head: _Head, file: BinaryIO) -> None:
-        if is_removed(head.uuid):
-            # Rows whose ids were removed follow each other as they do in the file.
-            row.uuid = f"line {row.line}"
-        if row.uuid and (is_removed(head.uuid) or is_removed(head.parent_uuid)):
-            row.parent = self._last.get(row.agent)
+    def take(self, index: int, line: Line, head: Head, file: BinaryIO) -> Row | None:
+        """The row of a line, without a uuid if it is a copy; None if it is in no tree."""
+        row = row_of_line(index, line, head)
+        name_removed(row, head, self._last)
         if row.parent is not None and (above := self._first.get(row.parent)):
             row.parent = above.uuid  # one text in memory, not two that are equal
         first = self._first.get(row.uuid)
         if not row.uuid:
-            self._found.loose.append(row)
-        elif first is None:
+            return None
+        if first is None:
             self._first[row.uuid] = row
-            self._found.all.append(row)
             self._last[row.agent] = row.uuid
             self._note_compaction(row)
-        else:
-            self._keep(row, first)
-            if not _is_copy(file, first, row):
-                row.uuid = ""
-                self._found.loose.append(row)
+            return row
+        self._keep(row, first)
+        row.uuid = ""
+        return row if _is_copy(file, first, row) else None
+
+    def forget(self) -> None:
+        """Forget the rows so far: none of those that follow comes twice."""
+        self._first.clear()
 
     def _note_compaction(self, row: Row) -> None:
         if row.subtype == "compact_boundary":
@@ -182,25 +208,30 @@ def _is_copy(file: BinaryIO, first: Row, row: Row) -> bool:
         return False
 
 
-def _heads(path: Path, problems: list[Problem]) -> Iterator[tuple[Line, _Head | None]]:
+def heads(
+    path: Path, problems: list[Problem], *, start: int = 0, first: int = 1
+) -> Iterator[tuple[Line, Head | None]]:
     """Each line with the fields of its record; None for a line that holds no object."""
-    for line in read_lines(path, problems, _decode_head):
+    for line in read_lines(path, problems, _decode_head, start=start, first=first):
         record = line.record
-        if isinstance(record, _Head):
+        if isinstance(record, Head):
             yield line, record
+        elif isinstance(record, dict):
+            yield line, _lenient(record)
         else:
-            yield line, _lenient(record) if isinstance(record, dict) else None
+            problems.append(Problem(path, line.number, "the line holds no object"))
+            yield line, None
 
 
-def _lenient(record: dict[str, Any]) -> _Head:
+def _lenient(record: dict[str, Any]) -> Head:
     """The fields that have the types that they should have."""
-    head = _Head()
+    head = Head()
     for field_, given in _NAMES.items():
         value = record.get(given)
         if field_ == "message":
             head.message = _lenient_message(value) if isinstance(value, dict) else None
-        elif field_ == "compact_metadata":
-            head.compact_metadata = value if isinstance(value, dict) else None
+        elif field_ in ("compact_metadata", "microcompact_metadata"):
+            setattr(head, field_, value if isinstance(value, dict) else None)
         elif field_.startswith("is_"):
             setattr(head, field_, value if isinstance(value, bool) else bool(value) or None)
         else:
@@ -222,11 +253,12 @@ def _lenient_message(message: dict[str, Any]) -> _Message:
 
 def row_of(record: Any) -> Row:
     """The row of a record that is in no file."""
-    head = _lenient(record) if isinstance(record, dict) else _Head()
-    return _row(0, Line(0, record, 0, 0), head)
+    head = _lenient(record) if isinstance(record, dict) else Head()
+    return row_of_line(0, Line(0, record, 0, 0), head)
 
 
-def _row(index: int, line: Line, head: _Head) -> Row:
+def row_of_line(index: int, line: Line, head: Head) -> Row:
+    """The row of a line, from the fields of its record."""
     row = Row(index, line.number, line.start, line.end, intern(head.type or "unknown"))
     row.uuid = head.uuid or ""
     if not row.uuid:
@@ -248,7 +280,15 @@ def _row(index: int, line: Line, head: _Head) -> Row:
         row.parent = row.parent or head.logical_parent_uuid or None
         row.metadata = head.compact_metadata or {}
         _read_kept(row, row.metadata)
+    elif row.subtype == "microcompact_boundary":
+        row.metadata = head.microcompact_metadata
     return row
+
+
+def compacted_calls(metadata: Any) -> list[str]:
+    """The calls whose results a micro-compaction has cleared."""
+    named = metadata.get("compactedToolIds") if isinstance(metadata, dict) else None
+    return [*map(str, named)] if isinstance(named, list) else []
 
 
 def _read_blocks(row: Row, blocks: list[_Block]) -> None:

@@ -5,7 +5,7 @@ each result of a tool hangs on its own. So the rows of one answer and their resu
 and the units are the tree. A branch that was left is followed by a rewind.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -82,42 +82,58 @@ class Unit(msgspec.Struct, gc=False, eq=False):
         return sorted(self.rows, key=lambda row: (row.type != "assistant", row.index))
 
 
-def in_tree_order(rows: list[Row], path: Path, problems: list[Problem]) -> Steps:
-    """All rows: a branch that was left comes first, and then a rewind, and then the next one."""
+def in_tree_order(parts: Iterable[list[Row]], path: Path, problems: list[Problem]) -> Steps:
+    """All rows: a branch that was left comes first, and then a rewind, and then the next one.
+
+    Each part begins below the last row of the one before.
+    """
     tree = Tree()
-    root = tree.build(rows, path, problems)
+    anchor: Row | None = None
+    for rows in parts:
+        if anchor is not None:
+            tree.go_on_below(anchor)
+        yield from _walk(tree, tree.build(rows, path, problems), anchor.uuid if anchor else None)
+        anchor = rows[-1] if rows else None
+
+
+def _walk(tree: "Tree", root: Unit, at: str | None) -> Steps:
+    """The rows below a unit, and the notes at it."""
     # Not by recursion: a chain may be longer than Python's stack.
-    todo: list[tuple[Unit, str | None] | Back] = [(root, None)]
+    todo: list[tuple[Unit, str | None] | Back] = [(root, at)]
     while todo:
         item = todo.pop()
         if isinstance(item, Back):
             yield item
             continue
         unit, at = item
-        ordered = unit.ordered()
-        if unit.begins:
-            yield Back(None)
-        for row in ordered:
-            yield tree.step(row, unit, ordered)
-            at = row.uuid
+        if unit is not root:
+            ordered = unit.ordered()
+            if unit.begins:
+                yield Back(None)
+            for row in ordered:
+                yield tree.step(row, unit, ordered)
+                at = row.uuid
         for row in unit.notes:
             yield Step(row)
             if row.subtype == "microcompact_boundary":
                 at = f"{row.uuid}:cleared"
-        if len(unit.children) == 1:
-            todo.append((unit.children[0], at))
-            continue
-        branches = sorted(unit.children, key=lambda child: child.newest)
-        following: list[tuple[Unit, str | None] | Back] = []
-        for number, child in enumerate(branches):
-            if number:
-                following.append(Back(at))
-            following.append((child, at))
-        todo += reversed(following)
+        todo += reversed(_branches(unit, at))
+
+
+def _branches(unit: Unit, at: str | None) -> Sequence[tuple[Unit, str | None] | Back]:
+    """The units below, the branch with the newest row last, with a rewind between them."""
+    if len(unit.children) == 1:
+        return [(unit.children[0], at)]
+    following: list[tuple[Unit, str | None] | Back] = []
+    for number, child in enumerate(sorted(unit.children, key=lambda child: child.newest)):
+        if number:
+            following.append(Back(at))
+        following.append((child, at))
+    return following
 
 
 class Tree:
-    """The units of a transcript: of a whole one (`build`), or of one that grows (`add`)."""
+    """The units of a transcript: of parts of it (`build`), or of one that grows (`add`)."""
 
     def __init__(self) -> None:
         self.root = Unit()
@@ -129,6 +145,7 @@ class Tree:
         self._summarised: set[str] = set()
         self._boundaries: dict[str, Row] = {}
         self._boundary: Row | None = None
+        self._anchor: Row | None = None
         self._kept_now: frozenset[str] = frozenset()
         self._speaker = self._summary = ""
         self._count = 0
@@ -141,7 +158,7 @@ class Tree:
         units = [self._unit_of[row.uuid] for row in rows if row.speaks and self._take(row)]
         for unit in units:
             self._hang(unit)
-        last: Row | None = None
+        last = self._anchor
         for row in rows:
             if row.speaks:
                 last = row
@@ -150,6 +167,13 @@ class Tree:
         self._break_cycles(units, path, problems)
         self._date()
         return self.root
+
+    def go_on_below(self, anchor: Row) -> None:
+        """Forget all rows except this message of the user, which is the root of what follows."""
+        self.root = self._unit_of[anchor.uuid]
+        self._anchor = anchor
+        self._by_uuid, self._unit_of = {anchor.uuid: anchor}, {anchor.uuid: self.root}
+        self._answers, self._callers, self._boundaries, self._summarised = {}, {}, {}, set()
 
     def add(self, row: Row) -> Unit | None:
         """Add the next row of a transcript that grows; the unit of a message."""

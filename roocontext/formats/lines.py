@@ -23,15 +23,21 @@ class Line(NamedTuple):
 
 
 def read_lines(
-    path: Path, problems: list[Problem], decode: Callable[[bytes], Any] = _decode
+    path: Path,
+    problems: list[Problem],
+    decode: Callable[[bytes], Any] = _decode,
+    *,
+    start: int = 0,
+    first: int = 1,
 ) -> Iterator[Line]:
     """The records of a file in order. What is not JSON is reported with its line's number.
 
-    `decode` may read a part of a record only. Where it fails, the whole record is read.
+    `decode` may read a part of a record only. Where it fails, the whole record is read. A part of
+    the file begins at `start`, in the line with the number `first`.
     """
     with path.open("rb") as file:
-        start = 0
-        for number, text in enumerate(file, 1):
+        file.seek(start)
+        for number, text in enumerate(file, first):
             end = start + len(text)
             try:
                 record = decode(text)

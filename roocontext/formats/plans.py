@@ -1,9 +1,11 @@
 """What a source has hidden or cleared, as plans for the session that it is played into."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from roocontext.formats.events import Cleared, Hid
+from roocontext.formats.numbered_names import Numbers
 from roocontext.log.entries import Message, NewMessage, ranges_of
 from roocontext.log.plan import Action, Plan
 from roocontext.store.session import Session
@@ -21,7 +23,7 @@ def hiding(
     event: Hid,
     rows: tuple[NewMessage, ...],
     *,
-    seqs: Mapping[str, int],
+    seqs: Numbers,
     head: int,
     by: str,
 ) -> Hiding | None:
@@ -30,19 +32,25 @@ def hiding(
     `seqs` are the entries of the source's ids, `rows` those of the event as the store takes them.
     Pinned messages stay.
     """
-    keeps = {seqs[one] for one in event.keeps if one in seqs} | session.pins()
-    chosen = None if event.hides is None else {seqs[one] for one in event.hides if one in seqs}
-    visible = list(_visible(session))
-    hidden = [
-        one.seq for one in visible if one.seq not in keeps and (chosen is None or one.seq in chosen)
-    ]
-    again = _to_write_again(event, visible, hidden, seqs)
+    keeps = _entries(event.keeps, seqs) | session.pins()
+    chosen = None if event.hides is None else _entries(event.hides, seqs)
+    behind = _entries(event.behind, seqs)
+    # All that is visible may be very long, so of most messages only the place is kept.
+    order, hidden = array("Q"), array("Q")
+    kept: dict[int, Message] = {}
+    for message in _visible(session):
+        order.append(message.seq)
+        if message.seq in behind:
+            kept[message.seq] = message
+        if message.seq not in keeps and (chosen is None or message.seq in chosen):
+            hidden.append(message.seq)
+    again = _to_write_again(event, order, hidden, kept, seqs)
     if not hidden and not again:
         return None
     plan = Plan(
         head_seq=head,
         action=Action.TRUNCATE if event.truncates else Action.CONDENSE,
-        hides=ranges_of(sorted({*hidden, *(message.seq for message in again)})),
+        hides=ranges_of(sorted([*hidden, *{one.seq for one in again}.difference(hidden)])),
         rows=rows,
         lead=event.lead,
         at_end=event.at_end,
@@ -58,13 +66,13 @@ def clearing(
     session: Session,
     event: Cleared,
     *,
-    seqs: Mapping[str, int],
+    seqs: Numbers,
     head: int,
     by: str,
     client_id: str,
 ) -> Plan | None:
     """The plan of a clearing; None if the session shows nothing that it clears."""
-    wanted = {(seqs[one], block) for one, block in event.blocks if one in seqs}
+    wanted = {(seqs.get(one), block) for one, block in event.blocks}
     blocks = tuple(
         sorted(
             (message.seq, block)
@@ -88,16 +96,23 @@ def clearing(
     )
 
 
+def _entries(names: Iterable[str], seqs: Numbers) -> set[int]:
+    return {seq for one in names if (seq := seqs.get(one)) is not None}
+
+
 def _to_write_again(
-    event: Hid, visible: Sequence[Message], hidden: Sequence[int], seqs: Mapping[str, int]
+    event: Hid,
+    order: Sequence[int],
+    hidden: Sequence[int],
+    kept: Mapping[int, Message],
+    seqs: Numbers,
 ) -> tuple[Message, ...]:
     """What is kept, if it would not follow the new rows in the order of the source."""
-    by_seq = {message.seq: message for message in visible}
-    wanted = [seqs[one] for one in event.behind if seqs.get(one) in by_seq]
-    order = [message.seq for message in visible]
+    named = map(seqs.get, event.behind)
+    wanted = [seq for seq in named if seq is not None and seq in kept]
     last = order.index(hidden[-1]) if hidden else len(order)
     is_so = [seq for seq in order[last + 1 :] if seq in wanted] == wanted
-    return () if is_so else tuple(by_seq[seq] for seq in dict.fromkeys(wanted))
+    return () if is_so else tuple(kept[seq] for seq in dict.fromkeys(wanted))
 
 
 def _visible(session: Session) -> Iterator[Message]:

@@ -29,7 +29,8 @@ from roocontext.formats.events import (
     Titled,
     WentBack,
 )
-from roocontext.formats.imported import AGAIN, COMPANION, Imported, Keys, Node, storable
+from roocontext.formats.imported import AGAIN, COMPANION, Imported, Keys, storable
+from roocontext.formats.numbered_names import NumberedNames
 from roocontext.formats.plans import clearing, hiding
 from roocontext.formats.played import Played
 from roocontext.formats.writing import (
@@ -91,10 +92,10 @@ class _Player:
         self.done.created = session is None
         remembers = (self._remember, self._stay)
         self._out = Writing(store, session, self.done, *remembers, dry_run=dry_run)
-        self._cursor: Node = self._known.root
+        self._cursor = self._known.ROOT
         self._keys = Keys()
         self._following = True
-        self._seqs: dict[str, int] = {}
+        self._seqs = NumberedNames()
         self._at = self.size = 0
         key, size = self._keys_of_metadata()
         self._take_note(
@@ -118,11 +119,8 @@ class _Player:
         if isinstance(event, Noted | Titled):
             self._take_note(event, key, size, lambda client_id: note_of(event, client_id))
             return
-        if self._following and (known := self._cursor.children.get(key)):
-            self._cursor = known
-            self._remember(event, known.seq - len(known.again))
-            self._at = known.seq
-            self._seqs |= {name: seq for name, seq in known.again if name is not None}
+        if self._following and (known := self._known.child(self._cursor, key)):
+            self._follow(event, known)
             return
         if self._following:
             self._following = False
@@ -141,6 +139,16 @@ class _Player:
     def flush(self) -> None:
         """Write what waits."""
         self._out.flush()
+
+    def _follow(self, event: Event, node: int) -> None:
+        """Go on behind an event that was imported before."""
+        self._cursor = node
+        again = self._known.again(node)
+        self._remember(event, self._known.end(node) - len(again))
+        self._at = self._known.end(node)
+        for name, seq in again:
+            if name is not None:
+                self._seqs[name] = seq
 
     def finish(self) -> Played:
         """Write what waits; return what was done."""
@@ -172,7 +180,7 @@ class _Player:
 
     def _go_to_cursor(self, *, only_if_moved: bool = False) -> None:
         """Make the session what it was right after the last event that the source still has."""
-        moved = self._cursor is not self._known.tip
+        moved = self._cursor != self._known.tip
         if only_if_moved and not moved:
             return
         if self._known.foreign is not None:
@@ -186,7 +194,7 @@ class _Player:
         client_id = self._known.switch(self._cursor)
         if self._out.session is not None and not self._dry_run:
             head = self._out.session.head_seq()
-            item = Rewind(self._cursor.seq, trigger="import", client_id=client_id)
+            item = Rewind(self._known.end(self._cursor), trigger="import", client_id=client_id)
             self._out.session.write_batch([item], expected_seq=head)
 
     def _leave(self) -> None:
@@ -206,7 +214,9 @@ class _Player:
         self.done.session_id = f"{base}~{int(number) + 1}"
         self._known.foreign = None
         if not self._dry_run:
-            self._out.session = session.fork(self._cursor.seq, session_id=self.done.session_id)
+            self._out.session = session.fork(
+                self._known.end(self._cursor), session_id=self.done.session_id
+            )
             self._known.generation += 1
             self._known.tip = self._cursor
 
@@ -215,7 +225,6 @@ class _Player:
     ) -> None:
         if key in self._known.notes:
             return
-        self._known.notes.add(key)
         self._out.wait(event, key, made(f"import#0#{key}"), size)
 
     def _message(self, message: NewMessage, key: str | None) -> NewMessage:
@@ -306,11 +315,11 @@ class _Player:
         if self._dry_run:
             self.done.controls += 1
             return
-        if event.to is not None and event.to not in self._seqs:
+        to = 0 if event.to is None else self._seqs.get(event.to)
+        if to is None:
             self._skip(event, key, f"it goes back to {event.to!r}, which is not in the source")
             return
         self.done.controls += 1
-        to = 0 if event.to is None else self._seqs[event.to]
         session = self._out.open()
         item = Rewind(to, trigger="import", client_id=self._known.client_id(key))
         written = session.write_batch([item], expected_seq=session.head_seq())

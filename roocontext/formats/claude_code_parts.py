@@ -1,0 +1,244 @@
+"""A transcript in parts, so that an import need not have all of its rows in memory.
+
+A part may begin behind a message that the user wrote, if everything that follows is below it and no
+later row refers to anything ahead of it. A prompt or a summary usually is such a message. Tests
+compare the order of the parts with that of the whole.
+"""
+
+from array import array
+from collections.abc import Hashable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from roocontext.formats.claude_code_rows import (
+    Loose,
+    Reading,
+    Row,
+    Rows,
+    compacted_calls,
+    heads,
+    learn,
+    name_removed,
+    row_of_line,
+)
+from roocontext.formats.events import Problem
+from roocontext.formats.numbered_names import NumberedNames
+
+LEAST = 500
+"""How many rows a part has at least, except the last one."""
+
+
+class _Part(NamedTuple):
+    """Where a part begins: the index of its first row, its line, and where that is in the file.
+
+    The row ahead of it is the `anchor`, the only one of those before to which it refers.
+    """
+
+    first: int
+    line: int
+    start: int
+    anchor: int
+
+
+class _Cuts:
+    """Where a transcript can be cut, as far as its rows were seen."""
+
+    def __init__(self) -> None:
+        self.parts = [_Part(0, 1, 0, -1)]
+        self.names = NumberedNames()
+        """The first rows of uuids, calls and answers."""
+        self._parents = array("i")
+        """The rows that rows hang on, by their indexes; -1 for none."""
+        self._awaited = NumberedNames()
+        self._rootless = NumberedNames()
+        """The notes above which there is no message."""
+        self._last: Row | None = None
+        self._summarised = -1
+        """The earliest row to which a summary of the newest compaction refers."""
+
+    def add(self, row: Row, *, is_alone: bool) -> None:
+        """Add the next row; whether its line holds nothing before it."""
+        first = self.names.get(row.uuid)
+        # A row that comes again is compared with the first one.
+        reach = self._reach(row) if first is None else first - 1
+        while self.parts[-1].anchor > reach:
+            self.parts.pop()
+        if first is not None:
+            return
+        last = self._last
+        is_long = row.index - self.parts[-1].first >= LEAST
+        if is_alone and is_long and last and last.index <= reach and self._is_anchor(last):
+            self.parts.append(_Part(row.index, row.line, row.start, last.index))
+        self._last = row
+
+    def _is_anchor(self, last: Row) -> bool:
+        """Whether nothing hangs on a message of the user yet, and nothing can join it."""
+        is_prompt = last.speaks and last.type == "user" and not last.results
+        return is_prompt and last.uuid not in self._awaited
+
+    def _reach(self, row: Row) -> int:
+        """The first row that must not be ahead of the anchor of this row's part."""
+        reach = min(self._reach_of_parent(row), self._name(row.uuid, row.index))
+        if row.answer:
+            reach = min(reach, self._share(("answer", row.answer), row.index))
+        for call in row.calls:
+            reach = min(reach, self._share(("call", call), row.index))
+        for call in row.results:
+            reach = min(reach, self._refer(("call", call), row.index))
+        if row.source:
+            reach = min(reach, self._refer(row.source, row.index))
+        if row.subtype == "compact_boundary":
+            for name in (*row.kept, *(row.segment or ())):
+                reach = min(reach, self._refer(name, row.index))
+            if row.segment and not self._is_above(*row.segment):
+                reach = -1  # all rows up to the first one are kept
+            self._summarised = min(reach, row.index - 1)
+        elif row.is_summary:
+            reach = min(reach, self._summarised)
+        return reach
+
+    def _reach_of_parent(self, row: Row) -> int:
+        last, parent = self._last, row.parent
+        known = None
+        if parent is not None:
+            is_last = last is not None and last.uuid == parent
+            known = last.index if last and is_last else self.names.get(parent)
+            if known is None:
+                self._await(parent, row.index)
+        self._parents.extend([-1] * (row.index - len(self._parents)))
+        self._parents.append(-1 if known is None else known)
+        if known is not None:
+            is_rootless = parent in self._rootless
+        else:  # a compaction without a parent hangs on the message before it
+            is_rootless = row.subtype != "compact_boundary"
+        if is_rootless and row.speaks:
+            return -1  # it hangs on the root, and what was before may be continued behind it
+        if is_rootless:
+            self._rootless[row.uuid] = row.index
+        return row.index if known is None else known
+
+    def _is_above(self, head: str, tail: str) -> bool:
+        """Whether a row is found on the way up from another one."""
+        top, at = self.names.get(head), self.names.get(tail)
+        while top is not None and at is not None and at > top:
+            at = self._parents[at]
+        return top is not None and at == top
+
+    def _refer(self, name: Hashable, index: int) -> int:
+        """What this row refers to must be in its own part."""
+        known = self.names.get(name)
+        if known is None:
+            self._await(name, index)
+            return index
+        return known - 1
+
+    def _await(self, name: Hashable, index: int) -> None:
+        if name not in self._awaited:
+            self._awaited[name] = index
+
+    def _share(self, name: Hashable, index: int) -> int:
+        """All rows with this name must be in one part."""
+        known = self.names.get(name)
+        return self._name(name, index) if known is None else known - 1
+
+    def _name(self, name: Hashable, index: int) -> int:
+        """Name a row; earlier ones may have referred to it."""
+        self.names[name] = index
+        awaited = self._awaited.get(name)
+        return index if awaited is None else awaited - 1
+
+
+class Whole:
+    """A session whose rows are all in memory: a single part."""
+
+    def __init__(self, rows: list[Row], loose: Loose) -> None:
+        self.rows, self.loose = rows, loose
+        self.cleared = {
+            call
+            for row in rows
+            if row.subtype == "microcompact_boundary"
+            for call in compacted_calls(row.metadata)
+        }
+
+    def __contains__(self, uuid: str) -> bool:
+        """Whether the session has a row with this uuid."""
+        return uuid in self._uuids
+
+    def __iter__(self) -> Iterator[list[Row]]:
+        """The rows of each part."""
+        return iter([self.rows])
+
+    @cached_property
+    def _uuids(self) -> set[str]:
+        return {row.uuid for row in self.rows}
+
+
+class Parts:
+    """The parts of a transcript that holds a single session, and what is known of it as a whole."""
+
+    def __init__(self, path: Path) -> None:
+        self.facts: dict[str, Any] = Rows().facts
+        self.loose = Loose()
+        self.speaks = False
+        self.first_parent: str | None = None
+        """The parent of its first message."""
+        self.cleared: set[str] = set()
+        """The calls whose results were cleared."""
+        self._path = path
+        self._cuts = _Cuts()
+
+    @classmethod
+    def read(cls, path: Path, problems: list[Problem], *, of_agent: bool) -> "Parts | None":
+        """Find the parts of a file; None if rows of sub-agents are among those of a session."""
+        found = cls(path)
+        last: dict[str | None, str] = {}
+        line_before = 0
+        reported: list[Problem] = []
+        for index, (line, head) in enumerate(heads(path, reported)):
+            is_alone, line_before = line.number != line_before, line.number
+            if head is None:
+                continue
+            learn(found.facts, head)
+            row = row_of_line(index, line, head)
+            if row.agent and not of_agent:
+                return None
+            name_removed(row, head, last)
+            if row.uuid:
+                found._take(row, is_alone=is_alone)
+                last[row.agent] = row.uuid
+        problems += reported
+        return found
+
+    def __contains__(self, uuid: str) -> bool:
+        """Whether the session has a row with this uuid."""
+        return uuid in self._cuts.names
+
+    def __iter__(self) -> Iterator[list[Row]]:
+        """The rows of each part. Afterwards, `loose` are the lines without a place in the tree."""
+        self.loose = Loose()
+        reading = Reading()
+        parts = self._cuts.parts
+        ends = [part.first for part in parts[1:]]
+        rows: list[Row] = []
+        with self._path.open("rb") as file:
+            for part, end in zip(parts, [*ends, None], strict=True):
+                lines = heads(self._path, [], start=part.start, first=part.line)
+                for index, (line, head) in enumerate(lines, part.first):
+                    if index == end:
+                        break
+                    row = reading.take(index, line, head, file) if head else None
+                    if row is None:
+                        self.loose.add(line)
+                    elif row.uuid:
+                        rows.append(row)
+                yield rows
+                rows = []
+                reading.forget()
+
+    def _take(self, row: Row, *, is_alone: bool) -> None:
+        if row.speaks and not self.speaks:
+            self.speaks, self.first_parent = True, row.parent
+        if row.subtype == "microcompact_boundary":
+            self.cleared.update(compacted_calls(row.metadata))
+        self._cuts.add(row, is_alone=is_alone)
