@@ -32,7 +32,7 @@ def main() -> None:
     options = parser.parse_args()
     workspace = Workspace(options.folder)
     database = os.environ.setdefault("ROOCONTEXT_DB", str(workspace.state / "sessions.db"))
-    with Store.open(database) as store:
+    with suppress(EOFError, KeyboardInterrupt), Store.open(database) as store:
         place = {"folder": str(workspace.folder)}
         newest = store.sessions(limit=1, where=place)
         name = options.session or (newest[0].session_id if newest else "new")
@@ -82,5 +82,4 @@ def command(agent: Agent, line: str) -> None:
 
 
 sys.tracebacklimit = 0  # an error at the start, such as an unknown session, is one line
-with suppress(EOFError, KeyboardInterrupt):
-    main()
+main()

@@ -31,7 +31,7 @@ class Agent:
             chat.note("model", {"name": model})
         self.chat, self.recall = chat, Recall(self.store, chat)
         self.model = name.removeprefix("openai:")
-        summariser = None if is_gpt else self.client  # a summary can also be made without a model
+        summariser = None if is_gpt else self.client  # without one they are extracted
         self.context = ContextManager(self.model, client=summariser, recall=True)
         self.frame = {"system": SYSTEM, "tools": [*self.workspace.tools, *self.recall.tools()]}
         show(f"Session {chat.id}, {name}. /help lists the commands.")

@@ -420,6 +420,7 @@ def test_tools_tell_the_model_what_is_wrong(place: Any) -> None:
     assert (place.folder / "a.txt").read_bytes() == b"one\r\n2\r\n"
     assert place.call("read", {"path": "a.txt", "first_line": 2}) == ("2\r\n", False)
     assert place.call("search", {"text": "n"}) == ("a.txt:1:one\r\n\n[exit code 0]", False)
+    assert place.call("search", {"text": "secret"}) == ("\n[exit code 1]", False)  # behind links
     (place.folder / "long.txt").write_text("x" * (LIMIT + 1))
     output, _ = place.call("read", {"path": "long.txt"})
     assert output == "x" * LIMIT + "\n[1 more characters]"
