@@ -14,12 +14,18 @@ from roocontext.store.view import read_controls
 from roocontext.store.view_end import read_backwards
 
 
-def newest_model(tx: Transaction, session_id: str, view: View, *, is_past: bool) -> str | None:
-    """The model of the newest live reply at the end of a view; None if it is not known."""
+def newest_shown(view: View) -> tuple[Message | None, bool]:
+    """The newest reply that a view shows, and whether no live one behind it can be hidden."""
     shown = newest_reply(view.messages)
     after = 0 if shown is None else shown.seq
-    # Usually the view shows each entry behind its newest reply, so that none can be hidden.
-    if sum(message.seq > after for message in view.messages) == view.head_seq - after:
+    # Usually the view shows each entry behind its newest reply.
+    return shown, sum(message.seq > after for message in view.messages) == view.head_seq - after
+
+
+def newest_model(tx: Transaction, session_id: str, view: View, *, is_past: bool) -> str | None:
+    """The model of the newest live reply at the end of a view; None if it is not known."""
+    shown, is_newest = newest_shown(view)
+    if is_newest:
         return None if shown is None else shown.model
     if is_past:
         ranges: Iterable[Range] = reversed(
@@ -27,7 +33,7 @@ def newest_model(tx: Transaction, session_id: str, view: View, *, is_past: bool)
         )
     else:
         ranges = standing_back(tx, session_id, view.head_seq)
-    hidden = _newest_after(tx, session_id, ranges, after)
+    hidden = _newest_after(tx, session_id, ranges, 0 if shown is None else shown.seq)
     newest = hidden or shown
     return None if newest is None else newest.model
 

@@ -1,4 +1,4 @@
-"""What a request for the model's turn is made of, read in one transaction."""
+"""What a request for the model's turn is made of, as it is at one moment."""
 
 from datetime import datetime
 
@@ -10,12 +10,13 @@ from roocontext.log.frame import Frame, GivenFrame
 from roocontext.log.models import binds_thinking
 from roocontext.log.request import Asked, Sendable, as_recorded
 from roocontext.store import frame, loop
+from roocontext.store.engine.database import Database
 from roocontext.store.engine.transaction import Transaction
-from roocontext.store.head import lock
-from roocontext.store.newest_reply import newest_model
+from roocontext.store.head import lock, read_head
+from roocontext.store.newest_reply import newest_model, newest_shown
 from roocontext.store.notes import FRAME, read_notes
 from roocontext.store.view import read_controls
-from roocontext.store.view_now import view_at
+from roocontext.store.view_now import view_at, view_now
 
 
 def read_request(
@@ -47,12 +48,33 @@ def read_request(
     )
 
 
-def read_sendable(
-    tx: Transaction, session_id: str, *, model: str | None, as_of: int | datetime | None
+def sendable(
+    database: Database, session_id: str, *, model: str | None, as_of: int | datetime | None
 ) -> Sendable:
     """Read what `messages` sends behind the recorded frame, whosever turn it is."""
+    if as_of is not None:
+        return database.snapshot(_read_past, session_id, model, as_of)
+    view = view_now(database, session_id)
+    shown, is_newest = newest_shown(view)
+    chosen = as_recorded(model, None if shown is None else shown.model)
+    # Usually the view is all that is needed: PostgreSQL has no transaction to begin and to end.
+    if is_newest and not binds_thinking(chosen):
+        return Sendable(view.messages, chosen)
+    return database.snapshot(_read_beside, session_id, view, model)
+
+
+def _read_past(
+    tx: Transaction, session_id: str, model: str | None, as_of: int | datetime
+) -> Sendable:
     view = view_at(tx, session_id, as_of)
-    return _sendable(tx, session_id, view, model, is_past=as_of is not None)
+    return _sendable(tx, session_id, view, model, is_past=True)
+
+
+def _read_beside(tx: Transaction, session_id: str, view: View, model: str | None) -> Sendable:
+    # The view was read before. Whatever changes it, a redaction too, writes an entry.
+    if read_head(tx, session_id).last_seq != view.seq:
+        view = view_at(tx, session_id, None)
+    return _sendable(tx, session_id, view, model, is_past=False)
 
 
 def keep_and_read(

@@ -166,8 +166,8 @@ class SessionReader:
 
     def _composed(self, form: str, model: str | None, as_of: int | datetime | None) -> Outgoing:
         check_moment("as_of", as_of)
-        read = request.read_sendable
-        return self._database.snapshot(read, self.id, model=model, as_of=as_of).compose(form)
+        read = request.sendable(self._database, self.id, model=model, as_of=as_of)
+        return read.compose(form)
 
     def audit(self, *, after: int = 0) -> Iterator[AuditEntry]:
         """Every entry ever written, in order, with why each is or is not visible now."""

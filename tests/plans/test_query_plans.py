@@ -17,11 +17,13 @@ from typing import Any, NamedTuple
 
 import psycopg
 import pytest
+from sqlalchemy import make_url
 
 from roocontext import Counts, NewMessage, Pin, Plan, Rewind, Session, Store
 from roocontext.log.budget import Size
 from roocontext.log.counting import BYTES
 from roocontext.log.plan import Action
+from roocontext.store.engine.transaction import Transaction
 from roocontext.store.snapshot import Rows, Wanted
 from support.steady_sources import SetClock
 
@@ -446,6 +448,19 @@ def test_postgres_reads_a_view_by_its_spans(
             # Both ends of a span are conditions of the index, not a filter of what it finds.
             assert found["Node Type"] == "Index Scan", plan
             assert "seq >= spans.lo) AND (seq <= spans.hi" in found["Index Cond"], plan
+
+
+def test_postgres_plans_once_and_compiles_nothing(postgres: Any) -> None:
+    url = postgres.fresh()
+    chosen = make_url(url).update_query_dict({"options": "-c plan_cache_mode=force_custom_plan"})
+    for asked, mode in ((url, "force_generic_plan"), (chosen, "force_custom_plan")):
+        with Store.open(asked) as store:
+            shown = [
+                store._database.single(Transaction.command, f"SHOW {name}")
+                for name in ("plan_cache_mode", "jit")
+            ]
+        assert shown == [(mode,), ("off",)]
+    postgres.drop(url)
 
 
 def test_postgres_appends_by_one_statement(

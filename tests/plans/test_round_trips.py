@@ -91,6 +91,14 @@ def test_a_view_waits_once(chat: Session, waits: Waits) -> None:
     assert waits.of(chat.view) == 1
 
 
+def test_what_is_sent_waits_for_the_view(chat: Session, waits: Waits) -> None:
+    assert waits.of(chat.messages) == 1
+    assert waits.of(chat.validate) == 1
+    # a model that binds its thinking: then the head, the recorded frames, the control rows and the
+    # end of the snapshot
+    assert waits.of(lambda: chat.messages(model="claude-fable-5-1")) == 5
+
+
 def test_a_part_of_a_view(chat: Session, waits: Waits) -> None:
     # what is shown, then the rows of the page with the end of the snapshot
     assert waits.of(lambda: chat.view(after=ROWS - 10)) == 2

@@ -1,0 +1,47 @@
+"""What is sent to a provider is of one moment, although for most models the view is enough."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from roocontext import Plan
+from roocontext.log.models import binds_thinking
+from roocontext.store import request
+from support.dialogue import fill
+
+BINDING = "claude-fable-5-1"
+
+WRITES: dict[str, Callable[[Any], Any]] = {
+    "nothing": lambda _: None,
+    "a message": lambda chat: chat.append("user", "meanwhile"),
+    "a redaction": lambda chat: chat.redact(2),
+    "a rewind": lambda chat: chat.rewind(3),
+    "a summary": lambda chat: chat.commit(Plan.condense(chat.view(), [1, 2], "in short")),
+}
+
+
+@pytest.fixture
+def room(engine: str, opened: Callable[..., Any]) -> Iterator[Any]:
+    """A store that may be used while one of its own calls goes on."""
+    with opened(engine, "sync") as lab:
+        yield lab
+
+
+def test_a_session_that_is_written_while_its_messages_are_read(
+    room: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, write in WRITES.items():
+        chat = room.store.create()
+        fill(chat, 6)
+        writes = iter([write])
+
+        def meanwhile(model: str | None, chat: Any = chat, writes: Any = writes) -> bool:
+            for write in writes:  # once, behind the view that was read first
+                write(chat)
+            return binds_thinking(model)
+
+        monkeypatch.setattr(request, "binds_thinking", meanwhile)
+        sent = chat.messages(model=BINDING)
+        assert sent == chat.messages(model=BINDING), name
+        monkeypatch.undo()
