@@ -18,6 +18,7 @@ from roocontext.errors import SessionNotFound, VersionConflict
 from roocontext.formats.imported import storable_title
 from roocontext.log.spans import within
 from roocontext.store.aio import AsyncStore
+from roocontext.store.audit import AuditEntry
 from roocontext.store.items import Describe, Item, Rename
 from roocontext.store.session import Session
 from roocontext.store.sessions import SessionInfo
@@ -55,7 +56,7 @@ class RooContextSessionStore(SessionStore):
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """All entries since the session was last deleted, those of all branches.
 
-        After a rewind of yours: what this call returned right after the entry you went back to.
+        After a rewind of yours, only those that were live at the entry you went back to.
         """
         return await self._store.run(partial(_load, key))
 
@@ -170,17 +171,21 @@ def _load(key: SessionKey, store: Store) -> list[SessionStoreEntry] | None:
     session = _found(store, key)
     if session is None:
         return None
-    found: list[tuple[int, SessionStoreEntry]] = []
-    above: str | None = None
+    found: list[AuditEntry] = []
     rewinds = Rewinds()
     for shown in session.audit(after=epoch(session)):
         rewinds.take(shown)
         if is_record(shown):
+            found.append(shown)
+    kept = rewinds.kept(found[-1].seq) if found else ()
+    loaded: list[SessionStoreEntry] = []
+    above: str | None = None
+    for shown in found:
+        if within(kept, shown.seq):
             record = record_of(shown, above)
-            found.append((shown.seq, record))
+            loaded.append(record)
             above = shown.entry.message_id or (record.get("uuid") or above)
-    kept = rewinds.kept(found[-1][0]) if found else ()
-    return [record for seq, record in found if within(kept, seq)] or None
+    return loaded or None
 
 
 def _sessions_of(project_key: str, store: Store) -> list[SessionInfo]:

@@ -119,6 +119,22 @@ def test_of_branches_only_the_one_that_was_gone_back_to_is_left(desk, file):
     assert texts(chat) == "aAcCdD"
 
 
+def test_a_message_behind_a_rewind_is_redacted(desk, file):
+    talk(file, "a")
+    end = file.at
+    talk(file, "b")
+    desk.append(*lines(file))
+    chat = desk.chat()
+    chat.rewind(place(chat, "b"), keep_target=False)
+    more = len(lines(file))
+    talk(file, "c", parent=end)
+    desk.append(*lines(file)[more:])
+    chat.redact(place(chat, "c"))
+    (redacted,) = (one for one in desk.load() if one.get("uuid") == "u-7")
+    assert redacted["parentUuid"] == end
+    assert redacted["message"]["content"] == "[redacted]"
+
+
 def test_a_rewind_to_before_a_compaction(desk, file):
     talk(file, "a")
     before = lines(file)
