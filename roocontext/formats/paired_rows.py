@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from roocontext.formats.anthropic_rows import AnthropicRows
 from roocontext.log.entries import Message
+from roocontext.log.forms.anthropic_blocks import trimmed
+from roocontext.log.forms.block_rules import THINKING
 from roocontext.log.forms.frames import no_result, orphan
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import text
@@ -41,7 +43,8 @@ def paired_rows(messages: Iterable[Message]) -> Iterator[Row]:
     last: Row | None = None
     for message in messages:
         role, content = read.read(message)
-        row = Row(message, role, [text(content)] if isinstance(content, str) else content)
+        blocks = [text(content)] if isinstance(content, str) else map(_sendable, content)
+        row = Row(message, role, list(blocks))
         if not row.blocks:
             continue
         if role == "assistant":
@@ -62,6 +65,12 @@ def paired_rows(messages: Iterable[Message]) -> Iterator[Row]:
         last = row
     if last is not None:
         yield from _closed(last, waiting, held)
+
+
+def _sendable(block: Block) -> Block:
+    """The block without the fields that other agents add and the provider refuses."""
+    is_bound = block.get("type") in THINKING  # sent as it is or not at all
+    return block if is_bound else trimmed(block)
 
 
 def _closed(last: Row, waiting: list[str], held: list[Row]) -> Iterator[Row]:

@@ -176,6 +176,22 @@ def test_a_plain_session(store, fresh, tmp_path):
     assert alone == file.read_bytes()
 
 
+def test_fields_that_anthropic_refuses_are_left_out(store, tmp_path):
+    chat = store.create()
+    odd = {"call_id": "", "reasoning_details": None}
+    thinking = {"type": "thinking", "thinking": "hm", "signature": "s", "own": 1}
+    chat.append("user", [{**text("go"), **odd}])
+    chat.append("assistant", [thinking, {**text("so"), **odd}, {**call("t1"), **odd}])
+    inner = [{**text("done"), **odd}, {"query": "ls"}]
+    chat.append("user", [{**result("t1", inner), "name": "ls", "is_error": None}])
+    (file,) = exported(store, chat, tmp_path)
+    assert [content for _, content in resumed(file)] == [
+        [text("go")],
+        [thinking, text("so"), call("t1")],
+        [result("t1", [text("done"), {"query": "ls"}])],
+    ]
+
+
 def test_compactions(store, fresh, tmp_path):
     chat = store.create()
     fill(chat, 4)

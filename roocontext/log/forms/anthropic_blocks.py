@@ -32,7 +32,7 @@ def fix_own(role: str, block: Block) -> tuple[Block | None, list[Rule]]:
     fixed, rules = fix(role, block)
     if fixed is None:
         return None, rules
-    slim = _trimmed(fixed)
+    slim = trimmed(fixed)
     if slim is not fixed:
         if slim["type"] in THINKING and fixed.keys() - slim.keys() != {"cache_control"}:
             return None, [Rule.THINKING]  # sent byte-exact or not at all
@@ -58,12 +58,13 @@ def attached_to_error(block: Block) -> list[Block]:
     return [it for it in dicts(block.get("content")) if it["type"] != "text"]
 
 
-def _trimmed(block: Block) -> Block:
-    known = FIELDS.get(block["type"])
+def trimmed(block: Block) -> Block:
+    """A block without the fields that Anthropic refuses; the block itself if it has none."""
+    known = FIELDS.get(str(block.get("type")))
     if known is not None and not (block.keys() <= known and None not in block.values()):
         block = {key: it for key, it in block.items() if key in known and it is not None}
-    if block["type"] == "tool_result" and isinstance(block.get("content"), list):
-        inner = [_trimmed(part) for part in block["content"]]
+    if block.get("type") == "tool_result" and isinstance(block.get("content"), list):
+        inner = [trimmed(part) if isinstance(part, dict) else part for part in block["content"]]
         if any(it is not part for it, part in zip(inner, block["content"], strict=True)):
             return {**block, "content": inner}
     return block
