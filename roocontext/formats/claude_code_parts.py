@@ -47,7 +47,8 @@ class _Cuts:
     def __init__(self) -> None:
         self.parts = [_Part(0, 1, 0, -1)]
         self.names = NumberedNames()
-        """The first rows of uuids, calls and answers."""
+        """The first rows of uuids and answers."""
+        self._unanswered: dict[str, int] = {}
         self._parents = array("i")
         """The rows that rows hang on, by their indexes; -1 for none."""
         self._awaited = NumberedNames()
@@ -81,11 +82,13 @@ class _Cuts:
         """The first row that must not be ahead of the anchor of this row's part."""
         reach = min(self._reach_of_parent(row), self._name(row.uuid, row.index))
         if row.answer:
-            reach = min(reach, self._share(("answer", row.answer), row.index))
-        for call in row.calls:
-            reach = min(reach, self._share(("call", call), row.index))
-        for call in row.results:
-            reach = min(reach, self._refer(("call", call), row.index))
+            name = ("answer", row.answer)
+            known = self.names.get(name)
+            reach = min(reach, self._name(name, row.index) if known is None else known - 1)
+        for call in filter(None, row.results):
+            # Without its call, a result may be a second one, of a call that is long forgotten.
+            reach = min(reach, self._unanswered.pop(call, 0) - 1)
+        self._unanswered.update(dict.fromkeys(row.calls, row.index))
         if row.source:
             reach = min(reach, self._refer(row.source, row.index))
         if row.subtype == "compact_boundary":
@@ -136,11 +139,6 @@ class _Cuts:
     def _await(self, name: Hashable, index: int) -> None:
         if name not in self._awaited:
             self._awaited[name] = index
-
-    def _share(self, name: Hashable, index: int) -> int:
-        """All rows with this name must be in one part."""
-        known = self.names.get(name)
-        return self._name(name, index) if known is None else known - 1
 
     def _name(self, name: Hashable, index: int) -> int:
         """Name a row; earlier ones may have referred to it."""
