@@ -52,11 +52,7 @@ def sources(path: Path) -> Iterator[Source]:
         return
     problems: list[Problem] = []
     parts = Parts.read(path, problems, of_agent=_is_agent_file(path))
-    if parts is None or (
-        parts.first_parent is not None
-        and parts.first_parent not in parts
-        and looks_in_other_files(parts.facts)
-    ):
+    if parts is None or (parts.begins_elsewhere and looks_in_other_files(parts.facts)):
         yield from _whole_sources(path)
     elif parts.speaks:
         base, parent = _names(path, parts.facts)

@@ -132,6 +132,7 @@ class Head(msgspec.Struct, gc=False, rename="camel"):
     cwd: str | None = None
     git_branch: str | None = None
     version: str | None = None
+    leaf_uuid: str | None = None
 
 
 _decode_head = msgspec.json.Decoder(Head).decode

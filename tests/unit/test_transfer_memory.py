@@ -86,7 +86,7 @@ def codex_file(path: Path, count: int) -> Iterable[Source]:
     return codex.sources(file)
 
 
-FEW, MANY = 400, 1_600
+FEW, MANY = 500, 2_500
 
 
 @pytest.mark.parametrize("written", [claude_code_file, codex_file])
@@ -99,11 +99,11 @@ def test_of_a_line_little_is_kept(
     monkeypatch.setattr(claude_code_parts, "LEAST", 100)
     peaks = {}
     with Store.open(empty_file(tmp_path / "store.db"), durability="normal") as store:
-        for count in (FEW, MANY):
+        for count in (50, FEW, MANY):  # the first one loads what an import needs
             folder = tmp_path / str(count)
             folder.mkdir()
             sources = [replace(one, session_id=str(count)) for one in written(folder, count)]
             for again in (False, True):
                 peaks[count, again] = peak(lambda: [play(store, one) for one in sources])  # noqa: B023
         for again in (False, True):
-            assert (peaks[MANY, again] - peaks[FEW, again]) / (MANY - FEW) < 130
+            assert (peaks[MANY, again] - peaks[FEW, again]) / (MANY - FEW) < 200
