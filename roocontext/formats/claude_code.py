@@ -34,6 +34,7 @@ NAME = "claude-code"
 FOLDERS = ("~/.claude/projects", "~/.config/claude/projects")
 CLEARED = "[Old tool result content cleared]"
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
+_BUFFER = 1 << 17
 _OWN_AGENTS = ("agent-acompact-", "agent-aprompt_suggestion-")
 
 
@@ -102,7 +103,7 @@ def _events(
 ) -> Iterator[Event]:
     calls = Calls(parts.cleared)
     with ExitStack() as files:
-        own = files.enter_context(path.open("rb"))
+        own = files.enter_context(path.open("rb", buffering=_BUFFER))
         opened: dict[Path | None, BinaryIO] = {None: own}
         for step in in_tree_order(parts, path, problems):
             if isinstance(step, Back):
