@@ -18,8 +18,8 @@ from roocontext.formats import claude_code
 from roocontext.formats.play import play
 
 BATCH = 250
-HELD = 3_000
-"""How many bytes a line may keep in memory: where it is in the tree and in the file, and its id."""
+HELD = 200
+"""How many bytes a line may keep in memory: its number in the file, its entry, its digest."""
 
 
 def transcripts(site: SqliteSite, sizes: Sizes) -> Iterator[Line]:
@@ -58,7 +58,7 @@ def transcripts(site: SqliteSite, sizes: Sizes) -> Iterator[Line]:
         site,
         "transcript.memory",
         "import a transcript, bytes that each line keeps in memory",
-        f"{HELD:,} bytes: its place in the tree and in the file, and its ids",
+        f"{HELD:,} bytes: its number in the file, its entry, its digest",
         Samples([max(held, 1.0)]),
         Samples([float(HELD)]),
         1.0,

@@ -37,6 +37,7 @@ FOLDERS = (
 )
 CLEARED = "[Old tool result content cleared]"
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
+_BUFFER = 1 << 17
 _OWN_AGENTS = ("agent-acompact-", "agent-aprompt_suggestion-")
 
 
@@ -55,11 +56,7 @@ def sources(path: Path) -> Iterator[Source]:
         return
     problems: list[Problem] = []
     parts = Parts.read(path, problems, of_agent=_is_agent_file(path))
-    if parts is None or (
-        parts.first_parent is not None
-        and parts.first_parent not in parts
-        and looks_in_other_files(parts.facts)
-    ):
+    if parts is None or (parts.begins_elsewhere and looks_in_other_files(parts.facts)):
         yield from _whole_sources(path)
     elif parts.speaks:
         base, parent = _names(path, parts.facts)
@@ -109,7 +106,7 @@ def _events(
 ) -> Iterator[Event]:
     calls = Calls(parts.cleared)
     with ExitStack() as files:
-        own = files.enter_context(path.open("rb"))
+        own = files.enter_context(path.open("rb", buffering=_BUFFER))
         opened: dict[Path | None, BinaryIO] = {None: own}
         for step in in_tree_order(parts, path, problems):
             if isinstance(step, Back):

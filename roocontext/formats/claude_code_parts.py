@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from roocontext.formats.claude_code_rows import (
+    Head,
     Loose,
     Reading,
     Row,
@@ -47,7 +48,8 @@ class _Cuts:
     def __init__(self) -> None:
         self.parts = [_Part(0, 1, 0, -1)]
         self.names = NumberedNames()
-        """The first rows of uuids, calls and answers."""
+        """The first rows of uuids and answers."""
+        self._unanswered: dict[str, int] = {}
         self._parents = array("i")
         """The rows that rows hang on, by their indexes; -1 for none."""
         self._awaited = NumberedNames()
@@ -81,11 +83,13 @@ class _Cuts:
         """The first row that must not be ahead of the anchor of this row's part."""
         reach = min(self._reach_of_parent(row), self._name(row.uuid, row.index))
         if row.answer:
-            reach = min(reach, self._share(("answer", row.answer), row.index))
-        for call in row.calls:
-            reach = min(reach, self._share(("call", call), row.index))
-        for call in row.results:
-            reach = min(reach, self._refer(("call", call), row.index))
+            name = ("answer", row.answer)
+            known = self.names.get(name)
+            reach = min(reach, self._name(name, row.index) if known is None else known - 1)
+        for call in filter(None, row.results):
+            # Without its call, a result may be a second one, of a call that is long forgotten.
+            reach = min(reach, self._unanswered.pop(call, 0) - 1)
+        self._unanswered.update(dict.fromkeys(row.calls, row.index))
         if row.source:
             reach = min(reach, self._refer(row.source, row.index))
         if row.subtype == "compact_boundary":
@@ -137,11 +141,6 @@ class _Cuts:
         if name not in self._awaited:
             self._awaited[name] = index
 
-    def _share(self, name: Hashable, index: int) -> int:
-        """All rows with this name must be in one part."""
-        known = self.names.get(name)
-        return self._name(name, index) if known is None else known - 1
-
     def _name(self, name: Hashable, index: int) -> int:
         """Name a row; earlier ones may have referred to it."""
         self.names[name] = index
@@ -181,48 +180,51 @@ class Parts:
         self.facts: dict[str, Any] = Rows().facts
         self.loose = Loose()
         self.speaks = False
-        self.first_parent: str | None = None
-        """The parent of its first message."""
+        self.begins_elsewhere = False
+        """Whether the parent of its first message is in another file."""
         self.cleared: set[str] = set()
         """The calls whose results were cleared."""
         self._path = path
-        self._cuts = _Cuts()
+        self._parts: list[_Part] = []
+        self._leaves: set[str] = set()
 
     @classmethod
     def read(cls, path: Path, problems: list[Problem], *, of_agent: bool) -> "Parts | None":
         """Find the parts of a file; None if rows of sub-agents are among those of a session."""
-        found = cls(path)
+        found, cuts = cls(path), _Cuts()
         last: dict[str | None, str] = {}
+        first: Row | None = None
         line_before = 0
         reported: list[Problem] = []
         for index, (line, head) in enumerate(heads(path, reported)):
             is_alone, line_before = line.number != line_before, line.number
             if head is None:
                 continue
-            learn(found.facts, head)
             row = row_of_line(index, line, head)
             if row.agent and not of_agent:
                 return None
             name_removed(row, head, last)
+            found._learn(row, head)
             if row.uuid:
-                found._take(row, is_alone=is_alone)
+                cuts.add(row, is_alone=is_alone)
                 last[row.agent] = row.uuid
+                first = first or (row if row.speaks else None)
         problems += reported
+        found._finish(cuts, first)
         return found
 
     def __contains__(self, uuid: str) -> bool:
-        """Whether the session has a row with this uuid."""
-        return uuid in self._cuts.names
+        """Whether the session has this row, which a title names."""
+        return uuid in self._leaves
 
     def __iter__(self) -> Iterator[list[Row]]:
         """The rows of each part. Afterwards, `loose` are the lines without a place in the tree."""
         self.loose = Loose()
         reading = Reading()
-        parts = self._cuts.parts
-        ends = [part.first for part in parts[1:]]
+        ends = [part.first for part in self._parts[1:]]
         rows: list[Row] = []
         with self._path.open("rb") as file:
-            for part, end in zip(parts, [*ends, None], strict=True):
+            for part, end in zip(self._parts, [*ends, None], strict=True):
                 lines = heads(self._path, [], start=part.start, first=part.line)
                 for index, (line, head) in enumerate(lines, part.first):
                     if index == end:
@@ -236,9 +238,16 @@ class Parts:
                 rows = []
                 reading.forget()
 
-    def _take(self, row: Row, *, is_alone: bool) -> None:
-        if row.speaks and not self.speaks:
-            self.speaks, self.first_parent = True, row.parent
-        if row.subtype == "microcompact_boundary":
+    def _learn(self, row: Row, head: Head) -> None:
+        learn(self.facts, head)
+        if head.leaf_uuid:
+            self._leaves.add(head.leaf_uuid)
+        if row.uuid and row.subtype == "microcompact_boundary":
             self.cleared.update(compacted_calls(row.metadata))
-        self._cuts.add(row, is_alone=is_alone)
+
+    def _finish(self, cuts: _Cuts, first: Row | None) -> None:
+        self._parts = cuts.parts
+        self._leaves = {uuid for uuid in self._leaves if uuid in cuts.names}
+        if first is not None:
+            self.speaks = True
+            self.begins_elsewhere = first.parent is not None and first.parent not in cuts.names

@@ -132,6 +132,7 @@ class Head(msgspec.Struct, gc=False, rename="camel"):
     cwd: str | None = None
     git_branch: str | None = None
     version: str | None = None
+    leaf_uuid: str | None = None
 
 
 _decode_head = msgspec.json.Decoder(Head).decode
@@ -149,9 +150,10 @@ def learn(facts: dict[str, Any], head: Head) -> None:
 
 def name_removed(row: Row, head: Head, last: dict[str | None, str]) -> None:
     """Let rows whose ids were removed follow each other as they do in the file."""
-    if is_removed(head.uuid):
+    is_own = is_removed(head.uuid)
+    if is_own:
         row.uuid = f"line {row.line}"
-    if row.uuid and (is_removed(head.uuid) or is_removed(head.parent_uuid)):
+    if row.uuid and (is_own or is_removed(head.parent_uuid)):
         row.parent = last.get(row.agent)
 
 

@@ -6,9 +6,10 @@ and the units are the tree. A branch that was left is followed by a rewind.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -16,8 +17,7 @@ from roocontext.formats.claude_code_rows import Row
 from roocontext.formats.events import Problem
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """The next row. The last row of an answer has its usage; a summary says what it keeps.
 
     What a summary keeps is `behind` it, unless it `keeps_first`.
@@ -28,7 +28,7 @@ class Step:
     keeps: frozenset[str] = frozenset()
     behind: tuple[str, ...] = ()
     keeps_first: bool = False
-    record: Mapping[str, Any] = field(default_factory=dict)
+    record: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)

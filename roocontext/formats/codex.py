@@ -9,14 +9,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace as with_fields
 
 from roocontext.formats.codex_bridge import bridge, is_bridged, is_taken_for_the_users
+from roocontext.formats.codex_items import Item, Items
 from roocontext.formats.codex_lines import Placed, read_threads
 from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, WentBack
-from roocontext.formats.lines import read_at, read_lines
+from roocontext.formats.lines import Line, read_at, read_lines
 from roocontext.formats.names import name as named
 from roocontext.formats.names import text as _text
 from roocontext.formats.times import iso_ms
@@ -98,19 +99,6 @@ def _parent(source: Any) -> str | None:
     return None
 
 
-class _Item(NamedTuple):
-    """An item of the history as it is now: its id, whose words it holds, and where it is.
-
-    `place` is its number in a list that replaced the history; None if the line itself is the item.
-    """
-
-    id: str
-    is_turn: bool
-    is_context: bool
-    at: Placed
-    place: int | None = None
-
-
 @dataclass(slots=True)
 class _History:
     """The items that the program would send now, and the reply whose usage may still come.
@@ -119,11 +107,11 @@ class _History:
     as long as no item is a message.
     """
 
-    items: list[_Item] = field(default_factory=list)
+    items: Items = field(default_factory=Items)
     compacted: int = 0
     count: int = 0
     version: tuple[int, ...] = ()
-    bridged: dict[str, str] = field(default_factory=dict)
+    bridged: dict[int, str] = field(default_factory=dict)
     model: str | None = None
     reply: Added | None = None
     behind: list[Event] = field(default_factory=list)
@@ -134,7 +122,7 @@ class _History:
     ) -> NewMessage:
         """The next item as a message."""
         self.count += 1
-        name = f"{self.count}:{payload.get('id') or payload.get('call_id') or '-'}"
+        name = _name(self.count, payload)
         message = _message(payload, name, ts, self.model)
         words = _words(message)
         speaks = payload.get("type", "message") == "message"
@@ -142,8 +130,8 @@ class _History:
         is_own = is_user and words.lstrip().startswith(_CONTEXT)
         is_context = is_own or (speaks and payload.get("role") in ("developer", "system"))
         # Without the record, which may be long, and is read again where it is needed.
-        at = at._replace(line=at.line._replace(record=None))
-        self.items.append(_Item(name, is_user and not is_own, is_context, at, place))
+        where = (at.line.start, at.line.end, at.line.number, self.count, place)
+        self.items.append(Item(*where, is_user and not is_own, is_context, at.path))
         if speaks:
             self.events = None
         return message
@@ -160,7 +148,7 @@ class _History:
         takes = first > 0 and not since <= self.version < until
         while takes and at and self.items[at - 1].is_context:
             at -= 1
-        del self.items[at:]
+        self.items.cut(at)
 
 
 def _events(path: Path, problems: list[Problem]) -> Iterator[Event]:
@@ -241,19 +229,28 @@ def _rolled_back(payload: dict[str, Any], at: Placed, history: _History) -> Iter
     left = history.items
     name, line = f"rollback:{at.name}", at.line.number
     if len(left) >= history.compacted or not left:
-        yield WentBack(name, left[-1].id if left else None, line)
+        yield WentBack(name, _id_of(left[-1]) if left else None, line)
         return
     # A part of what a compaction left: nothing before it may come back, so it is written again.
     yield WentBack(name, None, line)
-    history.items, history.compacted = [], len(left)
+    history.items, history.compacted = Items(), len(left)
     for item in left:
-        message = history.add(_read_item(item), item.at, None, item.place)
+        at = Placed(item.path, Line(item.line, None, item.start, item.end), "")
+        message = history.add(_read_item(item), at, None, item.place)
         yield Added(message.message_id, message, line)
 
 
-def _read_item(item: _Item) -> dict[str, Any]:
-    with item.at.path.open("rb") as file:
-        _, payload = _opened(read_at(file, item.at.line.start, item.at.line.end))
+def _name(number: int, payload: dict[str, Any]) -> str:
+    return f"{number}:{payload.get('id') or payload.get('call_id') or '-'}"
+
+
+def _id_of(item: Item) -> str:
+    return _name(item.number, _read_item(item))
+
+
+def _read_item(item: Item) -> dict[str, Any]:
+    with item.path.open("rb") as file:
+        _, payload = _opened(read_at(file, item.start, item.end))
     if item.place is None:
         return payload
     replaced = payload.get("replacement_history")
@@ -274,7 +271,7 @@ def _compacted(
     replaced = payload.get("replacement_history")
     record = {"compacted": True}
     if isinstance(replaced, list):
-        history.items = []
+        history.items = Items()
         rows = [
             history.add(item, at, ts, place)
             for place, item in enumerate(replaced)
@@ -292,22 +289,24 @@ def _compacted(
         return
     # What the session began with, all that the user has written, and the summary.
     prompt = next((n for n, item in enumerate(history.items) if not item.is_context), None)
-    history.items = [
+    history.items = Items(
         item
         for number, item in enumerate(history.items)
         if item.is_turn or (item.is_context and (prompt is None or number < prompt))
-    ]
+    )
     summary = _summary(payload)
     if is_bridged(history.version):
         turns = [item for item in history.items if item.is_turn]
-        history.items = [item for item in history.items if item.is_context]
-        texts = [history.bridged.get(item.id) or _text_of(_read_item(item)) for item in turns]
+        history.items = Items(item for item in history.items if item.is_context)
+        texts = [history.bridged.get(item.number) or _text_of(_read_item(item)) for item in turns]
         summary = _spoken("user", bridge(texts, _text_of(summary)))
-    keeps = frozenset(item.id for item in history.items)
+    keeps = frozenset(map(_id_of, history.items))
     row = history.add(summary, at, ts, 0)
     is_turn = is_taken_for_the_users(_words(row), history.version)
-    history.items[-1] = history.items[-1]._replace(is_turn=is_turn)
-    history.bridged = {history.items[-1].id: _words(row)}
+    last = history.items[-1]._replace(is_turn=is_turn)
+    history.items.cut(len(history.items) - 1)
+    history.items.append(last)
+    history.bridged = {last.number: _words(row)}
     history.compacted = len(history.items)
     yield Hid(name, (row,), keeps=keeps, at_end=True, record=record, line=line)
 

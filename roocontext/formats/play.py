@@ -8,6 +8,7 @@ returned to.
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 from msgspec.structs import replace as with_fields
@@ -51,6 +52,7 @@ from roocontext.store.store import Store
 OnConflict: TypeAlias = Literal["refuse", "fork"]
 _SMALL = 100
 _OFTEN = 256
+_PAGE = 100
 
 
 def play(
@@ -176,7 +178,10 @@ class _Player:
                 break
             number += 1
             name = f"{session_id}~{number}"
-        return found, Imported.read(found.audit()) if found else Imported()
+        if found is None:
+            return None, Imported()
+        # In small pages: a page of large entries takes much memory.
+        return found, Imported.read(chain.from_iterable(found.audit_pages(_PAGE)))
 
     def _go_to_cursor(self, *, only_if_moved: bool = False) -> None:
         """Make the session what it was right after the last event that the source still has."""

@@ -308,4 +308,6 @@ def repeated_as(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> li
         return None
     refuse_twice(ids)
     found = stored_by(tx, session_id, ids)
+    if not found:
+        return None
     return all_or_none(ids, [first_receipt(tx, session_id, draft, found) for draft in drafts])

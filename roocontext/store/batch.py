@@ -112,10 +112,10 @@ def write_batch(
     if any(ids):
         # A companion's id would otherwise be found by a later item and taken for that item's own.
         refuse_twice([*ids, *_ids_of_companions(items)])
-        stored = stored_by(tx, session_id, ids)
-        found = [_first(tx, session_id, item, stored) for item in items]
-        if first := all_or_none(ids, found):
-            return first
+        if stored := stored_by(tx, session_id, ids):
+            found = [_first(tx, session_id, item, stored) for item in items]
+            if first := all_or_none(ids, found):
+                return first
     check_version(expected_seq, head)
     batch = _Batch(tx, session_id, head, now, salts, new_id)
     for item in items:

@@ -1,21 +1,28 @@
 """What bringing sessions in and out holds in memory: no more for many entries than for few."""
 
+import gc
+import json
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from roocontext import Store
-from roocontext.formats import jsonl
+from roocontext.formats import claude_code, claude_code_parts, codex, jsonl
+from roocontext.formats.events import Source
+from roocontext.formats.play import play
 from support.empty_files import empty_file
+from support.transcripts import Transcript, use
 
-ENTRIES, SIZE = 4_000, 5_000
+ENTRIES, SIZE = 4_000, 3_000
 MOST = ENTRIES * SIZE // 2
 
 
 def peak(work: Callable[[], object]) -> int:
     """The most bytes that some work holds at once."""
+    gc.collect()
     tracemalloc.start()
     try:
         work()
@@ -58,3 +65,47 @@ def test_a_file_is_neither_held_while_it_is_written_nor_while_it_is_read(
     with large, Store.open(empty_file(tmp_path / "other.db")) as other:
         assert peak(write) < MOST
         assert peak(read) < MOST
+
+
+def claude_code_file(path: Path, count: int) -> Iterable[Source]:
+    transcript = Transcript(path / "s-1.jsonl")
+    for number in range(count // 4):
+        transcript.user("go on")
+        transcript.reply(f"m{number}", use(f"t{number}"), stop="tool_use")
+        transcript.result(f"t{number}")
+        transcript.reply(f"n{number}", "done", stop="end_turn")
+    return claude_code.sources(transcript.path)
+
+
+def codex_file(path: Path, count: int) -> Iterable[Source]:
+    file = path / "rollout.jsonl"
+    with file.open("w") as lines:
+        for number in range(count):
+            role = ("user", "assistant")[number % 2]
+            payload = {"type": "message", "role": role, "id": f"msg-{number}", "content": []}
+            line = {"type": "response_item", "timestamp": "2026-03-01T10:00:00Z"}
+            lines.write(json.dumps({**line, "payload": payload}) + "\n")
+    return codex.sources(file)
+
+
+FEW, MANY = 500, 4_500
+
+
+@pytest.mark.parametrize("written", [claude_code_file, codex_file])
+def test_of_a_line_little_is_kept(
+    written: Callable[[Path, int], Iterable[Source]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Some bytes in the indexes, whether it is new or was imported before; no row and no text."""
+    monkeypatch.setattr(claude_code_parts, "LEAST", 100)
+    peaks = {}
+    with Store.open(empty_file(tmp_path / "store.db"), durability="normal") as store:
+        for count in (50, FEW, MANY):  # the first one loads what an import needs
+            folder = tmp_path / str(count)
+            folder.mkdir()
+            sources = [replace(one, session_id=str(count)) for one in written(folder, count)]
+            for again in (False, True):
+                peaks[count, again] = peak(lambda: [play(store, one) for one in sources])  # noqa: B023
+        for again in (False, True):
+            assert (peaks[MANY, again] - peaks[FEW, again]) / (MANY - FEW) < 200
