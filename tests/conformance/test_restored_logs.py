@@ -112,7 +112,8 @@ def test_another_log_of_the_same_name_is_refused(store, other):
     chat = store.create()
     fill(chat, 3)
     mine = other.create(chat.id)
-    fill(mine, 2)
+    mine.append("user", "of its own")
+    fill(mine, 1)
     before = everything(mine)
     for last in (1, 2, 3):
         with pytest.raises(SessionExists):
