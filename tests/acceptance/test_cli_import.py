@@ -102,6 +102,9 @@ def test_what_is_wrong_is_named(run: CommandLine, folder: Path) -> None:
     assert run("import", "--from", "nobody").code == Code.USAGE
     assert run("import", "--from", "codex", "--all").code == Code.USAGE
     assert run("import", str(folder), "--from", "codec").code == Code.USAGE
+    nothing = run("import", "--from", "codex", env={"HOME": str(folder), "CODEX_HOME": ""})
+    assert nothing.code == Code.NOT_FOUND
+    assert "codex has no sessions in its default place" in nothing.err
 
 
 def test_a_relative_path_is_the_same_source(run: CommandLine, folder: Path) -> None:
