@@ -186,6 +186,7 @@ class Parts:
         """The calls whose results were cleared."""
         self._path = path
         self._parts: list[_Part] = []
+        self._end = 0
         self._leaves: set[str] = set()
 
     @classmethod
@@ -198,6 +199,7 @@ class Parts:
         reported: list[Problem] = []
         for index, (line, head) in enumerate(heads(path, reported)):
             is_alone, line_before = line.number != line_before, line.number
+            found._end = line.end
             if head is None:
                 continue
             row = row_of_line(index, line, head)
@@ -227,7 +229,8 @@ class Parts:
             for part, end in zip(self._parts, [*ends, None], strict=True):
                 lines = heads(self._path, [], start=part.start, first=part.line)
                 for index, (line, head) in enumerate(lines, part.first):
-                    if index == end:
+                    # What was appended since then may refer to rows of any part.
+                    if index == end or line.start >= self._end:
                         break
                     row = reading.take(index, line, head, file) if head else None
                     if row is None:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roocontext.formats import claude_code, claude_code_parts
+from support.examples import examples
 from support.transcripts import Transcript, use
 
 NEVER = 1 << 60
@@ -97,10 +98,24 @@ def events(path, least):
         ]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(seed=st.integers(0, 1 << 32))
 def test_the_order_is_that_of_the_whole(tmp_path_factory, seed):
     path = strange(tmp_path_factory.mktemp("parts") / "s-1.jsonl", seed)
     whole = events(path, NEVER)
     for least in (1, 5):
         assert events(path, least) == whole
+
+
+def test_what_is_appended_meanwhile_is_left_to_the_next_import(tmp_path, monkeypatch):
+    monkeypatch.setattr(claude_code_parts, "LEAST", 2)
+    file = Transcript(tmp_path / "s-1.jsonl")
+    for number in range(8):
+        file.user(f"prompt {number}")
+        file.reply(f"m{number}", "words", stop="end_turn")
+    (source,) = claude_code.sources(file.path)
+    before = [*source.events()]
+    file.user("a branch", parent="u-2")
+    assert [*source.events()] == before
+    (grown,) = claude_code.sources(file.path)
+    assert len([*grown.events()]) > len(before)
