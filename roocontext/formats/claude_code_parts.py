@@ -186,6 +186,7 @@ class Parts:
         """The calls whose results were cleared."""
         self._path = path
         self._parts: list[_Part] = []
+        self._end = 0
         self._leaves: set[str] = set()
 
     @classmethod
@@ -197,6 +198,7 @@ class Parts:
         line_before = 0
         reported: list[Problem] = []
         for index, (line, head) in enumerate(heads(path, reported)):
+            found._end = index + 1
             is_alone, line_before = line.number != line_before, line.number
             if head is None:
                 continue
@@ -221,10 +223,11 @@ class Parts:
         """The rows of each part. Afterwards, `loose` are the lines without a place in the tree."""
         self.loose = Loose()
         reading = Reading()
-        ends = [part.first for part in self._parts[1:]]
+        # Not to the end of the file, which may have grown since it was read.
+        ends = [*(part.first for part in self._parts[1:]), self._end]
         rows: list[Row] = []
         with self._path.open("rb") as file:
-            for part, end in zip(self._parts, [*ends, None], strict=True):
+            for part, end in zip(self._parts, ends, strict=True):
                 lines = heads(self._path, [], start=part.start, first=part.line)
                 for index, (line, head) in enumerate(lines, part.first):
                     if index == end:

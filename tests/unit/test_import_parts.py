@@ -104,3 +104,13 @@ def test_the_order_is_that_of_the_whole(tmp_path_factory, seed):
     whole = events(path, NEVER)
     for least in (1, 5):
         assert events(path, least) == whole
+
+
+def test_what_comes_while_it_is_read_is_taken_later(tmp_path, monkeypatch):
+    monkeypatch.setattr(claude_code_parts, "LEAST", 1)
+    transcript = Transcript(tmp_path / "s-1.jsonl")
+    for number in range(4):
+        transcript.user(f"message {number}")
+    (source,) = claude_code.sources(transcript.path)
+    transcript.user("another branch", parent="u-1")
+    assert [event.id for event in source.events()] == ["u-1", "u-2", "u-3", "u-4"]
