@@ -35,7 +35,9 @@ class Stub(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.answer(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+
+    def answer(self, asked: dict[str, Any]) -> None:
         messages = asked.get("messages", [])
         last = messages[-1]["content"] if messages else ""
         is_answered = isinstance(last, list) and any(one["type"] == "tool_result" for one in last)
@@ -87,9 +89,9 @@ class Stub(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def stub(folder: str) -> Iterator[str]:
+def stub(folder: str, handler: type[Stub] = Stub) -> Iterator[str]:
     """The stub's address, while it runs."""
-    with Server(("127.0.0.1", 0), Stub) as server:
+    with Server(("127.0.0.1", 0), handler) as server:
         server.folder = folder
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"

@@ -1,72 +1,85 @@
-"""A coding agent in a terminal. After any crash it goes on where it was."""
+"""A coding agent in a terminal. After any crash it goes on where it was.
 
+/rewind [N]    go back to before your last message, or to right after entry N; so do the files
+/undo          take back the last rewind; the files follow
+/uncover [N]   show the model again what the newest summary hides, or what summary N hides
+/fork          go on in a copy of the session
+/history       list everything that is recorded, with what hides it from the model
+/search WORDS  find the messages with these words, hidden and rewound ones too
+/context       show how full the model's context is, and what is done before the next request
+/model NAME    ask another model from now on: claude-opus-5, or openai:gpt-5
+"""
+
+import os
 import readline  # noqa: F401 - lets `input` edit lines
 import sys
 from argparse import ArgumentParser
 from contextlib import suppress
-from pathlib import Path
 
-from agent import Agent
-from commands import COMMANDS, HELP
-from roocontext import Session, Store
+from agent import Agent, show
+from roocontext import Store
+from roocontext.cli.app import run
 from workspace import Workspace
 
 
 def main() -> None:
-    """Open the session, finish what was begun, and answer each line until Ctrl-D."""
-    parser = ArgumentParser("coding_agent", description=__doc__)
-    parser.add_argument("folder", type=Path, help="what it works in; created if it is missing")
+    """Open the session, finish what was begun, and do what each line says, until Ctrl-D."""
+    parser = ArgumentParser("coding_agent", description="A coding agent in a terminal.")
+    parser.add_argument("folder", help="what it works in; created if it is missing")
     parser.add_argument("--yes", action="store_true", help="run programs without asking")
     parser.add_argument("--session", help="the id of a session, or `new`; by default the newest")
-    parser.add_argument("--model", help="claude-..., or openai:...; by default the last one")
-    parser.add_argument("--store", help="a database, such as postgresql://...")
+    parser.add_argument("--model", default="", help="by default the one that was asked last")
     options = parser.parse_args()
     workspace = Workspace(options.folder)
-    with Store.open(options.store or workspace.state / "sessions.db") as store:
-        agent = Agent(store, workspace, show, confirm, options.yes)
-        agent.open(opened(store, workspace, options.session), options.model)
-        show(f"Session {agent.chat.id}, {agent.model_name}. /help lists the commands.\n")
-        if workspace.mark.exists():  # a process died before it moved the files
-            agent.move(lambda: None)
+    database = os.environ.setdefault("ROOCONTEXT_DB", str(workspace.state / "sessions.db"))
+    with suppress(EOFError, KeyboardInterrupt), Store.open(database) as store:
+        place = {"folder": str(workspace.folder)}
+        newest = store.sessions(limit=1, where=place)
+        name = options.session or (newest[0].session_id if newest else "new")
+        chat = store.create(metadata=place) if name == "new" else store.session(name)
+        agent = Agent(store, workspace, trusted=options.yes)
+        agent.open(chat, options.model)
         line = ""
         while True:
-            answer(agent, line)
+            try:
+                command(agent, line) if line.startswith("/") else agent.go_on(line)
+            except (EOFError, KeyboardInterrupt):  # Ctrl-D at a question
+                show("\nInterrupted.")
+            except Exception as error:  # noqa: BLE001 - what is recorded is kept
+                show(f"\n{type(error).__name__}: {error}")
             line = input("> " if agent.chat.waits_for() == "user" else "Enter goes on > ").strip()
 
 
-def opened(store: Store, workspace: Workspace, name: str | None) -> Session:
-    """The session of this name, or else the newest one of the folder, or a new one."""
-    place = {"folder": str(workspace.folder)}
-    newest = store.sessions(limit=1, where=place)
-    if name == "new" or not (name or newest):
-        return store.create(metadata={**place, "commit": workspace.checkpoint()})
-    return store.session(name or newest[0].session_id)
-
-
-def answer(agent: Agent, line: str) -> None:
-    """Do what a line says: a command, or a message for the model. An empty one goes on."""
-    name, _, rest = line.partition(" ")
-    try:
-        if line.startswith("/"):
-            show(f"{COMMANDS[name](agent, rest.strip()) if name in COMMANDS else HELP}\n")
-        else:
-            agent.go_on(line)
-    except (EOFError, KeyboardInterrupt):  # Ctrl-D at a question
-        show("\nInterrupted.\n")
-    except Exception as error:  # noqa: BLE001 - what is recorded is kept, and the prompt goes on
-        show(f"\n{type(error).__name__}: {error}\n")
-
-
-def show(text: str) -> None:
-    """Print a text without what could act on the terminal."""
-    print("".join(it for it in text if it.isprintable() or it in "\n\t"), end="", flush=True)
-
-
-def confirm(question: str) -> bool:
-    """Ask the person, if there is one."""
-    return sys.stdin.isatty() and input(f"{question} [y/N] ").strip().lower() == "y"
+def command(agent: Agent, line: str) -> None:
+    """Do what a command says. After a rewind the files follow."""
+    chat, (name, _, word) = agent.chat, line.partition(" ")
+    match name:
+        case "/rewind":
+            live = [it.message for it in chat.live() if it.message.kind == "message"]
+            typed = [message.seq for message in live if isinstance(message.content, str)]
+            chat.rewind(int(word) if word else max(typed, default=1) - 1)
+        case "/undo":
+            chat.undo()
+        case "/uncover" if word or (newest := chat.restorable([])):
+            run(["uncover", chat.id, word or str(newest.seq)])
+        case "/uncover":
+            show("Nothing is hidden.")
+        case "/fork":
+            agent.open(chat.fork())
+        case "/history":
+            run(["audit", chat.id])
+        case "/search":
+            run(["search", "--session", chat.id, word])
+        case "/context":
+            coming = agent.context.preview(chat, **agent.frame)
+            used = f"{coming.tokens_before:,} of {coming.window:,} tokens by {coming.counter}"
+            show(f"{used}. Before the next request: {coming.reason or coming.status}")
+        case "/model":
+            agent.open(chat, word.strip())
+        case _:
+            show(str(__doc__))
+    agent.restore()
 
 
 sys.tracebacklimit = 0  # an error at the start, such as an unknown session, is one line
-with suppress(EOFError, KeyboardInterrupt):
-    main()
+main()

@@ -9,12 +9,14 @@ from threading import Lock
 from typing import Any
 from urllib.parse import quote
 
-from roocontext.adapters.claude_agent_transcript import NAME, Transcript, is_record, record_of
+from roocontext.adapters.claude_agent_rewinds import NAME, Rewinds
+from roocontext.adapters.claude_agent_transcript import Transcript, is_record, record_of
 from roocontext.adapters.epochs import epoch, hide
 from roocontext.adapters.frameworks import framework
 from roocontext.adapters.listing import pages
 from roocontext.errors import SessionNotFound, VersionConflict
 from roocontext.formats.imported import storable_title
+from roocontext.log.spans import within
 from roocontext.store.aio import AsyncStore
 from roocontext.store.items import Describe, Item, Rename
 from roocontext.store.session import Session
@@ -51,7 +53,10 @@ class RooContextSessionStore(SessionStore):
         await self._store.run(partial(self._append, key, entries))
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        """All entries since the session was last deleted, whatever the view is."""
+        """All entries since the session was last deleted, those of all branches.
+
+        After a rewind of yours: what this call returned right after the entry you went back to.
+        """
         return await self._store.run(partial(_load, key))
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
@@ -71,7 +76,8 @@ class RooContextSessionStore(SessionStore):
         """The subpaths of a session's sub-agents."""
         name = _id({"project_key": key["project_key"], "session_id": key["session_id"]})
         found = await self._store.run(partial(_listed, parent=name, framework=NAME))
-        return sorted(one.metadata["subpath"] for one in found)
+        # A child of yours may have any metadata.
+        return sorted(one.metadata["subpath"] for one in found if "subpath" in one.metadata)
 
     def _append(self, key: SessionKey, entries: list[SessionStoreEntry], store: Store) -> None:
         if not entries:
@@ -164,24 +170,27 @@ def _load(key: SessionKey, store: Store) -> list[SessionStoreEntry] | None:
     session = _found(store, key)
     if session is None:
         return None
-    loaded: list[SessionStoreEntry] = []
+    found: list[tuple[int, SessionStoreEntry]] = []
     above: str | None = None
+    rewinds = Rewinds()
     for shown in session.audit(after=epoch(session)):
+        rewinds.take(shown)
         if is_record(shown):
             record = record_of(shown, above)
-            loaded.append(record)
+            found.append((shown.seq, record))
             above = shown.entry.message_id or (record.get("uuid") or above)
-    return loaded or None
+    kept = rewinds.kept(found[-1][0]) if found else ()
+    return [record for seq, record in found if within(kept, seq)] or None
 
 
 def _sessions_of(project_key: str, store: Store) -> list[SessionInfo]:
     listed = _listed(store, framework=NAME, project=project_key, level="main")
-    # A fork of ours has the metadata of its origin.
+    # A fork of ours has the metadata of its origin, and a session of somebody else may have any.
     return [
         one
         for one in listed
         if one.session_id
-        == _id({"project_key": project_key, "session_id": one.metadata["session"]})
+        == _id({"project_key": project_key, "session_id": str(one.metadata.get("session"))})
     ]
 
 

@@ -4,13 +4,17 @@ The importer decides that from a whole file. Here a record is placed by those be
 that hangs on another one than the newest is a branch, and a rewind goes there first.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from roocontext.adapters.epochs import EPOCH
+from roocontext.adapters.claude_agent_rewinds import NAME
+from roocontext.adapters.epochs import BEGUN, EPOCH
+from roocontext.adapters.own_notes import fits
 from roocontext.errors import InvalidMessage
 from roocontext.formats.claude_code import Calls, events_of
 from roocontext.formats.claude_code_rows import Row, row_of
@@ -25,9 +29,6 @@ from roocontext.store.audit import AuditEntry
 from roocontext.store.items import Item, NewNote, Rewind
 from roocontext.store.session import Session
 from roocontext.store.sessions import SessionInfo
-
-NAME = "claude-agent-sdk"
-"""The kind of our notes, the trigger of our rewinds and plans, and how our client ids begin."""
 
 _AGAIN = f"{NAME}-again#"
 """How the client ids of messages begin that a compaction has kept, and that are written again."""
@@ -48,6 +49,7 @@ class Transcript:
         self._epoch = epoch
         self._tree, self._calls = Tree(), Calls()
         self._tip = self._tree.root
+        self._tips = [(0, self._tip)]
         self._ends: dict[Unit, int] = {self._tip: 0}
         self._seqs: dict[str, int] = {}
         self._known: set[str] = set()
@@ -75,6 +77,7 @@ class Transcript:
             if one.back is not None:
                 end = self._ends[one.back]
                 batch.add(Rewind(end, head_seq=batch.head, trigger=NAME), moves=True)
+                self._tips.append((batch.last, one.back))
                 if _is_compaction(one.row):  # it must see what is before it
                     session.write_batch(batch.items, expected_seq=info.head_seq)
                     info = session.info()
@@ -102,7 +105,7 @@ class Transcript:
         return info
 
     def _take(self, shown: AuditEntry) -> None:
-        if shown.entry.note == EPOCH:
+        if shown.entry.note == EPOCH and fits(shown.content, BEGUN):
             self._begin(shown.seq)
         elif is_record(shown):
             row = self._row(record_of(shown, self._above))
@@ -110,6 +113,10 @@ class Transcript:
             self._place(row)
             self._remember(row, shown.seq, self._tip)
             self._calls.learn(row.uuid, shown.content)
+        elif shown.kind is Kind.REWIND:
+            to = shown.entry.details["to"]
+            self._tip = self._tips[bisect_right(self._tips, to, key=itemgetter(0)) - 1][1]
+            self._tips.append((shown.seq, self._tip))
         elif shown.kind is Kind.CLEARING and _is_ours(shown.entry.client_id):
             self._ends[self._tip] = shown.seq
         elif (shown.entry.client_id or "").startswith(_AGAIN):
@@ -146,6 +153,7 @@ class Transcript:
         return below is unit
 
     def _remember(self, row: Row, seq: int, tip: Unit) -> None:
+        self._tips.append((seq, tip))
         if row.uuid:
             self._seqs[row.uuid] = seq
         if row.speaks:
@@ -224,7 +232,7 @@ class _Batch:
 def is_record(shown: AuditEntry) -> bool:
     """Whether an entry holds a record of the transcript."""
     if shown.kind is Kind.NOTE:
-        return shown.entry.note == NAME
+        return shown.entry.note == NAME and fits(shown.content, {"entry": dict})
     return shown.kind in (Kind.MESSAGE, Kind.SUMMARY) and _is_ours(shown.entry.client_id)
 
 

@@ -8,17 +8,20 @@ the id can be used again.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from roocontext.adapters.own_notes import Shape, newest_own
 from roocontext.errors import DuplicateMessage, VersionConflict
 from roocontext.store.items import Describe, Item, NewNote, Rewind
 from roocontext.store.session import Session
 
 EPOCH = "adapter.epoch"
 """The kind of the notes that begin an epoch."""
+BEGUN: Shape = {"by": str}
+"""What such a note holds."""
 
 
 def epoch(session: Session) -> int:
     """The entry that began the current epoch; 0 in a session that was never hidden."""
-    note = session.newest_note(EPOCH)
+    note = newest_own(session, EPOCH, BEGUN)
     return 0 if note is None else note.seq
 
 

@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 from roocontext.adapters import google_adk_log as log
 from roocontext.adapters.frameworks import framework
 from roocontext.adapters.google_adk_state import APP, USER, Key, Revision, shared
+from roocontext.adapters.serializing import serializing
 from roocontext.errors import DuplicateMessage, InvalidMessage, SessionNotFound
 from roocontext.formats.imported import storable
 from roocontext.log.entries import NewMessage
@@ -208,7 +209,8 @@ def _kept(state: Mapping[str, Any]) -> dict[str, Any]:
 
 def _dumped(event: Event) -> dict[str, Any]:
     """The event as ADK's own services store it, if that keeps its numbers and keys."""
-    dumped = event.model_dump(mode="json", exclude_none=True)  # it refuses what is nested too deep
+    with serializing(event, "event"):
+        dumped = event.model_dump(mode="json", exclude_none=True)
     parts = event.content.parts if event.content else None
     calls = [part.function_call.args for part in parts or () if part.function_call]
     responses = [part.function_response.response for part in parts or () if part.function_response]

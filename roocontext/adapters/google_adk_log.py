@@ -23,6 +23,7 @@ from roocontext.adapters.google_adk_state import (
     values,
 )
 from roocontext.adapters.listing import pages
+from roocontext.adapters.own_notes import Shape, fits, newest_own
 from roocontext.errors import (
     DuplicateMessage,
     InvalidPlan,
@@ -40,6 +41,8 @@ from roocontext.store.store import Store
 
 OPENED: Final = "adk.session"
 EVENT: Final = "adk.event"
+_OPENED: Final[Shape] = {"at": object, "state": dict}
+_EVENT: Final[Shape] = {"epoch": int, "number": int, "event": dict, "message": bool}
 PAGE: Final = 500
 
 
@@ -139,8 +142,9 @@ def listed(store: Store, app: str, user: str | None) -> list[Found]:
     states = SharedStates(store)  # they are read once for all conversations
     found = []
     for info in infos:
-        key = Key(app, info.metadata["user"], info.metadata["session"])
-        if info.session_id != key.session_id:  # a fork of ours has the metadata of its origin
+        key = Key(app, str(info.metadata.get("user")), str(info.metadata.get("session")))
+        # A fork of ours has the metadata of its origin, and a session of somebody else any.
+        if info.session_id != key.session_id:
             continue
         with suppress(SessionNotFound):  # deleted in the meantime
             found.append(_found(store, store.session(key.session_id), key, states))
@@ -228,7 +232,7 @@ def _found(store: Store, chat: Session, key: Key, states: SharedStates | None = 
 
 def _opened(chat: Session, begun: int) -> Note:
     """The note that began the conversation. Raises SessionNotFound if there is none."""
-    opened = chat.newest_note(OPENED)
+    opened = newest_own(chat, OPENED, _OPENED)
     if opened is None or opened.seq < begun:
         raise SessionNotFound(session_id=chat.id)
     return opened
@@ -236,7 +240,7 @@ def _opened(chat: Session, begun: int) -> Note:
 
 def _newest(chat: Session, begun: int) -> Note | None:
     """The newest event of the conversation."""
-    newest = chat.newest_note(EVENT)
+    newest = newest_own(chat, EVENT, _EVENT)
     return newest if newest is not None and newest.content["epoch"] == begun else None
 
 
@@ -267,7 +271,8 @@ def _rows(chat: Session, after: int, begun: int) -> Iterator[_Row]:
     before: AuditEntry | None = None
     # Larger pages than those of `audit`: each is another round trip to a server.
     for one in chain.from_iterable(chat.audit_pages(2_000, after=after)):
-        if one.entry.note == EVENT and one.content["epoch"] == begun:
+        own = one.entry.note == EVENT and fits(one.content, _EVENT)
+        if own and one.content["epoch"] == begun:
             number, event = one.content["number"], one.content["event"]
             if not one.content["message"]:
                 yield _Row(number, one.seq, None, event)

@@ -12,8 +12,10 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
+from roocontext.adapters.own_notes import Shape, fits, newest_own_notes
 from roocontext.errors import SessionNotFound
 from roocontext.store.items import NewNote
+from roocontext.store.notes import Note
 from roocontext.store.session import Session
 from roocontext.store.store import Store
 
@@ -22,6 +24,7 @@ USER: Final = "user:"
 """The beginnings of the keys that conversations share."""
 
 _STATE: Final = "adk.state."
+_VALUE: Final[Shape] = {"key": str, "value": object}
 _AT_ONCE: Final = 16
 """How many keys are read at once: more of them cost more if one key has many values."""
 
@@ -128,12 +131,16 @@ def changes(delta: Mapping[str, Any], *, by: str | None = None) -> list[NewNote]
 
 def values(chat: Session, begun: int) -> dict[str, Any]:
     """The newest value of each key since the epoch began, in the order of their writing."""
-    found = page = chat.newest_notes(_STATE, limit=_AT_ONCE)
+    found = page = newest_own_notes(chat, _STATE, _is_own, limit=_AT_ONCE)
     while len(page) == _AT_ONCE:
-        page = chat.newest_notes(_STATE, before=page[-1].note, limit=_AT_ONCE)
+        page = newest_own_notes(chat, _STATE, _is_own, before=page[-1].note, limit=_AT_ONCE)
         found = [*found, *page]
     current = sorted((note for note in found if note.seq > begun), key=lambda note: note.seq)
     return {note.content["key"]: note.content["value"] for note in current}
+
+
+def _is_own(note: Note) -> bool:
+    return fits(note.content, _VALUE) and note.note == _kind(note.content["key"])
 
 
 def _kind(key: str) -> str:

@@ -21,6 +21,7 @@ from roocontext.adapters.langgraph_messages import (
     to_content,
     to_new,
 )
+from roocontext.adapters.langgraph_notes import own_notes
 from roocontext.log.entries import View
 from roocontext.log.plan import Action, Plan
 from roocontext.store.items import Rewind
@@ -30,10 +31,6 @@ from roocontext.store.session import Session
 with framework("langgraph-checkpoint", works=WORKS, extra="langgraph"):
     from langchain_core.messages import BaseMessage
     from langgraph.checkpoint.serde.base import SerializerProtocol
-
-
-KIND = "langgraph/"
-"""What the kinds of all notes begin with: the epoch follows, the checkpoint, and `!` for writes."""
 
 
 class Shown(NamedTuple):
@@ -94,7 +91,7 @@ def read_state(session: Session) -> State:
     """The state of a session now."""
     view = session.view()
     # Read behind the view: what begins an epoch in between moves the head that is expected.
-    now = read_epoch(session.newest_notes(KIND, limit=1))
+    now = read_epoch(own_notes(session, limit=1))
     return State(now, view.head_seq, _shown(view), Said({}, {}, {}))
 
 

@@ -18,7 +18,6 @@ from typing import Any
 from roocontext.adapters.epochs import hide
 from roocontext.adapters.frameworks import framework
 from roocontext.adapters.langgraph_conversations import (
-    KIND,
     Aligned,
     Said,
     Saved,
@@ -41,6 +40,7 @@ from roocontext.adapters.langgraph_messages import (
     to_new,
     unpacked,
 )
+from roocontext.adapters.langgraph_notes import KIND, own_notes
 from roocontext.errors import DuplicateMessage, InvalidPlan
 from roocontext.store.items import Item, NewNote, Rewind
 from roocontext.store.notes import Note
@@ -67,7 +67,7 @@ def short(name: str) -> str:
 
 def begin_epoch(session: Session, by: str) -> None:
     """Hide all checkpoints, and show an empty conversation."""
-    after = read_epoch(session.newest_notes(KIND, limit=1)) + 1
+    after = read_epoch(own_notes(session, limit=1)) + 1
     hide(session, by=by, also=[NewNote(f"{KIND}{after:06}/", {"begun": by})])
 
 
@@ -83,7 +83,7 @@ class Log:
     @classmethod
     def opened(cls, session: Session, serde: SerializerProtocol) -> "Log":
         """The current epoch of a session, as it is now."""
-        first = session.newest_notes(KIND, limit=_FIRST_PAGE)
+        first = own_notes(session, limit=_FIRST_PAGE)
         return cls(session, serde, read_epoch(first), first)
 
     def find(self, checkpoint_id: str) -> Saved | None:
@@ -107,7 +107,7 @@ class Log:
         limit = _FIRST_PAGE
         while True:
             if page is None:
-                page = self.session.newest_notes(beginning, before=end, limit=limit)
+                page = own_notes(self.session, beginning, before=end, limit=limit)
             yield from (note for note in page if note.note.startswith(beginning))
             if len(page) < limit:
                 return
@@ -175,7 +175,8 @@ class Log:
         special: list[list[Any]] = []
         for index, (channel, value) in enumerate(writes):
             place = WRITES_IDX_MAP.get(channel, index)
-            (special if place < 0 else indexed).append([place, channel, *packed(self.serde, value)])
+            stored = packed(self.serde, value, f"writes[{index}]")
+            (special if place < 0 else indexed).append([place, channel, *stored])
         notes: list[Item] = []
         for some in (indexed, special):
             if some:
@@ -248,7 +249,7 @@ class Log:
             "places": {c: places[c] for c in values if c in places and c not in said.channels},
         }
         content["values"] = {
-            channel: packed(self.serde, value)
+            channel: packed(self.serde, value, f"channel_values.{channel}")
             for channel, value in values.items()
             if channel not in said.channels and channel not in content["places"]
         }

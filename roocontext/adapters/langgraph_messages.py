@@ -13,6 +13,7 @@ from hashlib import blake2b
 from typing import Any, TypeGuard
 
 from roocontext.adapters.frameworks import framework
+from roocontext.adapters.serializing import serializing
 from roocontext.log.entries import NewMessage
 from roocontext.log.plan import LEFT_OUT
 from roocontext.log.readings.langchain import role_of
@@ -85,7 +86,7 @@ def to_content(message: BaseMessage, channel: str, serde: SerializerProtocol) ->
     raw = None
     if not _is_plain(message, data):
         # What comes back of it, so that a message is still the same when it was read again.
-        message = unpacked(serde, packed(serde, message))
+        message = unpacked(serde, packed(serde, message, "message"))
         data = _fields(message)
         if not _is_plain(message, data):
             raw = packed(serde, message)
@@ -184,9 +185,10 @@ def _live(message: BaseMessage) -> tuple[str, dict[str, Any], dict[str, Any] | N
     return type(message).__name__, message.__dict__, message.__pydantic_extra__
 
 
-def packed(serde: SerializerProtocol, value: Any) -> list[str]:
-    """What a serializer makes of a value, as JSON."""
-    kind, data = serde.dumps_typed(value)
+def packed(serde: SerializerProtocol, value: Any, path: str = "value") -> list[str]:
+    """What a serializer makes of a value, as JSON. The path names it where it is refused."""
+    with serializing(value, path):
+        kind, data = serde.dumps_typed(value)
     return [kind, b64encode(data).decode()]
 
 

@@ -289,7 +289,8 @@ class Work:
         """Fork the session of each namespace."""
         for thread, log in self._all(Thread(source)):
             copy = Thread(target, thread.namespace)
-            log.session.fork(session_id=copy.session_id).describe(copy.metadata)
+            parent = self._session(copy.whole).id if copy.namespace else None
+            log.session.fork(session_id=copy.session_id, parent=parent).describe(copy.metadata)
 
     def history(
         self, config: RunnableConfig, channels: Sequence[str]

@@ -14,7 +14,9 @@ from urllib.parse import quote
 from roocontext.adapters.epochs import epoch, hide
 from roocontext.adapters.frameworks import framework
 from roocontext.adapters.listing import pages
+from roocontext.adapters.own_notes import Shape, newest_own
 from roocontext.adapters.pydantic_ai_messages import message_of, shown, system_prompt
+from roocontext.adapters.serializing import serializing
 from roocontext.errors import (
     DuplicateMessage,
     MessageNotFound,
@@ -42,6 +44,7 @@ with framework("pydantic-ai-slim", works=">=2.68,<3", extra="pydantic-ai"):
 NAME = "pydantic-ai"
 """The format of the messages, the framework in the metadata, and how our session ids begin."""
 RECORD, DELETED = "pydantic-ai.record", "pydantic-ai.deleted"
+_RECORD: Shape = {"conversation": str, "record": dict}
 _Records = TypeAdapter(ConversationRecord)
 _TRIES = 100
 """How often others may be first. Each time one of them has made progress."""
@@ -160,7 +163,7 @@ def _stored(store: Store, conversation_id: str) -> _Stored:
         session = store.session(session_id(conversation_id))
     except SessionNotFound:
         return _Stored(conversation_id, None)
-    begun, note = epoch(session), session.newest_note(RECORD)
+    begun, note = epoch(session), newest_own(session, RECORD, _RECORD)
     # A fork has copied the record of its origin.
     if note is None or note.seq < begun or note.content["conversation"] != conversation_id:
         return _Stored(conversation_id, session, None, begun)
@@ -266,10 +269,9 @@ def _write(
         items += _back_to(store, session, base, head)
     moves = bool(items)
     items += map(message_of, entries)
-    content = {
-        "conversation": record.conversation_id,
-        "record": _Records.dump_python(record, mode="json"),
-    }
+    with serializing(record, "record"):
+        dumped = _Records.dump_python(record, mode="json")
+    content = {"conversation": record.conversation_id, "record": dumped}
     expected = None if stored.record is None else stored.record.revision
     items.append(NewNote(RECORD, content, client_id=stored.successor(expected)))
     before = info.metadata or {}

@@ -6,6 +6,7 @@ from math import isfinite
 from typing import Any
 
 from roocontext.adapters.frameworks import framework
+from roocontext.adapters.serializing import serializing
 from roocontext.errors import InvalidMessage
 from roocontext.formats.imported import storable
 from roocontext.log.entries import Kind, Message, NewMessage
@@ -31,8 +32,9 @@ FORMAT = "pydantic-ai"
 def message_of(entry: ConversationEntry) -> NewMessage:
     """An entry as a message: its content is what pydantic-ai serializes."""
     message = entry.message
-    _check_finite(ModelMessagesTypeAdapter.dump_python([message])[0], "message")
-    content = ModelMessagesTypeAdapter.dump_python([message], mode="json")[0]
+    with serializing(message, "message"):
+        _check_finite(ModelMessagesTypeAdapter.dump_python([message])[0], "message")
+        content = ModelMessagesTypeAdapter.dump_python([message], mode="json")[0]
     reply = message if isinstance(message, ModelResponse) else None
     when = message.timestamp
     return NewMessage(

@@ -104,21 +104,19 @@ def _is_text(argument: str) -> bool:
 def run(arguments: Sequence[str], *, clock: "Clock | None" = None, ids: "Ids | None" = None) -> int:
     """Run one command and return its exit code."""
     take_streams()
-    warnings = keep_warnings()
-    try:
-        _check(arguments)
-        code = commands().main(
-            asked(arguments),
-            prog_name=PROGRAM,
-            standalone_mode=False,
-            obj=ClockAndIds(clock or system_clock, ids),
-            terminal_width=max(_LEAST, get_terminal_size().columns),
-        )
-        sys.stdout.flush()
-    except Exception as error:  # noqa: BLE001 - each becomes one line and an exit code
-        if isinstance(error, PipeClosed | OSError):
-            drop_stdout()
-        return end(error, debug=False)
-    finally:
-        warnings.write()
+    with keep_warnings():
+        try:
+            _check(arguments)
+            code = commands().main(
+                asked(arguments),
+                prog_name=PROGRAM,
+                standalone_mode=False,
+                obj=ClockAndIds(clock or system_clock, ids),
+                terminal_width=max(_LEAST, get_terminal_size().columns),
+            )
+            sys.stdout.flush()
+        except Exception as error:  # noqa: BLE001 - each becomes one line and an exit code
+            if isinstance(error, PipeClosed | OSError):
+                drop_stdout()
+            return end(error, debug=False)
     return code if isinstance(code, int) else 0

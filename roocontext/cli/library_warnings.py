@@ -5,6 +5,8 @@ reader of stderr has gone, it would end the command before it has done anything.
 """
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from roocontext.cli.exit_codes import write_error
 from roocontext.cli.screens.safe_text import safe
@@ -32,9 +34,15 @@ class Warnings(logging.Handler):
             write_error(f"roocontext: warning: {self._first}{more}\n")
 
 
-def keep_warnings() -> Warnings:
-    """Keep the library's warnings from now on."""
+@contextmanager
+def keep_warnings() -> Iterator[None]:
+    """Keep the library's warnings until the end."""
     log, kept = logging.getLogger("roocontext"), Warnings()
+    before = log.handlers, log.propagate
     log.handlers = [kept]
     log.propagate = False  # else they would come a second time, in another form
-    return kept
+    try:
+        yield
+    finally:
+        log.handlers, log.propagate = before  # of a program that calls a command
+        kept.write()

@@ -31,7 +31,10 @@ from roocontext.formats.times import iso_ms
 from roocontext.log.entries import NewMessage
 
 NAME = "claude-code"
-FOLDERS = ("~/.claude/projects", "~/.config/claude/projects")
+FOLDERS = (
+    *("$CLAUDE_CONFIG_DIR/projects", "~/.claude/projects"),
+    *("$XDG_CONFIG_HOME/claude/projects", "~/.config/claude/projects"),
+)
 CLEARED = "[Old tool result content cleared]"
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
 _BUFFER = 1 << 17
@@ -117,7 +120,7 @@ def _events(
                 yield from events_of(step, record, calls)
             except ValueError as error:
                 problems.append(Problem(step.row.path or path, step.row.line, str(error)))
-        yield from _loose_events(own, parts)
+        yield from _loose_events(own, parts, path, problems)
     if beside:
         yield from _files_beside(path, problems)
 
@@ -197,11 +200,17 @@ def _cleared(row: Row, record: dict[str, Any], calls: Calls) -> Cleared:
     return Cleared(f"{row.uuid}:cleared", tuple(blocks), CLEARED, line=row.line)
 
 
-def _loose_events(file: BinaryIO, parts: Parts | Whole) -> Iterator[Event]:
+def _loose_events(
+    file: BinaryIO, parts: Parts | Whole, path: Path, problems: list[Problem]
+) -> Iterator[Event]:
     """The lines that stand in no chain; the best title among them."""
     titles: dict[str, Titled] = {}
     for row in parts.loose:
-        record = read_at(file, row.start, row.end)
+        try:
+            record = read_at(file, row.start, row.end)
+        except ValueError as error:
+            problems.append(Problem(path, row.number, str(error)))
+            continue
         is_record = isinstance(record, dict)
         kind = (text(record.get("type")) if is_record else None) or "unknown"
         ts = iso_ms(record.get("timestamp")) if is_record else None

@@ -237,12 +237,29 @@ class Tree:
         """The unit that a row belongs to, if it exists already."""
         if row.type == "assistant":
             return self._answers.get(row.answer) if row.answer else None
-        if not row.results:
-            return None
+        unit = self._called_by(row) if row.results else None
+        return None if unit is not None and self._is_behind_words(row, unit) else unit
+
+    def _called_by(self, row: Row) -> Unit | None:
+        """The unit with the call that a result answers."""
         for uuid in (row.source, self._above(row)):
             if uuid in self._by_uuid and self._by_uuid[uuid].type == "assistant":
                 return self._unit_of.get(uuid)
         return next((self._callers[one] for one in row.results if one in self._callers), None)
+
+    def _is_behind_words(self, row: Row, unit: Unit) -> bool:
+        """Whether the user spoke between a call and this result, on the way from one to the other.
+
+        The tool sends these words, so the result follows them.
+        """
+        above = self._by_uuid.get(self._above(row))
+        has_words = False
+        while above is not None and above.type == "user" and not above.results:
+            if above.is_summary:
+                return False
+            has_words = True
+            above = self._by_uuid.get(self._above(above))
+        return has_words and above is not None and self._unit_of.get(above.uuid) is unit
 
     def _above(self, row: Row, *, stop_at_boundary: bool = False) -> str:
         """The nearest message above a row, or the nearest compaction if it is nearer."""

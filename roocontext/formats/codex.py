@@ -25,7 +25,11 @@ from roocontext.log.entries import NewMessage
 from roocontext.log.readings import reader, text_of
 
 NAME = "codex"
-FOLDERS = ("~/.codex/sessions", "~/.codex/archived_sessions")
+FOLDERS = tuple(
+    f"{home}/{folder}"
+    for home in ("$CODEX_HOME", "~/.codex")
+    for folder in ("sessions", "archived_sessions")
+)
 FORMAT = "openai-responses"
 
 # Tuples: what a damaged record holds in the place of a name need not be hashable.

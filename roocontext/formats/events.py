@@ -91,11 +91,15 @@ Event: TypeAlias = Added | Noted | Hid | Cleared | WentBack | Titled
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A part of a source that could not be taken as it should be."""
+    """A part of a source that could not be taken as it should be.
+
+    If it `cuts`, everything behind it is missing too: a program may be writing the source anew.
+    """
 
     path: Path
     line: int | None
     what: str
+    cuts: bool = False
 
     def __str__(self) -> str:
         place = str(self.path) if self.line is None else f"{self.path}:{self.line}"

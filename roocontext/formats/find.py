@@ -3,11 +3,13 @@
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from roocontext.errors import InvalidOption
 from roocontext.formats import (
     claude_code,
+    cline_sessions,
     codex,
     gemini_cli,
     opencode,
@@ -18,44 +20,75 @@ from roocontext.formats.events import Problem, Source
 from roocontext.formats.lines import loads
 
 JSONL = "roocontext"
-_EDITORS = ("Code", "Code - Insiders", "Cursor", "VSCodium", "Windsurf")
-_STORAGES = (
-    *(f"~/.config/{editor}/User/globalStorage" for editor in _EDITORS),
-    *(f"~/Library/Application Support/{editor}/User/globalStorage" for editor in _EDITORS),
-    *(f"~/AppData/Roaming/{editor}/User/globalStorage" for editor in _EDITORS),
-    "~/.vscode-server/data/User/globalStorage",
-    "~/.cursor-server/data/User/globalStorage",
+_STORAGES = tuple(
+    f"{editor}/{storage}"
+    for editor in (
+        *("$XDG_CONFIG_HOME/*/User", "~/.config/*/User", "~/.var/app/*/config/*/User"),
+        *("~/Library/Application Support/*/User", "~/AppData/Roaming/*/User"),
+        *("~/.*-server*/data/User", "~/.local/share/code-server/User"),
+    )
+    for storage in ("globalStorage", "profiles/*/globalStorage")
 )
 """Where VS Code and what is made of it keep the files of their extensions."""
+_ROO_IDS = ("rooveterinaryinc.roo-*", "zoocodeorganization.zoo-code*")
+_CLINE_IDS = ("saoudrizwan.claude-dev", "saoudrizwan.cline-nightly")
 PLACES = {
     claude_code.NAME: claude_code.FOLDERS,
     codex.NAME: codex.FOLDERS,
     gemini_cli.NAME: gemini_cli.FOLDERS,
     opencode.NAME: opencode.FOLDERS,
-    roo.ROO: tuple(f"{storage}/rooveterinaryinc.roo-cline/tasks" for storage in _STORAGES),
+    roo.ROO: tuple(f"{one}/{extension}/tasks" for one in _STORAGES for extension in _ROO_IDS),
     roo.CLINE: (
-        "~/.cline/data/tasks",
-        *(f"{storage}/saoudrizwan.claude-dev/tasks" for storage in _STORAGES),
+        *(
+            f"{data}/{folder}"
+            for data in ("$CLINE_DATA_DIR", "$CLINE_DIR/data", "~/.cline/data")
+            for folder in ("tasks", "sessions")
+        ),
+        *(f"{one}/{extension}/tasks" for one in _STORAGES for extension in _CLINE_IDS),
     ),
 }
-"""Where each tool keeps its sessions by default."""
+"""Where each tool keeps its sessions by default, and where its variables say that it does."""
 
 _LINE_BY_LINE = (codex, gemini_cli, claude_code)
 _EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{')
+_PACKED = (b"\x28\xb5\x2f\xfd", b"\x1f\x8b", b"PK\x03\x04", b"\xfd7zXZ", b"BZh")
+"""How compressed files and archives begin."""
+EMPTY = "it is empty"
 _HEAD = 1 << 16
 _LINES = 20
 
 
 def places(tool: str) -> list[Path]:
-    """The default places of a tool that exist here."""
+    """The default places of a tool that exist here, and those that its variables name."""
     if tool not in PLACES:
         known = ", ".join(PLACES)
         raise InvalidOption(f"{tool!r} is not a known tool. The tools are {known}.", name="from")
-    return [found for place in PLACES[tool] if (found := Path(place).expanduser()).is_dir()]
+    return list(dict.fromkeys(one for place in PLACES[tool] for one in _existing(place)))
+
+
+def _existing(place: str) -> Iterator[Path]:
+    """The folders and files that a place names; none if its variable is not set."""
+    home, _, inside = place.partition("/")
+    base = Path(os.environ.get(home[1:]) or "." if home.startswith("$") else home).expanduser()
+    if not base.is_absolute():
+        return
+    if "*" in inside:
+        yield from sorted(base.glob(inside))
+    elif (found := base / inside).exists():
+        yield found
 
 
 def files(path: Path, problems: list[Problem]) -> Iterator[Path]:
     """The files and task folders at a path that may hold sessions, in the order of their names."""
+    # A link may lead back to a folder above, or to one that comes again.
+    seen: set[tuple[int, int]] = set()
+    with suppress(OSError):
+        for above in path.resolve().parents:
+            seen.add(_identity(above))
+    yield from _inside(path, problems, seen)
+
+
+def _inside(path: Path, problems: list[Problem], seen: set[tuple[int, int]]) -> Iterator[Path]:
     try:
         if not path.is_dir():
             if path.is_file():
@@ -64,19 +97,26 @@ def files(path: Path, problems: list[Problem]) -> Iterator[Path]:
                 what = "it is not a regular file" if path.exists() else "there is no such file"
                 problems.append(Problem(path, None, what))
             return
+        if (folder := _identity(path)) in seen:
+            return
+        seen.add(folder)
         if roo.is_task(path) or opencode_records.is_storage(path):
             yield path
             return
-        # Links are not followed: one may lead back to a folder above.
         inside = sorted(os.scandir(path), key=lambda entry: entry.name)
     except OSError as error:
         problems.append(Problem(path, None, error.strerror or "it cannot be read"))
         return
     for entry in inside:
-        if entry.is_dir(follow_symlinks=False):
-            yield from files(Path(entry), problems)
+        if entry.is_dir():
+            yield from _inside(Path(entry), problems, seen)
         elif _is_candidate(Path(entry)) and entry.is_file():
             yield Path(entry)
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino
 
 
 def size_of(path: Path) -> int:
@@ -117,10 +157,26 @@ def _is_candidate(path: Path) -> bool:
     """Whether a file in a folder is looked into; a folder of a tool holds many others."""
     return (
         path.suffix == ".jsonl"
+        or _is_packed_name(path)
+        or cline_sessions.is_name(path)
         or gemini_cli.is_name(path)
-        or opencode_records.is_database(path)
+        or opencode_records.is_database_name(path)
         or (path.suffix == ".json" and _is_export(path))
     )
+
+
+def _is_packed_name(path: Path) -> bool:
+    """Whether it is named like a transcript that the tool, such as Codex CLI, has compressed."""
+    return path.name.endswith((".jsonl.zst", ".jsonl.gz")) and not path.with_suffix("").exists()
+
+
+def why_unknown(path: Path) -> str:
+    """Why a file is in no known format."""
+    with path.open("rb") as file:
+        begins = file.read(8)
+    if begins.startswith(_PACKED):
+        return "it is compressed: unpack it first"
+    return "its format is not known" if begins else EMPTY
 
 
 def _is_export(path: Path) -> bool:
@@ -137,6 +193,7 @@ def format_of(path: Path) -> str | None:
     named = (
         (roo.ROO, roo.is_task(path) or path.name in (roo.API, *roo.UI)),
         (opencode.NAME, opencode_records.is_storage(path) or opencode_records.is_database(path)),
+        (cline_sessions.NAME, cline_sessions.is_name(path)),
         (gemini_cli.NAME, gemini_cli.is_name(path)),
     )
     found = next((name for name, matches in named if matches), None)
@@ -182,7 +239,7 @@ def _recognised(text: bytes) -> str | None:
 
 def sources(path: Path, format_: str) -> Iterator[Source]:
     """The sessions of a file or folder in this format."""
-    readers = {module.NAME: module.sources for module in (*_LINE_BY_LINE, opencode)}
+    readers = {module.NAME: module.sources for module in (*_LINE_BY_LINE, opencode, cline_sessions)}
     if format_ in readers:
         yield from readers[format_](path)
     else:

@@ -107,9 +107,8 @@ class _Importing:
         try:
             format_ = find.format_of(path)
             if format_ is None:
-                is_empty = path.stat().st_size == 0
-                why = "it is empty" if is_empty else "its format is not known"
-                yield Skipped(path, why, is_problem=not is_empty)
+                why = find.why_unknown(path)
+                yield Skipped(path, why, is_problem=why != find.EMPTY)
             elif self.tool is not None and not find.is_of(format_, self.tool):
                 yield Skipped(path, f"it belongs to {format_}", is_problem=False)
             elif format_ == find.JSONL:

@@ -33,7 +33,7 @@ from roocontext.formats.times import iso_ms
 from roocontext.log.entries import NewMessage
 
 NAME = "gemini-cli"
-FOLDERS = ("~/.gemini/tmp",)
+FOLDERS = ("$GEMINI_CLI_HOME/.gemini/tmp", "~/.gemini/tmp")
 FORMAT = "gemini"
 _SERVER = "a2a-server"
 _SPEAKERS = ("user", "gemini")

@@ -60,7 +60,7 @@ def read_records(path: Path, problems: list[Problem]) -> Iterator[tuple[Any, int
         yield loads(text), None
     except ValueError as error:
         if not _begins_with_a_record(text):
-            problems.append(Problem(path, None, str(error)))
+            problems.append(Problem(path, None, str(error), cuts=True))
             return
         for line in read_lines(path, problems):
             yield line.record, line.number
@@ -123,4 +123,5 @@ def _records(
             return
     except (ValueError, RecursionError):
         pass
-    problems.append(Problem(path, number, why if text.endswith(b"\n") else "the line is cut off"))
+    is_cut = not text.endswith(b"\n")
+    problems.append(Problem(path, number, "the line is cut off" if is_cut else why, is_cut))

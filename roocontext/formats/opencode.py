@@ -34,7 +34,7 @@ from roocontext.formats.times import whole_ms
 from roocontext.log.entries import NewMessage
 
 NAME = "opencode"
-FOLDERS = ("~/.local/share/opencode",)
+FOLDERS = ("$OPENCODE_DB", "$XDG_DATA_HOME/opencode", "~/.local/share/opencode")
 
 
 def looks_like(record: Any) -> bool:

@@ -17,6 +17,7 @@ from roocontext.formats.names import is_removed
 from roocontext.formats.opencode_first import is_first, modern
 
 _SESSIONS = ("session", "session_v2")
+_SQLITE = b"SQLite format 3\0"
 
 
 class Sent(NamedTuple):
@@ -34,10 +35,22 @@ def is_storage(folder: Path) -> bool:
     )
 
 
-def is_database(path: Path) -> bool:
-    """Whether a file may be the tool's database. One inside a project is another tool's."""
+def is_database_name(path: Path) -> bool:
+    """Whether a file is named like the tool's database. One in a project is another tool's."""
     name = path.name
     return name.startswith("opencode") and name.endswith(".db") and path.parent.name != ".opencode"
+
+
+def is_database(path: Path) -> bool:
+    """Whether a file is the tool's database, or is named like it. A user may have named it."""
+    if is_database_name(path):
+        return True
+    try:
+        with path.open("rb") as file:
+            begins = file.read(len(_SQLITE))
+    except OSError:
+        return False
+    return begins == _SQLITE and bool(_columns(path, []).keys() & {*_SESSIONS})
 
 
 def read_sessions(path: Path, problems: list[Problem]) -> list[dict[str, Any]]:
@@ -118,7 +131,7 @@ def _document(path: Path, problems: list[Problem]) -> dict[str, Any]:
     try:
         found = loads(path.read_bytes())
     except (OSError, ValueError) as error:
-        problem = Problem(path, None, str(error) or type(error).__name__)
+        problem = Problem(path, None, str(error) or type(error).__name__, cuts=True)
         problems += [] if problem in problems else [problem]
         return {}
     return found if isinstance(found, dict) else {}
@@ -229,7 +242,7 @@ def _rows(
             for row in connection.execute(query, values):
                 yield dict(row)
     except sqlite3.Error as error:
-        problem = Problem(path, None, str(error))
+        problem = Problem(path, None, str(error), cuts=True)
         problems += [] if problem in problems else [problem]
 
 

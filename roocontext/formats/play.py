@@ -16,6 +16,7 @@ from msgspec.structs import replace as with_fields
 from roocontext.errors import (
     InvalidMessage,
     InvalidPlan,
+    RooContextError,
     SessionNotFound,
     SourceDiverged,
 )
@@ -69,10 +70,16 @@ def play(
     name, parent = storable(source.session_id), storable(source.parent)
     source = replace(source, session_id=name or "-", parent=parent)
     player = _Player(store, source, on_conflict, dry_run=dry_run)
-    for event in source.events():
-        player.take(event)
-        if read is not None and player.done.events % _OFTEN == 0:
-            read(player.size)
+    try:
+        for event in source.events():
+            player.take(event)
+            if read is not None and player.done.events % _OFTEN == 0:
+                read(player.size)
+    except RooContextError:
+        raise
+    except Exception:
+        player.flush()  # what comes before a record of an unknown shape
+        raise
     return player.finish()
 
 
@@ -131,6 +138,10 @@ class _Player:
             case WentBack():
                 self._go_back(event, key)
 
+    def flush(self) -> None:
+        """Write what waits."""
+        self._out.flush()
+
     def _follow(self, event: Event, node: int) -> None:
         """Go on behind an event that was imported before."""
         self._cursor = node
@@ -143,7 +154,7 @@ class _Player:
 
     def finish(self) -> Played:
         """Write what waits; return what was done."""
-        if self._following:
+        if self._following and not any(problem.cuts for problem in self._source.problems):
             # The source may end earlier than it did: then the session goes back to there.
             self._go_to_cursor(only_if_moved=True)
         if self.done.events == 0:

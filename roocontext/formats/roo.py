@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from roocontext.formats.cline import Range, changed, deleted_range, task_item
 from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, Titled, WentBack
 from roocontext.formats.lines import loads
 from roocontext.formats.times import whole_ms
@@ -31,15 +32,16 @@ def is_task(folder: Path) -> bool:
 def sources(folder: Path) -> Iterator[Source]:
     """The session of a task folder."""
     problems: list[Problem] = []
-    item = _object(folder / _FACTS[0], problems)
     screen = _screen(folder, problems)
     tool = _tool(folder, screen)
+    item = _object(folder / _FACTS[0], problems) or task_item(folder)
     parent = item.get("parentTaskId")
     facts = {
         "tool": tool,
         "path": str(folder),
         "session": folder.name,
-        "folder": item.get("workspace"),
+        "folder": item.get("workspace") or item.get("cwdOnTaskInitialization"),
+        "version": _version(folder),
         "mode": item.get("mode"),
     }
     yield Source(
@@ -56,24 +58,32 @@ def _events(folder: Path, problems: list[Problem]) -> Iterator[Event]:
     problems.clear()
     rows = _list(folder / API, problems)
     screen = _screen(folder, problems)
-    yield from _history(rows, _deleted(folder, screen))
+    item = task_item(folder)
+    deleted = deleted_range(item or _object(folder / _FACTS[0], []), screen)
+    edits = _document(folder / _FACTS[2], [])
+    sent = {**_without_orphans(rows), **changed(rows, deleted, edits)}
+    yield from _history(rows, deleted, sent)
     for number, record in enumerate(screen):
         at = record.get("ts") if isinstance(record, dict) else None
         yield Noted(f"ui:{at}:{number}", "ui", record, whole_ms(at))
     for name in _FACTS:
         if found := _document(folder / name, problems):
             yield Noted(None, name.removesuffix(".json"), found)
-    title = _title(_object(folder / _FACTS[0], []), screen)
+    if item:
+        yield Noted(None, "task_history", item)
+    title = _title(_object(folder / _FACTS[0], []) or item, screen)
     if title:
         yield Titled(title)
 
 
-def _history(rows: list[Any], deleted: tuple[int, int] | None) -> Iterator[Event]:
-    """The messages in their order; each summary or marker behind the last one that it hides."""
+def _history(rows: list[Any], deleted: Range | None, sent: dict[int, list[Any]]) -> Iterator[Event]:
+    """The messages in their order; each summary or marker behind the last one that it hides.
+
+    `sent` has the contents of the messages that the tool changes when it sends them.
+    """
     names = _Names()
     ids = [names.name(row) for row in rows]
     hidden = _hidden_by(rows, ids)
-    sent = _without_orphans(rows)
     at: str | None = None
     before: list[str | None] = []
     due: dict[int, list[int]] = {}
@@ -229,15 +239,11 @@ def _message(row: dict[str, Any], name: str) -> NewMessage:
     )
 
 
-def _deleted(folder: Path, screen: list[Any]) -> tuple[int, int] | None:
-    """The rows that Cline leaves out; the newest word of the interface or the task counts."""
-    found = _object(folder / _FACTS[0], []).get("conversationHistoryDeletedRange")
-    for record in screen:
-        if isinstance(record, dict) and record.get("conversationHistoryDeletedRange"):
-            found = record["conversationHistoryDeletedRange"]
-    match found:
-        case [int(start), int(end)] if 0 <= start <= end:
-            return start, end
+def _version(folder: Path) -> str | None:
+    """The release of Cline that a task was worked on with last."""
+    match _object(folder / _FACTS[1], []):
+        case {"environment_history": [*_, {"cline_version": str(version)}]} if version:
+            return version
     return None
 
 
@@ -267,13 +273,14 @@ def _screen(folder: Path, problems: list[Problem]) -> list[Any]:
 def _list(path: Path, problems: list[Problem]) -> list[Any]:
     """The records of a list; those before the damage if it is damaged."""
     if not path.is_file():
-        problems.append(Problem(path, None, "the file is missing"))
+        problems.append(Problem(path, None, "the file is missing", cuts=True))
         return []
     text = path.read_bytes()
     try:
         found = loads(text)
     except ValueError as error:
-        problems.append(Problem(path, None, f"{error}" if text.strip() else "the file is empty"))
+        what = f"{error}" if text.strip() else "the file is empty"
+        problems.append(Problem(path, None, what, cuts=True))
         return _beginning(text.decode("utf-8", "replace"))
     if isinstance(found, list):
         return found

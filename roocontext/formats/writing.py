@@ -8,6 +8,7 @@ from msgspec.structs import replace as with_fields
 
 from roocontext.errors import InvalidMessage, SessionNotFound
 from roocontext.formats.events import Added, Event, Noted, Titled
+from roocontext.formats.imported import storable_title
 from roocontext.formats.played import Played
 from roocontext.log.encoding import encode
 from roocontext.log.entries import Message, NewMessage
@@ -156,9 +157,7 @@ def copy_of(message: Message, client_id: str) -> NewMessage:
 def note_of(event: Noted | Titled, client_id: str) -> Item:
     """A record as a note, or a title."""
     if isinstance(event, Titled):
-        # A title holds what every engine can index: neither NUL nor half of a character.
-        title = event.title.replace("\0", " ").encode("utf-8", "replace").decode()
-        return Rename(title, client_id)
+        return Rename(storable_title(event.title), client_id)
     content = {"kind": event.kind, "record": event.record}
     return NewNote(NOTE, content, ts=event.ts, client_id=client_id)
 

@@ -50,7 +50,7 @@ def encode_plain(value: Any, path: str = "content") -> tuple[Any, str]:
         # Most values have no models: these are only copied if the first attempt fails.
         return value, encode(value, path)
     except InvalidMessage:
-        bare = plain(value)
+        bare = plain(value, path)
         return bare, encode(bare, path)
 
 
@@ -74,7 +74,7 @@ def decode_all(texts: Sequence[str]) -> list[Any]:
         return [decode(text) for text in texts]
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, path: str = "content") -> Any:
     """Copy a value, with the models of an SDK, at any depth, as the plain data that they hold."""
     root = [value]
     # A stack of its own: Python's would end at half of the depth that is allowed.
@@ -82,7 +82,8 @@ def plain(value: Any) -> Any:
     while todo:
         holder, key, depth = todo.pop()
         if depth > MAX_DEPTH + 1:
-            raise InvalidMessage(f"It is nested deeper than {MAX_DEPTH} levels.")
+            where, why = _fault(root[0], path, lambda _: None) or (path, "is nested too deeply")
+            raise InvalidMessage(f"{where}: {why}.", path=where)
         item = holder[key]
         if isinstance(item, list):
             holder[key] = copy = list(item)
@@ -167,21 +168,6 @@ def _children(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _fault(value: Any, path: str) -> tuple[str, str] | None:
-    """Where a value is not JSON, and why. Only walked to explain a refusal."""
-    todo = [(value, path, 1)]
-    while todo:
-        item, where, depth = todo.pop()
-        if depth > MAX_DEPTH + 1:
-            return where, f"is nested deeper than {MAX_DEPTH} levels"
-        if why := _odd(item):
-            return where, why
-        # Only the beginning of a path is shown, and those of a deep value would fill the memory.
-        inside = [(child, f"{where}{step}"[:200], depth + 1) for step, child in _steps(item)]
-        todo += reversed(inside)
-    return None
-
-
 def _odd(value: Any) -> str | None:
     if isinstance(value, dict):
         odd = ((i, type(key).__name__) for i, key in enumerate(value) if type(key) is not str)
@@ -191,6 +177,23 @@ def _odd(value: Any) -> str | None:
     if value is None or isinstance(value, list) or type(value) in (str, int, float, bool):
         return None
     return f"is a {type(value).__name__}, not JSON"
+
+
+def _fault(
+    value: Any, path: str, odd: Callable[[Any], str | None] = _odd
+) -> tuple[str, str] | None:
+    """Where a value is too deep or `odd`, and why. Only walked to explain a refusal."""
+    todo = [(value, path, 1)]
+    while todo:
+        item, where, depth = todo.pop()
+        if depth > MAX_DEPTH + 1:
+            return where, f"is nested deeper than {MAX_DEPTH} levels"
+        if why := odd(item):
+            return where, why
+        # Only the beginning of a path is shown, and those of a deep value would fill the memory.
+        inside = [(child, f"{where}{step}"[:200], depth + 1) for step, child in _steps(item)]
+        todo += reversed(inside)
+    return None
 
 
 def _steps(value: Any) -> list[tuple[str, Any]]:

@@ -221,9 +221,11 @@ class AsyncSession(_Threaded[Session]):
     verify = _threaded(Session.verify)  # progress is reported from a thread
     rebuild = _threaded(Session.rebuild)
 
-    async def fork(self, at: int | None = None, *, session_id: str | None = None) -> "AsyncSession":
+    async def fork(
+        self, at: int | None = None, *, session_id: str | None = None, parent: str | None = None
+    ) -> "AsyncSession":
         """See Session.fork."""
-        made = await self._threads.run(self._plain.fork, at, session_id=session_id)
+        made = await self._threads.run(self._plain.fork, at, session_id=session_id, parent=parent)
         return AsyncSession(made, self._threads)
 
     # Generators are advanced in a thread, one page for each call.

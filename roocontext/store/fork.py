@@ -1,7 +1,7 @@
 """Fork: copy a session up to an entry, verbatim, into a session of its own.
 
 Seqs, client ids and hashes are copied, so the prefix proves where it came from; no link remains,
-and the parent's purge does not hurt the fork.
+and a purge of the origin does not hurt the fork.
 """
 
 from sqlalchemy import bindparam, insert, select
@@ -34,33 +34,43 @@ _AT = select(entries.c.hash, entries.c.messages_total, entries.c.bytes_total).wh
 
 
 def fork(
-    tx: Transaction, session_id: str, fork_id: str, *, at: int | None, now: int, salts: Salts
+    tx: Transaction,
+    session_id: str,
+    fork_id: str,
+    *,
+    at: int | None,
+    parent: str | None,
+    now: int,
+    salts: Salts,
 ) -> None:
     """Copy entries 1..at, and the notes that later erased some of them."""
-    parent = lock(tx, session_id)
-    seq = parent.last_seq if at is None else at
-    if not 0 <= seq <= parent.last_seq:
-        raise no_entry(seq, parent.last_seq)
+    # The parent too, so that nobody purges it meanwhile; in one order, so that no two forks wait
+    # for each other.
+    locked = {name: lock(tx, name) for name in sorted({session_id, parent or session_id})}
+    origin = locked[session_id]
+    seq = origin.last_seq if at is None else at
+    if not 0 <= seq <= origin.last_seq:
+        raise no_entry(seq, origin.last_seq)
     row = tx.row(_AT, session_id=session_id, seq=seq)
     hash_, messages, size = row or (GENESIS, 0, 0)
     times = read_times(tx, session_id, seq)
     head = SessionHead(seq, hash_, head_at(tx, session_id, seq), messages, size, now, times)
     controls = read_controls(tx, session_id, seq)
-    add(tx, fork_id, head, now=now)
+    add(tx, fork_id, head, now=now, parent=parent)
     tx.run(_COPY, fork_id=fork_id, session_id=session_id, seq=seq)
-    origin = {"session_id": session_id, "seq": seq, "hash": hash_.hex()}
+    came_from = {"session_id": session_id, "seq": seq, "hash": hash_.hex()}
     later = [
         note
-        for note in read_notes(tx, session_id, REDACTION, parent.last_seq)
+        for note in read_notes(tx, session_id, REDACTION, origin.last_seq)
         if note.seq > seq and note.target is not None and note.target <= seq
     ]
     drafts = [
         note_draft(REDACTION, note.content, now=now, salts=salts, target=note.target)
         for note in later
     ]
-    write(tx, fork_id, head, [note_draft(ORIGIN, origin, now=now, salts=salts), *drafts])
+    write(tx, fork_id, head, [note_draft(ORIGIN, came_from, now=now, salts=salts), *drafts])
     renew(tx, fork_id, NONE, caches_of(controls, seq))
     keep_rewound(tx, fork_id)
     refresh_title(tx, fork_id, seq)
-    if parent.has_prompt:
+    if origin.has_prompt:
         refresh_prompt(tx, fork_id, seq)

@@ -14,7 +14,8 @@ from roocontext.store.engine.transaction import Transaction
 from roocontext.store.head import lock
 from roocontext.store.newest_reply import newest_model
 from roocontext.store.notes import FRAME, read_notes
-from roocontext.store.view import read_controls, read_view
+from roocontext.store.view import read_controls
+from roocontext.store.view_now import view_at
 
 
 def read_request(
@@ -29,7 +30,7 @@ def read_request(
 ) -> Asked:
     """Read it, now or as it was in the past; NotTheModelsTurn if there is nothing to ask now."""
     turn = "model" if as_of is not None else loop.waits_for(tx, session_id)
-    view = read_view(tx, session_id, as_of=as_of)
+    view = view_at(tx, session_id, as_of)
     if turn == "tools" and not unanswered:
         raise _tools_first(tx, session_id)
     if turn == "user" and not (prefill and view.messages):
@@ -50,7 +51,7 @@ def read_sendable(
     tx: Transaction, session_id: str, *, model: str | None, as_of: int | datetime | None
 ) -> Sendable:
     """Read what `messages` sends behind the recorded frame, whosever turn it is."""
-    view = read_view(tx, session_id, as_of=as_of)
+    view = view_at(tx, session_id, as_of)
     return _sendable(tx, session_id, view, model, is_past=as_of is not None)
 
 

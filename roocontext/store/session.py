@@ -238,19 +238,26 @@ class Session(SessionLoop):
         """Log something that no model sees. With a `client_id` repeating the call is safe."""
         return self._note(NewNote(note, content, target, ts, client_id))
 
-    def fork(self, at: int | None = None, *, session_id: str | None = None) -> "Session":
-        """A new session that begins as a copy of this one up to entry `at`."""
+    def fork(
+        self, at: int | None = None, *, session_id: str | None = None, parent: str | None = None
+    ) -> "Session":
+        """A new session that begins as a copy of this one up to entry `at`.
+
+        It does not have the parent of this one. Give it a `parent` if it belongs to a family.
+        """
         check_maybe("at", at)
+        if parent is not None:
+            check_id("parent", parent)
         name = self._ids.new_id() if session_id is None else session_id
         check_id("session_id", name)
-        self._database.write(
-            fork.fork, self.id, name, at=at, now=self._clock(), salts=self._ids.salt
-        )
+        sources = {"now": self._clock(), "salts": self._ids.salt}
+        self._database.write(fork.fork, self.id, name, at=at, parent=parent, **sources)
         return Session(
             self._database,
             name,
             clock=self._clock,
             ids=self._ids,
+            parent=parent,
             record_frames=self._record_frames,
         )
 

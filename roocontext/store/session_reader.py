@@ -33,6 +33,7 @@ from roocontext.store import (
     verify,
     view,
     view_end,
+    view_now,
 )
 from roocontext.store.as_of import seq_at
 from roocontext.store.audit import AuditEntry, Diff
@@ -75,7 +76,7 @@ class SessionReader:
 
     def info(self) -> SessionInfo:
         """Title, metadata, times and sizes."""
-        return self._database.snapshot(sessions.info, self.id)
+        return self._database.snapshot(sessions.info, self.id, is_last=True)
 
     def children(self) -> list[SessionInfo]:
         """The sessions whose parent this is, in the order of their creation."""
@@ -83,7 +84,7 @@ class SessionReader:
 
     def head_seq(self) -> int:
         """The last fold entry: what `expected_seq` and plans are compared with."""
-        return self._database.snapshot(head.read_head, self.id).head_seq
+        return self._database.lookup(head.read_head, self.id).head_seq
 
     def waits_for(self) -> WaitsFor:
         """Whose turn it is, by what is recorded: "user", "tools" or "model".
@@ -118,7 +119,10 @@ class SessionReader:
         read = self._database.snapshot
         if last is not None:
             return read(view_end.read_newest, self.id, as_of=as_of, before=before, last=last)
-        return read(view.read_view, self.id, as_of=as_of, after=after, limit=limit)
+        if as_of is None and after is None and limit is None:
+            return view_now.view_now(self._database, self.id)
+        asked: dict[str, Any] = {"as_of": as_of, "after": after, "limit": limit}
+        return read(view.read_view, self.id, **asked, is_last=True)
 
     def pages(self, size: int = 200, *, as_of: int | datetime | None = None) -> Iterator[View]:
         """The view page by page, all pages of one moment, even if more is written."""
@@ -273,7 +277,7 @@ class SessionReader:
     def uncovered_since(self, seq: int) -> bool:
         """Whether anything was uncovered after entry `seq`."""
         check_whole("seq", seq)
-        return self._database.snapshot(uncover.newest_uncovering, self.id, seq) is not None
+        return self._database.lookup(uncover.newest_uncovering, self.id, seq) is not None
 
     def restorable(
         self, counters: Sequence[Counter], *, given: Sequence[int] = ()
@@ -344,7 +348,7 @@ class SessionReader:
 
     def head(self) -> Head:
         """The last entry and its hash. Kept elsewhere, it reveals a log that was cut off."""
-        return self._database.snapshot(verify.head_of, self.id)
+        return self._database.lookup(verify.head_of, self.id)
 
     def verify(
         self, saved: Head | None = None, *, progress: Progress | None = None

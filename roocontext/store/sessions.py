@@ -13,7 +13,7 @@ from roocontext.store.append import write
 from roocontext.store.caches import NONE, caches_of, renew
 from roocontext.store.engine.driver_errors import UniqueViolation
 from roocontext.store.engine.transaction import SqlRow, Transaction
-from roocontext.store.head import SessionHead, lock, minute_of, read_head
+from roocontext.store.head import SessionHead, head_query, lock, minute_of, read_head, to_head
 from roocontext.store.listing import ListFilter, page_of
 from roocontext.store.notes import Drafted, set_title
 from roocontext.store.schema import sessions
@@ -138,27 +138,28 @@ def add(
         raise SessionExists(f"Session {session_id!r} exists.", session_id=session_id) from None
 
 
-def info(tx: Transaction, session_id: str) -> SessionInfo:
+def info(tx: Transaction, session_id: str, *, is_last: bool = False) -> SessionInfo:
     """What a list would show of one session."""
-    read_head(tx, session_id)
-    row = tx.row(_ONE, session_id=session_id)
-    assert row is not None
-    return _info(row)
+    one = _ONE, {"session_id": session_id}
+    head, rows = tx.all([head_query(session_id), one], is_last=is_last)
+    to_head(session_id, head)
+    return _info(rows[0])
 
 
 def parent_of(tx: Transaction, session_id: str) -> str | None:
     """The id of a session's parent, if it has one; the error if there is no such session."""
-    read_head(tx, session_id)
-    row = tx.row(_PARENT, session_id=session_id)
-    assert row is not None
-    parent: str | None = row[0]
+    head, rows = tx.all([head_query(session_id), (_PARENT, {"session_id": session_id})])
+    to_head(session_id, head)
+    parent: str | None = rows[0][0]
     return parent
 
 
 def children(tx: Transaction, session_id: str) -> list[SessionInfo]:
     """The sessions whose parent this is, in the order of their creation."""
-    read_head(tx, session_id)
-    return [_info(row) for row in tx.rows(_CHILDREN, parent=session_id)]
+    found = _CHILDREN, {"parent": session_id}
+    head, rows = tx.all([head_query(session_id), found], is_last=True)
+    to_head(session_id, head)
+    return [_info(row) for row in rows]
 
 
 def newest_first(

@@ -185,8 +185,7 @@ class Store:
         if before is not None and not isinstance(before, SessionInfo):
             raise InvalidOption("The next page begins behind a SessionInfo.", name="before")
         asked = wanted(parent, where, since, until)
-        with self._database.read() as tx:
-            return sessions.newest_first(tx, limit, before, asked)
+        return self._database.lookup(sessions.newest_first, limit, before, asked)
 
     def overview(
         self,
@@ -200,15 +199,13 @@ class Store:
         """The same sessions with their sizes and last calls of a model, in one statement."""
         check_whole("limit", limit, least=1)
         asked = wanted(parent, where, since, until)
-        with self._database.read() as tx:
-            return overview.overview(tx, limit, asked)
+        return self._database.lookup(overview.overview, limit, asked)
 
     def find(self, beginning: str, *, limit: int = 100) -> list[SessionInfo]:
         """The sessions whose ids begin like this, in the order of their ids."""
         check_id("beginning", beginning)
         check_whole("limit", limit, least=1)
-        with self._database.read() as tx:
-            return sessions.beginning_with(tx, beginning, limit)
+        return self._database.lookup(sessions.beginning_with, beginning, limit)
 
     def usage(
         self, *, since: datetime | None = None, until: datetime | None = None
@@ -292,8 +289,7 @@ class Store:
     def purged(self, *, limit: int = 100) -> list[Purged]:
         """The receipts of purged sessions, the newest first."""
         check_whole("limit", limit, least=1)
-        with self._database.read() as tx:
-            return erase.receipts(tx, limit)
+        return self._database.lookup(erase.receipts, limit)
 
     def purge(self, session_id: str, *, dry_run: bool = False) -> Purged:
         """Delete everything recorded in a session. A receipt stays; the id cannot be used again."""
@@ -311,7 +307,7 @@ class Store:
         check_id("session_id", session_id)
         if parent is not None:
             check_id("parent", parent)
-        found = self._database.snapshot(sessions.parent_of, session_id)
+        found = self._database.lookup(sessions.parent_of, session_id)
         if parent is not None and parent != found:
             raise SessionExists(
                 f"Session {session_id!r} exists, and its parent is {found!r}, not {parent!r}.",

@@ -61,7 +61,7 @@ SHOWN = (
     .order_by(entries.c.seq)
 )
 _SHOWN_PAGE = SHOWN.limit(bindparam("page"))
-_CLEARED = (
+CLEARED = (
     select(clearings.c.seq, clearings.c.block, clearings.c.placeholder)
     .select_from(
         spans.join(
@@ -93,6 +93,7 @@ def read_view(
     as_of: int | datetime | None = None,
     after: int | None = None,
     limit: int | None = None,
+    is_last: bool = False,
 ) -> View:
     """The view, or the page of it that follows the message `after`."""
     if as_of is None:
@@ -107,7 +108,7 @@ def read_view(
         cleared = cleared_at(controls, seq)
     if after is not None:
         ranges = _following(ranges, after)
-    messages = read_messages(tx, session_id, ranges, cleared, limit=limit)
+    messages = read_messages(tx, session_id, ranges, cleared, limit=limit, is_last=is_last)
     whole = after is None and limit is None
     return View(session_id, seq, head_seq, tuple(messages), whole)
 
@@ -116,7 +117,7 @@ def read_now(tx: Transaction, session_id: str) -> tuple[SessionHead, ShownRanges
     """The head of a session, and what its present view shows."""
     session = {"session_id": session_id}
     row, spans_, blocks = tx.all(
-        [head_query(session_id), (VISIBLE_SPANS, session), (_CLEARED, session)]
+        [head_query(session_id), (VISIBLE_SPANS, session), (CLEARED, session)]
     )
     head = to_head(session_id, row)
     return head, _shown(spans_, blocks, head.last_seq)
@@ -125,7 +126,7 @@ def read_now(tx: Transaction, session_id: str) -> tuple[SessionHead, ShownRanges
 def visible_now(tx: Transaction, session_id: str, last: int) -> ShownRanges:
     """The ranges of the present view in view order, and what is cleared in them."""
     session = {"session_id": session_id}
-    spans_, blocks = tx.all([(VISIBLE_SPANS, session), (_CLEARED, session)])
+    spans_, blocks = tx.all([(VISIBLE_SPANS, session), (CLEARED, session)])
     return _shown(spans_, blocks, last)
 
 
@@ -150,11 +151,12 @@ def read_messages(
     cleared: Cleared,
     *,
     limit: int | None = None,
+    is_last: bool = False,
 ) -> list[Message]:
     """The messages in these ranges, in the ranges' order."""
     # Sent together on PostgreSQL. With a limit, the ranges behind a full page are not asked for.
     if limit is None:
-        rows = tx.each(SHOWN, bounds(session_id, ranges))
+        rows = tx.each(SHOWN, bounds(session_id, ranges), is_last=is_last)
     else:
         rows = []
         for lo, hi in ranges:
@@ -162,6 +164,11 @@ def read_messages(
             if page <= 0:
                 break
             rows += tx.rows(_SHOWN_PAGE, session_id=session_id, lo=lo, hi=hi, page=page)
+    return to_messages(rows, cleared)
+
+
+def to_messages(rows: Sequence[SqlRow], cleared: Cleared) -> list[Message]:
+    """The messages that these rows are, with what is cleared in them."""
     messages = rows_to_messages(rows)
     return [with_cleared(message, cleared) for message in messages] if cleared else messages
 

@@ -89,7 +89,8 @@ def read_newest(
         # The newest row comes first.
         used += [(found[-1][0], found[0][0])] if found else []
     if cleared is None:
-        cleared = placeholders(tx.each(_CLEARED_IN, bounds(session_id, used)))
+        blocks = tx.each(_CLEARED_IN, bounds(session_id, used), is_last=True)
+        cleared = placeholders(blocks)
     messages = [with_cleared(message, cleared) for message in rows_to_messages(rows[::-1])]
     return View(session_id, seq, head_seq, tuple(messages), whole=False)
 

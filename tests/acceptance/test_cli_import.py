@@ -85,6 +85,13 @@ def test_what_is_wrong_is_named(run: CommandLine, folder: Path) -> None:
     done = run("import", str(folder), env={"COLUMNS": "500"})
     assert done.code == Code.NO
     assert f"  {file}:4: " in done.out
+    assert done.out.endswith("Imported 3 sessions, 0 unchanged.\n")
+    for number in range(25):
+        (folder / f"empty{number}.jsonl").touch()
+        (folder / f"other{number}.jsonl").write_text("{}\n")
+    again = run("import", str(folder), env={"COLUMNS": "500"})
+    assert (again.out.count("it is empty."), again.out.count("format is not known.")) == (20, 25)
+    assert again.out.endswith("Skipped 6 more files.\nImported 0 sessions, 3 unchanged.\n")
     os.mkfifo(folder / "pipe")
     for name, why in (("none", "there is no such file"), ("pipe", "it is not a regular file")):
         skipped = run("import", str(folder / name), env={"COLUMNS": "500"})
@@ -94,6 +101,7 @@ def test_what_is_wrong_is_named(run: CommandLine, folder: Path) -> None:
         assert run("import", *words).code == Code.USAGE
     assert run("import", "--from", "nobody").code == Code.USAGE
     assert run("import", "--from", "codex", "--all").code == Code.USAGE
+    assert run("import", str(folder), "--from", "codec").code == Code.USAGE
 
 
 def test_a_relative_path_is_the_same_source(run: CommandLine, folder: Path) -> None:

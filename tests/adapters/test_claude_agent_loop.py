@@ -11,7 +11,7 @@ from claude_agent_sdk import get_session_messages_from_store, project_key_for_di
 
 from roocontext import AsyncStore, Store
 from roocontext.adapters.claude_agent_sdk import RooContextSessionStore
-from support.claude_program import talk
+from support.claude_program import COMPACTED, Hearing, talk
 
 PROGRAM = Path(__file__).parents[1] / "support" / "claude_program.py"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "claude_agent.py"
@@ -38,8 +38,8 @@ def test_the_bundled_program_resumes_from_the_store(tmp_path):
         assert chat.verify().ok
         assert chat.validate() == ()
         messages, loaded = asyncio.run(read_back(url, info.metadata))
+        assert len(loaded) == sum(map(is_record, chat.audit()))
     assert [message.uuid for message in messages] == [message.message_id for message in view]
-    assert len(loaded) == sum(one.kind in ("message", "note") for one in chat_entries(url, chat.id))
 
 
 def killed_program(url, folder, turns):
@@ -57,39 +57,79 @@ def killed_program(url, folder, turns):
     return name
 
 
-def test_fifty_turns_with_a_compaction_and_a_kill(tmp_path):
+def test_fifty_turns(opened, leg, tmp_path):
     (tmp_path / "notes.txt").write_text("The parser drops the last token.\n")
-    url, folder = tmp_path / "agents.db", str(tmp_path)
-    name = killed_program(str(url), folder, 30)
+    folder = str(tmp_path)
+    with opened(leg[0], "sync") as lab:
+        name = killed_program(str(lab.url), folder, 30)
+        (info,) = lab.store.sessions(where={"session": name})
+        chat = lab.store.session(info.session_id)
 
-    async def resume():
-        async with await AsyncStore.open(url, durability="normal") as store:
-            prompts = [f"Again {number}" for number in range(20)]
-            return [one.result async for one in talk(store, folder, prompts, name)]
+        async def resume(*prompts):
+            async with await AsyncStore.open(lab.url, durability="normal") as store:
+                return [one.result async for one in talk(store, folder, prompts, name)]
 
-    answers = asyncio.run(resume())
-    assert len(answers) == 20
-    assert int(answers[0].split()[2]) > 35  # the replies since the compaction were sent
-    with Store.open(url) as store:
-        (info,) = store.sessions(where={"session": name})
-        chat = store.session(info.session_id)
-        entries = list(chat.audit())
-        prompts = [one.content for one in entries if one.role and isinstance(one.content, str)]
-        asked = [one for one in prompts if one.startswith("Question ")]
-        assert asked[:29] == [f"Question {number}" for number in range(30) if number != 8]
-        assert [one for one in prompts if one.startswith("Again ")] == [
-            f"Again {number}" for number in range(20)
+        again = [f"Again {number}" for number in range(20)]
+        answers = asyncio.run(resume(*again))
+        assert len(answers) == 20
+        assert 10 <= int(answers[0].split()[2]) <= 14  # the replies since the compaction were sent
+        assert [one.kind for one in chat.audit() if one.kind not in ("message", "note")] == [
+            "summary"
         ]
-        assert [one.kind for one in entries if one.kind not in ("message", "note")] == ["summary"]
-        view = chat.view().messages
-        assert view[0].kind == "summary"
-        assert "Question 0" not in [message.content for message in view]
-        assert chat.stats().hidden_messages > 25
-        loaded = asyncio.run(read_back(url, info.metadata))[1]
-        assert len(loaded) == sum(one.kind != "summary" for one in entries) + 1 - sum(
-            one.entry.note in ("metadata", "title") for one in entries
+        assert chat.view().messages[0].kind == "summary"
+        assert chat.stats().hidden_messages > 90
+        before, loaded = list(chat.audit()), asyncio.run(read_back(lab.url, info.metadata))[1]
+        assert len(loaded) == sum(map(is_record, before))
+
+        # A rewind of ours to before the last turn, and the program goes on from there.
+        (last,) = (one.seq for one in before if one.role and one.content == "Again 19")
+        chat.rewind(last, keep_target=False)
+        rewound = [message.content for message in chat.view().messages]
+        Hearing.asked.clear()
+        assert len(asyncio.run(resume("Another question"))) == 1
+        sent = prompts_of(Hearing.asked[-1]["messages"])
+        assert sent[-20:] == [*again[:19], "Another question"]
+        view = [message.content for message in chat.view().messages]
+        assert view[: len(rewound)] == rewound
+        assert prompts_of(chat.messages())[-20:] == sent[-20:]
+        check_the_audit(chat, before, again)
+
+
+def check_the_audit(chat, before, again):
+    """Every turn is in the log with its call and its result, and nothing that was there is gone."""
+    entries = list(chat.audit())
+    assert [one.entry for one in entries[: len(before)]] == [one.entry for one in before]
+    turns = {}
+    for one in entries:
+        if one.kind == "message" and isinstance(one.content, str):
+            turns[one.content] = turn = []
+        elif one.kind == "message":
+            turn += [block["type"] for block in one.content]
+    asked = [f"Question {number}" for number in range(30) if number != COMPACTED]
+    whole = ["tool_use", "tool_result", "text"]
+    for prompt in [*asked, *again, "Another question"]:
+        assert turns[prompt] == whole
+    assert chat.verify().ok
+
+
+def is_record(one):
+    """Whether an entry holds a row of the program: no title and no metadata."""
+    return one.kind in ("message", "summary") or one.entry.note == "claude-agent-sdk"
+
+
+def prompts_of(messages):
+    """What the user has asked in these messages, without what the program adds to it."""
+    contents = [one["content"] for one in messages if one["role"] == "user"]
+    texts = [
+        text
+        for content in contents
+        for text in (
+            [content]
+            if isinstance(content, str)
+            else [block["text"] for block in content if block["type"] == "text"]
         )
-        assert chat.verify().ok
+    ]
+    return [text for text in texts if text.startswith(("Question ", "Again ", "Another "))]
 
 
 async def read_back(url, metadata):
@@ -100,13 +140,3 @@ async def read_back(url, metadata):
         folder = next(one["cwd"] for one in loaded if "cwd" in one)
         assert project_key_for_directory(folder) == metadata["project"]
         return await get_session_messages_from_store(adapter, metadata["session"], folder), loaded
-
-
-def chat_entries(url, session_id):
-    """The entries that hold records of the program: no titles, and no metadata."""
-    with Store.open(url) as store:
-        return [
-            one
-            for one in store.session(session_id).audit()
-            if one.entry.note not in ("metadata", "title")
-        ]

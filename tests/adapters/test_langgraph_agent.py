@@ -96,6 +96,7 @@ def test_fifty_turns_a_compaction_a_killed_process_and_a_fork(opened, engine):
         written = [one for one in chat.audit() if one.role]
         said = [one.content["data"]["content"] for one in written]
         for number in (*range(50), 99):
+            assert turn(number)[0] in said
             assert [text for text in turn(number)[2:] if said.count(text) != 1] == []
         assert len({one.entry.message_id for one in written}) == len(written)
         assert chat.verify().ok

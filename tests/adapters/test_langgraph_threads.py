@@ -214,6 +214,7 @@ def test_a_copy_has_its_own_life(thread):
     assert (thread.shown(), copy.shown()) == (["a", "b"], ["a", "b", "c"])
     assert len([*copy.saver.list({"configurable": {"thread_id": copy.name}})]) == 3
     assert copy.session.info().metadata["thread_id"] == copy.name
+    assert [one.session_id for one in copy.session.children()] == [f"langgraph:{copy.name}/child:1"]
     with pytest.raises(SessionExists):
         thread.saver.copy_thread(thread.name, copy.name)
 

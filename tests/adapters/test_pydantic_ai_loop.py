@@ -13,7 +13,7 @@ from roocontext.adapters.pydantic_ai import RooContextConversationStore, session
 from support.pydantic_ai_loop import Scripted, turn
 
 LOOP = Path(__file__).parents[1] / "support" / "pydantic_ai_loop.py"
-TURNS = {"file": 50, "postgres": 25}
+TURNS = 50
 
 
 def killed_loop(url, turns):
@@ -31,7 +31,6 @@ def killed_loop(url, turns):
 
 def test_fifty_turns(opened, leg):
     with opened(leg[0], "sync") as lab:
-        turns = TURNS[leg[0]]
         killed_loop(str(lab.url), 12)
         model = Scripted()
 
@@ -40,8 +39,8 @@ def test_fifty_turns(opened, leg):
                 ai = RooContextConversationStore(store)
                 saved = (await ai.load("t")).messages
                 done = len(saved) // 4
-                for number in range(done, turns):
-                    if number == turns - 5:
+                for number in range(done, TURNS):
+                    if number == TURNS // 2:
                         chat = await store.session(session_id("t"))
                         await AsyncContextManager(limit=4_000).condense(chat)
                     result = await turn(store, model, "t", f"Question {number}")
@@ -49,13 +48,13 @@ def test_fifty_turns(opened, leg):
                 whole = await ai.load("t")
                 assert whole.messages[: len(saved)] == saved
                 # Back to before the last turn, which then runs again.
-                await ai.branch("t", at=4 * (turns - 1), expected_revision=whole.revision)
+                await ai.branch("t", at=4 * (TURNS - 1), expected_revision=whole.revision)
                 await turn(store, model, "t", "The last question again")
                 return saved, whole.messages, (await ai.load("t")).messages
 
         saved, whole, again = asyncio.run(resume())
         assert len(saved) >= 48
-        assert len(whole) == len(again) == 4 * turns
+        assert len(whole) == len(again) == 4 * TURNS
         assert again[:-4] == whole[:-4]
         assert again[-4].parts[0].content == "The last question again"
         chat = lab.store.session(session_id("t"))

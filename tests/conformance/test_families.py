@@ -85,6 +85,28 @@ def test_no_fork_copies_the_parent(lab):
     assert ids(lab.store.session("root").children()) == ["child"]
 
 
+def test_a_fork_may_be_given_a_parent(lab):
+    for name in ("origin", "root", "above all"):
+        lab.store.create(name)
+    origin = lab.store.session("origin")
+    fill(origin, 4)
+    for number, parent in enumerate(("root", "above all", "origin")):
+        fork = origin.fork(2, session_id=f"fork {number}", parent=parent)
+        assert fork.parent == fork.info().parent == parent
+        assert lab.store.session(fork.id).parent == parent
+        assert ids(lab.store.session(parent).children()) == [fork.id]
+        assert fork.view().messages == origin.view(as_of=2).messages
+        assert fork.verify().ok
+    with pytest.raises(SessionNotFound):
+        origin.fork(session_id="itself", parent="itself")
+    with pytest.raises(InvalidIdentifier):
+        origin.fork(parent="\0")
+    lab.store.purge("root")
+    with pytest.raises(SessionPurged):
+        origin.fork(parent="root")
+    assert len(lab.store.sessions()) == 5
+
+
 def test_a_purged_session_keeps_the_id_of_its_parent_from_lists(lab):
     root = lab.store.create("root")
     lab.store.create("child", parent="root")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -51,16 +52,28 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> Waits:
 
 
 @pytest.fixture
-def chat(postgres: Any, waits: Waits) -> Iterator[Session]:
-    """A session with a message each millisecond, on connections whose waits are counted."""
+def clock() -> SetClock:
+    """A clock that does not go on by itself."""
+    return SetClock()
+
+
+@pytest.fixture
+def store(postgres: Any, waits: Waits, clock: SetClock) -> Iterator[Store]:
+    """A store on connections whose waits are counted, which holds the session `chat`."""
     assert not waits.count
-    clock = SetClock()
     with Store.open(postgres.fresh(), clock=clock) as store:
-        chat = store.create()
-        for number in range(ROWS):
-            clock.now = number
-            chat.append("user", "hello")
-        yield chat
+        store.create("chat")
+        yield store
+
+
+@pytest.fixture
+def chat(store: Store, clock: SetClock) -> Session:
+    """That session, with a message each millisecond."""
+    chat = store.session("chat")
+    for number in range(ROWS):
+        clock.now = number
+        chat.append("user", "hello")
+    return chat
 
 
 def moment(milliseconds: int) -> datetime:
@@ -72,9 +85,37 @@ def test_an_append_waits_once(chat: Session, waits: Waits) -> None:
     assert waits.of(lambda: chat.append("user", "hello")) == 1
 
 
-def test_a_view_waits_for_what_is_shown_then_for_its_rows(chat: Session, waits: Waits) -> None:
-    # and for the end of its snapshot
-    assert waits.of(chat.view) == 3
+def test_a_view_waits_once(chat: Session, waits: Waits) -> None:
+    assert waits.of(chat.view) == 1
+    chat.commit(Plan.truncate(chat.view(), range(10, ROWS - 10), "M"))
+    assert waits.of(chat.view) == 1
+
+
+def test_a_part_of_a_view(chat: Session, waits: Waits) -> None:
+    # what is shown, then the rows of the page with the end of the snapshot
+    assert waits.of(lambda: chat.view(after=ROWS - 10)) == 2
+    # how many rows a range has shows only when they are there, and so does the end of the page
+    assert waits.of(lambda: chat.view(limit=10)) == 3
+    # the head, the last spans, the rows, and what is cleared in them
+    assert waits.of(lambda: chat.view(last=10)) == 4
+
+
+def test_a_view_of_the_past(chat: Session, waits: Waits) -> None:
+    # the end of the log, the head at that time, the control rows, and the rows
+    assert waits.of(lambda: chat.view(as_of=ROWS - 10)) == 4
+
+
+def test_what_one_request_reads_needs_no_end_of_a_snapshot(chat: Session, waits: Waits) -> None:
+    for read in (Session.head_seq, Session.head, Session.info, Session.children):
+        assert waits.of(partial(read, chat)) == 1
+    assert waits.of(lambda: chat.uncovered_since(1)) == 1
+
+
+def test_looking_for_sessions(store: Store, waits: Waits) -> None:
+    for look in (Store.sessions, Store.overview, Store.purged):
+        assert waits.of(partial(look, store)) == 1
+    assert waits.of(lambda: store.find("a")) == 1
+    assert waits.of(lambda: store.session("chat")) == 1
 
 
 def test_a_rewind_and_its_undo(chat: Session, waits: Waits) -> None:

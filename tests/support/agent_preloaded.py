@@ -33,7 +33,7 @@ def become(order: dict[str, Any]) -> None:
         os.dup2(os.open(order["files"][number], flags), number)
     os.dup2(1, 2)
     sys.stdin, sys.stdout = open(0), open(1, "w")  # noqa: SIM115 - descriptors, for good
-    sys.stderr = sys.stdout
+    sys.stderr = open(2, "w", buffering=1)  # noqa: SIM115 - likewise
     sys.argv = ["coding_agent", *order["arguments"]]
 
 

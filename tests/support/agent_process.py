@@ -49,9 +49,9 @@ class AgentProcess:
         self._files[0].write_text("".join(f"{line}\n" for line in lines))
         self._files[1].write_text("")
         order = {
-            "arguments": [str(self.folder), "--yes", "--store", self.store, *options],
+            "arguments": [str(self.folder), "--yes", *options],
             "files": [str(file) for file in self._files],
-            "env": self.env,
+            "env": {"ROOCONTEXT_DB": self.store, **self.env},
         }
         assert self._process.stdin
         self._process.stdin.write(json.dumps(order) + "\n")

@@ -28,6 +28,10 @@ class Desk:
     def run(self, coroutine: Any) -> Any:
         return self._runner.run(coroutine)
 
+    def restart(self) -> None:
+        """An adapter that knows nothing, as in a new process."""
+        self.sdk = RooContextSessionStore(self._store)
+
     def append(self, *entries: Any, key: Any = KEY) -> None:
         self.run(self.sdk.append(key, list(entries)))
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
 
@@ -17,6 +17,18 @@ from roocontext import AsyncStore
 from roocontext.adapters.claude_agent_sdk import RooContextSessionStore
 
 EXAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "claude_agent.py"))
+COMPACTED = 24
+"""The turn in which the program compacts the conversation, by its own command."""
+
+
+class Hearing(EXAMPLE["Stub"]):
+    """The stub, which keeps what it was asked."""
+
+    asked: ClassVar[list[Any]] = []
+
+    def answer(self, asked: dict[str, Any]) -> None:
+        self.asked.append(asked)
+        super().answer(asked)
 
 
 async def talk(
@@ -30,7 +42,7 @@ async def talk(
             await answered.acquire()
             yield {"type": "user", "message": {"role": "user", "content": prompt}}
 
-    with tempfile.TemporaryDirectory() as home, EXAMPLE["stub"](folder) as url:
+    with tempfile.TemporaryDirectory() as home, EXAMPLE["stub"](folder, Hearing) as url:
         options = ClaudeAgentOptions(
             session_store=RooContextSessionStore(store),
             resume=resume,
@@ -49,7 +61,7 @@ async def talk(
 async def main(url: str, folder: str) -> None:
     async with await AsyncStore.open(url, durability="normal") as store:
         prompts = [f"Question {number}" for number in range(1_000)]
-        prompts[8] = "/compact"
+        prompts[COMPACTED] = "/compact"
         async for message in talk(store, folder, prompts):
             sys.stdout.write(f"{message.session_id}\n")
             sys.stdout.flush()

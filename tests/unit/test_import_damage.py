@@ -306,3 +306,37 @@ def views(store: Store) -> dict[str, list[Any]]:
         one.session_id: [m.content for m in store.session(one.session_id).view().messages]
         for one in store.sessions()
     }
+
+
+def test_a_document_that_is_being_written_anew_takes_nothing_back(tmp_path):
+    task = tmp_path / "tasks" / "1"
+    task.mkdir(parents=True)
+    contents = [{"role": role, "parts": [{"text": role}]} for role in ("user", "model", "user")]
+    rows = [{"role": role, "content": role, "ts": 1} for role in ("user", "assistant", "user")]
+    documents: dict[Path, Any] = {
+        task / "api_conversation_history.json": rows,
+        tmp_path / "checkpoint-a.json": {"history": contents},
+    }
+    (task / "ui_messages.json").write_text("[]")
+    with Store.open(":memory:") as store:
+        for path, content in documents.items():
+            text = json.dumps(content)
+            for end in (len(text), 0, 10, len(text) // 2, len(text) - 1, len(text)):
+                path.write_text(text[:end])
+                (done,) = import_paths(store, [task if path.parent == task else path])
+                assert isinstance(done, Taken)
+                assert (bool(done.problems), done.rewound) == (end < len(text), False)
+                assert len(store.session(done.session_id).view().messages) == 3
+
+
+def test_lines_that_are_being_written_anew_take_nothing_back(tmp_path):
+    file = Transcript(tmp_path / "s.jsonl")
+    for text in ("one", "two", "three"):
+        file.user(text)
+    whole = file.path.read_bytes()
+    first = whole.index(b"\n") + 1
+    with Store.open(":memory:") as store:
+        for end, visible in ((len(whole), 3), (first + 20, 3), (len(whole), 3), (first, 1)):
+            file.path.write_bytes(whole[:end])
+            list(import_paths(store, [file.path]))
+            assert len(store.session("claude-code:s").view().messages) == visible

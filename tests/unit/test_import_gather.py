@@ -2,8 +2,9 @@
 
 import json
 import os
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from roocontext import Store
 from roocontext.cli.exit_codes import Code, code_of
 from roocontext.errors import SourceDiverged, StoreUnavailable, UnreadableSource
-from roocontext.formats import find, jsonl
+from roocontext.formats import claude_code, find, jsonl
 from roocontext.formats.gather import Skipped, Taken, import_paths
 from support.examples import TORTURE
 from support.steady_sources import CountedIds, SetClock
@@ -75,15 +76,19 @@ def test_an_unexpected_error_in_one_file_does_not_keep_the_others(
 
 
 def test_an_unexpected_error_in_one_session_is_reported_with_its_type(store, tmp_path, monkeypatch):
-    talk(tmp_path / "a.jsonl", "one")
+    talk(tmp_path / "a.jsonl", "one", "two")
+    events_of = claude_code.events_of
 
-    def broken(*_: Any) -> Any:
-        raise ZeroDivisionError("secret")
+    def broken(step: Any, *rest: Any) -> Any:
+        if step.row.line == 2:
+            raise ZeroDivisionError("secret")
+        return events_of(step, *rest)
 
-    monkeypatch.setattr("roocontext.formats.claude_code.events_of", broken)
+    monkeypatch.setattr(claude_code, "events_of", broken)
     (done,) = import_paths(store, [tmp_path])
     assert isinstance(done, Taken)
     assert done.failed
+    assert [one.content for one in store.session(done.session_id).view().messages] == ["one"]
     assert "ZeroDivisionError" in done.problems[0].what
     assert "secret" not in done.problems[0].what
 
@@ -267,6 +272,8 @@ def test_a_parent_whose_id_no_store_would_take(store, tmp_path):
         ("cline", ".cline/data/tasks"),
         ("cline", ".config/Cursor/User/globalStorage/saoudrizwan.claude-dev/tasks"),
         ("roo-code", ".vscode-server/data/User/globalStorage/rooveterinaryinc.roo-cline/tasks"),
+        ("roo-code", ".config/VSCodium/User/globalStorage/zoocodeorganization.zoo-code/tasks"),
+        ("roo-code", ".config/Code - OSS/User/globalStorage/rooveterinaryinc.roo-cline/tasks"),
         ("claude-code", ".claude/projects"),
     ],
 )
@@ -276,6 +283,66 @@ def test_the_places_of_a_tool_that_exist_are_found(tmp_path, monkeypatch, tool, 
     assert find.places(tool) == []
     (tmp_path / place).mkdir(parents=True)
     assert find.places(tool) == [tmp_path / place]
+
+
+@pytest.mark.parametrize(
+    ("tool", "variable", "place"),
+    [
+        ("claude-code", "CLAUDE_CONFIG_DIR", "projects"),
+        ("codex", "CODEX_HOME", "archived_sessions"),
+        ("gemini-cli", "GEMINI_CLI_HOME", ".gemini/tmp"),
+        ("opencode", "XDG_DATA_HOME", "opencode"),
+        ("cline", "CLINE_DIR", "data/tasks"),
+        ("cline", "XDG_CONFIG_HOME", "Code/User/globalStorage/saoudrizwan.claude-dev/tasks"),
+    ],
+)
+def test_the_places_that_the_variables_of_a_tool_name(tmp_path, monkeypatch, tool, variable, place):
+    elsewhere = tmp_path / "a [folder] * with $HOME"
+    (elsewhere / place).mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    monkeypatch.delenv(variable, raising=False)
+    assert find.places(tool) == []
+    monkeypatch.setenv(variable, str(elsewhere))
+    assert find.places(tool) == [elsewhere / place]
+
+
+def test_a_database_that_a_variable_names(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("OPENCODE_DB", str(tmp_path / "mine.db"))
+    assert find.places("opencode") == []
+    with closing(sqlite3.connect(tmp_path / "mine.db")) as connection:
+        connection.execute("CREATE TABLE session (id TEXT)")
+    assert find.places("opencode") == [tmp_path / "mine.db"]
+    assert find.format_of(tmp_path / "mine.db") == "opencode"
+    with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
+        connection.execute("CREATE TABLE sessions (id TEXT)")
+    assert find.format_of(tmp_path / "other.db") is None
+
+
+def test_links_to_folders_are_followed_once(store, tmp_path):
+    talk(tmp_path / "elsewhere" / "a.jsonl", "hello")
+    top = tmp_path / "top"
+    top.mkdir()
+    for name, target in (("a", "elsewhere"), ("b", "elsewhere"), ("up", "."), ("self", "top")):
+        (top / name).symlink_to(tmp_path / target)
+    (done,) = import_paths(store, [top])
+    assert isinstance(done, Taken)
+    assert (done.session_id, done.path) == ("claude-code:a", top / "a" / "a.jsonl")
+
+
+def test_compressed_transcripts_are_named(store, tmp_path):
+    (tmp_path / "rollout-1.jsonl.zst").write_bytes(b"\x28\xb5\x2f\xfd...")
+    (tmp_path / "b.jsonl").write_bytes(b"\x1f\x8b...")
+    talk(tmp_path / "c.jsonl", "hello")
+    (tmp_path / "c.jsonl.zst").write_bytes(b"\x28\xb5\x2f\xfd...")
+    found = list(import_paths(store, [tmp_path]))
+    why = "it is compressed: unpack it first"
+    assert [(one.path.name, getattr(one, "why", "taken")) for one in found] == [
+        ("b.jsonl", why),
+        ("c.jsonl", "taken"),
+        ("rollout-1.jsonl.zst", why),
+    ]
 
 
 def test_an_empty_file_is_no_problem(store, tmp_path):

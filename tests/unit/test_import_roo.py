@@ -244,6 +244,51 @@ def test_what_cline_knows_of_its_edits_is_kept(store, folder):
     assert "context_history" in kinds
 
 
+def edit(message: int, block: int, *texts: str) -> list[Any]:
+    """What Cline keeps of the texts that replace a block's."""
+    return [message, [0, [[block, [[9, "text", [text], []] for text in texts]]]]]
+
+
+def test_the_texts_that_cline_sends_in_place_of_others(store, folder):
+    answer = {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "f"}]}
+    rows = [*talk(6), {"role": "user", "content": [answer], "ts": 7}]
+    rows[4]["content"].insert(0, {**answer, "tool_use_id": "left out"})
+    screen = [{"ts": 1, "lastCheckpointHash": "x", "conversationHistoryDeletedRange": [2, 3]}]
+    task(folder, rows, screen)
+    edits = [edit(0, 0, "first"), edit(1, 0, "older", "notice"), edit(2, 0, "-"), edit(6, 0, "g")]
+    odd = [7, [1], [1, [0, [[5, []], [0, [[1, "text", []]]]]]], edit(99, 0, "-")]
+    (folder / "context_history.json").write_text(json.dumps([*edits, *odd]))
+    done = take(store, folder)
+    messages = store.session(done.session_id).view().messages
+    assert [message.content[0].get("text") for message in messages] == [
+        *("first", "notice", "m4", "m5"),
+        None,
+    ]
+    assert messages[-1].content[0]["content"][0]["text"] == "g"
+    assert [one.what for one in done.problems] == []
+    assert take(store, folder).new == 0
+
+
+def test_the_list_of_the_tasks_of_cline(store, tmp_path):
+    folder = tmp_path / ".cline" / "data" / "tasks" / "17"
+    folder.mkdir(parents=True)
+    task(folder, talk(7), [{"ts": 1, "conversationHistoryDeletedRange": [2, 3]}])
+    about = {"environment_history": [{"cline_version": "3.1"}, {"cline_version": "3.78.0"}]}
+    (folder / "task_metadata.json").write_text(json.dumps(about))
+    item = {"id": "17", "task": "Fix it", "cwdOnTaskInitialization": "/work"}
+    state = tmp_path / ".cline" / "data" / "state"
+    state.mkdir()
+    items = [{"id": "16"}, 5, {**item, "conversationHistoryDeletedRange": [2, 5]}]
+    (state / "taskHistory.json").write_text(json.dumps(items))
+    done = take(store, folder)
+    assert seen(store, done) == ["m0", "m1", "m6"]
+    info = store.session("cline:17").info()
+    assert info.title == "Fix it"
+    assert (info.metadata["folder"], info.metadata["version"]) == ("/work", "3.78.0")
+    (state / "taskHistory.json").write_text("[")
+    assert seen(store, take(store, folder)) == ["m0", "m1", "m4", "m5", "m6"]
+
+
 def test_a_range_that_ends_behind_the_last_row(store, folder):
     screen = [{"ts": 1, "lastCheckpointHash": "x", "conversationHistoryDeletedRange": [2, 99]}]
     task(folder, talk(5), screen)

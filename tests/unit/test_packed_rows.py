@@ -28,7 +28,8 @@ def tx() -> Iterator[Transaction]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         connection.execute("CREATE TABLE entries (seq, tools, answers_seq)")
         connection.executemany("INSERT INTO entries VALUES (?, ?, ?)", ROWS)
-        yield Transaction(connection, sqlite3.Connection.cursor, compiler(SQLiteDialect_pysqlite()))
+        compiled = compiler(SQLiteDialect_pysqlite())
+        yield Transaction(connection, sqlite3.Connection.cursor, compiled, "sqlite")
 
 
 @pytest.mark.parametrize("first", [1, 3, 4])

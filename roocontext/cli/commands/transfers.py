@@ -80,12 +80,16 @@ def import_(
         raise Refusal(line, Code.USAGE)
     # A session's metadata has the path of its source, whatever folder the command was run in.
     chosen = [Path(os.path.abspath(path)) for path in paths or ()]  # noqa: PTH100 - keeps links
+    tools = [tool] if tool else list(find.PLACES) if everything else []
+    default = [place for one in tools for place in find.places(one)]  # checks the name too
     if not chosen:
-        tools = list(find.PLACES) if everything else [tool] if tool else []
         if not tools:
             line = "Name files or folders, or use --from TOOL or --all."
             raise Refusal(line, Code.USAGE)
-        chosen = [place for one in tools for place in find.places(one)]
+        chosen = default
+        if not chosen:
+            line = f"{tool or 'No tool'} has no sessions in its default place: name a folder."
+            raise Refusal(line, Code.NOT_FOUND)
     seen: dict[Path, int] = {}
     find.changed(chosen if watch else (), seen)  # before the import, which others may overtake
     answer = _imported(context, chosen, tool, on_conflict, dry_run=dry_run)

@@ -1,5 +1,6 @@
 """What an import has found, and what an export has written."""
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from roocontext.cli.screens.safe_text import named, one_line
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from roocontext.reports.transfers import Exported, Import, ImportedSession
 
 _LISTED = 20
-"""How many sessions without changes, or files without sessions, are listed."""
+"""How many files without sessions are listed, of those with which nothing is wrong."""
 
 
 def draw_import(screen: Screen, answer: "Import") -> None:
@@ -20,14 +21,18 @@ def draw_import(screen: Screen, answer: "Import") -> None:
         screen.line(_session(one, screen), indent=0)
         for problem in one.problems:
             screen.line((one_line(problem), "warn"), indent=2)
-    for skipped in answer.skipped[:_LISTED]:
+    usual = [one for one in answer.skipped if not one.is_problem]
+    for skipped in (*usual[:_LISTED], *(one for one in answer.skipped if one.is_problem)):
         style = "warn" if skipped.is_problem else "note"
         screen.line((f"Skipped {one_line(skipped.path)}: {one_line(skipped.why)}.", style))
-    if (rest := len(answer.skipped) - _LISTED) > 0:
+    if (rest := len(usual) - _LISTED) > 0:
         screen.line((f"Skipped {quantity(rest, 'more file')}.", "note"))
     would = "Would import" if answer.dry_run else "Imported"
-    unchanged = len(answer.sessions) - len(changed)
-    screen.line(f"{would} {quantity(len(changed), 'session')}, {unchanged} unchanged.")
+    counts = Counter(one.status for one in answer.sessions)
+    unchanged, failed = counts.pop("unchanged", 0), counts.pop("failed", 0)
+    failures = f", {failed} failed" if failed else ""
+    taken = quantity(counts.total(), "session")
+    screen.line(f"{would} {taken}, {unchanged} unchanged{failures}.")
 
 
 def draw_export(screen: Screen, answer: "Exported") -> None:

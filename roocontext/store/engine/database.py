@@ -66,7 +66,7 @@ class Database:
             return operation(tx, *args, **kwargs)
 
     def lookup(self, operation: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
-        """Run an operation that only reads, and whose statements need not be of one moment.
+        """Run an operation that reads by one statement, or by some of different moments.
 
         It saves PostgreSQL the end of a transaction, which is a round trip.
         """
@@ -286,7 +286,9 @@ class Database:
                 return tx
             tx.connection.close()
         self._recover()
-        tx = hold.tx = Transaction(self._engine.connect(), self._engine.cursor, self._compiled)
+        tx = hold.tx = Transaction(
+            self._engine.connect(), self._engine.cursor, self._compiled, self.dialect
+        )
         return tx
 
     def _recover(self) -> None:

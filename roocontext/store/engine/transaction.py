@@ -29,8 +29,10 @@ class Transaction:
         connection: Any,
         cursor: Callable[[Any], Any],
         compiled: Callable[[ClauseElement], Compiled],
+        dialect: str,
     ) -> None:
         self.connection = connection
+        self.dialect = dialect
         self._cursor = cursor
         self._compiled = compiled
         self._pipeline = getattr(connection, "pipeline", None)
@@ -118,16 +120,26 @@ class Transaction:
             for row in rows:
                 copy.write_row(row)
 
-    def each(self, statement: ClauseElement, params: Sequence[Mapping[str, Any]]) -> list[SqlRow]:
+    def each(
+        self,
+        statement: ClauseElement,
+        params: Sequence[Mapping[str, Any]],
+        *,
+        is_last: bool = False,
+    ) -> list[SqlRow]:
         """The rows of one query run with each of these parameters, one after the other."""
-        return [row for rows in self.all([(statement, one) for one in params]) for row in rows]
+        queries = [(statement, one) for one in params]
+        return [row for rows in self.all(queries, is_last=is_last) for row in rows]
 
-    def all(self, queries: Sequence[Query]) -> list[list[SqlRow]]:
-        """The rows of each query, asked for at once where that saves round trips."""
+    def all(self, queries: Sequence[Query], *, is_last: bool = False) -> list[list[SqlRow]]:
+        """The rows of each query, asked for at once where that saves round trips.
+
+        If they are the last ones of the transaction, PostgreSQL ends it without another round trip.
+        """
         # SQLite has no round trips to save.
-        if self._pipeline is None or len(queries) < 2:
+        if self._pipeline is None or len(queries) + is_last < 2:
             return [self.rows(statement, **params) for statement, params in queries]
-        with self.together():
+        with self.together(is_last=is_last):
             cursors = [self._execute(statement, params) for statement, params in queries]
         # Inside, the first one fetched would be a round trip, and the end of the block another.
         return [
@@ -153,7 +165,7 @@ class Transaction:
 
     @contextmanager
     def together(self, *, is_last: bool = False) -> Iterator[None]:
-        """Send changes without waiting for each; what is wrong with one is raised at the end.
+        """Send statements without waiting for each; what is wrong with one is raised at the end.
 
         If they are the last ones of the transaction, PostgreSQL commits them without another round
         trip. If one of them fails, it skips the COMMIT.

@@ -1,0 +1,209 @@
+"""A rewind of ours in a transcript of the Claude Agent SDK: what the program resumes from."""
+
+from contextlib import closing, suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roocontext import NothingToUndo
+from support.claude_desk import Desk, lines, seen
+from support.examples import examples
+from support.transcripts import Transcript
+
+DESK = Desk
+
+
+@pytest.fixture
+def file(tmp_path: Any) -> Transcript:
+    return Transcript(tmp_path / "-work" / "s-1.jsonl")
+
+
+def talk(file: Transcript, *texts: str, parent: Any = ...) -> None:
+    """Questions with their answers, the attachments between them, and a row without an id."""
+    for number, text in enumerate(texts):
+        file.user(text, **({} if number or parent is ... else {"parent": parent}))
+        file.row("attachment", attachment={"type": "date"})
+        file.reply(f"m-{text}", text.upper(), stop="end_turn")
+        file.line({"type": "last-prompt", "lastPrompt": text, "leafUuid": file.at})
+
+
+def texts(chat: Any) -> str:
+    return "".join(text for _, text in seen(chat))
+
+
+def place(chat: Any, text: str) -> int:
+    """The entry of a question."""
+    return next(one.seq for one in chat.audit() if one.role and one.content == text)
+
+
+def test_the_transcript_is_what_it_was_right_after_that_entry(desk, file):
+    talk(file, "a", "b")
+    before = lines(file)
+    desk.append(*before)
+    end = desk.chat().head().seq
+    talk(file, "c", "d")
+    desk.append(*lines(file)[len(before) :])
+    chat = desk.chat()
+    chat.rewind(place(chat, "d"), keep_target=False)
+    assert texts(chat) == "aAbBcC"
+    assert desk.load() == lines(file)[:-4]
+    chat.rewind(end)
+    assert desk.load() == before
+    chat.undo()
+    assert desk.load() == lines(file)[:-4]
+    chat.rewind(chat.head().seq - 3)  # to before all of these
+    assert desk.load() == lines(file)
+    chat.rewind(0)
+    assert desk.load() is None
+
+
+def test_the_program_goes_on_from_there(desk, file):
+    talk(file, "a")
+    kept = lines(file)
+    end = file.at
+    talk(file, "b")
+    desk.append(*lines(file))
+    chat = desk.chat()
+    chat.rewind(place(chat, "b"), keep_target=False)
+    rewinds = kinds_of_rewinds(chat)
+    assert desk.load() == kept
+    more = len(lines(file))
+    talk(file, "c", parent=end)
+    desk.append(*lines(file)[more:-1])
+    with closing(Desk(desk.url)) as another:  # which reads the log now
+        another.append(*lines(file)[more:])
+    assert texts(chat) == "aAcC"
+    assert kinds_of_rewinds(chat) == rewinds
+    assert desk.load() == kept + lines(file)[more:]
+    assert chat.verify().ok
+
+
+def kinds_of_rewinds(chat: Any) -> list[str]:
+    return [one.entry.details["record"]["trigger"] for one in chat.audit() if one.kind == "rewind"]
+
+
+@pytest.mark.parametrize("reads_anew", [False, True])
+def test_a_program_that_runs_meanwhile_takes_the_rewind_back(desk, file, reads_anew):
+    talk(file, "a", "b")
+    desk.append(*lines(file))
+    chat = desk.chat()
+    chat.rewind(place(chat, "b"), keep_target=False)
+    more = len(lines(file))
+    talk(file, "c")
+    with closing(Desk(desk.url)) as another:
+        (another if reads_anew else desk).append(*lines(file)[more:])
+    assert texts(chat) == "aAbBcC"
+    assert desk.load() == lines(file)
+
+
+def test_of_branches_only_the_one_that_was_gone_back_to_is_left(desk, file):
+    talk(file, "a")
+    begun, end = len(lines(file)), file.at
+    talk(file, "b")
+    left = len(lines(file))
+    talk(file, "c", parent=end)
+    desk.append(*lines(file))
+    chat = desk.chat()
+    assert texts(chat) == "aAcC"
+    assert desk.load() == lines(file)
+    chat.rewind(place(chat, "c"), keep_target=False)  # to right after the rewind to its parent
+    assert texts(chat) == "aA"
+    assert desk.load() == lines(file)[:begun]
+    chat.undo()
+    assert desk.load() == lines(file)[:begun] + lines(file)[left:]
+    more = len(lines(file))
+    talk(file, "d")
+    desk.append(*lines(file)[more:])
+    assert texts(chat) == "aAcCdD"
+
+
+def test_a_rewind_to_before_a_compaction(desk, file):
+    talk(file, "a")
+    before = lines(file)
+    desk.append(*before)
+    end = desk.chat().head().seq
+    file.compact("S")
+    talk(file, "b")
+    desk.append(*lines(file)[len(before) :])
+    assert texts(desk.chat()) == "SbB"
+    desk.chat().rewind(end)
+    assert texts(desk.chat()) == "aA"
+    assert desk.load() == before
+
+
+class Program:
+    """Resumes from what `load` returns, as the program does: behind the newest message."""
+
+    def __init__(self, desk: Desk, key: Any) -> None:
+        self._desk, self._key = desk, key
+        self._count = 0
+        self.chat: Any = None
+
+    def rows(self) -> list[Any]:
+        return [one for one in self._desk.load(self._key) or [] if "uuid" in one]
+
+    def sends(self) -> list[str]:
+        """What it would send: the newest message and what that hangs on."""
+        rows = {one["uuid"]: one for one in self.rows()}
+        at = next((one["uuid"] for one in reversed(rows.values()) if "message" in one), None)
+        sent: list[str] = []
+        while at is not None:
+            if "message" in rows[at]:
+                sent.insert(0, rows[at]["message"]["content"])
+            at = rows[at]["parentUuid"]
+        return sent
+
+    def turn(self, behind: str | None) -> None:
+        """A question, an attachment, an answer of two rows, and rows of no message."""
+        self._count += 1
+        rows = []
+        for kind, name in (
+            ("user", "q"),
+            ("attachment", "x"),
+            ("assistant", "a"),
+            ("assistant", "b"),
+            ("system", "y"),
+        ):
+            row = {"type": kind, "uuid": f"{name}{self._count}", "parentUuid": behind}
+            if kind in ("user", "assistant"):
+                row["message"] = {"role": kind, "content": row["uuid"], "id": f"m{self._count}"}
+            rows.append(row)
+            behind = row["uuid"]
+        rows.insert(1, {"type": "last-prompt", "lastPrompt": f"q{self._count}"})
+        self._desk.append(*rows, key=self._key)
+        project, session = self._key["project_key"], self._key["session_id"]
+        self.chat = self._desk.chat(f"claude-agent-sdk:{project}/{session}")
+
+
+def test_the_program_sends_what_the_view_shows(quick):
+    asked = iter(range(1_000_000))
+    kinds = st.sampled_from(["turn", "turn", "branch", "rewind", "undo", "restart"])
+    step = st.tuples(kinds, st.floats(0, 1))
+
+    @settings(max_examples=examples(30))
+    @given(st.lists(step, min_size=3, max_size=14))
+    def check(steps: list[tuple[str, float]]) -> None:
+        program = Program(quick, {"project_key": "p", "session_id": f"s{next(asked)}"})
+        program.turn(None)
+        for what, where in steps:
+            rows = program.rows()
+            if what == "rewind":
+                program.chat.rewind(int(where * program.chat.head().seq))
+            elif what == "undo":
+                with suppress(NothingToUndo):
+                    program.chat.undo(force=True)
+            elif what == "restart":
+                quick.restart()
+            elif not rows:
+                program.turn(None)
+            elif what == "turn":
+                program.turn(rows[-1]["uuid"])
+            else:  # behind any row but one in the middle of an answer, which is one unit
+                ends = [row["uuid"] for row in rows if row["uuid"][0] != "a"]
+                program.turn(ends[int(where * (len(ends) - 1))])
+            assert program.sends() == [one.content for one in program.chat.view().messages]
+        assert program.chat.verify().ok
+
+    check()
