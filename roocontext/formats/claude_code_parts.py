@@ -198,8 +198,8 @@ class Parts:
         line_before = 0
         reported: list[Problem] = []
         for index, (line, head) in enumerate(heads(path, reported)):
+            found._end = index + 1
             is_alone, line_before = line.number != line_before, line.number
-            found._end = line.end
             if head is None:
                 continue
             row = row_of_line(index, line, head)
@@ -223,14 +223,14 @@ class Parts:
         """The rows of each part. Afterwards, `loose` are the lines without a place in the tree."""
         self.loose = Loose()
         reading = Reading()
-        ends = [part.first for part in self._parts[1:]]
+        # Not to the end of the file: what was appended since then may refer to rows of any part.
+        ends = [*(part.first for part in self._parts[1:]), self._end]
         rows: list[Row] = []
         with self._path.open("rb") as file:
-            for part, end in zip(self._parts, [*ends, None], strict=True):
+            for part, end in zip(self._parts, ends, strict=True):
                 lines = heads(self._path, [], start=part.start, first=part.line)
                 for index, (line, head) in enumerate(lines, part.first):
-                    # What was appended since then may refer to rows of any part.
-                    if index == end or line.start >= self._end:
+                    if index == end:
                         break
                     row = reading.take(index, line, head, file) if head else None
                     if row is None:

@@ -6,6 +6,7 @@ is before each change that takes something away, and at the end; what was taken 
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,8 @@ from roocontext.formats.gemini_checkpoints import (
 from roocontext.formats.lines import read_records
 from roocontext.formats.names import is_removed
 from roocontext.formats.names import name as named
+from roocontext.formats.numbered_names import NumberedNames
+from roocontext.formats.shelf import Shelf, Shelved
 from roocontext.formats.times import iso_ms
 from roocontext.log.entries import NewMessage
 
@@ -110,9 +113,10 @@ class _Recording:
     """The list of messages as it is, and as it was played last."""
 
     is_server: bool
-    now: dict[str, dict[str, Any]] = field(default_factory=dict)
-    played: list[tuple[str, dict[str, Any], str | None]] = field(default_factory=list)
-    noted: set[str] = field(default_factory=set)
+    shelf: Shelf
+    now: dict[str, Shelved] = field(default_factory=dict)
+    played: list[tuple[str, Shelved, str | None]] = field(default_factory=list)
+    noted: NumberedNames = field(default_factory=NumberedNames)
     backs: int = 0
     title: str | None = None
 
@@ -154,7 +158,7 @@ class _Recording:
         wanted = list(self.now.items())
         same = 0
         for (name, record, _), (new_name, new) in zip(self.played, wanted, strict=False):
-            if (name, record) != (new_name, new):
+            if name != new_name or not self.shelf.is_same(record, new):
                 break
             same += 1
         if any(last is not None for _, _, last in self.played[same:]):
@@ -164,7 +168,7 @@ class _Recording:
         del self.played[same:]
         for name, record in wanted[same:]:
             last = None
-            for event in self._events_of(name, record):
+            for event in self._events_of(name, self.shelf.get(record)):
                 if isinstance(event, Added):
                     last = event.id
                 yield event
@@ -177,7 +181,7 @@ class _Recording:
         if not added:
             mark = json.dumps([name, record], sort_keys=True)
             if mark not in self.noted:
-                self.noted.add(mark)
+                self.noted[mark] = 1
                 yield Noted(name, str(record.get("type")), record, ts)
 
     def _take_all(self, messages: list[Any], line: int | None) -> Iterator[Event]:
@@ -189,9 +193,11 @@ class _Recording:
 
     def _put(self, name: str, record: dict[str, Any], line: int | None) -> Iterator[Event]:
         """A message takes the place of an older version of it, which becomes a note."""
-        if (before := self.now.get(name)) is not None and before != record:
-            yield Noted(None, "superseded", before, iso_ms(before.get("timestamp")), line)
-        self.now[name] = record
+        before, new = self.now.get(name), self.shelf.put(record)
+        if before is not None and not self.shelf.is_same(before, new):
+            old = self.shelf.get(before)
+            yield Noted(None, "superseded", old, iso_ms(old.get("timestamp")), line)
+        self.now[name] = new
 
     def _learn(self, facts: Mapping[Any, Any]) -> None:
         summary = facts.get("summary")
@@ -203,7 +209,8 @@ class _Recording:
         for change in changes:
             name = change.get("id")
             if isinstance(name, str) and name in self.now:
-                self.now[name] = _merged(self.now[name], change)
+                merged = _merged(self.shelf.get(self.now[name]), change)
+                self.now[name] = self.shelf.put(merged)
         removed = {one for one in _listed(patch, "removeIds") if isinstance(one, str)}
         order = [
             one for one in _listed(patch, "orderIds") if isinstance(one, str) and one in self.now
@@ -216,10 +223,11 @@ class _Recording:
 
 def _events(path: Path, problems: list[Problem], *, is_server: bool) -> Iterator[Event]:
     problems.clear()
-    recording = _Recording(is_server)
-    for record, line in read_records(path, problems):
-        yield from recording.apply(record, line)
-    yield from recording.play()
+    with closing(Shelf()) as shelf:
+        recording = _Recording(is_server, shelf)
+        for record, line in read_records(path, problems):
+            yield from recording.apply(record, line)
+        yield from recording.play()
     if recording.title:
         yield Titled(recording.title)
 

@@ -107,15 +107,11 @@ def test_the_order_is_that_of_the_whole(tmp_path_factory, seed):
         assert events(path, least) == whole
 
 
-def test_what_is_appended_meanwhile_is_left_to_the_next_import(tmp_path, monkeypatch):
-    monkeypatch.setattr(claude_code_parts, "LEAST", 2)
-    file = Transcript(tmp_path / "s-1.jsonl")
-    for number in range(8):
-        file.user(f"prompt {number}")
-        file.reply(f"m{number}", "words", stop="end_turn")
-    (source,) = claude_code.sources(file.path)
-    before = [*source.events()]
-    file.user("a branch", parent="u-2")
-    assert [*source.events()] == before
-    (grown,) = claude_code.sources(file.path)
-    assert len([*grown.events()]) > len(before)
+def test_what_comes_while_it_is_read_is_taken_later(tmp_path, monkeypatch):
+    monkeypatch.setattr(claude_code_parts, "LEAST", 1)
+    transcript = Transcript(tmp_path / "s-1.jsonl")
+    for number in range(4):
+        transcript.user(f"message {number}")
+    (source,) = claude_code.sources(transcript.path)
+    transcript.user("another branch", parent="u-1")
+    assert [event.id for event in source.events()] == ["u-1", "u-2", "u-3", "u-4"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from roocontext import Store
-from roocontext.formats import claude_code, claude_code_parts, codex, jsonl
+from roocontext.formats import claude_code, claude_code_parts, codex, gemini_cli, jsonl
 from roocontext.formats.events import Source
 from roocontext.formats.play import play
 from support.empty_files import empty_file
@@ -88,12 +88,25 @@ def codex_file(path: Path, count: int) -> Iterable[Source]:
     return codex.sources(file)
 
 
-FEW, MANY = 500, 4_500
+def gemini_file(path: Path, count: int) -> Iterable[Source]:
+    file = path / "session-1.jsonl"
+    with file.open("w") as lines:
+        for number in range(count):
+            role, text = ("user", "gemini")[number % 2], f"{number}" + 1_000 * "x"
+            line = {"id": f"m{number}", "type": role, "content": text}
+            lines.write(json.dumps(line) + "\n")
+    return gemini_cli.sources(file)
 
 
-@pytest.mark.parametrize("written", [claude_code_file, codex_file])
+FEW, MANY = 300, 2_300
+
+
+@pytest.mark.parametrize(
+    ("written", "most"), [(claude_code_file, 300), (codex_file, 300), (gemini_file, 500)]
+)
 def test_of_a_line_little_is_kept(
     written: Callable[[Path, int], Iterable[Source]],
+    most: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -108,4 +121,4 @@ def test_of_a_line_little_is_kept(
             for again in (False, True):
                 peaks[count, again] = peak(lambda: [play(store, one) for one in sources])  # noqa: B023
         for again in (False, True):
-            assert (peaks[MANY, again] - peaks[FEW, again]) / (MANY - FEW) < 200
+            assert (peaks[MANY, again] - peaks[FEW, again]) / (MANY - FEW) < most
