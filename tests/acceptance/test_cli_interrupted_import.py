@@ -60,4 +60,4 @@ def test_an_interrupted_import_is_continued(
         assert (session["status"], session["messages"]) == ("continued", LINES + 1 - committed)
         shown = [message.content for message in chat.view().messages]
         assert shown == [f"message {number}" for number in range(LINES)]
-        chat.verify()
+        assert chat.verify().ok
