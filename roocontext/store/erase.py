@@ -183,7 +183,7 @@ def receipts(tx: Transaction, limit: int) -> list[Purged]:
     """The receipts of purged sessions, the newest first."""
     try:
         return [_read_receipt(row[0]) for row in tx.rows(_RECEIPTS, page=limit)]
-    except (msgspec.DecodeError, UnicodeError):
+    except (msgspec.DecodeError, UnicodeError, TypeError):  # TypeError: the column holds no text
         raise HistoryCorrupt("A session has a receipt that no purge has written.") from None
 
 

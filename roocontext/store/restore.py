@@ -141,7 +141,8 @@ def _pages(stored: Iterable[StoredEntry]) -> Iterator[list[StoredEntry]]:
     size = 0
     for entry in stored:
         page.append(entry)
-        size += len(entry.content or "") + len(entry.extra or "")
+        # What is no text is refused with its page.
+        size += sum(len(it) for it in (entry.content, entry.extra) if isinstance(it, str))
         if len(page) == PAGE or size >= PAGE_BYTES:
             yield page
             page, size = [], 0

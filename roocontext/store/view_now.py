@@ -21,6 +21,7 @@ from sqlalchemy import (
 
 from roocontext.log.entries import View
 from roocontext.store.engine.database import Database
+from roocontext.store.engine.shapes import checked_rows
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.head import read_head
 from roocontext.store.schema import LAST, VISIBLE, clearings, entries, sessions, spans
@@ -39,6 +40,7 @@ _in_log = entries.c.session_id == bindparam("session_id")
 _is_visible = and_(spans.c.session_id == bindparam("session_id"), text(VISIBLE))
 _is_cleared = clearings.c.session_id == bindparam("session_id")
 _COLUMNS = SHOWN.selected_columns
+_SPAN_COLUMNS = VISIBLE_SPANS.selected_columns
 
 
 def _rows_of_spans() -> Select[Any]:
@@ -90,8 +92,8 @@ def _whole_view() -> Select[Any]:
         select(
             *(column.label(column.name) for column in shown.c),
             cleared.label("cleared"),
-            span.c.last_seq,
-            span.c.head_seq,
+            *(span.c[name].label(name) for name in ("last_seq", "head_seq")),
+            *(span.c[column.name].label(column.name) for column in _SPAN_COLUMNS),
         )
         .select_from(span.outerjoin(shown, true()))
         .order_by(span.c.position)
@@ -101,7 +103,10 @@ def _whole_view() -> Select[Any]:
 _ROWS_OF_SPANS = _rows_of_spans()
 _WHOLE_VIEW = _whole_view()
 _SHOWN = slice(len(_COLUMNS))
-_CLEARED_AT, _LAST_AT, _HEAD_AT = range(len(_COLUMNS), len(_COLUMNS) + 3)
+_CLEARED_AT = len(_COLUMNS)
+_HEAD = slice(_CLEARED_AT + 1, _CLEARED_AT + 3)
+_SPAN = slice(_CLEARED_AT + 3, None)
+_NO_SPAN = (None,) * len(_SPAN_COLUMNS)
 
 
 def view_now(database: Database, session_id: str) -> View:
@@ -120,17 +125,21 @@ def view_at(tx: Transaction, session_id: str, as_of: int | datetime | None) -> V
 
 
 def _by_one_statement(tx: Transaction, session_id: str) -> View:
-    while not (rows := tx.rows(_WHOLE_VIEW, session_id=session_id)) or rows[0][_HEAD_AT] is None:
+    while not (rows := tx.rows(_WHOLE_VIEW, session_id=session_id)) or None in rows[0][_HEAD]:
         read_head(tx, session_id)  # raises the reason, unless the session was created in between
+    # Checked apart from the rows of NULLs, which only an outer join makes.
+    checked_rows(VISIBLE_SPANS, list({row[_SPAN] for row in rows} - {_NO_SPAN}))
     shown = [row for row in rows if row[0] is not None]
-    cleared = placeholders(
+    blocks = [
         (row[0], block, placeholder)
         for row in shown
         if row[_CLEARED_AT] is not None
         for block, placeholder in row[_CLEARED_AT]
-    )
-    messages = to_messages([row[_SHOWN] for row in shown], cleared)
-    return View(session_id, rows[0][_LAST_AT], rows[0][_HEAD_AT], tuple(messages))
+    ]
+    cleared = placeholders(checked_rows(CLEARED, blocks))
+    messages = to_messages(checked_rows(SHOWN, [row[_SHOWN] for row in shown]), cleared)
+    last_seq, head_seq = rows[0][_HEAD]
+    return View(session_id, last_seq, head_seq, tuple(messages))
 
 
 def _by_spans(tx: Transaction, session_id: str) -> View:

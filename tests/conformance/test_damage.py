@@ -61,6 +61,12 @@ def test_what_cannot_be_summed_is_a_typed_error(opened, damage):
         assert not _faults(lab, damage)
 
 
+def test_a_purge_without_a_receipt_is_a_typed_error(opened):
+    with opened("file", "sync") as lab:
+        lab.drop_guards()
+        assert not _faults(lab, Damage("sessions", "purged_at", "7", "true"))
+
+
 @pytest.mark.parametrize("row", ["seq = 3", "seq = 4"])
 def test_an_answer_to_no_entry_is_a_typed_error(opened, row):
     with opened("file", "sync") as lab:

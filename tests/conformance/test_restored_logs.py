@@ -136,6 +136,8 @@ DAMAGE = {
         *rows[1:],
     ],
     "no salt": lambda rows: [rows[0]._replace(salt=None), *rows[1:]],
+    "content that is no text": lambda rows: [rows[0]._replace(content=5), *rows[1:]],
+    "fields that are no text": lambda rows: [rows[0]._replace(extra=5), *rows[1:]],
     "spaces in its JSON": lambda rows: [rows[0]._replace(extra='{"a": 1}'), *rows[1:]],
 }
 
