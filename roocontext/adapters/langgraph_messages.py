@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, TypeGuard
 
+import msgspec
+
 from roocontext.adapters.frameworks import framework
 from roocontext.adapters.serializing import serializing
 from roocontext.log.entries import NewMessage
@@ -39,6 +41,7 @@ with framework("langgraph-checkpoint", works=WORKS, extra="langgraph"):
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
 FORMAT = "langchain"
+_encode = msgspec.msgpack.Encoder().encode
 MAIN = "messages"
 """The channel that nearly every graph keeps its conversation in: its messages do not name it."""
 
@@ -174,11 +177,16 @@ def live_hashes(messages: Sequence[BaseMessage]) -> list[object]:
     A graph may change a message in place, so that its identity says nothing.
     """
     try:
-        return [hash(marshal.dumps(_live(message), 0)) for message in messages]
-    except ValueError:
+        return [_hash_of(_live(message)) for message in messages]
+    except (TypeError, ValueError, OverflowError, RecursionError):
         if len(messages) == 1:
             return [object()]
         return [one for message in messages for one in live_hashes([message])]
+
+
+def _hash_of(live: Any) -> int:
+    _encode(live)  # fails at a value that contains itself, which would take marshal for ever
+    return hash(marshal.dumps(live, 0))
 
 
 def _live(message: BaseMessage) -> tuple[str, dict[str, Any], dict[str, Any] | None]:

@@ -5,6 +5,7 @@ The serializers of pydantic and of LangGraph end at about 255 levels. The store 
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import is_dataclass
 
 from roocontext.errors import InvalidMessage
 
@@ -30,14 +31,32 @@ def serializing(value: object, path: str) -> Iterator[None]:
 
 
 def _deep_place(value: object, path: str) -> str | None:
-    todo = [(value, path, 1)]
+    seen: dict[int, int] = {}
+    steps: list[str] = []
+    todo = [iter([(path, value)])]
     while todo:
-        item, where, depth = todo.pop()
-        if depth > _LEVELS:
-            return where
-        # Only the beginning of a path is shown, as the store does it.
-        todo += [(child, f"{where}{step}"[:200], depth + 1) for step, child in _children(item)]
+        for step, item in todo[-1]:
+            depth = len(todo)
+            if depth > _LEVELS:
+                # Only the beginning of a path is shown, as the store does it.
+                return "".join([*steps, step])[:200]
+            # What is shared by many is only looked into again where it is deeper.
+            if _holds_others(item) and seen.get(id(item), 0) < depth:
+                seen[id(item)] = depth
+                steps.append(step)
+                todo.append(_children(item))
+                break
+        else:
+            todo.pop()
+            del steps[-1:]
     return None
+
+
+def _holds_others(value: object) -> bool:
+    """Whether the frameworks look into a value: they refuse objects that they do not know."""
+    is_known = is_dataclass(value) or hasattr(value, "__pydantic_fields__")
+    is_object = is_known and not isinstance(value, type) and hasattr(value, "__dict__")
+    return isinstance(value, dict | list | tuple) or is_object
 
 
 def _children(value: object) -> Iterator[tuple[str, object]]:
@@ -46,5 +65,5 @@ def _children(value: object) -> Iterator[tuple[str, object]]:
         yield from ((f".<{number}>", child) for number, child in enumerate(value.values()))
     elif isinstance(value, list | tuple):
         yield from ((f"[{number}]", child) for number, child in enumerate(value))
-    elif not isinstance(value, type) and hasattr(value, "__dict__"):
+    else:
         yield from ((f".{name}", child) for name, child in vars(value).items())

@@ -16,6 +16,7 @@ from roocontext.adapters.google_adk import RooContextSessionService
 from roocontext.adapters.langgraph import RooContextSaver
 from roocontext.adapters.openai_agents import RooContextSession
 from roocontext.adapters.pydantic_ai import RooContextConversationStore
+from roocontext.adapters.serializing import serializing
 
 
 async def openai_agents(store, name, value):
@@ -177,3 +178,23 @@ def test_deep_values(run_over, place):
             assert levels_of(found) == levels
             if not place.__name__.startswith("langgraph"):  # which stores what it packs as base64
                 assert run_over(stored) > before
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
+def test_values_that_contain_themselves(run_over, place):
+    value = []
+    value += [value, {"x": value}]
+    with pytest.raises(InvalidMessage):
+        run_over(place, place.__name__, value)
+
+
+def test_a_refusal_for_another_reason_stays_as_it_is():
+    class Linked:
+        """What no framework looks into."""
+
+    one, shared = Linked(), ["innermost"]
+    one.next = one
+    for _ in range(50):  # 2 ** 50 ways to the innermost
+        shared = [shared, shared]
+    with pytest.raises(TypeError, match="unknown"), serializing([one, shared], "value"):
+        raise TypeError("unknown")
