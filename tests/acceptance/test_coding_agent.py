@@ -4,6 +4,7 @@ It runs as a process of its own. The models are behind sockets, and refuse what 
 """
 
 import ast
+import json
 import os
 import re
 import shutil
@@ -362,6 +363,17 @@ def test_the_person_is_asked(begun: Any, tmp_path: Path, answer: bool, is_begun:
     assert (tmp_path / "work" / "ran").exists() == answer
     (result,) = chat.view().messages[2].content
     assert bool(result.get("is_error")) != answer
+
+
+def test_the_person_sees_the_whole_program(begun: Any, capsys: Any, tmp_path: Path) -> None:
+    """Also if it is long: what is asked for may be at its end."""
+    long = ["echo", "x" * 300, "the end"]
+    with recorded(str(tmp_path / "store.db")) as chat:
+        chat.rewind(1)
+        call = {"type": "tool_use", "id": "toolu_1_0", "name": "run", "input": {"command": long}}
+        chat.append("assistant", [call])
+    begun(False, trusted=False)
+    assert f"  run {json.dumps({'command': long})}\n" in capsys.readouterr().out
 
 
 @pytest.fixture
