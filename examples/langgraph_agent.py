@@ -1,9 +1,10 @@
-"""A LangGraph agent whose threads are sessions: it answers, forks, and is read back.
+"""LangGraph on a roocontext store: no key and no network, the model is a stub.
 
-Install `roocontext[langgraph]` and `langgraph`, and run `python examples/langgraph_agent.py`.
-A stub takes the place of the model, so that it needs no key and no network.
+It asks two questions, and forks the thread behind the first. Install `langgraph` beside
+`roocontext[langgraph]`. Run it twice: the second run continues the thread of the first.
 """
 
+import sys
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -36,8 +37,7 @@ def asks(state: MessagesState) -> str:
     return "tools" if isinstance(newest, AIMessage) and newest.tool_calls else END
 
 
-def main() -> None:
-    """Two questions, a fork behind the first, and what the session shows of it."""
+def main(path: str) -> None:
     builder = StateGraph(MessagesState)
     builder.add_node("model", model)
     builder.add_node("tools", tools)
@@ -45,7 +45,7 @@ def main() -> None:
     builder.add_conditional_edges("model", asks, ["tools", END])
     builder.add_edge("tools", "model")
 
-    with Store.open(":memory:") as store:
+    with Store.open(path) as store:
         graph = builder.compile(checkpointer=RooContextSaver(store))
         thread: Any = {"configurable": {"thread_id": "shop"}}
         graph.invoke({"messages": [("user", "tea")]}, thread)
@@ -56,9 +56,9 @@ def main() -> None:
         chat = store.session("langgraph:shop")
         for message in chat.view().messages:
             print(f"{message.seq:3} {message.role:9} {message.content['data']['content']}")
-        print(f"{chat.stats().rewound_messages} messages of the other branch are in the audit.")
+        print(f"{chat.stats().rewound_messages} messages of other branches are in the audit.")
         assert chat.verify().ok
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1] if len(sys.argv) > 1 else "agents.db")

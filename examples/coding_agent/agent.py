@@ -47,7 +47,8 @@ class Agent:
             if turn == "model":
                 self._ask()
             for call in self.chat.pending():
-                show(f"  {call.name} {json.dumps(call.input)[:200]}")
+                given = json.dumps(call.input)  # of a program all of it: the user decides by it
+                show(f"  {call.name} {given if call.name == 'run' else given[:200]}")
                 self.recall.answer(call) or self._call(call)
 
     def restore(self) -> None:

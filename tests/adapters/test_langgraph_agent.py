@@ -175,7 +175,13 @@ def test_a_delta_channel_is_rebuilt_also_behind_pruned_checkpoints(opened):
         assert graph.invoke({"log": []}, CONFIG)["log"] == [*range(8)]
 
 
-def test_the_example():
-    command = [sys.executable, str(ROOT / "examples" / "langgraph_agent.py")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout.endswith("4 messages of the other branch are in the audit.\n")
+def test_the_example_continues_its_thread(tmp_path):
+    command = [sys.executable, str(ROOT / "examples" / "langgraph_agent.py"), tmp_path / "a.db"]
+    first, second = (
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+        for _ in range(2)
+    )
+    assert first[-1] == "4 messages of other branches are in the audit."
+    assert second[-1] == "8 messages of other branches are in the audit."
+    assert [len(first), len(second)] == [9, 17]
+    assert second[:8] == first[:-1]

@@ -21,7 +21,8 @@ from typing import Any
 import openai.resources.responses
 import psycopg  # noqa: F401
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "coding_agent"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLE = EXAMPLES / "coding_agent"
 
 
 def become(order: dict[str, Any]) -> None:
@@ -62,7 +63,7 @@ def load() -> str:
     with TemporaryDirectory() as folder, redirect_stdout(io.StringIO()) as shown:
         sys.argv = ["coding_agent", f"{folder}/work", "--yes"]
         sys.stdin = io.StringIO("Double a number.\nrun ls\n/search number\n/context\n/history\n")
-        runpy.run_path(str(EXAMPLE / "scripted_model.py"), run_name="__main__")
+        runpy.run_path(str(EXAMPLES / "scripted_model.py"), run_name="__main__")
     # What is loaded stays: a child that looks through it for garbage would copy every page of it.
     gc.collect()
     gc.freeze()

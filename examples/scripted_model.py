@@ -1,8 +1,8 @@
 """A model without a key: it speaks Anthropic's streaming protocol on loopback, by a script.
 
-`python examples/coding_agent/scripted_model.py FOLDER` is the agent with this model. It makes the
-calls that the user names: `write a.txt one; run cat a.txt`. To any other message it replies with
-STORY.
+`python examples/scripted_model.py FOLDER` is the agent of `coding_agent` with this model. It makes
+the calls that the user names: `write a.txt one; run cat a.txt`. To any other message it replies
+with STORY.
 """
 
 import json
@@ -120,4 +120,4 @@ def scripted_model() -> Iterator[dict[str, str]]:
 if __name__ == "__main__":
     with scripted_model() as environment:
         os.environ |= environment
-        runpy.run_path(str(Path(__file__).parent), run_name="__main__")
+        runpy.run_path(str(Path(__file__).parent / "coding_agent"), run_name="__main__")
