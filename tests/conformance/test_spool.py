@@ -21,10 +21,10 @@ def test_a_temporary_file_that_cannot_be_written(
     with monkeypatch.context() as patched:
         patched.setattr(tempfile, "tempdir", "/dev/null/none")
         with pytest.raises(StoreUnavailable, match="TMPDIR") as raised:
-            store.restore("copy", chat.stored())
+            store.restore("spooled", chat.stored())
         assert "word" not in f"{raised.value} {raised.value.facts}"
-        assert store.find("copy") == []
-        assert store.restore("copy", list(chat.stored())).new == 3
+        assert store.find("spooled") == []
+        assert store.restore("spooled", list(chat.stored())).new == 3
 
 
 def test_an_error_of_the_iterator_is_its_own() -> None:
