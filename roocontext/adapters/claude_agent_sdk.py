@@ -75,10 +75,11 @@ class RooContextSessionStore(SessionStore):
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """The subpaths of a session's sub-agents."""
-        name = _id({"project_key": key["project_key"], "session_id": key["session_id"]})
-        found = await self._store.run(partial(_listed, parent=name, framework=NAME))
-        # A child of yours may have any metadata.
-        return sorted(one.metadata["subpath"] for one in found if "subpath" in one.metadata)
+        main: SessionKey = {"project_key": key["project_key"], "session_id": key["session_id"]}
+        found = await self._store.run(partial(_listed, parent=_id(main), framework=NAME))
+        # A child of yours may have any metadata, and a fork has that of its origin.
+        subpaths = [(one.session_id, str(one.metadata.get("subpath"))) for one in found]
+        return sorted(one for name, one in subpaths if name == _id({**main, "subpath": one}))
 
     def _append(self, key: SessionKey, entries: list[SessionStoreEntry], store: Store) -> None:
         if not entries:
@@ -148,7 +149,7 @@ def _also(key: SessionKey, session: Session, info: SessionInfo, records: list[An
     seq, before = (0, None) if note is None else (note.seq, note.content["metadata"])
     metadata = _described(key, before, records)
     items: list[Item] = [Describe(metadata, f"{NAME}#metadata#{seq}")]
-    data = metadata.get("summary", {})
+    data = _data(metadata)
     title = storable_title(data.get("custom_title") or data.get("ai_title") or "").strip()[:200]
     if title and title != info.title:
         items.append(Rename(title))
@@ -161,8 +162,8 @@ def _described(key: SessionKey, before: Any, records: list[Any]) -> dict[str, An
     facts = {"framework": NAME, "project": key["project_key"], "session": key["session_id"]}
     if subpath := key.get("subpath"):
         return {**before, **facts, "subpath": subpath}
-    old = before.get("summary", {})
-    prev: SessionSummaryEntry = {"session_id": key["session_id"], "mtime": 0, "data": old}
+    session_id = key["session_id"]
+    prev: SessionSummaryEntry = {"session_id": session_id, "mtime": 0, "data": _data(before)}
     data = fold_session_summary(prev, key, records)["data"]
     return {**before, **facts, "level": "main", "summary": data}
 
@@ -204,8 +205,14 @@ def _listed(store: Store, *, parent: str | None = None, **facts: str) -> list[Se
 
 
 def _summary(info: SessionInfo) -> SessionSummaryEntry:
-    data = info.metadata["summary"]
-    return {"session_id": info.metadata["session"], "mtime": info.updated_at, "data": data}
+    session_id, data = info.metadata["session"], _data(info.metadata)
+    return {"session_id": session_id, "mtime": info.updated_at, "data": data}
+
+
+def _data(metadata: Any) -> dict[str, Any]:
+    """The SDK's summary in a session's metadata, in which anybody may write."""
+    found = metadata.get("summary")
+    return found if isinstance(found, dict) else {}
 
 
 def _delete(key: SessionKey, store: Store) -> None:

@@ -253,13 +253,13 @@ class Tree:
         The tool sends these words, so the result follows them.
         """
         above = self._by_uuid.get(self._above(row))
-        has_words = False
+        words: set[str] = set()
         while above is not None and above.type == "user" and not above.results:
-            if above.is_summary:
+            if above.is_summary or above.uuid in words:  # parents may form a cycle
                 return False
-            has_words = True
+            words.add(above.uuid)
             above = self._by_uuid.get(self._above(above))
-        return has_words and above is not None and self._unit_of.get(above.uuid) is unit
+        return bool(words) and above is not None and self._unit_of.get(above.uuid) is unit
 
     def _above(self, row: Row, *, stop_at_boundary: bool = False) -> str:
         """The nearest message above a row, or the nearest compaction if it is nearer."""

@@ -61,10 +61,10 @@ def changed(rows: list[Any], deleted: Range | None, edits: Any) -> dict[int, lis
     if first > _KEPT and first < len(rows):
         content = _content(rows[first])
         kept = [one for one in content if not _is_result(one)]
-        if rows[first].get("role") == "user" and len(kept) < len(content):
+        if len(kept) < len(content) and rows[first].get("role") == "user":
             found[first] = kept
     for index, texts in _texts(edits).items():
-        if index < len(rows) and not _KEPT <= index < first:
+        if 0 <= index < len(rows) and not _KEPT <= index < first:
             blocks = found.get(index) or _content(rows[index])
             found[index] = _edited(deepcopy(blocks), texts)
     return {index: content for index, content in found.items() if content != _content(rows[index])}

@@ -2,10 +2,11 @@
 
 import pickle
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from tempfile import SpooledTemporaryFile
 from typing import IO
 
+from roocontext.errors import StoreUnavailable
 from roocontext.store.restore import StoredEntry
 
 _IN_MEMORY = 1 << 20
@@ -20,10 +21,29 @@ def repeatable(stored: Iterable[StoredEntry]) -> Iterator[Iterable[StoredEntry]]
     if not isinstance(stored, Iterator):
         yield stored
         return
-    with SpooledTemporaryFile(_IN_MEMORY) as file:
+    file: IO[bytes] = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - closed below
+    try:
         for entry in stored:
-            pickle.dump(entry, file)
+            with _written():
+                pickle.dump(entry, file)
+        with _written():
+            file.flush()
         yield _Spool(file)
+    finally:
+        with suppress(OSError):  # what could not be written is written once more
+            file.close()
+
+
+@contextmanager
+def _written() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreUnavailable(
+            f"The entries cannot be kept in a temporary file: {error.strerror}.",
+            advice="Set TMPDIR to a folder with room for them, or give a list instead of an"
+            " iterator.",
+        ) from None
 
 
 class _Spool:

@@ -9,9 +9,11 @@ from typing import Any
 
 from sqlalchemy import (
     Select,
+    Text,
     and_,
     bindparam,
     case,
+    cast,
     func,
     literal_column,
     select,
@@ -19,6 +21,7 @@ from sqlalchemy import (
     true,
 )
 
+from roocontext.log.encoding import decode
 from roocontext.log.entries import View
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.shapes import checked_rows
@@ -86,7 +89,10 @@ def _whole_view() -> Select[Any]:
     # EXISTS the server would read the clearings of all sessions, as it hopes to find one soon.
     first = select(clearings.c.seq).where(_is_cleared).order_by(clearings.c.seq).limit(1)
     block = func.json_build_array(clearings.c.block, clearings.c.placeholder)
-    blocks = select(func.json_agg(block)).where(_is_cleared, clearings.c.seq == shown.c.seq)
+    # As text: an application may have changed what its psycopg makes of JSON.
+    blocks = select(cast(func.json_agg(block), Text)).where(
+        _is_cleared, clearings.c.seq == shown.c.seq
+    )
     cleared = case((first.scalar_subquery().is_not(None), blocks.scalar_subquery()))
     return (
         select(
@@ -134,7 +140,7 @@ def _by_one_statement(tx: Transaction, session_id: str) -> View:
         (row[0], block, placeholder)
         for row in shown
         if row[_CLEARED_AT] is not None
-        for block, placeholder in row[_CLEARED_AT]
+        for block, placeholder in decode(row[_CLEARED_AT])
     ]
     cleared = placeholders(checked_rows(CLEARED, blocks))
     messages = to_messages(checked_rows(SHOWN, [row[_SHOWN] for row in shown]), cleared)

@@ -184,6 +184,24 @@ def test_what_was_deleted_is_hidden_and_the_id_can_be_used_again(desk, file):
     assert desk.run(desk.sdk.list_subkeys(KEY)) == ["subagents/agent-1"]
 
 
+def test_metadata_of_others_keeps_nothing_from_being_listed_or_written(desk, file):
+    sub = {**KEY, "subpath": "subagents/agent-1"}
+    file.user("a")
+    desk.append(*lines(file))
+    desk.append(*lines(file), key=sub)
+    desk.chat(f"{ID}/subagents%2Fagent-1").fork(session_id="a-fork", parent=ID)
+    other = desk.store.open_session("yours", parent=ID)
+    other.describe({"framework": "claude-agent-sdk", "subpath": 5})
+    assert desk.run(desk.sdk.list_subkeys(KEY)) == ["subagents/agent-1"]
+    chat = desk.chat()
+    chat.describe({**chat.info().metadata, "summary": None})
+    (found,) = desk.run(desk.sdk.list_session_summaries("-work"))
+    assert found["data"] == {}
+    file.user("b")
+    desk.append(*lines(file))
+    assert desk.load() == lines(file)
+
+
 STRANGE = [
     {"type": "of-the-future", "uuid": "f-1", "nested": [{"a": 1.0, "b": 1, "c": True}]},
     {"type": "user", "uuid": "f-2", "message": {"role": "user"}},

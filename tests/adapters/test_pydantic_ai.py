@@ -147,6 +147,24 @@ def test_a_fork_is_a_fork(desk):
         desk.run(desk.ai.read_entry(shared[0][0].id))
 
 
+@pytest.mark.parametrize("is_branched_back", [False, True])
+def test_a_fork_whose_newest_entry_was_purged_is_only_in_its_session(quick, is_branched_back):
+    quick.save("t", "u1", "a1")
+    quick.run(quick.ai.fork("t", new_conversation_id="f"))
+    quick.save("f", "u2")
+    if is_branched_back:
+        revision = quick.run(quick.ai.read_record("f")).revision
+        quick.run(quick.ai.branch("f", at=2, expected_revision=revision))
+    quick.store.purge(session_id("t"))
+    if is_branched_back:
+        with pytest.raises(SessionPurged):
+            quick.texts("f")
+    else:
+        assert quick.texts("f") == ["u1", "a1", "u2"]
+    shown = quick.chat("f").view().messages
+    assert [message.role for message in shown[:2]] == ["user", "assistant"]
+
+
 def test_a_purged_conversation_is_no_conflict_that_loading_again_solves(quick):
     quick.save("t", "u1")
     quick.store.purge(session_id("t"))

@@ -325,6 +325,16 @@ def test_a_cycle_of_parents(store, file):
     assert len([e for e in chat_of(store).audit() if e.kind == "message"]) == 3
 
 
+def test_a_result_below_a_cycle_of_words(store, file):
+    file.reply("m1", use("t1"))
+    file.user("one", parent="u-3")
+    file.user("two", parent="u-2")
+    file.result("t1", parent="u-3")
+    take(store, file.path)
+    assert seen(chat_of(store)) == [("a", "t1"), ("u", "=t1")]
+    assert len([e for e in chat_of(store).audit() if e.kind == "message"]) == 4
+
+
 def test_a_parent_that_is_not_in_the_file_begins_anew(store, file):
     file.user("one")
     file.user("two", parent="elsewhere")

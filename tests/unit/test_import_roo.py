@@ -304,3 +304,18 @@ def test_a_range_behind_a_row_that_is_no_message(store, folder):
     screen[0]["conversationHistoryDeletedRange"] = [50, 99]
     task(folder, rows, screen)
     assert seen(store, take(store, folder)) == ["m0", "m1", "m0", "m1", "m2"]
+
+
+def test_edits_of_messages_that_cannot_be(store, folder):
+    edits = [edit(-1, 0, "-"), edit(-9, 0, "-"), edit(2, -1, "-"), edit(1, 0, "edited")]
+    task(folder, talk(3), [{"ts": 1, "lastCheckpointHash": "x"}])
+    (folder / "context_history.json").write_text(json.dumps(edits))
+    done = take(store, folder)
+    messages = store.session(done.session_id).view().messages
+    assert [one.content[0]["text"] for one in messages] == ["m0", "edited", "m2"]
+
+
+def test_what_follows_a_range_is_no_record(store, folder):
+    rows = talk(6)
+    task(folder, [*rows[:4], 5, *rows[4:]], [{"ts": 1, "conversationHistoryDeletedRange": [2, 3]}])
+    assert seen(store, take(store, folder)) == ["m0", "m1", "m4", "m5"]

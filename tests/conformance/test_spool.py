@@ -1,0 +1,36 @@
+"""Entries from an iterator are kept in a temporary file while they are restored."""
+
+import tempfile
+from typing import Any
+
+import pytest
+
+from roocontext.errors import StoreUnavailable
+from roocontext.store import spool
+from support.dialogue import fill
+
+BIG = "word " * 300_000
+
+
+@pytest.mark.one_leg
+def test_a_temporary_file_that_cannot_be_written(
+    store: Any, chat: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(chat, 2)
+    chat.append("user", BIG)
+    with monkeypatch.context() as patched:
+        patched.setattr(tempfile, "tempdir", "/dev/null/none")
+        with pytest.raises(StoreUnavailable, match="TMPDIR") as raised:
+            store.restore("spooled", chat.stored())
+        assert "word" not in f"{raised.value} {raised.value.facts}"
+        assert store.find("spooled") == []
+        assert store.restore("spooled", list(chat.stored())).new == 3
+
+
+def test_an_error_of_the_iterator_is_its_own() -> None:
+    def entries() -> Any:
+        yield "one"
+        raise ConnectionError("of the caller")
+
+    with pytest.raises(ConnectionError, match="of the caller"), spool.repeatable(entries()):
+        pass
