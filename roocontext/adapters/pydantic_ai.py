@@ -45,6 +45,8 @@ NAME = "pydantic-ai"
 """The format of the messages, the framework in the metadata, and how our session ids begin."""
 RECORD, DELETED = "pydantic-ai.record", "pydantic-ai.deleted"
 _RECORD: Shape = {"conversation": str, "record": dict}
+_INHERITS = f"{NAME}.inherits:"
+"""How the keys of the metadata begin that name the sessions in which entries were first stored."""
 _Records = TypeAdapter(ConversationRecord)
 _TRIES = 100
 """How often others may be first. Each time one of them has made progress."""
@@ -243,16 +245,37 @@ def _begin(store: Store, record: ConversationRecord, entries: Sequence[Conversat
     if base is None:
         store.create(name)
     else:
-        origin = _origin(store, base)
+        origin = _holder(store, base)
         origin.fork(origin.find_message(base), session_id=name)
 
 
-def _origin(store: Store, entry_id: str) -> Session:
-    """The session in which an entry was first stored."""
-    name = entry_id.rpartition("#")[0]
+def _holder(store: Store, entry_id: str) -> Session:
+    """The session in which an entry was first stored; if that was purged, a fork that has it."""
+    name = _first_session(entry_id)
     if not name:
         raise MessageNotFound(f"{entry_id[:64]!r} is no id of an entry.", message_id=entry_id)
-    return store.session(name)
+    try:
+        return store.session(name)
+    except SessionPurged:
+        for page in pages(store, {_INHERITS + name: "yes"}):
+            for found in (store.session(one.session_id) for one in page):
+                if _seq_of(found, entry_id) is not None:
+                    return found
+        raise
+
+
+def _first_session(entry_id: str | None) -> str:
+    return (entry_id or "").rpartition("#")[0]
+
+
+def _inherited(store: Store, base: str | None, session: Session) -> dict[str, str]:
+    """The sessions in which entries were first stored that a session gets with this one."""
+    first = _first_session(base)
+    if base is None or first in ("", session.id):
+        return {}
+    others = _holder(store, base).info().metadata or {}
+    names = [_INHERITS + first, *(key for key in others if key.startswith(_INHERITS))]
+    return dict.fromkeys(names, "yes")
 
 
 def _write(
@@ -277,7 +300,8 @@ def _write(
     before = info.metadata or {}
     kept = {key: value for key, value in before.items() if key != "scope"}
     scope = {} if record.scope is None else {"scope": record.scope}
-    metadata = {**kept, "framework": NAME, "conversation": record.conversation_id, **scope}
+    facts = {"framework": NAME, "conversation": record.conversation_id, **scope}
+    metadata = {**kept, **facts, **_inherited(store, base, session)}
     if metadata != before:
         items.append(Describe(metadata))
     session.write_batch(items, expected_seq=head if moves else None)
@@ -322,7 +346,7 @@ def _delete_record(conversation_id: str, expected: str, store: Store) -> None:
 
 def _read_path(entry_id: str, limit: int | None, store: Store) -> list[ConversationEntry]:
     """The entries up to this one, or the last of them, whatever the session's view shows."""
-    session = _origin(store, entry_id)
+    session = _holder(store, entry_id)
     at = session.find_message(entry_id)
     span = at if limit is None else 2 * limit + 20
     while True:

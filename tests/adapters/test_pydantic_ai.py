@@ -142,27 +142,30 @@ def test_a_fork_is_a_fork(desk):
     assert desk.texts("g") == ["u1", "a1", "u2", "u9"]
     with pytest.raises(ConversationConflict):
         desk.run(desk.ai.fork("g", new_conversation_id="f"))
-    # What was purged can no longer be named.
+    # The forks still have the entries that they have inherited, and new forks can be made of them.
+    for entry in shared[0]:
+        assert desk.run(desk.ai.read_entry(entry.id)) == entry
+    desk.run(desk.ai.fork("g", at=1, new_conversation_id="h"))
+    for name in "fg":
+        desk.store.purge(session_id(name))
+    assert desk.texts("h") == ["u1"]
+    desk.store.purge(session_id("h"))
     with pytest.raises(LookupError):
         desk.run(desk.ai.read_entry(shared[0][0].id))
 
 
-@pytest.mark.parametrize("is_branched_back", [False, True])
-def test_a_fork_whose_newest_entry_was_purged_is_only_in_its_session(quick, is_branched_back):
-    quick.save("t", "u1", "a1")
-    quick.run(quick.ai.fork("t", new_conversation_id="f"))
-    quick.save("f", "u2")
-    if is_branched_back:
-        revision = quick.run(quick.ai.read_record("f")).revision
-        quick.run(quick.ai.branch("f", at=2, expected_revision=revision))
-    quick.store.purge(session_id("t"))
-    if is_branched_back:
-        with pytest.raises(SessionPurged):
-            quick.texts("f")
-    else:
-        assert quick.texts("f") == ["u1", "a1", "u2"]
-    shown = quick.chat("f").view().messages
-    assert [message.role for message in shown[:2]] == ["user", "assistant"]
+def test_a_purge_does_not_hurt_a_fork(desk):
+    desk.save("t", "u1", "a1")
+    for name in "fe":
+        desk.run(desk.ai.fork("t", new_conversation_id=name))
+    desk.save("f", "u2")
+    revision = desk.run(desk.ai.read_record("f")).revision
+    desk.run(desk.ai.branch("f", at=2, expected_revision=revision))
+    desk.store.purge(session_id("t"))
+    assert desk.texts("f") == desk.texts("e") == ["u1", "a1"]
+    desk.save("e", "u3")
+    assert desk.texts("e") == ["u1", "a1", "u3"]
+    assert desk.chat("e").verify().ok
 
 
 def test_a_purged_conversation_is_no_conflict_that_loading_again_solves(quick):
