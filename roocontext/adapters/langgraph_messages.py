@@ -78,9 +78,10 @@ MARKER = "\0marker"
 
 def holds_messages(value: object) -> TypeGuard[list[BaseMessage]]:
     """Whether the value of a channel is a conversation."""
-    return (
-        type(value) is list and bool(value) and all(isinstance(one, BaseMessage) for one in value)
-    )
+    # By its few classes: it may be long, and each checkpoint asks.
+    if type(value) is not list or not value:
+        return False
+    return all(issubclass(kind, BaseMessage) for kind in {*map(type, value)})
 
 
 def to_content(message: BaseMessage, channel: str, serde: SerializerProtocol) -> Content:
@@ -177,16 +178,11 @@ def live_hashes(messages: Sequence[BaseMessage]) -> list[object]:
     A graph may change a message in place, so that its identity says nothing.
     """
     try:
-        return [_hash_of(_live(message)) for message in messages]
+        return [hash(_encode(_live(message))) for message in messages]
     except (TypeError, ValueError, OverflowError, RecursionError):
         if len(messages) == 1:
             return [object()]
         return [one for message in messages for one in live_hashes([message])]
-
-
-def _hash_of(live: Any) -> int:
-    _encode(live)  # fails at a value that contains itself, which would take marshal for ever
-    return hash(marshal.dumps(live, 0))
 
 
 def _live(message: BaseMessage) -> tuple[str, dict[str, Any], dict[str, Any] | None]:
