@@ -4,6 +4,7 @@ On PostgreSQL it is one statement, which is a snapshot by itself. On SQLite, whi
 trips to save, it is a few. Both find the rows of a span by a range of the log's key.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -25,7 +26,7 @@ from roocontext.log.encoding import decode
 from roocontext.log.entries import View
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.shapes import checked_rows
-from roocontext.store.engine.transaction import Transaction
+from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.head import read_head
 from roocontext.store.schema import LAST, VISIBLE, clearings, entries, sessions, spans
 from roocontext.store.view import (
@@ -99,7 +100,7 @@ def _whole_view() -> Select[Any]:
             *(column.label(column.name) for column in shown.c),
             cleared.label("cleared"),
             *(span.c[name].label(name) for name in ("last_seq", "head_seq")),
-            *(span.c[column.name].label(column.name) for column in _SPAN_COLUMNS),
+            func.num_nulls(*(span.c[column.name] for column in _SPAN_COLUMNS)).label("nulls"),
         )
         .select_from(span.outerjoin(shown, true()))
         .order_by(span.c.position)
@@ -111,8 +112,9 @@ _WHOLE_VIEW = _whole_view()
 _SHOWN = slice(len(_COLUMNS))
 _CLEARED_AT = len(_COLUMNS)
 _HEAD = slice(_CLEARED_AT + 1, _CLEARED_AT + 3)
-_SPAN = slice(_CLEARED_AT + 3, None)
-_NO_SPAN = (None,) * len(_SPAN_COLUMNS)
+_NULLS_AT = _CLEARED_AT + 3
+_NULLS = {0, len(_SPAN_COLUMNS)}
+"""How many columns of a span are NULL: none, or all in the row of a view without spans."""
 
 
 def view_now(database: Database, session_id: str) -> View:
@@ -131,10 +133,10 @@ def view_at(tx: Transaction, session_id: str, as_of: int | datetime | None) -> V
 
 
 def _by_one_statement(tx: Transaction, session_id: str) -> View:
-    while not (rows := tx.rows(_WHOLE_VIEW, session_id=session_id)) or None in rows[0][_HEAD]:
-        read_head(tx, session_id)  # raises the reason, unless the session was created in between
-    # Checked apart from the rows of NULLs, which only an outer join makes.
-    checked_rows(VISIBLE_SPANS, list({row[_SPAN] for row in rows} - {_NO_SPAN}))
+    while not _is_whole(rows := tx.rows(_WHOLE_VIEW, session_id=session_id)):
+        # These raise the reason, unless the session was created or rebuilt in between.
+        read_head(tx, session_id)
+        tx.rows(VISIBLE_SPANS, session_id=session_id)
     shown = [row for row in rows if row[0] is not None]
     blocks = [
         (row[0], block, placeholder)
@@ -146,6 +148,11 @@ def _by_one_statement(tx: Transaction, session_id: str) -> View:
     messages = to_messages(checked_rows(SHOWN, [row[_SHOWN] for row in shown]), cleared)
     last_seq, head_seq = rows[0][_HEAD]
     return View(session_id, last_seq, head_seq, tuple(messages))
+
+
+def _is_whole(rows: Sequence[SqlRow]) -> bool:
+    """Whether the rows have a head, and none of their spans is damaged."""
+    return bool(rows) and None not in rows[0][_HEAD] and {row[_NULLS_AT] for row in rows} <= _NULLS
 
 
 def _by_spans(tx: Transaction, session_id: str) -> View:
