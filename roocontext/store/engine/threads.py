@@ -4,7 +4,9 @@ import asyncio
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import ParamSpec, TypeVar
+from contextlib import suppress
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
 
 from roocontext.errors import StoreClosed
 
@@ -32,26 +34,34 @@ class Threads:
         if self._process != os.getpid():  # threads stay behind in the parent
             self._begin_life()
         try:
-            running = loop.run_in_executor(self._executor, lambda: call(*args, **kwargs))
+            running = self._executor.submit(call, *args, **kwargs)
         except RuntimeError:  # the executor was shut down
             raise StoreClosed("The store is closed.") from None
         cancelled: asyncio.CancelledError | None = None
         while True:
+            # A future of our own, so that a cancellation does not reach the call.
+            ended = loop.create_future()
+            running.add_done_callback(partial(_notify, loop, ended))
             try:
-                result = await asyncio.shield(running)
+                await ended
             except asyncio.CancelledError as error:
-                if running.cancelled():
-                    raise
                 cancelled = error
-            except BaseException:
-                if cancelled is not None:
-                    raise cancelled from None
-                raise
             else:
-                if cancelled is not None:
-                    raise cancelled
-                return result
+                break
+        if cancelled is not None:
+            raise cancelled
+        return running.result()
 
     def shut_down(self) -> None:
         """Accept no more calls; those that run are finished."""
         self._executor.shutdown(wait=False)
+
+
+def _notify(loop: asyncio.AbstractEventLoop, ended: asyncio.Future[None], _: Any) -> None:
+    with suppress(RuntimeError):  # the loop was closed, and nobody waits any more
+        loop.call_soon_threadsafe(_end, ended)
+
+
+def _end(ended: asyncio.Future[None]) -> None:
+    if not ended.done():
+        ended.set_result(None)
