@@ -83,10 +83,11 @@ class _Responses:
         expect(content, "content", dict, list)
         if isinstance(content, list):
             check_list(content, "content", own="openai-responses")
+        else:
+            refuse_item(content, "content", own="openai-responses")
         items = items_of(content)
         for index, item in enumerate(items):
             path = f"content[{index}]" if isinstance(content, list) else "content"
-            refuse_item(item, path, own="openai-responses")
             expect(type_of(item) or None, f"{path}.type", str)
             self._check(role, item, items, path)
 
