@@ -9,13 +9,16 @@ import json
 import marshal
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
+from contextlib import suppress
 from hashlib import blake2b
+from math import isfinite
 from typing import Any, TypeGuard
 
 import msgspec
 
 from roocontext.adapters.frameworks import framework
 from roocontext.adapters.serializing import serializing
+from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER
 from roocontext.log.entries import NewMessage
 from roocontext.log.plan import LEFT_OUT
 from roocontext.log.readings.langchain import role_of
@@ -178,15 +181,14 @@ def live_hashes(messages: Sequence[BaseMessage]) -> list[object]:
     A graph may change a message in place, so that its identity says nothing.
     """
     try:
-        return [hash(_encode(_live(message))) for message in messages]
+        return [
+            hash(_encode((type(one).__name__, one.__dict__, one.__pydantic_extra__)))
+            for one in messages
+        ]
     except (TypeError, ValueError, OverflowError, RecursionError):
         if len(messages) == 1:
             return [object()]
         return [one for message in messages for one in live_hashes([message])]
-
-
-def _live(message: BaseMessage) -> tuple[str, dict[str, Any], dict[str, Any] | None]:
-    return type(message).__name__, message.__dict__, message.__pydantic_extra__
 
 
 def packed(serde: SerializerProtocol, value: Any, path: str = "value") -> list[str]:
@@ -204,6 +206,35 @@ def unpacked(serde: SerializerProtocol, stored: Sequence[str]) -> Any:
 
 def is_exact(value: Any) -> bool:
     """Whether JSON gives exactly this value back: types, order and all."""
+    with suppress(RecursionError):
+        if _is_json(value):
+            return True
+    return _comes_back(value)
+
+
+def _is_json(value: object) -> bool:
+    """Whether it certainly does: most values are of few types, and need not be written and read."""
+    if type(value) is str:
+        return value.isascii() or _has_no_surrogates(value)
+    if type(value) is dict:
+        has_names = {*map(type, value)} <= {str} and all(map(_is_json, value))
+        return has_names and all(map(_is_json, value.values()))
+    if type(value) is list:
+        return all(map(_is_json, value))
+    if type(value) is int:
+        return MIN_INTEGER <= value <= MAX_INTEGER
+    return value is None or type(value) is bool or (type(value) is float and isfinite(value))
+
+
+def _has_no_surrogates(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _comes_back(value: Any) -> bool:
     try:
         again = json.loads(json.dumps(value, allow_nan=False, check_circular=False))
         return marshal.dumps(again, 0) == marshal.dumps(value, 0)

@@ -119,7 +119,7 @@ def note_draft(
 ) -> Draft:
     """Draft a note, which changes neither view nor head."""
     _check_request(ts, client_id)
-    text = encode(dict(content), note)
+    _, text = encode_plain(dict(content), note)
     sealed = _bare(Kind.NOTE, now, note=note, target=target, size=len(text))
     return _draft(sealed._replace(ts=ts, client_id=client_id), text, salts)
 

@@ -147,7 +147,9 @@ class _Batch:
             self._check_target(item)
             self.waiting.append(item)
             return
-        self._flush()
+        if self.waiting:
+            self._flush()
+            self.head = read_head(self.tx, self.session_id)
         if isinstance(item, Plan):
             self._commit(item)
         else:
@@ -156,15 +158,14 @@ class _Batch:
 
     def finish(self) -> list[Written]:
         """Write the items held back; return the receipts of all."""
-        self._flush()
+        if self.waiting:
+            self._flush()
         # Only the last title and metadata of a batch show, so each is written once.
         for note, shown in self.shown.items():
             set_title(self.tx, self.session_id, note, shown)
         return self.written
 
     def _flush(self) -> None:
-        if not self.waiting:
-            return
         drafts = [new.draft for new in self.waiting]
         head_seq = self.head.head_seq
         receipts = write(self.tx, self.session_id, self.head, drafts)
@@ -176,7 +177,6 @@ class _Batch:
                 self.shown[note] = new.shown
             self.written.append(Written(self.session_id, seq, receipt.hash, head_seq, seqs=(seq,)))
         self.waiting = []
-        self.head = read_head(self.tx, self.session_id)
 
     def _check_target(self, new: Drafted) -> None:
         """Check that a note is about a message of the log, or one earlier in the batch."""

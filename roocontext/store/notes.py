@@ -89,7 +89,7 @@ def drafted(item: AnyNote, *, now: int, salts: Salts) -> Drafted:
             kind, content, target = PIN, {"pinned": isinstance(item, Pin)}, seq
     draft = note_draft(
         kind,
-        plain(dict(content)),
+        content,
         now=now,
         salts=salts,
         target=target,
