@@ -117,9 +117,9 @@ FEW, MANY = 300, 2_300
     ("written", "most"),
     [
         (claude_code_file, 300),
-        (busy_claude_code_file, 300),
+        (busy_claude_code_file, 350),
         (codex_file, 300),
-        (gemini_file, 500),
+        (gemini_file, 340),
     ],
 )
 def test_of_a_line_little_is_kept(
