@@ -153,10 +153,10 @@ class _Cuts:
         return top is not None and at == top
 
     def _refer(self, name: Hashable, index: int) -> int:
-        """What this row refers to must be in its own part."""
+        """What this row refers to must be in its own part; in the first one, if it comes later."""
         known = self.names.get(name)
         if known is None:
-            self._await(name, index)
+            self._await(name, 0)
             return index
         return known - 1
 

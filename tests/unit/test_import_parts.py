@@ -215,3 +215,87 @@ def test_what_comes_while_it_is_read_is_taken_later(tmp_path, monkeypatch):
     (source,) = claude_code.sources(transcript.path)
     transcript.user("another branch", parent="u-1")
     assert [event.id for event in source.events()] == ["u-1", "u-2", "u-3", "u-4"]
+
+
+@pytest.fixture
+def transcript(tmp_path):
+    return Transcript(tmp_path / "s-1.jsonl")
+
+
+def sizes(path):
+    """How many rows each part has, if each is as short as it can be."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(claude_code_parts, "LEAST", 1)
+        parts = claude_code_parts.Parts.read(path, [], of_agent=False)
+        return [len(rows) for rows in parts]
+
+
+def test_a_part_begins_behind_the_last_result_of_an_answer(transcript):
+    transcript.user("work")
+    transcript.reply("m1", use("t1"))
+    transcript.result("t1")
+    calls = [transcript.reply("m2", use(call)) for call in ("t2", "t3")]
+    progress = transcript.row("progress", parent=calls[0])
+    transcript.result("t3", parent=calls[1])
+    transcript.result("t2", parent=progress)
+    transcript.row("attachment")
+    transcript.reply("m3", "done")
+    assert sizes(transcript.path) == [1, 2, 5, 2]
+    assert events(transcript.path, 1) == events(transcript.path, NEVER)
+
+
+def test_no_part_begins_while_a_call_waits_for_its_result(transcript):
+    transcript.user("work")
+    late = transcript.reply("m1", use("late"))
+    transcript.reply("m1", use("t1"))
+    transcript.result("t1")
+    transcript.reply("m2", use("t2"))
+    transcript.result("t2")
+    transcript.result("late", parent=late)
+    assert sizes(transcript.path) == [1, 6]
+
+
+def test_no_part_begins_behind_an_answer_that_has_a_branch(transcript):
+    transcript.user("work")
+    call = transcript.reply("m1", use("t1"))
+    transcript.reply("m2", "left", move=False)
+    transcript.result("t1", parent=call)
+    transcript.reply("m3", "done")
+    assert sizes(transcript.path) == [1, 4]
+
+
+def test_branches_below_an_answer_go_back_to_its_clearing(transcript):
+    transcript.user("work")
+    call = transcript.reply("m1", use("t1"))
+    transcript.row("system", subtype="microcompact_boundary", move=False)
+    result = transcript.result("t1", parent=call)
+    transcript.reply("m2", "left")
+    transcript.reply("m3", "done", parent=result)
+    assert sizes(transcript.path) == [1, 3, 2]
+    assert events(transcript.path, 1) == events(transcript.path, NEVER)
+
+
+def test_a_compaction_that_hangs_on_itself(transcript):
+    for words in ("one", "two"):
+        transcript.user(words)
+    transcript.row("system", parent="u-3", subtype="compact_boundary")
+    transcript.user("three")
+    assert events(transcript.path, 1) == events(transcript.path, NEVER)
+
+
+def test_a_kept_stretch_that_ends_with_its_compaction(transcript):
+    for words in ("one", "two"):
+        transcript.user(words)
+    transcript.row("attachment")
+    transcript.compact(preservedSegment={"headUuid": "u-3", "tailUuid": "u-4"})
+    assert events(transcript.path, 1) == events(transcript.path, NEVER)
+
+
+def test_a_compaction_that_keeps_what_comes_later(transcript):
+    for words in ("one", "two"):
+        transcript.user(words)
+    transcript.compact(preservedMessages={"uuids": ["u-5"]})
+    for words in ("three", "four"):
+        transcript.user(words)
+    transcript.compact(preservedSegment={"headUuid": "u-5", "tailUuid": "u-6"})
+    assert events(transcript.path, 1) == events(transcript.path, NEVER)
