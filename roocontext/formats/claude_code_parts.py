@@ -96,6 +96,7 @@ class _Cuts:
         is_result = bool(row.results) and all(row.results)
         if first is None or (row.speaks and not is_reply and not is_result):
             return None
+        # What refers to something ahead of this answer may belong to another one.
         belongs = self._parents[row.index] >= first and reach >= first - 1
         return first if belongs else None
 

@@ -264,6 +264,15 @@ def test_no_part_begins_behind_an_answer_that_has_a_branch(transcript):
     assert sizes(transcript.path) == [1, 4]
 
 
+def test_no_part_begins_behind_a_result_that_joins_an_earlier_answer(transcript):
+    transcript.user("work")
+    call = transcript.reply("m1", use("t1"))
+    transcript.reply("m2", use("t2"))
+    transcript.result("t2", parent=call)
+    transcript.reply("m3", "done")
+    assert sizes(transcript.path) == [1, 4]
+
+
 def test_branches_below_an_answer_go_back_to_its_clearing(transcript):
     transcript.user("work")
     call = transcript.reply("m1", use("t1"))
@@ -275,10 +284,14 @@ def test_branches_below_an_answer_go_back_to_its_clearing(transcript):
     assert events(transcript.path, 1) == events(transcript.path, NEVER)
 
 
-def test_a_compaction_that_hangs_on_itself(transcript):
+@pytest.mark.parametrize("notes", [0, 1])
+def test_a_compaction_that_hangs_on_itself(transcript, notes):
     for words in ("one", "two"):
         transcript.user(words)
-    transcript.row("system", parent="u-3", subtype="compact_boundary")
+    itself = f"u-{3 + notes}"
+    for _ in range(notes):
+        transcript.row("attachment", parent=itself)
+    transcript.row("system", parent=itself, subtype="compact_boundary")
     transcript.user("three")
     assert events(transcript.path, 1) == events(transcript.path, NEVER)
 
