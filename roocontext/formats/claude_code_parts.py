@@ -1,8 +1,8 @@
 """A transcript in parts, so that an import need not have all of its rows in memory.
 
-A part may begin behind a message that the user wrote, if everything that follows is below it and no
-later row refers to anything ahead of it. A prompt or a summary usually is such a message. Tests
-compare the order of the parts with that of the whole.
+A part may begin behind a message of the user, if everything that follows is below it and no later
+row refers to anything ahead of it. A prompt, a summary, or the last result of an answer usually is
+such a message. Tests compare the order of the parts with that of the whole.
 """
 
 from array import array
@@ -51,11 +51,15 @@ class _Cuts:
         """The first rows of uuids and answers."""
         self._unanswered: dict[str, int] = {}
         self._parents = array("i")
-        """The rows that rows hang on, by their indexes; -1 for none."""
+        """The rows that rows hang on, by their indexes; -1 for none, or a compaction between."""
         self._awaited = NumberedNames()
         self._rootless = NumberedNames()
         """The notes above which there is no message."""
         self._last: Row | None = None
+        self._answer: int | None = None
+        """The first row of the newest answer, while only its rows, results and notes follow it."""
+        self._boundary = -1
+        """The newest compaction."""
         self._summarised = -1
         """The earliest row to which a summary of the newest compaction refers."""
 
@@ -73,11 +77,28 @@ class _Cuts:
         if is_alone and is_long and last and last.index <= reach and self._is_anchor(last):
             self.parts.append(_Part(row.index, row.line, row.start, last.index))
         self._last = row
+        self._answer = self._answer_with(row, reach)
 
     def _is_anchor(self, last: Row) -> bool:
-        """Whether nothing hangs on a message of the user yet, and nothing can join it."""
-        is_prompt = last.speaks and last.type == "user" and not last.results
-        return is_prompt and last.uuid not in self._awaited
+        """Whether no message hangs on this message of the user yet, nor on the answer it joins."""
+        if not last.speaks or last.type != "user":
+            return False
+        return self._answer is not None if last.results else last.uuid not in self._awaited
+
+    def _answer_with(self, row: Row, reach: int) -> int | None:
+        """The first row of the newest answer, if this row begins it, or only belongs to it."""
+        if row.uuid in self._awaited:
+            return None  # earlier rows may hang on it
+        is_reply = row.speaks and row.type == "assistant"
+        if is_reply and (not row.answer or self.names.get(("answer", row.answer)) == row.index):
+            return row.index
+        first = self._answer
+        is_result = bool(row.results) and all(row.results)
+        if first is None or (row.speaks and not is_reply and not is_result):
+            return None
+        # What refers to something ahead of this answer may belong to another one.
+        belongs = self._parents[row.index] >= first and reach >= first - 1
+        return first if belongs else None
 
     def _reach(self, row: Row) -> int:
         """The first row that must not be ahead of the anchor of this row's part."""
@@ -109,9 +130,12 @@ class _Cuts:
             is_last = last is not None and last.uuid == parent
             known = last.index if last and is_last else self.names.get(parent)
             if known is None:
-                self._await(parent, row.index)
+                # If the parent of a compaction comes and hangs on it, both hang on the root.
+                self._await(parent, 0 if row.subtype == "compact_boundary" else row.index)
         self._parents.extend([-1] * (row.index - len(self._parents)))
-        self._parents.append(-1 if known is None else known)
+        if row.subtype == "compact_boundary":
+            self._boundary = row.index
+        self._parents.append(-1 if known is None or known < self._boundary else known)
         if known is not None:
             is_rootless = parent in self._rootless
         else:  # a compaction without a parent hangs on the message before it
@@ -130,16 +154,16 @@ class _Cuts:
         return top is not None and at == top
 
     def _refer(self, name: Hashable, index: int) -> int:
-        """What this row refers to must be in its own part."""
+        """What this row refers to must be in its own part; in the first one, if it comes later."""
         known = self.names.get(name)
         if known is None:
-            self._await(name, index)
+            self._await(name, 0)
             return index
         return known - 1
 
     def _await(self, name: Hashable, index: int) -> None:
-        if name not in self._awaited:
-            self._awaited[name] = index
+        known = self._awaited.get(name)
+        self._awaited[name] = index if known is None else min(known, index)
 
     def _name(self, name: Hashable, index: int) -> int:
         """Name a row; earlier ones may have referred to it."""

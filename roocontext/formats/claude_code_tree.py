@@ -5,7 +5,7 @@ each result of a tool hangs on its own. So the rows of one answer and their resu
 and the units are the tree. A branch that was left is followed by a rewind.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -89,15 +89,16 @@ def in_tree_order(parts: Iterable[list[Row]], path: Path, problems: list[Problem
     """
     tree = Tree()
     anchor: Row | None = None
+    at: str | None = None
     for rows in parts:
         if anchor is not None:
             tree.go_on_below(anchor)
-        yield from _walk(tree, tree.build(rows, path, problems), anchor.uuid if anchor else None)
+        at = yield from _walk(tree, tree.build(rows, path, problems), at)
         anchor = rows[-1] if rows else None
 
 
-def _walk(tree: "Tree", root: Unit, at: str | None) -> Steps:
-    """The rows below a unit, and the notes at it."""
+def _walk(tree: "Tree", root: Unit, at: str | None) -> Generator[Step | Back, None, str | None]:
+    """The rows below a unit, and the notes at it. Returns where the session is then."""
     # Not by recursion: a chain may be longer than Python's stack.
     todo: list[tuple[Unit, str | None] | Back] = [(root, at)]
     while todo:
@@ -118,6 +119,7 @@ def _walk(tree: "Tree", root: Unit, at: str | None) -> Steps:
             if row.subtype == "microcompact_boundary":
                 at = f"{row.uuid}:cleared"
         todo += reversed(_branches(unit, at))
+    return at
 
 
 def _branches(unit: Unit, at: str | None) -> Sequence[tuple[Unit, str | None] | Back]:
@@ -170,7 +172,7 @@ class Tree:
 
     def go_on_below(self, anchor: Row) -> None:
         """Forget all rows except this message of the user, which is the root of what follows."""
-        self.root = self._unit_of[anchor.uuid]
+        self.root = Unit()
         self._anchor = anchor
         self._by_uuid, self._unit_of = {anchor.uuid: anchor}, {anchor.uuid: self.root}
         self._answers, self._callers, self._boundaries, self._summarised = {}, {}, {}, set()

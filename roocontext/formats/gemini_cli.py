@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -28,7 +29,7 @@ from roocontext.formats.lines import read_records
 from roocontext.formats.names import is_removed
 from roocontext.formats.names import name as named
 from roocontext.formats.numbered_names import NumberedNames
-from roocontext.formats.shelf import Shelf, Shelved
+from roocontext.formats.shelf import Shelf
 from roocontext.formats.times import iso_ms
 from roocontext.log.entries import NewMessage
 
@@ -110,12 +111,12 @@ def _facts(path: Path) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _Recording:
-    """The list of messages as it is, and as it was played last."""
+    """The list of messages as it is, and as it was played last, by their places on the shelf."""
 
     is_server: bool
     shelf: Shelf
-    now: dict[str, Shelved] = field(default_factory=dict)
-    played: list[tuple[str, Shelved, str | None]] = field(default_factory=list)
+    now: dict[str, int] = field(default_factory=dict)
+    played: list[tuple[str, int, str | None]] = field(default_factory=list)
     noted: NumberedNames = field(default_factory=NumberedNames)
     backs: int = 0
     title: str | None = None
@@ -155,9 +156,8 @@ class _Recording:
 
     def play(self) -> Iterator[Event]:
         """What makes the list that was played last the list as it is."""
-        wanted = list(self.now.items())
         same = 0
-        for (name, record, _), (new_name, new) in zip(self.played, wanted, strict=False):
+        for (name, record, _), (new_name, new) in zip(self.played, self.now.items(), strict=False):
             if name != new_name or not self.shelf.is_same(record, new):
                 break
             same += 1
@@ -166,7 +166,7 @@ class _Recording:
             ends = [last for _, _, last in self.played[:same] if last is not None]
             yield WentBack(f"back:{self.backs}", ends[-1] if ends else None)
         del self.played[same:]
-        for name, record in wanted[same:]:
+        for name, record in islice(self.now.items(), same, None):
             last = None
             for event in self._events_of(name, self.shelf.get(record)):
                 if isinstance(event, Added):

@@ -63,5 +63,5 @@ class NumberedNames:
 
     def _empty(self, slots: int) -> None:
         """Begin with empty slots; their number is a power of two, and no mark is 0."""
-        self._marks, self._numbers = array("Q", bytes(8 * slots)), array("I", bytes(4 * slots))
+        self._marks, self._numbers = array("Q", [0]) * slots, array("I", [0]) * slots
         self._last, self._count = slots - 1, 0

@@ -4,20 +4,17 @@ import json
 import pickle
 from hashlib import blake2b
 from tempfile import SpooledTemporaryFile
-from typing import Any, NamedTuple
+from typing import Any
 
 _IN_MEMORY = 1 << 20
-
-
-class Shelved(NamedTuple):
-    """Where a record is, and the digest of what it says."""
-
-    place: int
-    digest: bytes
+_DIGEST_SIZE = 16
 
 
 class Shelf:
-    """Keeps records. Only those that are nested too deeply stay in memory."""
+    """Keeps records, each behind a digest of what it says, and names them by their places.
+
+    Only those that are nested too deeply stay in memory.
+    """
 
     def __init__(self) -> None:
         self._file = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - see close
@@ -28,8 +25,8 @@ class Shelf:
         """Delete the file."""
         self._file.close()
 
-    def put(self, record: Any) -> Shelved:
-        """Keep a record."""
+    def put(self, record: Any) -> int:
+        """Keep a record; its place."""
         place = self._end
         try:
             text = json.dumps(record, sort_keys=True).encode()
@@ -38,17 +35,24 @@ class Shelf:
             self._deep[place] = record
             text, kept = b"", b"-"
         self._file.seek(place)
-        self._end += self._file.write(kept)
-        return Shelved(place, blake2b(text, digest_size=16).digest())
+        self._end += self._file.write(blake2b(text, digest_size=_DIGEST_SIZE).digest() + kept)
+        return place
 
-    def get(self, shelved: Shelved) -> Any:
-        """The record."""
-        if shelved.place in self._deep:
-            return self._deep[shelved.place]
-        self._file.seek(shelved.place)
+    def get(self, place: int) -> Any:
+        """The record at a place."""
+        if place in self._deep:
+            return self._deep[place]
+        self._file.seek(place + _DIGEST_SIZE)
         return pickle.load(self._file)  # noqa: S301 - written by this process
 
-    def is_same(self, one: Shelved, other: Shelved) -> bool:
-        """Whether two records are equal."""
-        is_shallow = not self._deep.keys() & {one.place, other.place}
-        return (is_shallow and one.digest == other.digest) or self.get(one) == self.get(other)
+    def is_same(self, one: int, other: int) -> bool:
+        """Whether the records at two places are equal."""
+        if one == other:
+            return True
+        is_shallow = not self._deep.keys() & {one, other}
+        is_equal = is_shallow and self._digest(one) == self._digest(other)
+        return is_equal or bool(self.get(one) == self.get(other))
+
+    def _digest(self, place: int) -> bytes:
+        self._file.seek(place)
+        return self._file.read(_DIGEST_SIZE)

@@ -35,8 +35,8 @@ with Store.open(database, durability="normal") as store:
 """
 
 
-def write(path: Path, lines: int) -> None:
-    """A session in which a tool is called again and again."""
+def write(path: Path, lines: int, *, is_asked: bool) -> None:
+    """A session in which a tool is called again and again, after one prompt or many."""
     with path.open("w") as file:
         for number in range(lines):
             answers = number % 4 in (1, 3)
@@ -44,7 +44,8 @@ def write(path: Path, lines: int) -> None:
             call = {"type": "tool_use", "id": f"t{number}", "name": "run", "input": {"c": text}}
             result = {"type": "tool_result", "tool_use_id": f"t{number - 1}", "content": text}
             content = [{"type": "text", "text": text}, call, result, {"type": "text", "text": text}]
-            message = {"role": "assistant" if answers else "user", "content": [content[number % 4]]}
+            place = number % 4 if is_asked or number == 0 else 2 - number % 2
+            message = {"role": "assistant" if answers else "user", "content": [content[place]]}
             record = {
                 "type": message["role"],
                 "uuid": f"{number:08}-0000-7000-8000-000000000000",
@@ -57,10 +58,11 @@ def write(path: Path, lines: int) -> None:
             file.write(json.dumps(record) + "\n")
 
 
-def test_memory_does_not_grow_with_a_transcript(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_memory_does_not_grow_with_a_transcript(tmp_path: Path, is_asked: bool) -> None:
     path, database = tmp_path / "large.jsonl", empty_file(tmp_path / "store.db")
-    write(path.with_name("small.jsonl"), 1_000)
-    write(path, LINES)
+    write(path.with_name("small.jsonl"), 1_000, is_asked=is_asked)
+    write(path, LINES, is_asked=is_asked)
     assert path.stat().st_size > 100_000_000
     command = [sys.executable, "-c", IMPORT, str(path), database]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

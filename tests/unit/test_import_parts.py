@@ -89,6 +89,105 @@ def strange(path, seed):
     return path
 
 
+ODD = ("parent", "source", "cleared", "rootless", "answer", "call", "result", "summary", "late")
+ODD += ("words", "on", "back", "compacted", "again", "boundary", "early", "nameless", "branch")
+
+
+def busy(path, seed):
+    """A transcript of an agent that works by itself: answers with calls, and hardly any prompt."""
+    random = Random(seed)
+    transcript = Transcript(path)
+    chosen = random.sample(ODD, random.choice([0, 1, 2, 3, 4]))
+    open_calls, answered, answers, here = [], [], [], []
+
+    def is_odd(what):
+        return what in chosen and random.random() < 0.2
+
+    def some():
+        return f"u-{random.randrange(max(1, transcript.count - 6), transcript.count + 4)}"
+
+    def parent(usual):
+        return some() if is_odd("parent") else usual
+
+    def note():
+        if random.random() < 0.3:
+            kind = random.choice(["progress", "attachment", "system"])
+            fields = {"subtype": "microcompact_boundary"} if is_odd("cleared") else {}
+            fields["microcompactMetadata"] = {"compactedToolIds": answered[-2:]}
+            on_chain = random.random() < 0.8
+            row = transcript.at if on_chain or not here else random.choice(here)[1]
+            row = None if is_odd("rootless") else parent(row)
+            transcript.row(kind, parent=row, move=on_chain, **fields)
+
+    def answer():
+        name = random.choice(answers) if answers and is_odd("answer") else f"m{len(answers)}"
+        answers.append(name)
+        here.clear()
+        for number in range(random.choice([0, 1, 1, 1, 2, 3])):
+            is_again = answered and is_odd("call")
+            call = random.choice(answered) if is_again else f"{len(answers)}.{number}"
+            above = here[-1][1] if here and random.random() < 0.7 else transcript.at
+            here.append((call, transcript.reply(name, use(call), parent=parent(above))))
+            open_calls.append(here[-1])
+            note()
+            if random.random() < 0.2:
+                result(open_calls.pop())
+        if not here:
+            transcript.reply(name, "done", stop=random.choice([None, "end_turn"]))
+
+    def result(call):
+        name, row = call
+        above = random.choice([transcript.at, row, row])
+        source = {}
+        if random.random() < 0.5:
+            source["sourceToolAssistantUUID"] = some() if is_odd("source") else row
+        if is_odd("result"):
+            name = random.choice(["none", "REDACTED", "", *answered[-3:]])
+        is_summary = is_odd("summary")
+        transcript.result(name, parent=parent(above), isCompactSummary=is_summary, **source)
+        answered.append(name)
+        note()
+
+    def results():
+        random.shuffle(open_calls)
+        late = [call for call in open_calls if is_odd("late")]
+        for call in [call for call in open_calls if call not in late]:
+            if is_odd("words"):
+                transcript.user("wait")
+            result(call)
+        open_calls[:] = late
+
+    def surprise():
+        if is_odd("on"):
+            transcript.user("go on")
+        if is_odd("back"):
+            transcript.at = some()
+        if is_odd("compacted"):
+            keeps = {"preservedMessages": {"anchorUuid": some(), "uuids": [some(), some()]}}
+            ends = {"headUuid": some(), "tailUuid": some(), "anchorUuid": some()}
+            transcript.compact("S", **random.choice([{}, keeps, {"preservedSegment": ends}]))
+        if is_odd("again"):
+            again = json.loads(random.choice(path.read_text().splitlines()[-8:]))
+            transcript.line(random.choice([again, {**again, "parentUuid": some()}]))
+        if is_odd("boundary"):
+            transcript.row("system", parent=some(), subtype="compact_boundary")
+        if is_odd("early"):
+            ahead = f"u-{transcript.count + random.randrange(2, 5)}"
+            transcript.user("early", parent=ahead, move=random.random() < 0.5)
+        if is_odd("nameless"):
+            transcript.reply("", "no id")
+        if is_odd("branch"):
+            transcript.reply(f"b{transcript.count}", "left", move=False)
+
+    transcript.user("work")
+    for _ in range(random.randrange(2, 16)):
+        answer()
+        surprise()
+        results()
+        surprise()
+    return path
+
+
 def events(path, least):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(claude_code_parts, "LEAST", least)
@@ -98,10 +197,11 @@ def events(path, least):
         ]
 
 
+@pytest.mark.parametrize("written", [strange, busy])
 @settings(max_examples=examples(150))
 @given(seed=st.integers(0, 1 << 32))
-def test_the_order_is_that_of_the_whole(tmp_path_factory, seed):
-    path = strange(tmp_path_factory.mktemp("parts") / "s-1.jsonl", seed)
+def test_the_order_is_that_of_the_whole(tmp_path_factory, written, seed):
+    path = written(tmp_path_factory.mktemp("parts") / "s-1.jsonl", seed)
     whole = events(path, NEVER)
     for least in (1, 5):
         assert events(path, least) == whole
@@ -115,3 +215,100 @@ def test_what_comes_while_it_is_read_is_taken_later(tmp_path, monkeypatch):
     (source,) = claude_code.sources(transcript.path)
     transcript.user("another branch", parent="u-1")
     assert [event.id for event in source.events()] == ["u-1", "u-2", "u-3", "u-4"]
+
+
+@pytest.fixture
+def transcript(tmp_path):
+    return Transcript(tmp_path / "s-1.jsonl")
+
+
+def sizes(path):
+    """How many rows each part has, if each is as short as it can be."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(claude_code_parts, "LEAST", 1)
+        parts = claude_code_parts.Parts.read(path, [], of_agent=False)
+        return [len(rows) for rows in parts]
+
+
+def test_a_part_begins_behind_the_last_result_of_an_answer(transcript):
+    transcript.user("work")
+    transcript.reply("m1", use("t1"))
+    transcript.result("t1")
+    calls = [transcript.reply("m2", use(call)) for call in ("t2", "t3")]
+    progress = transcript.row("progress", parent=calls[0])
+    transcript.result("t3", parent=calls[1])
+    transcript.result("t2", parent=progress)
+    transcript.row("attachment")
+    transcript.reply("m3", "done")
+    assert sizes(transcript.path) == [1, 2, 5, 2]
+    assert events(transcript.path, 1) == events(transcript.path, NEVER)
+
+
+def test_no_part_begins_while_a_call_waits_for_its_result(transcript):
+    transcript.user("work")
+    late = transcript.reply("m1", use("late"))
+    transcript.reply("m1", use("t1"))
+    transcript.result("t1")
+    transcript.reply("m2", use("t2"))
+    transcript.result("t2")
+    transcript.result("late", parent=late)
+    assert sizes(transcript.path) == [1, 6]
+
+
+def test_no_part_begins_behind_an_answer_that_has_a_branch(transcript):
+    transcript.user("work")
+    call = transcript.reply("m1", use("t1"))
+    transcript.reply("m2", "left", move=False)
+    transcript.result("t1", parent=call)
+    transcript.reply("m3", "done")
+    assert sizes(transcript.path) == [1, 4]
+
+
+def test_no_part_begins_behind_a_result_that_joins_an_earlier_answer(transcript):
+    transcript.user("work")
+    call = transcript.reply("m1", use("t1"))
+    transcript.reply("m2", use("t2"))
+    transcript.result("t2", parent=call)
+    transcript.reply("m3", "done")
+    assert sizes(transcript.path) == [1, 4]
+
+
+def test_branches_below_an_answer_go_back_to_its_clearing(transcript):
+    transcript.user("work")
+    call = transcript.reply("m1", use("t1"))
+    transcript.row("system", subtype="microcompact_boundary", move=False)
+    result = transcript.result("t1", parent=call)
+    transcript.reply("m2", "left")
+    transcript.reply("m3", "done", parent=result)
+    assert sizes(transcript.path) == [1, 3, 2]
+    assert events(transcript.path, 1) == events(transcript.path, NEVER)
+
+
+@pytest.mark.parametrize("notes", [0, 1])
+def test_a_compaction_that_hangs_on_itself(transcript, notes):
+    for words in ("one", "two"):
+        transcript.user(words)
+    itself = f"u-{3 + notes}"
+    for _ in range(notes):
+        transcript.row("attachment", parent=itself)
+    transcript.row("system", parent=itself, subtype="compact_boundary")
+    transcript.user("three")
+    assert events(transcript.path, 1) == events(transcript.path, NEVER)
+
+
+def test_a_kept_stretch_that_ends_with_its_compaction(transcript):
+    for words in ("one", "two"):
+        transcript.user(words)
+    transcript.row("attachment")
+    transcript.compact(preservedSegment={"headUuid": "u-3", "tailUuid": "u-4"})
+    assert events(transcript.path, 1) == events(transcript.path, NEVER)
+
+
+def test_a_compaction_that_keeps_what_comes_later(transcript):
+    for words in ("one", "two"):
+        transcript.user(words)
+    transcript.compact(preservedMessages={"uuids": ["u-5"]})
+    for words in ("three", "four"):
+        transcript.user(words)
+    transcript.compact(preservedSegment={"headUuid": "u-5", "tailUuid": "u-6"})
+    assert events(transcript.path, 1) == events(transcript.path, NEVER)

@@ -77,6 +77,18 @@ def claude_code_file(path: Path, count: int) -> Iterable[Source]:
     return claude_code.sources(transcript.path)
 
 
+def busy_claude_code_file(path: Path, count: int) -> Iterable[Source]:
+    """One prompt, and parallel calls after it."""
+    transcript = Transcript(path / "s-1.jsonl")
+    transcript.user("work")
+    for number in range(count // 4):
+        calls = [f"t{number}", f"s{number}"]
+        rows = [transcript.reply(f"m{number}", use(call)) for call in calls]
+        for call, row in zip(calls, rows, strict=True):
+            transcript.result(call, parent=row)
+    return claude_code.sources(transcript.path)
+
+
 def codex_file(path: Path, count: int) -> Iterable[Source]:
     file = path / "rollout.jsonl"
     with file.open("w") as lines:
@@ -102,7 +114,13 @@ FEW, MANY = 300, 2_300
 
 
 @pytest.mark.parametrize(
-    ("written", "most"), [(claude_code_file, 300), (codex_file, 300), (gemini_file, 500)]
+    ("written", "most"),
+    [
+        (claude_code_file, 300),
+        (busy_claude_code_file, 350),
+        (codex_file, 300),
+        (gemini_file, 340),
+    ],
 )
 def test_of_a_line_little_is_kept(
     written: Callable[[Path, int], Iterable[Source]],
