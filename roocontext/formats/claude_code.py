@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from roocontext.formats.claude_code_parts import Parts, Whole
+from roocontext.formats.claude_code_releases import Release, release_of
 from roocontext.formats.claude_code_resumed import looks_in_other_files, with_rows_before
 from roocontext.formats.claude_code_rows import Loose, Row, Rows, compacted_calls
 from roocontext.formats.claude_code_tree import Back, Step, in_tree_order
@@ -61,7 +62,7 @@ def sources(path: Path) -> Iterator[Source]:
     elif parts.speaks:
         base, parent = _names(path, parts.facts)
         facts = {"tool": NAME, "path": str(path), **parts.facts}
-        events = partial(_events, path, parts, problems, beside=True)
+        events = partial(_events, path, parts, problems, release_of(parts.facts), beside=True)
         yield Source(base, path, facts, events, problems, parent)
 
 
@@ -70,6 +71,7 @@ def _whole_sources(path: Path) -> Iterator[Source]:
     problems: list[Problem] = []
     rows = Rows.read(path, problems)
     base, parent = _names(path, rows.facts)
+    release = release_of(rows.facts)
     shared = {"tool": NAME, "path": str(path)}
     is_agent_file = _is_agent_file(path)
     speaking = () if is_agent_file else [row.agent for row in rows.all if row.agent and row.speaks]
@@ -78,13 +80,14 @@ def _whole_sources(path: Path) -> Iterator[Source]:
     if not is_agent_file:
         main = with_rows_before(path, main, rows.facts)
     if agents or any(row.speaks for row in main):
-        events = partial(_events, path, Whole(main, rows.loose), problems, beside=True)
+        whole = Whole(main, rows.loose)
+        events = partial(_events, path, whole, problems, release, beside=True)
         yield Source(base, path, {**shared, **rows.facts}, events, problems, parent)
     for agent in agents:
         found: list[Problem] = []
         facts = {**shared, **rows.facts, "agent": agent}
         of_agent = [row for row in rows.all if row.agent == agent]
-        events = partial(_events, path, Whole(of_agent, Loose()), found)
+        events = partial(_events, path, Whole(of_agent, Loose()), found, release)
         yield Source(f"{base}/{agent}", path, facts, events, found, base)
 
 
@@ -102,13 +105,18 @@ def _names(path: Path, facts: dict[str, Any]) -> tuple[str, str | None]:
 
 
 def _events(
-    path: Path, parts: Parts | Whole, problems: list[Problem], *, beside: bool = False
+    path: Path,
+    parts: Parts | Whole,
+    problems: list[Problem],
+    release: Release,
+    *,
+    beside: bool = False,
 ) -> Iterator[Event]:
     calls = Calls(parts.cleared)
     with ExitStack() as files:
         own = files.enter_context(path.open("rb", buffering=_BUFFER))
         opened: dict[Path | None, BinaryIO] = {None: own}
-        for step in in_tree_order(parts, path, problems):
+        for step in in_tree_order(parts, path, problems, release):
             if isinstance(step, Back):
                 yield WentBack(None, step.to)
                 continue

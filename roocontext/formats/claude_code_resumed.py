@@ -7,16 +7,14 @@ began a new file. Later releases look in the session's own file only.
 from pathlib import Path
 from typing import Any
 
+from roocontext.formats.claude_code_releases import ONE_FILE, release_of
 from roocontext.formats.claude_code_rows import Row, Rows
 from roocontext.formats.lines import loads
-
-_ACROSS_FILES = ("1.", "2.0.")
-"""How the releases begin that follow a parent into another file."""
 
 
 def looks_in_other_files(facts: dict[str, Any]) -> bool:
     """Whether the release that wrote a session follows a parent into another file."""
-    return str(facts.get("version")).startswith(_ACROSS_FILES)
+    return release_of(facts) < ONE_FILE
 
 
 def with_rows_before(path: Path, rows: list[Row], facts: dict[str, Any]) -> list[Row]:

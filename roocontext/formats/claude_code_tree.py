@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from roocontext.formats.claude_code_releases import BRIDGES, NEWEST, RESULTS_FIRST, Release
 from roocontext.formats.claude_code_rows import Row
 from roocontext.formats.events import Problem
 
@@ -44,13 +45,15 @@ Steps: TypeAlias = Iterator[Step | Back]
 class Unit(msgspec.Struct, gc=False, eq=False):
     """A row, or the rows of one answer with the results of its calls, and the notes among them.
 
-    There are almost as many as rows, so a list is only made for what there is.
+    There are almost as many as rows, so a list is only made for what there is. `newest` is the
+    index of the newest row here or below, `own` that of the newest one that hangs here itself.
     """
 
     rows: tuple[Row, ...] = ()
     noted: list[Row] | None = None
     below: list["Unit"] | None = None
     newest: int = -1
+    own: int = -1
     begins: bool = False
 
     @property
@@ -82,12 +85,14 @@ class Unit(msgspec.Struct, gc=False, eq=False):
         return sorted(self.rows, key=lambda row: (row.type != "assistant", row.index))
 
 
-def in_tree_order(parts: Iterable[list[Row]], path: Path, problems: list[Problem]) -> Steps:
+def in_tree_order(
+    parts: Iterable[list[Row]], path: Path, problems: list[Problem], release: Release = NEWEST
+) -> Steps:
     """All rows: a branch that was left comes first, and then a rewind, and then the next one.
 
     Each part begins below the last row of the one before.
     """
-    tree = Tree()
+    tree = Tree(release)
     anchor: Row | None = None
     at: str | None = None
     for rows in parts:
@@ -123,22 +128,26 @@ def _walk(tree: "Tree", root: Unit, at: str | None) -> Generator[Step | Back, No
 
 
 def _branches(unit: Unit, at: str | None) -> Sequence[tuple[Unit, str | None] | Back]:
-    """The units below, the branch with the newest row last, with a rewind between them."""
-    if len(unit.children) == 1:
-        return [(unit.children[0], at)]
+    """The units below, the branch with the newest row last, with a rewind between them.
+
+    If a row of this unit itself is newer than all of them, they are left too.
+    """
     following: list[tuple[Unit, str | None] | Back] = []
     for number, child in enumerate(sorted(unit.children, key=lambda child: child.newest)):
         if number:
             following.append(Back(at))
         following.append((child, at))
+    if unit.children and unit.own == unit.newest:
+        following.append(Back(at))
     return following
 
 
 class Tree:
     """The units of a transcript: of parts of it (`build`), or of one that grows (`add`)."""
 
-    def __init__(self) -> None:
+    def __init__(self, release: Release = NEWEST) -> None:
         self.root = Unit()
+        self._release = release
         self._by_uuid: dict[str, Row] = {}
         self._unit_of: dict[str, Unit] = {}
         self._parent_of: dict[Unit, Unit] = {}
@@ -149,7 +158,7 @@ class Tree:
         self._boundary: Row | None = None
         self._anchor: Row | None = None
         self._kept_now: frozenset[str] = frozenset()
-        self._speaker = self._summary = ""
+        self._speaker = self._summary = self._last = ""
         self._count = 0
 
     def build(self, rows: list[Row], path: Path, problems: list[Problem]) -> Unit:
@@ -232,7 +241,7 @@ class Tree:
                 self._answers.setdefault(row.answer, unit)
             self._callers.update(dict.fromkeys(row.calls, unit))
         unit.rows += (row,)
-        self._unit_of[row.uuid] = unit
+        self._unit_of[row.uuid] = self._between(row, unit) or unit
         return is_new
 
     def _joined(self, row: Row) -> Unit | None:
@@ -240,7 +249,8 @@ class Tree:
         if row.type == "assistant":
             return self._answers.get(row.answer) if row.answer else None
         unit = self._called_by(row) if row.results else None
-        return None if unit is not None and self._is_behind_words(row, unit) else unit
+        in_order = unit is not None and self._release < RESULTS_FIRST
+        return None if unit is not None and in_order and self._between(row, unit) else unit
 
     def _called_by(self, row: Row) -> Unit | None:
         """The unit with the call that a result answers."""
@@ -249,19 +259,20 @@ class Tree:
                 return self._unit_of.get(uuid)
         return next((self._callers[one] for one in row.results if one in self._callers), None)
 
-    def _is_behind_words(self, row: Row, unit: Unit) -> bool:
-        """Whether the user spoke between a call and this result, on the way from one to the other.
+    def _between(self, row: Row, unit: Unit) -> Unit | None:
+        """What a late result hangs on, if that is below the unit with its call.
 
-        The tool sends these words, so the result follows them.
+        The tool sends it too, and what follows the result follows it.
         """
-        above = self._by_uuid.get(self._above(row))
-        words: set[str] = set()
-        while above is not None and above.type == "user" and not above.results:
-            if above.is_summary or above.uuid in words:  # parents may form a cycle
-                return False
-            words.add(above.uuid)
-            above = self._by_uuid.get(self._above(above))
-        return bool(words) and above is not None and self._unit_of.get(above.uuid) is unit
+        at, seen = self._above(row) if row.results else "", set[str]()
+        above = self._unit_of.get(at)
+        while at and at not in seen and above is not unit:
+            if self._unit_of.get(at) is unit:
+                return above
+            seen.add(at)
+            one = self._by_uuid[at]
+            at = self._above(one) if one.index >= unit.rows[0].index else ""
+        return None
 
     def _above(self, row: Row, *, stop_at_boundary: bool = False) -> str:
         """The nearest message above a row, or the nearest compaction if it is nearer."""
@@ -290,8 +301,11 @@ class Tree:
         elif self._summary and row.parent in self._kept_now:
             # What follows hangs on a row that was kept, although it comes after the summary.
             row.parent = self._summary
+        elif row.parent and row.parent not in self._by_uuid and self._release >= BRIDGES:
+            row.parent = self._last or row.parent
         if row.speaks:
             self._speaker = row.uuid
+        self._last = row.uuid
 
     def _kept(self, boundary: Row | None) -> frozenset[str]:
         """The rows that a compaction has kept as they are."""
@@ -305,9 +319,17 @@ class Tree:
                 if at == head:
                     break
                 at = self._by_uuid[at].parent or ""
-            # The walk sees one of several results that were asked for together.
-            units = [self._unit_of[one] for one in kept if one in self._unit_of]
-            kept |= {row.uuid for unit in units for row in unit.rows if row.results}
+        units = [self._unit_of[one] for one in kept if one in self._unit_of]
+        calls = {
+            call for unit in units for row in unit.rows if row.uuid in kept for call in row.calls
+        }
+        # The walk sees one of several results that were asked for together.
+        kept |= {
+            row.uuid
+            for unit in units
+            for row in unit.rows
+            if row.results and (boundary.segment or not calls.isdisjoint(row.results))
+        }
         return frozenset(kept)
 
     def _hang(self, unit: Unit) -> Unit:
@@ -344,12 +366,15 @@ class Tree:
 
     def _date(self) -> None:
         """Find the newest row below each unit: the branch that holds it is the live one."""
+        for row in self._by_uuid.values():
+            above = row.uuid if row.speaks else "" if row.type == "progress" else self._above(row)
+            if (unit := self._unit_of.get(above)) is not None:
+                unit.own = max(unit.own, row.index)
         order = [self.root]
         for unit in order:
             order += unit.children
         for unit in reversed(order):
-            own = max((row.index for row in unit.rows), default=-1)
-            unit.newest = max([own, *(child.newest for child in unit.children)])
+            unit.newest = max([unit.own, *(child.newest for child in unit.children)])
 
 
 def _mark(root: Unit, seen: set[int]) -> None:

@@ -140,7 +140,7 @@ class _Recording:
             case {"$set": dict(facts)}:
                 self._learn(facts)
             case {"$patch": dict(patch)}:
-                yield from self._patch(patch)
+                yield from self._patch(patch, line)
             case {"id": str(name), "type": str()}:
                 # Where ids were removed, each is a message of its own.
                 yield from self._put(f"line {line}" if is_removed(name) else name, record, line)
@@ -204,13 +204,13 @@ class _Recording:
         if isinstance(summary, str) and summary.strip():
             self.title = summary.strip()[:200]
 
-    def _patch(self, patch: dict[str, Any]) -> Iterator[Event]:
+    def _patch(self, patch: dict[str, Any], line: int | None) -> Iterator[Event]:
         changes = [patch, *(one for one in _listed(patch, "updates") if isinstance(one, dict))]
         for change in changes:
             name = change.get("id")
             if isinstance(name, str) and name in self.now:
                 merged = _merged(self.shelf.get(self.now[name]), change)
-                self.now[name] = self.shelf.put(merged)
+                yield from self._put(name, merged, line)
         removed = {one for one in _listed(patch, "removeIds") if isinstance(one, str)}
         order = [
             one for one in _listed(patch, "orderIds") if isinstance(one, str) and one in self.now

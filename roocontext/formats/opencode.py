@@ -60,7 +60,7 @@ def sources(path: Path) -> Iterator[Source]:
 
 def _source(path: Path, info: dict[str, Any], problems: list[Problem]) -> Source:
     session = named(info.get("id")) or path.stem
-    parent = info.get("parentID")
+    parent = named(info.get("parentID"))
     facts = {
         "tool": NAME,
         "path": str(path),
@@ -75,7 +75,7 @@ def _source(path: Path, info: dict[str, Any], problems: list[Problem]) -> Source
         facts,
         partial(_events, path, info, problems),
         problems,
-        f"{NAME}:{parent}" if isinstance(parent, str) and parent else None,
+        f"{NAME}:{parent}" if parent else None,
     )
 
 

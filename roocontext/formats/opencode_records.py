@@ -142,7 +142,8 @@ def _stored_sessions(folder: Path, problems: list[Problem]) -> Iterator[dict[str
         if file.parent.name not in ("message", "part"):
             info = _document(file, problems)
             if isinstance(info.get("id"), str):
-                yield info
+                # Where ids were removed, the names of the files still say them.
+                yield {**info, "id": file.stem} if is_removed(info["id"]) else info
 
 
 def _stored_messages(folder: Path, session: str, problems: list[Problem]) -> Iterator[Sent]:

@@ -138,30 +138,6 @@ def test_results_between_the_rows_of_an_answer_come_behind_it(store, file):
     assert [short for _, short in seen(chat_of(store))] == ["go", "t1", "t2", "=t1", "=t2"]
 
 
-def test_words_on_the_way_from_a_call_to_its_result_are_sent(store, file):
-    file.user("go")
-    file.reply("m1", use("t1"), use("t2"), stop="tool_use")
-    file.result("t1")
-    file.user("wait")
-    file.user("please")
-    file.result("t2")
-    file.reply("m2", "done", stop="end_turn")
-    take(store, file.path)
-    assert [short for _, short in seen(chat_of(store))] == [
-        *("go", "t1", "t2", "=t1", "wait", "please", "=t2", "done")
-    ]
-
-
-def test_words_beside_the_way_from_a_call_to_its_result_are_a_branch(store, file):
-    file.user("go")
-    reply = file.reply("m1", use("t1"), stop="tool_use")
-    file.user("wait")
-    file.result("t1", parent=reply)
-    file.reply("m2", "done", stop="end_turn")
-    take(store, file.path)
-    assert [short for _, short in seen(chat_of(store))] == ["go", "t1", "=t1", "done"]
-
-
 def test_an_edited_prompt_is_a_rewind(store, file):
     file.user("hello")
     at = file.reply("m1", "yes", stop="end_turn")

@@ -10,6 +10,7 @@ from roocontext import Store
 from roocontext.formats import find, gemini_cli
 from roocontext.formats.play import play
 from roocontext.formats.played import Played
+from roocontext.log.entries import Kind
 from support.steady_sources import CountedIds, SetClock
 
 META = {"sessionId": "g-1", "projectHash": "ab" * 32, "startTime": "2026-04-01T00:00:00.000Z"}
@@ -116,6 +117,21 @@ def test_a_list_that_is_set_anew(store, path):
     write(path, META, *WORK, {"$set": {"messages": [WORK[0], record("9", "gemini", "short")]}})
     take(store, path)
     assert seen(store) == [("u", "hello"), ("m", "short")]
+
+
+def test_what_a_patch_changed_is_a_note(store, path):
+    write(path, META, record("1", "user", "hello"), record("3", "gemini", "", toolCalls=[CALL]))
+    write(path, {"$patch": {"id": "3", "content": "new", "toolCalls": [{"id": "c1", "args": {}}]}})
+    write(path, {"$patch": {"updates": [{"id": "1", "content": "goodbye"}, {"id": "3"}]}})
+    take(store, path)
+    assert seen(store)[0] == ("u", "goodbye")
+    notes = [
+        one.content for one in store.session("gemini-cli:g-1").audit() if one.kind is Kind.NOTE
+    ]
+    old = [one["record"] for one in notes if one.get("kind") == "superseded"]
+    assert [one["content"] for one in old] == ["", "hello"]
+    assert old[0]["toolCalls"] == [CALL]
+    assert take(store, path).notes == 0
 
 
 def test_patches(store, path):

@@ -405,6 +405,18 @@ def test_ids_that_were_removed_before_publication(store, tmp_path):
     assert take(store, path).messages == 0
 
 
+@pytest.mark.parametrize("form", [as_storage, as_first_storage])
+def test_ids_that_were_removed_from_the_files_of_a_folder(store, tmp_path, form):
+    path = form(tmp_path, INFO, [user(1, "one"), reply(2, "two"), ASKED, SUMMARY, user(5, "go on")])
+    for file in path.rglob("*.json"):
+        record = json.loads(file.read_text())
+        names = {"id", "parentID", "sessionID", "messageID"}.intersection(record)
+        put(file, {**record, **dict.fromkeys(names, "REDACTED")})
+    assert take(store, path).messages == 3
+    assert seen(store) == ["What did we do so far?", "S", "go on"]
+    assert take(store, path).messages == 0
+
+
 def test_what_an_export_without_its_texts_holds(store, tmp_path):
     messages = [user(1, "[redacted:text:prt_1]"), user(2), reply(3, tool("c1", "running"))]
     done = take(store, as_export(tmp_path, INFO, messages))

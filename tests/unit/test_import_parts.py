@@ -18,6 +18,8 @@ def strange(path, seed):
     """A transcript with everything that refers to other rows, mostly to near ones."""
     random = Random(seed)
     transcript = Transcript(path)
+    version = random.choice(["2.0.11", "2.1.81", "2.1.330"])  # each follows rules of its own
+    transcript.line({"type": "mode", "version": version})
     calls, uuids = [], []
 
     def some():

@@ -1,0 +1,20 @@
+"""Which rules of Claude Code hold for a transcript: some have changed with its releases."""
+
+import re
+from typing import Any, TypeAlias
+
+Release: TypeAlias = tuple[int, ...]
+
+NEWEST: Release = (1 << 30,)
+ONE_FILE: Release = (2, 1)
+"""The first release that looks for a parent in the session's own file only."""
+RESULTS_FIRST: Release = (2, 1)
+"""The first release that sends a late result ahead of what was written since its call."""
+BRIDGES: Release = (2, 1, 91)
+"""The first release that lets a row whose parent is missing follow the row before it."""
+
+
+def release_of(facts: dict[str, Any]) -> Release:
+    """The release that wrote a session; the newest if it is not known."""
+    found = re.match(r"(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?", str(facts.get("version")))
+    return tuple(int(number or 0) for number in found.groups()) if found else NEWEST

@@ -1,0 +1,164 @@
+"""Rows of a Claude Code transcript that come late, or without a parent: what the tool sends.
+
+Recorded with releases from 2.0.11 to 2.1.330.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roocontext import Store
+from roocontext.formats import claude_code
+from roocontext.formats.play import play
+from support.steady_sources import CountedIds, SetClock
+from support.transcripts import Transcript, use
+
+OLD, MIDDLE, NEW = "2.0.11", "2.1.81", "2.1.330"
+
+
+@pytest.fixture
+def store() -> Any:
+    with Store.open(":memory:", clock=SetClock(), ids=CountedIds()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Transcript:
+    return Transcript(tmp_path / "-work" / "s-1.jsonl")
+
+
+def sent(store: Any, file: Transcript) -> list[str]:
+    """What is seen after an import, and after a second one that must change nothing."""
+    for source in claude_code.sources(file.path):
+        play(store, source)
+        again = play(store, source)
+        assert again.messages == again.notes == again.controls == 0
+    messages = store.session("claude-code:s-1").view().messages
+    return [short(block) for one in messages for block in blocks_of(one.content)]
+
+
+def blocks_of(content: Any) -> list[dict[str, Any]]:
+    return [{"text": content}] if isinstance(content, str) else content
+
+
+def short(block: dict[str, Any]) -> str:
+    return str(block.get("text") or block.get("id") or f"={block.get('tool_use_id')}")
+
+
+@pytest.mark.parametrize(
+    ("version", "seen"),
+    [
+        (OLD, "go t1 t2 =t1 wait please =t2 done"),
+        (MIDDLE, "go t1 t2 =t1 =t2 wait please done"),
+        (NEW, "go t1 t2 =t1 =t2 wait please done"),
+    ],
+)
+def test_words_on_the_way_from_a_call_to_its_result_are_sent(store, file, version, seen):
+    file.user("go", version=version)
+    file.reply("m1", use("t1"), use("t2"), stop="tool_use")
+    file.result("t1")
+    file.user("wait")
+    file.user("please")
+    file.result("t2")
+    file.reply("m2", "done", stop="end_turn")
+    assert " ".join(sent(store, file)) == seen
+
+
+@pytest.mark.parametrize(
+    ("version", "seen"),
+    [(OLD, "go t1 wait sure =t1 done"), (NEW, "go t1 =t1 wait sure done")],
+)
+def test_an_answer_on_the_way_from_a_call_to_its_result_is_sent(store, file, version, seen):
+    file.user("go", version=version)
+    file.reply("m1", use("t1"))
+    file.user("wait")
+    file.reply("m2", "sure", stop="end_turn")
+    file.result("t1", sourceToolAssistantUUID="u-2")
+    file.reply("m3", "done", stop="end_turn")
+    assert " ".join(sent(store, file)) == seen
+
+
+def test_words_beside_the_way_from_a_call_to_its_result_are_a_branch(store, file):
+    file.user("go")
+    reply = file.reply("m1", use("t1"), stop="tool_use")
+    file.user("wait")
+    file.result("t1", parent=reply)
+    assert sent(store, file) == ["go", "t1", "=t1"]
+    file.reply("m2", "done", stop="end_turn")
+    assert sent(store, file) == ["go", "t1", "=t1", "done"]
+
+
+def test_words_beside_the_way_are_sent_if_the_session_goes_on_behind_them(store, file):
+    file.user("go")
+    reply = file.reply("m1", use("t1"), stop="tool_use")
+    words = file.user("wait")
+    file.result("t1", parent=reply)
+    file.reply("m2", "done", stop="end_turn", parent=words)
+    assert sent(store, file) == ["go", "t1", "=t1", "wait", "done"]
+
+
+@pytest.mark.parametrize("kind", ["system", "attachment"])
+def test_the_branch_with_the_newest_note_is_the_live_one(store, file, kind):
+    at = file.user("go")
+    file.user("one")
+    first = file.reply("m1", "first", stop="end_turn")
+    file.user("two", parent=at)
+    file.reply("m2", "second", stop="end_turn")
+    file.row("progress", parent=first)
+    assert sent(store, file) == ["go", "two", "second"]
+    file.row(kind, parent=first)
+    assert sent(store, file) == ["go", "one", "first"]
+
+
+@pytest.mark.parametrize("metadata", ["preservedMessages", "preservedSegment"])
+@pytest.mark.parametrize("on_call", [True, False])
+def test_the_result_of_a_call_that_a_compaction_kept(store, file, metadata, on_call):
+    file.user("go")
+    reply = file.reply("m1", use("t1"), stop="tool_use")
+    segment = {"headUuid": reply, "tailUuid": reply, "anchorUuid": "u-4"}
+    listed = {"uuids": [reply], "anchorUuid": "u-4"}
+    file.compact(**{metadata: segment if metadata == "preservedSegment" else listed})
+    file.result("t1", **({"parent": reply} if on_call else {}))
+    file.reply("m2", "done", stop="end_turn")
+    assert sent(store, file) == ["S", "t1", "=t1", "done"]
+
+
+@pytest.mark.parametrize(
+    ("version", "seen"),
+    [
+        (MIDDLE, "again done"),
+        ("2.1.90", "again done"),
+        ("2.1.91", "go yes again done"),
+        (NEW, "go yes again done"),
+    ],
+)
+def test_a_row_whose_parent_is_missing(store, file, version, seen):
+    file.user("go", version=version)
+    file.reply("m1", "yes", stop="end_turn")
+    file.row("system", subtype="turn_duration")
+    file.user("again", parent="gone")
+    file.reply("m2", "done", stop="end_turn")
+    assert " ".join(sent(store, file)) == seen
+
+
+def test_a_missing_parent_of_a_note_leaves_the_chain_whole(store, file):
+    file.user("go", version=NEW)
+    file.reply("m1", "yes", stop="end_turn")
+    file.row("attachment", parent="gone")
+    file.user("again")
+    assert sent(store, file) == ["go", "yes", "again"]
+
+
+def test_a_missing_parent_behind_a_compaction(store, file):
+    file.user("go", version=NEW)
+    file.compact()
+    file.user("again", parent="gone")
+    file.reply("m2", "done", stop="end_turn")
+    assert sent(store, file) == ["S", "again", "done"]
+
+
+def test_a_first_row_without_its_parent_begins_the_history(store, file):
+    file.user("go", parent="gone", version=NEW)
+    file.reply("m1", "yes", stop="end_turn")
+    assert sent(store, file) == ["go", "yes"]
