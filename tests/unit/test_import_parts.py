@@ -14,12 +14,17 @@ from support.transcripts import Transcript, use
 NEVER = 1 << 60
 
 
+def of_some_release(path, random):
+    """A transcript of one of the releases that follow rules of their own."""
+    transcript = Transcript(path)
+    transcript.line({"type": "mode", "version": random.choice(["2.0.11", "2.1.81", "2.1.330"])})
+    return transcript
+
+
 def strange(path, seed):
     """A transcript with everything that refers to other rows, mostly to near ones."""
     random = Random(seed)
-    transcript = Transcript(path)
-    version = random.choice(["2.0.11", "2.1.81", "2.1.330"])  # each follows rules of its own
-    transcript.line({"type": "mode", "version": version})
+    transcript = of_some_release(path, random)
     calls, uuids = [], []
 
     def some():
@@ -98,7 +103,7 @@ ODD += ("words", "on", "back", "compacted", "again", "boundary", "early", "namel
 def busy(path, seed):
     """A transcript of an agent that works by itself: answers with calls, and hardly any prompt."""
     random = Random(seed)
-    transcript = Transcript(path)
+    transcript = of_some_release(path, random)
     chosen = random.sample(ODD, random.choice([0, 1, 2, 3, 4]))
     open_calls, answered, answers, here = [], [], [], []
 
