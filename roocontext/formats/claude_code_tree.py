@@ -311,14 +311,17 @@ class Tree:
         """The rows that a compaction has kept as they are."""
         if boundary is None:
             return frozenset()
+        # If one of the rows is missing, the tool keeps none of them.
         kept = set(boundary.kept)
+        if not kept <= self._by_uuid.keys():
+            return frozenset()
         if boundary.segment:
             head, at = boundary.segment
-            while at in self._by_uuid and at not in kept:
-                kept.add(at)
-                if at == head:
-                    break
-                at = self._by_uuid[at].parent or ""
+            segment: set[str] = set()
+            while at in self._by_uuid and at not in segment:
+                segment.add(at)
+                at = "" if at == head else self._by_uuid[at].parent or ""
+            kept |= segment if head in segment else set()
         units = [self._unit_of[one] for one in kept if one in self._unit_of]
         calls = {
             call for unit in units for row in unit.rows if row.uuid in kept for call in row.calls

@@ -162,3 +162,23 @@ def test_a_first_row_without_its_parent_begins_the_history(store, file):
     file.user("go", parent="gone", version=NEW)
     file.reply("m1", "yes", stop="end_turn")
     assert sent(store, file) == ["go", "yes"]
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"preservedMessages": {"uuids": ["gone", "u-3", "u-4"], "anchorUuid": "u-6"}},
+        {"preservedMessages": {"uuids": ["u-3", "u-4", "gone"], "anchorUuid": "u-6"}},
+        {"preservedSegment": {"headUuid": "gone", "tailUuid": "u-4", "anchorUuid": "u-6"}},
+        {"preservedSegment": {"headUuid": "u-3", "tailUuid": "gone", "anchorUuid": "u-6"}},
+        {"preservedSegment": {"headUuid": "u-4", "tailUuid": "u-3", "anchorUuid": "u-6"}},
+    ],
+)
+def test_a_compaction_that_names_a_row_that_is_missing_keeps_none(store, file, metadata):
+    file.user("go")
+    file.reply("m1", "yes", stop="end_turn")
+    file.user("kept")
+    file.reply("m2", "too", stop="end_turn")
+    file.compact(**metadata)
+    file.user("again")
+    assert sent(store, file) == ["S", "again"]

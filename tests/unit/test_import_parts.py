@@ -40,7 +40,7 @@ def strange(path, seed):
         return {"preservedSegment": {"headUuid": some(), "tailUuid": some(), "anchorUuid": some()}}
 
     def note():
-        parent = random.choice([transcript.at, some(), None])
+        parent = random.choice([transcript.at, some(), None, "unknown"])
         transcript.row("system", parent=parent, content="x", move=random.random() < 0.5)
 
     def reply():
