@@ -140,12 +140,17 @@ _NAMES = {one.name: one.encode_name for one in msgspec.structs.fields(Head)}
 
 
 def learn(facts: dict[str, Any], head: Head) -> None:
-    """Learn the facts of a session from the first lines that have them."""
-    if facts["version"] is None or facts["branch"] is None:
+    """Learn the facts of a session from the first lines that have them, the release from the last.
+
+    The release that wrote last is the one that would continue the session.
+    """
+    if facts["branch"] is None:
         given = (head.session_id, head.cwd, head.git_branch, head.version)
         for fact, value in zip(_FACTS, given, strict=True):
             if facts[fact] is None and value is not None:
                 facts[fact] = value
+    if head.version is not None:
+        facts["version"] = head.version
 
 
 def name_removed(row: Row, head: Head, last: dict[str | None, str]) -> None:

@@ -10,6 +10,7 @@ class Transcript:
 
     def __init__(self, path: Path, session: str = "s-1") -> None:
         self.path, self.session = path, session
+        self.version = "2.1.81"
         self.at: str | None = None
         self.count = 0
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -28,7 +29,7 @@ class Transcript:
             "userType": "external",
             "cwd": "/work",
             "sessionId": self.session,
-            "version": "2.1.81",
+            "version": self.version,
             "gitBranch": "main",
             "type": kind,
             "uuid": uuid,

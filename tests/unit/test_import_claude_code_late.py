@@ -55,7 +55,8 @@ def short(block: dict[str, Any]) -> str:
     ],
 )
 def test_words_on_the_way_from_a_call_to_its_result_are_sent(store, file, version, seen):
-    file.user("go", version=version)
+    file.version = version
+    file.user("go")
     file.reply("m1", use("t1"), use("t2"), stop="tool_use")
     file.result("t1")
     file.user("wait")
@@ -70,7 +71,8 @@ def test_words_on_the_way_from_a_call_to_its_result_are_sent(store, file, versio
     [(OLD, "go t1 wait sure =t1 done"), (NEW, "go t1 =t1 wait sure done")],
 )
 def test_an_answer_on_the_way_from_a_call_to_its_result_is_sent(store, file, version, seen):
-    file.user("go", version=version)
+    file.version = version
+    file.user("go")
     file.reply("m1", use("t1"))
     file.user("wait")
     file.reply("m2", "sure", stop="end_turn")
@@ -134,7 +136,8 @@ def test_the_result_of_a_call_that_a_compaction_kept(store, file, metadata, on_c
     ],
 )
 def test_a_row_whose_parent_is_missing(store, file, version, seen):
-    file.user("go", version=version)
+    file.version = version
+    file.user("go")
     file.reply("m1", "yes", stop="end_turn")
     file.row("system", subtype="turn_duration")
     file.user("again", parent="gone")
@@ -142,8 +145,21 @@ def test_a_row_whose_parent_is_missing(store, file, version, seen):
     assert " ".join(sent(store, file)) == seen
 
 
+def test_the_release_that_wrote_last_decides(store, file):
+    file.version = MIDDLE
+    file.user("go")
+    file.reply("m1", "yes", stop="end_turn")
+    file.user("again", parent="gone")
+    assert sent(store, file) == ["again"]
+    file.version = NEW
+    file.reply("m2", "done", stop="end_turn")
+    assert sent(store, file) == ["go", "yes", "again", "done"]
+    assert store.session("claude-code:s-1").info().metadata["version"] == NEW
+
+
 def test_a_missing_parent_of_a_note_leaves_the_chain_whole(store, file):
-    file.user("go", version=NEW)
+    file.version = NEW
+    file.user("go")
     file.reply("m1", "yes", stop="end_turn")
     file.row("attachment", parent="gone")
     file.user("again")
@@ -151,7 +167,8 @@ def test_a_missing_parent_of_a_note_leaves_the_chain_whole(store, file):
 
 
 def test_a_missing_parent_behind_a_compaction(store, file):
-    file.user("go", version=NEW)
+    file.version = NEW
+    file.user("go")
     file.compact()
     file.user("again", parent="gone")
     file.reply("m2", "done", stop="end_turn")
@@ -159,7 +176,8 @@ def test_a_missing_parent_behind_a_compaction(store, file):
 
 
 def test_a_first_row_without_its_parent_begins_the_history(store, file):
-    file.user("go", parent="gone", version=NEW)
+    file.version = NEW
+    file.user("go", parent="gone")
     file.reply("m1", "yes", stop="end_turn")
     assert sent(store, file) == ["go", "yes"]
 

@@ -17,7 +17,7 @@ NEVER = 1 << 60
 def of_some_release(path, random):
     """A transcript of one of the releases that follow rules of their own."""
     transcript = Transcript(path)
-    transcript.line({"type": "mode", "version": random.choice(["2.0.11", "2.1.81", "2.1.330"])})
+    transcript.version = random.choice(["2.0.11", "2.1.81", "2.1.330"])
     return transcript
 
 
