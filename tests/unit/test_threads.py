@@ -10,6 +10,7 @@ from time import monotonic, sleep
 
 import pytest
 
+from roocontext import Store
 from roocontext.errors import StoreClosed, StoreUnavailable
 from roocontext.store.engine import threads
 from roocontext.store.engine.threads import MOST, Threads
@@ -26,6 +27,32 @@ async def main():
 asyncio.run(main())
 print("written")
 """
+
+LEFT = """
+import asyncio, sys, threading, time
+from roocontext import AsyncStore
+
+running = threading.Event()
+
+def call(store):
+    running.set()
+    time.sleep(0.1)
+    store.create("late")
+
+async def main():
+    store = await AsyncStore.open(sys.argv[1])
+    await store.run(call)
+
+threading.Thread(target=asyncio.run, args=[main()], daemon=True).start()
+running.wait()
+"""
+
+
+class Refused(threading.Thread):
+    """A thread that the system does not start."""
+
+    def start(self):
+        raise RuntimeError("can't start new thread")
 
 
 def in_loop(test):
@@ -144,10 +171,6 @@ async def test_an_error_keeps_nothing_of_its_call(crew):
 
 @in_loop
 async def test_when_no_thread_can_be_started_the_error_says_so(monkeypatch, crew):
-    class Refused(threading.Thread):
-        def start(self):
-            raise RuntimeError("can't start new thread")
-
     monkeypatch.setattr(threads, "Thread", Refused)
     with pytest.raises(StoreUnavailable, match="No thread can be started: can't start new thread"):
         await crew.run(int)
@@ -155,10 +178,31 @@ async def test_when_no_thread_can_be_started_the_error_says_so(monkeypatch, crew
     assert await crew.run(int) == 0
 
 
+@in_loop
+async def test_threads_that_could_not_be_started_are_started_later(monkeypatch, crew):
+    go = threading.Event()
+    waits = asyncio.create_task(crew.run(go.wait, 10))
+    await asyncio.sleep(0)
+    with monkeypatch.context() as refusing:
+        refusing.setattr(threads, "Thread", Refused)
+        others = [asyncio.create_task(crew.run(int)) for _ in range(MOST)]
+        await asyncio.sleep(0)
+    await crew.run(go.set)
+    assert await waits
+    assert await asyncio.gather(*others) == [0] * MOST
+
+
 def test_a_process_ends_although_its_store_was_not_closed(tmp_path):
     command = [sys.executable, "-c", UNCLOSED, str(tmp_path / "chat.db")]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "written\n", "")
+
+
+def test_a_call_that_runs_when_the_process_ends_is_joined(tmp_path):
+    command = [sys.executable, "-c", LEFT, str(tmp_path / "chat.db")]
+    assert not subprocess.run(command, timeout=20, check=False).returncode
+    with Store.open(tmp_path / "chat.db") as store:
+        assert store.session("late").id == "late"
 
 
 def _wait_until(condition, seconds=10):

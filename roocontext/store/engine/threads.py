@@ -5,13 +5,14 @@ turns. A call that does nothing took half as long again (0010).
 """
 
 import asyncio
+import atexit
 import os
-import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any, Final, Generic, ParamSpec, TypeVar
+from weakref import WeakSet, finalize
 
 from roocontext.errors import StoreClosed, StoreUnavailable
 
@@ -29,17 +30,16 @@ class Threads:
         self._begin_life()
 
     def _begin_life(self) -> None:
-        self._process = os.getpid()
         self._crew = _Crew()
         # A store that nobody closed must not keep them.
-        self.shut_down = weakref.finalize(self, self._crew.end, self._process)
+        self.shut_down = finalize(self, self._crew.end)
         """Accept no more calls; those that run are finished."""
 
     async def run(
         self, call: Callable[Params, Result], *args: Params.args, **kwargs: Params.kwargs
     ) -> Result:
         """Run a call in a thread. A cancellation is raised after the call has ended."""
-        if self._process != os.getpid():  # threads stay behind in the parent
+        if self._crew.process != os.getpid():  # threads stay behind in the parent
             self._begin_life()
         job = _Job(lambda: call(*args, **kwargs))
         self._crew.take(job)
@@ -97,41 +97,45 @@ class _Crew:
     """Threads that are started when all others have something to do."""
 
     def __init__(self) -> None:
+        self.process = os.getpid()
         self._lock = Lock()
         self._jobs: SimpleQueue[_Job[Any] | None] = SimpleQueue()
         self._undone = 0
-        self._threads = 0
+        self._threads: list[Thread] = []
         self._has_ended = False
+        _crews.add(self)
 
     def take(self, job: _Job[Any]) -> None:
         """Let a thread do a job."""
         with self._lock:
             if self._has_ended:
                 raise StoreClosed("The store is closed.")
-            if self._threads <= self._undone < MOST:
+            if len(self._threads) <= min(self._undone, MOST - 1):
                 self._start_another()
             self._undone += 1
             self._jobs.put(job)
 
-    def end(self, process: int) -> None:
+    def end(self) -> list[Thread]:
         """Let the threads end when all jobs are done; a forked child has none of them."""
-        if process != os.getpid():
-            return
+        if self.process != os.getpid():
+            return []
         with self._lock:
             self._has_ended = True
-            for _ in range(self._threads):
+            for _ in self._threads:
                 self._jobs.put(None)
+            return self._threads
 
     def _start_another(self) -> None:
-        name = f"roocontext-{self._threads}"
+        name = f"roocontext-{len(self._threads)}"
+        # The interpreter would wait for other threads before anything can end those that are idle.
+        thread = Thread(target=self._work, name=name, daemon=True)
         try:
-            # Not one that the interpreter waits for when it ends: nobody may have closed the store.
-            Thread(target=self._work, name=name, daemon=True).start()
+            thread.start()
         except RuntimeError as error:
             if not self._threads:
                 raise StoreUnavailable(f"No thread can be started: {error}.") from None
         else:
-            self._threads += 1
+            self._threads.append(thread)
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
@@ -141,3 +145,14 @@ class _Crew:
                 self._undone -= 1
             job.report()
             del job
+
+
+_crews: WeakSet[_Crew] = WeakSet()
+
+
+@atexit.register
+def _join_all() -> None:
+    """Wait for the calls that run when the interpreter ends: a loop may have left them."""
+    for crew in list(_crews):
+        for thread in crew.end():
+            thread.join()
