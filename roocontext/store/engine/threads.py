@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
-from threading import Lock, Thread
+from threading import RLock, Thread
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 from weakref import WeakSet, finalize
 
@@ -98,7 +98,8 @@ class _Crew:
 
     def __init__(self) -> None:
         self.process = os.getpid()
-        self._lock = Lock()
+        # Of the kind that a thread may take twice: the garbage collector may call `end` anywhere.
+        self._lock = RLock()
         self._jobs: SimpleQueue[_Job[Any] | None] = SimpleQueue()
         self._undone = 0
         self._threads: list[Thread] = []
