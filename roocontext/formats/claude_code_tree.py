@@ -151,6 +151,9 @@ class Tree:
         self._by_uuid: dict[str, Row] = {}
         self._unit_of: dict[str, Unit] = {}
         self._parent_of: dict[Unit, Unit] = {}
+        # What was walked already: a chain may be as long as the file, and have a row at each place.
+        self._nearest: tuple[dict[str, str], dict[str, str]] = ({}, {})
+        self._below: dict[str, Unit] = {}
         self._answers: dict[str, Unit] = {}
         self._callers: dict[str, Unit] = {}
         self._summarised: set[str] = set()
@@ -184,6 +187,7 @@ class Tree:
         self.root = Unit()
         self._anchor = anchor
         self._by_uuid, self._unit_of = {anchor.uuid: anchor}, {anchor.uuid: self.root}
+        self._nearest, self._below = ({}, {}), {}
         self._answers, self._callers, self._boundaries, self._summarised = {}, {}, {}, set()
 
     def add(self, row: Row) -> Unit | None:
@@ -267,7 +271,8 @@ class Tree:
         at, seen = self._above(row) if row.results else "", set[str]()
         above = self._unit_of.get(at)
         while at and at not in seen and above is not unit:
-            if self._unit_of.get(at) is unit:
+            if self._unit_of.get(at) is unit or self._below.get(at) is unit:
+                self._below.update(dict.fromkeys(seen, unit))
                 return above
             seen.add(at)
             one = self._by_uuid[at]
@@ -276,13 +281,15 @@ class Tree:
 
     def _above(self, row: Row, *, stop_at_boundary: bool = False) -> str:
         """The nearest message above a row, or the nearest compaction if it is nearer."""
-        parent, seen = row.parent, {row.uuid}
-        while parent and parent in self._by_uuid and parent not in seen:
+        nearest = self._nearest[stop_at_boundary]
+        parent, passed = row.parent, set[str]()
+        while parent and parent in self._by_uuid and parent not in passed and parent != row.uuid:
             above = self._by_uuid[parent]
             if above.speaks or (stop_at_boundary and above.subtype == "compact_boundary"):
+                nearest.update(dict.fromkeys(passed, parent))
                 return parent
-            seen.add(parent)
-            parent = above.parent
+            passed.add(parent)
+            parent = nearest.get(parent) or above.parent
         return ""
 
     def _reattach(self, row: Row) -> None:

@@ -63,6 +63,8 @@ class _Job(Generic[Result]):
             self._result = self._call()
         except BaseException as error:  # noqa: BLE001 - raised where it is awaited
             self._error = error
+        finally:
+            del self._call  # the thread may keep this job for longer than the coroutine waits
 
     def report(self) -> None:
         """Wake the coroutine."""
