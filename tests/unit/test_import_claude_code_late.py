@@ -156,6 +156,7 @@ def test_the_result_of_a_call_that_a_compaction_kept(store, file, metadata, on_c
         ("2.1.90", "again done"),
         ("2.1.91", "go yes again done"),
         (NEW, "go yes again done"),
+        (None, "again done"),
     ],
 )
 def test_a_row_whose_parent_is_missing(store, file, version, seen):
