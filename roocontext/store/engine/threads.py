@@ -1,7 +1,7 @@
 """The threads that an AsyncStore runs its calls in.
 
 An executor of the standard library makes two futures for each call, and its idle threads take
-turns. A call that does nothing took half as long again (0010).
+turns. With it, a short call through an adapter took about a tenth longer (0010).
 """
 
 import asyncio
