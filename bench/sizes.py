@@ -28,6 +28,15 @@ class Sizes:
     folds: int = 12
     imports: int = 9
 
+    @property
+    def conversations(self) -> tuple[int, int]:
+        """How long the conversations of a framework are: the long one first, in the same file.
+
+        A write-ahead log of SQLite grows until it is checkpointed, and is written over from then
+        on. While one grows and another does not, their fsyncs take different times.
+        """
+        return self.hidden, self.few
+
 
 FULL = Sizes()
 QUICK = Sizes(

@@ -25,7 +25,7 @@ def lines(site: Site, sizes: Sizes) -> Iterator[Line]:
     with asyncio.Runner() as runner:
         store = runner.run(_opened(site))
         services = {"theirs": _theirs(site), "ours": RooContextSessionService(store)}
-        for count in (sizes.few, sizes.hidden):
+        for count in sizes.conversations:
             sessions = {
                 name: runner.run(_grown(service, count)) for name, service in services.items()
             }

@@ -28,25 +28,30 @@ KEPT = 20
 
 def lines(site: Site, sizes: Sizes) -> Iterator[Line]:
     """The lines of one engine."""
-    for count in (sizes.few, sizes.hidden):
-        name = f"langgraph_{count}"
-        with _theirs(site, f"{name}_theirs") as theirs:
-            threads = _Thread(RooContextSaver(site.store(name))), _Thread(theirs)
-            for thread in threads:
+    ours, theirs = RooContextSaver(site.store("langgraph")), _theirs(site, "langgraph_own")
+    with theirs as own:
+        pairs = {
+            count: (_Thread(ours, count), _Thread(own, count)) for count in sizes.conversations
+        }
+        for count, pair in pairs.items():
+            for thread in pair:
                 thread.step(_messages(count))
-            yield _stepping(site, threads, count, sizes)
-            for thread in threads:
+            yield _stepping(site, pair, count, sizes)
+            for thread in pair:
                 thread.step([SystemMessage("What was said.", id="s"), *thread.messages[-KEPT:]])
+        for name in ("langgraph", "langgraph_own"):
             site.settle(name)
-            yield _loading(site, threads, count, sizes)
+        for count, pair in pairs.items():
+            yield _loading(site, pair, count, sizes)
 
 
 class _Thread:
     """A thread that is grown as a graph grows it."""
 
-    def __init__(self, saver: BaseCheckpointSaver[str]) -> None:
+    def __init__(self, saver: BaseCheckpointSaver[str], count: int) -> None:
         self.saver = saver
-        self.config: Any = {"configurable": {"thread_id": "bench", "checkpoint_ns": ""}}
+        self._thread = {"thread_id": f"of {count}", "checkpoint_ns": ""}
+        self.config: Any = {"configurable": self._thread}
         self.messages: list[BaseMessage] = []
         self._version: str | None = None
 
@@ -68,8 +73,7 @@ class _Thread:
 
     def load(self, _: int) -> None:
         """What a graph does at the beginning of each run."""
-        config: Any = {"configurable": {"thread_id": "bench", "checkpoint_ns": ""}}
-        found = self.saver.get_tuple(config)
+        found = self.saver.get_tuple({"configurable": self._thread})
         assert found is not None
         assert len(found.checkpoint["channel_values"]["messages"]) == len(self.messages)
 

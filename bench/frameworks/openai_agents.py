@@ -24,7 +24,7 @@ SUMMARY = {"role": "user", "content": "The conversation so far. " * 40}
 def lines(site: Site, sizes: Sizes) -> Iterator[Line]:
     with asyncio.Runner() as runner:
         store = runner.run(_opened(site))
-        for count in (sizes.few, sizes.hidden):
+        for count in sizes.conversations:
             ours, theirs = RooContextSession(f"of {count}", store), _theirs(site, f"of {count}")
             items = [_item(number) for number in range(count)]
             for session in (ours, theirs):
