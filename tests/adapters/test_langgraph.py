@@ -35,9 +35,7 @@ def test_a_fork_is_a_rewind_and_each_branch_comes_back(thread):
     assert [one.content for one in thread.values(fork)["messages"]] == ["a", "b", "x"]
     back = thread.put(configs[3], messages=said(*"abcde"))
     assert thread.shown() == [*"abcde"]
-    assert thread.written() == ["a", "b", "c", "d", "x", "c", "d", "e"] or thread.written() == [
-        *("a", "b", "c", "d", "x", "e")
-    ]
+    assert thread.written() == ["a", "b", "c", "d", "x", "e"]
     assert thread.saver.get_tuple(back).parent_config == at(
         thread.name, configs[3]["configurable"]["checkpoint_id"]
     )
