@@ -6,12 +6,13 @@ place and content is checked, and the transaction only commits a log that `verif
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 from sqlalchemy import bindparam, select
 
 from roocontext.errors import (
     HistoryCorrupt,
+    InvalidOption,
     RooContextError,
     SessionExists,
     SessionNotFound,
@@ -54,6 +55,13 @@ class StoredEntry(NamedTuple):
     extra: str | None
     content: str | None
     sealed: Sealed
+
+
+_TYPES = [
+    {*get_args(hint)} or {hint}
+    for fields in (StoredEntry, Sealed)
+    for hint in get_type_hints(fields).values()
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +148,27 @@ def _pages(stored: Iterable[StoredEntry]) -> Iterator[list[StoredEntry]]:
     page: list[StoredEntry] = []
     size = 0
     for entry in stored:
+        check_types(entry)
         page.append(entry)
-        # What is no text is refused with its page.
-        size += sum(len(it) for it in (entry.content, entry.extra) if isinstance(it, str))
+        size += len(entry.content or "") + len(entry.extra or "")
         if len(page) == PAGE or size >= PAGE_BYTES:
             yield page
             page, size = [], 0
     yield page
+
+
+def check_types(entry: object) -> None:
+    """Refuse what `read_stored` cannot have read."""
+    if not isinstance(entry, StoredEntry):
+        raise InvalidOption(
+            f"A log is restored from StoredEntry, not from {type(entry).__name__}.", name="entries"
+        )
+    values = (*entry, *(entry.sealed if isinstance(entry.sealed, Sealed) else ()))
+    names = (*StoredEntry._fields, *Sealed._fields)
+    for name, value, types in zip(names, values, _TYPES, strict=False):
+        if type(value) not in types:
+            seq = entry.seq if type(entry.seq) is int else None
+            raise _bad(seq, f"its {name} is of type {type(value).__name__}")
 
 
 def _opened(
@@ -219,7 +241,10 @@ class _Restoring:
             raise _bad(
                 self.seq + 1, f"entry {self.seq + 1} is missing, {entry.seq} is in its place"
             )
-        following = link(self._hash, entry_digest(sealed, entry.content_digest))
+        try:
+            following = link(self._hash, entry_digest(sealed, entry.content_digest))
+        except UnicodeEncodeError:
+            raise _bad(entry.seq, "it has half a surrogate pair, which no UTF-8 can hold") from None
         if following != entry.hash:
             raise _bad(entry.seq, "the hash does not follow from the entry and the one before")
         self.seq, self._hash = entry.seq, following

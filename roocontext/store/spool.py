@@ -6,8 +6,8 @@ from contextlib import contextmanager, suppress
 from tempfile import SpooledTemporaryFile
 from typing import IO
 
-from roocontext.errors import StoreUnavailable
-from roocontext.store.restore import StoredEntry
+from roocontext.errors import InvalidOption, StoreUnavailable
+from roocontext.store.restore import StoredEntry, check_types
 
 _IN_MEMORY = 1 << 20
 
@@ -18,12 +18,15 @@ def repeatable(stored: Iterable[StoredEntry]) -> Iterator[Iterable[StoredEntry]]
 
     An iterator is read to its end before the block begins.
     """
+    if not isinstance(stored, Iterable):
+        raise InvalidOption("A log is restored from its entries, in a list.", name="entries")
     if not isinstance(stored, Iterator):
         yield stored
         return
     file: IO[bytes] = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - closed below
     try:
         for entry in stored:
+            check_types(entry)  # only what is one can be pickled
             with _written():
                 pickle.dump(entry, file)
         with _written():

@@ -7,8 +7,16 @@ import pytest
 from hypothesis import given
 
 from roocontext import NewMessage, Plan, Store
-from roocontext.errors import HistoryCorrupt, SessionExists, SessionPurged, VersionConflict
+from roocontext.errors import (
+    HistoryCorrupt,
+    InvalidOption,
+    SessionExists,
+    SessionPurged,
+    VersionConflict,
+)
 from roocontext.formats import jsonl
+from roocontext.log.chain import Sealed
+from roocontext.store.restore import StoredEntry
 from support.dialogue import call, fill, result, text, work
 from support.histories import HISTORIES, play
 from support.steady_sources import CountedIds, SetClock
@@ -150,6 +158,29 @@ def test_a_damaged_log_is_refused_whole(store, other, damage):
     with pytest.raises(HistoryCorrupt, match=r"Nothing was written|A check of the schema"):
         copied(chat, other, DAMAGE[damage](list(chat.stored())))
     assert other.find(chat.id) == []
+
+
+@pytest.mark.parametrize("value", [5.5, True, [], {1}, "\ud800"])
+def test_each_field_of_an_entry_is_checked(store, other, value):
+    chat = store.create()
+    chat.append("user", "a", extra={"a": 1})
+    (entry,) = chat.stored()
+    damaged = [entry._replace(**{name: value}) for name in StoredEntry._fields]
+    damaged += [
+        entry._replace(sealed=entry.sealed._replace(**{name: value})) for name in Sealed._fields
+    ]
+    for one in damaged:
+        for entries in ([one], iter([one])):
+            with pytest.raises(HistoryCorrupt, match="Nothing was written"):
+                other.restore(chat.id, entries)
+    assert other.find(chat.id) == []
+
+
+def test_what_is_no_log_is_refused(other):
+    for entries in (5, None, [5], ["x"], [None], iter([5]), iter([lambda: None])):
+        with pytest.raises(InvalidOption, match="restored from"):
+            other.restore("of something else", entries)
+    assert other.find("of something else") == []
 
 
 def test_a_redaction_during_the_reading(store):
