@@ -54,6 +54,13 @@ _EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{')
 _PACKED = (b"\x28\xb5\x2f\xfd", b"\x1f\x8b", b"PK\x03\x04", b"\xfd7zXZ", b"BZh")
 """How compressed files and archives begin."""
 EMPTY = "it is empty"
+LIST = "it only lists prompts or sessions"
+NO_SESSION = (EMPTY, LIST)
+_LISTS = (
+    *({"session_id", "ts", "text"}, {"id", "thread_name", "updated_at"}),  # Codex CLI's
+    {"display", "pastedContents"},  # Claude Code's
+)
+"""The fields of the records in the files that tools keep beside their sessions."""
 _HEAD = 1 << 16
 _LINES = 20
 
@@ -171,12 +178,22 @@ def _is_packed_name(path: Path) -> bool:
 
 
 def why_unknown(path: Path) -> str:
-    """Why a file is in no known format."""
+    """Why a file holds no session of a known format."""
     with path.open("rb") as file:
-        begins = file.read(8)
-    if begins.startswith(_PACKED):
+        first = file.readline(_HEAD)
+    if first.startswith(_PACKED):
         return "it is compressed: unpack it first"
-    return "its format is not known" if begins else EMPTY
+    if not first:
+        return EMPTY
+    return LIST if _is_in_a_list(first) else "its format is not known"
+
+
+def _is_in_a_list(line: bytes) -> bool:
+    try:
+        record = loads(line)
+    except ValueError:
+        return False
+    return isinstance(record, dict) and any(fields <= record.keys() for fields in _LISTS)
 
 
 def _is_export(path: Path) -> bool:

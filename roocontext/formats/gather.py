@@ -108,7 +108,7 @@ class _Importing:
             format_ = find.format_of(path)
             if format_ is None:
                 why = find.why_unknown(path)
-                yield Skipped(path, why, is_problem=why != find.EMPTY)
+                yield Skipped(path, why, is_problem=why not in find.NO_SESSION)
             elif self.tool is not None and not find.is_of(format_, self.tool):
                 yield Skipped(path, f"it belongs to {format_}", is_problem=False)
             elif format_ == find.JSONL:

@@ -349,3 +349,18 @@ def test_an_empty_file_is_no_problem(store, tmp_path):
     (tmp_path / "a.jsonl").touch()
     (done,) = import_paths(store, [tmp_path])
     assert done == Skipped(tmp_path / "a.jsonl", "it is empty", is_problem=False)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"session_id": "0199", "ts": 1_790_000_000, "text": "hello"},
+        {"id": "0199", "thread_name": "hello", "updated_at": "2026-03-01T10:00:00Z"},
+        {"display": "hello", "pastedContents": {}, "timestamp": 1, "project": "/work"},
+    ],
+)
+def test_a_list_of_prompts_or_sessions_is_no_problem(store, tmp_path, record):
+    (tmp_path / "a.jsonl").write_text(f"{json.dumps(record)}\n" * 2)
+    (done,) = import_paths(store, [tmp_path])
+    why = "it only lists prompts or sessions"
+    assert done == Skipped(tmp_path / "a.jsonl", why, is_problem=False)
