@@ -6,14 +6,17 @@ PostgreSQL with the server's synchronous_commit.
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.serde.types import TASKS
 from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.types import Send
 
 from bench.data import content
 from bench.report import Line
@@ -36,13 +39,17 @@ def lines(site: Site, sizes: Sizes) -> Iterator[Line]:
         for count, pair in pairs.items():
             for thread in pair:
                 thread.step(_messages(count))
-            yield _stepping(site, pair, count, sizes)
+            what = f"a step of a graph at {count:,} messages"
+            yield _line(site, pair, f"step.{count}", what, _Thread.grow, sizes.commits)
+            what = f"a call of a tool by an agent at {count:,} messages"
+            yield _line(site, pair, f"call.{count}", what, _Thread.call, sizes.heavy)
             for thread in pair:
                 thread.step([SystemMessage("What was said.", id="s"), *thread.messages[-KEPT:]])
         for name in ("langgraph", "langgraph_own"):
             site.settle(name)
         for count, pair in pairs.items():
-            yield _loading(site, pair, count, sizes)
+            what = f"load {KEPT} messages that a compaction of {count:,} has left"
+            yield _line(site, pair, f"load.{count}", what, _Thread.load, sizes.reads)
 
 
 class _Thread:
@@ -59,14 +66,20 @@ class _Thread:
         """One message more."""
         self.step([*self.messages, _message(len(self.messages))])
 
-    def step(self, messages: list[BaseMessage]) -> None:
+    def call(self, _: int) -> None:
+        """One message more, which calls a tool: LangGraph's agents send it their whole state."""
+        messages = [*self.messages, _message(len(self.messages))]
+        self.step(messages, Send("tools", {"state": {"messages": messages}}))
+
+    def step(self, messages: list[BaseMessage], *sent: Send) -> None:
         """The writes of a task, and the checkpoint that they lead to."""
         if "checkpoint_id" in self.config["configurable"]:
-            self.saver.put_writes(self.config, [("messages", messages[-1:])], "task")
+            writes = [("messages", messages[-1:]), *((TASKS, one) for one in sent)]
+            self.saver.put_writes(self.config, writes, "task")
         self._version = self.saver.get_next_version(self._version, None)
-        versions = {"messages": self._version}
+        versions = dict.fromkeys(["messages", TASKS], self._version)
         checkpoint = empty_checkpoint()
-        checkpoint["channel_values"] = {"messages": messages}
+        checkpoint["channel_values"] = {"messages": messages, TASKS: [*sent]}
         checkpoint["channel_versions"] = dict(versions)
         self.config = self.saver.put(self.config, checkpoint, {"step": 1}, versions)
         self.messages = messages
@@ -99,35 +112,16 @@ def _theirs(site: Site, name: str) -> Iterator[BaseCheckpointSaver[Any]]:
         yield saver
 
 
-def _stepping(site: Site, threads: tuple[_Thread, _Thread], count: int, sizes: Sizes) -> Line:
-    times = _alternated(threads, "grow", sizes.commits)
-    return line_of(
-        site,
-        f"langgraph.step.{count}",
-        f"a step of a graph at {count:,} messages",
-        "LangGraph's own saver",
-        times["ours"],
-        times["theirs"],
-        1.2,
-        aim=1.0,
-    )
-
-
-def _loading(site: Site, threads: tuple[_Thread, _Thread], count: int, sizes: Sizes) -> Line:
-    times = _alternated(threads, "load", sizes.reads)
-    return line_of(
-        site,
-        f"langgraph.load.{count}",
-        f"load {KEPT} messages that a compaction of {count:,} has left",
-        "LangGraph's own saver",
-        times["ours"],
-        times["theirs"],
-        1.2,
-        aim=1.0,
-    )
-
-
-def _alternated(threads: tuple[_Thread, _Thread], what: str, rounds: int) -> dict[str, Any]:
+def _line(
+    site: Site,
+    threads: tuple[_Thread, _Thread],
+    key: str,
+    what: str,
+    call: Callable[[_Thread, int], None],
+    rounds: int,
+) -> Line:
     ours, theirs = threads
-    steps = [Step("theirs", getattr(theirs, what)), Step("ours", getattr(ours, what))]
-    return alternate(steps, rounds=rounds)
+    steps = [Step("theirs", partial(call, theirs)), Step("ours", partial(call, ours))]
+    times = alternate(steps, rounds=rounds)
+    key, what, against = f"langgraph.{key}", f"LangGraph: {what}", "its own saver"
+    return line_of(site, key, what, against, times["ours"], times["theirs"], 1.2, aim=1.0)

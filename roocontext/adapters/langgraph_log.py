@@ -41,6 +41,7 @@ from roocontext.adapters.langgraph_messages import (
     unpacked,
 )
 from roocontext.adapters.langgraph_notes import KIND, own_notes
+from roocontext.adapters.langgraph_sends import Left, completed, shortened
 from roocontext.errors import DuplicateMessage, InvalidPlan
 from roocontext.store.items import Item, NewNote, Rewind
 from roocontext.store.notes import Note
@@ -142,17 +143,26 @@ class Log:
         notes = self.session.noted([*elsewhere]) if elsewhere else {}
         conversations = {channel for channel in channels if channel in content["messages"]}
         said = self._said(saved.seq) if conversations else {}
-        return {
-            channel: said[channel]
-            if channel in conversations
-            else unpacked(
-                self.serde,
-                (notes[places[channel]].content if channel in places else content)["values"][
-                    channel
-                ],
-            )
-            for channel in channels
-        }
+
+        def read(channel: str) -> Any:
+            if channel in conversations:
+                return said[channel]
+            holder = notes[places[channel]] if channel in places else saved
+            return self._unpacked(holder.content["values"][channel], holder.seq)
+
+        return {channel: read(channel) for channel in channels}
+
+    def _packed(self, channel: str, value: Any, path: str, said: Said, seq: int) -> list[Any]:
+        """A value, and where messages were left out of it that the session shows: see `Left`."""
+        value, left = shortened(channel, value, said, seq)
+        return [*packed(self.serde, value, path), *map(list, left)]
+
+    def _unpacked(self, stored: Sequence[Any], seq: int) -> Any:
+        """A value in the note at `seq`, with the messages that were left out of it."""
+        left = [Left(*one) for one in stored[2:]]
+        return completed(
+            unpacked(self.serde, stored[:2]), left, lambda shown: self._said(shown or seq)
+        )
 
     def _said(self, seq: int) -> dict[str, list[BaseMessage]]:
         said: dict[str, list[BaseMessage]] = {}
@@ -165,17 +175,24 @@ class Log:
         return said
 
     def put_writes(
-        self, checkpoint_id: str, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
+        self,
+        state: State | None,
+        checkpoint_id: str,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str,
     ) -> int | None:
         """Keep what a task has written towards the next checkpoint; the head of the session then.
 
-        None if there was nothing to write.
+        None if there was nothing to write. The state may be one that is out of date.
         """
         indexed: list[list[Any]] = []
         special: list[list[Any]] = []
+        newest = state.newest if state else None
         for index, (channel, value) in enumerate(writes):
             place = WRITES_IDX_MAP.get(channel, index)
-            stored = packed(self.serde, value, f"writes[{index}]")
+            said, seq = (state.said, newest.seq) if state and newest else (Said({}, {}, {}), 0)
+            stored = self._packed(channel, value, f"writes[{index}]", said, seq)
             (special if place < 0 else indexed).append([place, channel, *stored])
         notes: list[Item] = []
         for some in (indexed, special):
@@ -190,16 +207,16 @@ class Log:
 
     def writes(self, saved: Saved) -> list[tuple[str, str, Any]]:
         """What tasks have written towards the next checkpoint, in the order of a run."""
-        found: dict[tuple[str, int], tuple[str, tuple[str, str, list[str]]]] = {}
+        found: dict[tuple[str, int], tuple[str, tuple[str, str, list[Any], int]]] = {}
         for note in sorted(saved.writes, key=attrgetter("seq")):
             task_id, path = note.content["task_id"], note.content["task_path"]
             for index, channel, *stored in note.content["writes"]:
                 if index < 0 or (task_id, index) not in found:
-                    found[task_id, index] = (path, (task_id, channel, stored))
+                    found[task_id, index] = (path, (task_id, channel, stored, note.seq))
         order = sorted(found, key=lambda key: writes_sort_key(found[key][0], *key))
         return [
-            (task_id, channel, unpacked(self.serde, stored))
-            for task_id, channel, stored in (found[key][1] for key in order)
+            (task_id, channel, self._unpacked(stored, seq))
+            for task_id, channel, stored, seq in (found[key][1] for key in order)
         ]
 
     def hide(self, hidden: Sequence[Saved], by: str, *, shows: Saved | None = None) -> None:
@@ -249,7 +266,7 @@ class Log:
             "places": {c: places[c] for c in values if c in places and c not in said.channels},
         }
         content["values"] = {
-            channel: packed(self.serde, value, f"channel_values.{channel}")
+            channel: self._packed(channel, value, f"channel_values.{channel}", said, 0)
             for channel, value in values.items()
             if channel not in said.channels and channel not in content["places"]
         }

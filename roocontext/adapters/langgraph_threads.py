@@ -191,7 +191,7 @@ class Work:
         session = self._session(thread)
         whole = get_checkpoint_metadata(config, metadata)
         while True:
-            state = self.states.pop(name, None) or read_state(session)
+            state = self.states.get(name) or read_state(session)
             log = Log(session, self.serde, state.epoch)
             try:
                 # Another serializer may encrypt: then no message is laid open beside what it gives.
@@ -204,6 +204,7 @@ class Work:
                     readable=isinstance(self.serde, JsonPlusSerializer),
                 )
             except VersionConflict:  # somebody wrote in the meantime: look again
+                self.states.pop(name, None)
                 continue
             _keep(self.states, name, state)
             return thread.config(checkpoint["id"])
@@ -221,12 +222,12 @@ class Work:
         state = self.states.get(thread.session_id)
         log = Log(session, self.serde, state.epoch) if state else Log.opened(session, self.serde)
         asked = (config["configurable"]["checkpoint_id"], writes, task_id, task_path)
-        head = log.put_writes(*asked)
+        head = log.put_writes(state, *asked)
         if state is not None and head not in (None, state.head_seq):
             # Another process has written, and may have begun an epoch.
             now = Log.opened(session, self.serde)
             if now.epoch != log.epoch:
-                now.put_writes(*asked)
+                now.put_writes(None, *asked)
 
     def _session(self, thread: Thread) -> Session:
         with suppress(SessionNotFound):
@@ -333,6 +334,7 @@ def _matches(log: Log, saved: Saved, wanted: Mapping[str, Any] | None) -> bool:
 
 
 def _keep(kept: dict[str, Value], name: str, value: Value) -> None:
+    kept.pop(name, None)  # the one that was used last is the last to go
     kept[name] = value
     while len(kept) > _KEPT:
         kept.pop(next(iter(kept)), None)

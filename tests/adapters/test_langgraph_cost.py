@@ -5,6 +5,8 @@ import sqlite3
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.serde.types import TASKS
+from langgraph.types import Send
 
 from roocontext import Store
 from roocontext.adapters.langgraph import RooContextSaver
@@ -25,7 +27,7 @@ def statements(monkeypatch):
 
 
 class Steps:
-    """A thread whose checkpoints have one message more each, and a channel that stays."""
+    """A thread whose checkpoints have one message more each, a call, and a channel that stays."""
 
     def __init__(self, path, count):
         self.store = Store.open(path, durability="normal")
@@ -35,18 +37,26 @@ class Steps:
         self.put([said(number) for number in range(count)], {"stays": "1"})
         self.grow()
 
-    def put(self, messages, new=()):
+    def put(self, messages, new=(), sent=()):
         self.versions["messages"] = self.saver.get_next_version(self.versions.get("messages"), None)
         checkpoint = empty_checkpoint()
-        checkpoint["channel_values"] = {"messages": messages, "stays": "x" * 50_000}
+        self.versions[TASKS] = self.versions["messages"]
+        checkpoint["channel_values"] = {
+            "messages": messages,
+            "stays": "x" * 50_000,
+            TASKS: [*sent],
+        }
         checkpoint["channel_versions"] = dict(self.versions)
-        new = {**dict(new), "messages": self.versions["messages"]}
+        new = {**dict(new), **dict.fromkeys(["messages", TASKS], self.versions["messages"])}
         self.config = self.saver.put(self.config, checkpoint, {"step": 1}, new)
         self.messages = messages
 
     def grow(self):
-        self.saver.put_writes(self.config, [("messages", [said(0)])], "task")
-        self.put([*self.messages, said(len(self.messages))])
+        messages = [*self.messages, said(len(self.messages))]
+        # As an agent calls a tool: with its whole state.
+        sent = Send("tools", {"state": {"messages": messages}})
+        self.saver.put_writes(self.config, [("messages", messages[-1:]), (TASKS, sent)], "task")
+        self.put(messages, sent=[sent])
 
 
 def said(number):
@@ -75,7 +85,7 @@ def test_a_step_and_a_load_cost_the_same_at_any_length(tmp_path, statements):
     for short, long in zip(*cost.values(), strict=True):
         assert len(short) == len(long) < 30
         size, other = (sum(map(len, texts)) for texts in (short, long))
-        assert abs(size - other) < 100
+        assert abs(size - other) < 200
     grown, loaded = cost[10_000]
     # One transaction for the writes of the task, and one for the checkpoint with its message.
     assert [grown.count(command) for command in ("BEGIN IMMEDIATE", "COMMIT")] == [2, 2]
