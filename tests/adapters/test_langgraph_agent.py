@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 def agent(store):
     saver = RooContextSaver(store)
-    return create_react_agent(ScriptedChatModel(), TOOLS, checkpointer=saver, version="v1")
+    return create_react_agent(ScriptedChatModel(), TOOLS, checkpointer=saver)
 
 
 def texts(messages):

@@ -17,9 +17,7 @@ def main() -> None:
     url, thread, first, last = sys.argv[1:]
     config = {"configurable": {"thread_id": thread}}
     with Store.open(url, durability="normal") as store:
-        agent = create_react_agent(
-            ScriptedChatModel(), TOOLS, checkpointer=RooContextSaver(store), version="v1"
-        )
+        agent = create_react_agent(ScriptedChatModel(), TOOLS, checkpointer=RooContextSaver(store))
         for number in range(int(first), int(last)):
             sys.stdout.write(f"{number}\n")
             sys.stdout.flush()
