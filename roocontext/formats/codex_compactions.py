@@ -5,7 +5,7 @@ from typing import Any
 
 from roocontext.formats.codex_history import History, spoken, words_of
 from roocontext.formats.codex_items import Items
-from roocontext.formats.codex_kept import bridge, is_bridged, is_taken_for_the_users, kept
+from roocontext.formats.codex_kept import bridge, is_bridged, kept
 from roocontext.formats.codex_lines import Placed
 from roocontext.formats.events import Added, Event, Hid, WentBack
 from roocontext.log.entries import NewMessage
@@ -67,7 +67,6 @@ def _summed_up(summary: str, at: Placed, ts: int | None, history: History) -> It
     numbers = {item.number for item in history.items}
     history.texts = {number: text for number, text in history.texts.items() if number in numbers}
     rows = tuple(history.write(text, at, ts) for text in (*texts, summary))
-    history.mark(is_turn=is_taken_for_the_users(summary, history.version))
     history.compacted = len(history.items)
     name, lead = f"compacted:{at.name}", len(rows) - 1
     yield Hid(name, rows, keeps=keeps, lead=lead, at_end=True, record=_RECORD, line=at.line.number)
@@ -75,8 +74,9 @@ def _summed_up(summary: str, at: Placed, ts: int | None, history: History) -> It
 
 def _kept_of(turns: Items, history: History) -> list[str]:
     """Keep the user's messages that are sent as they are; return the texts of those behind."""
-    found = (history.text_of(item) or "" for item in reversed(turns))
-    texts = [*kept(found, history.version)][::-1]
+    turns = Items(item for item in turns if history.text_of(item) is not None)
+    newest_first = (history.text_of(item) or "" for item in reversed(turns))
+    texts = [*kept(newest_first, history.version)][::-1]
     first = len(turns) - len(texts)
     for number, text in enumerate(texts):
         item = turns[first + number]

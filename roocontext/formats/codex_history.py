@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from roocontext.formats.codex_items import Item, Items
-from roocontext.formats.codex_kept import text_of_parts
+from roocontext.formats.codex_kept import is_summary, text_of_parts
 from roocontext.formats.codex_lines import Placed, opened
 from roocontext.formats.codex_outputs import Calls
 from roocontext.formats.events import Added, Event
@@ -73,17 +73,8 @@ class History:
         """An item that a rollback has left, once more."""
         at = Placed(item.path, Line(item.line, None, item.start, item.end), "")
         if item.number in self.texts:
-            message = self.write(self.texts[item.number], at, None)
-        else:
-            message = self.add(self.read(item), at, None, item.place)
-        self.mark(is_turn=item.is_turn)
-        return message
-
-    def mark(self, *, is_turn: bool) -> None:
-        """Say of the last item whether it is a turn of the user."""
-        last = self.items[-1]._replace(is_turn=is_turn)
-        self.items.cut(len(self.items) - 1)
-        self.items.append(last)
+            return self.write(self.texts[item.number], at, None)
+        return self.add(self.read(item), at, None, item.place)
 
     def read(self, item: Item) -> dict[str, Any]:
         """An item as it was added."""
@@ -101,14 +92,9 @@ class History:
         return _name(item.number, self.read(item))
 
     def text_of(self, item: Item) -> str | None:
-        """What a compaction takes for the text of a user's message."""
-        content = self.read(item).get("content")
-        found = (
-            [part.get("text") for part in content if isinstance(part, dict)]
-            if (isinstance(content, list))
-            else [content]
-        )
-        return text_of_parts([text for text in found if isinstance(text, str)], self.version)
+        """What a compaction takes for the text of a user's message; None if it skips the item."""
+        text = text_of_parts(self.read(item).get("content"), self.version)
+        return None if text is None or is_summary(text, self.version) else text
 
     def cut(self, turns: int) -> None:
         """Drop the last turns of the user."""

@@ -11,16 +11,21 @@ and sends them again, as text and within a limit, which each release counts in i
 """
 
 from collections.abc import Callable, Iterable, Iterator
-
-from roocontext.tokens.bpe import O200K
+from typing import Any
 
 _FIRST, _LIMITED, _COUNTED, _APART, _ROUNDED = (0, 30), (0, 40), (0, 48), (0, 54), (0, 59)
 """The releases that send one message, limit it, count its tokens, send several, count by fours."""
-_ROLLBACKS = (0, 77)
 _TOKENS = 20_000
 _TOKEN = 4
 """How many bytes the program takes for a token."""
-_PREFIX = "Another language model started to solve this problem"
+_PREFIX = (
+    "Another language model started to solve this problem and produced a summary of its thinking "
+    "process. You also have access to the state of the tools that were used by that language "
+    "model. Use this to build on the work that has already been done and avoid duplicating work. "
+    "Here is the summary produced by the other language model, use the information in this "
+    "summary to assist with your own analysis:"
+)
+_IMAGE = ("<image>", "<image name=", "</image>")
 
 
 def is_bridged(version: tuple[int, ...]) -> bool:
@@ -28,16 +33,28 @@ def is_bridged(version: tuple[int, ...]) -> bool:
     return _FIRST <= version < _APART
 
 
-def is_taken_for_the_users(summary: str, version: tuple[int, ...]) -> bool:
-    """Whether the next compaction keeps this summary among what the user has written."""
-    return _FIRST <= version < _ROLLBACKS and not summary.startswith(_PREFIX)
+def is_summary(text: str, version: tuple[int, ...]) -> bool:
+    """Whether the release knows this text for the summary of an earlier compaction."""
+    return not _FIRST <= version < _ROUNDED and text.startswith(f"{_PREFIX}\n")
 
 
-def text_of_parts(parts: list[str], version: tuple[int, ...]) -> str | None:
+def text_of_parts(content: Any, version: tuple[int, ...]) -> str | None:
     """The text of a user's message; None if the release skips a message without text."""
+    parts = (
+        [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    )
+    is_image = [part.get("type") == "input_image" for part in parts]
+    texts = [
+        text
+        for part, is_behind, is_ahead in zip(
+            parts, [False, *is_image], [*is_image[1:], False], strict=False
+        )
+        if isinstance(text := part.get("text"), str)
+        and not ((is_behind or is_ahead) and text.startswith(_IMAGE))
+    ]
     if _FIRST <= version < _COUNTED:
-        return "\n".join(filter(None, parts)) or None
-    return "".join(parts)
+        return "\n".join(filter(None, texts)) or None
+    return "".join(texts)
 
 
 def kept(newest_first: Iterable[str], version: tuple[int, ...]) -> Iterator[str]:
@@ -71,11 +88,7 @@ def bridge(texts: list[str], summary: str, version: tuple[int, ...]) -> str:
         "You were originally given instructions from a user over one or more turns. "
         "Here were the user messages:\n\n"
         f"{written}\n\n"
-        f"{_PREFIX} and produced a summary of its thinking process. You also have access to the "
-        "state of the tools that were used by that language model. Use this to build on the work "
-        "that has already been done and avoid duplicating work. Here is the summary produced by "
-        "the other language model, use the information in this summary to assist with your own "
-        f"analysis:\n\n{summary}"
+        f"{_PREFIX}\n\n{summary}"
     )
 
 
@@ -128,6 +141,8 @@ def _marker(tokens: int) -> bytes:
 
 
 def _tokens(data: bytes) -> int:
+    from roocontext.tokens.bpe import O200K  # noqa: PLC0415 - few rollouts need it
+
     return O200K.count(_decoded(data))
 
 
