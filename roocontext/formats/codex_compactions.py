@@ -52,7 +52,7 @@ def _summed_up(summary: str, at: Placed, ts: int | None, history: History) -> It
     """What the session began with, what is kept of all that the user has written, the summary."""
     texts: list[str] = []
     prompt = next((n for n, item in enumerate(history.items) if not item.is_context), None)
-    turns = Items(item for item in history.items if item.is_turn)
+    turns = Items(item for item in history.items if item.is_users)
     history.items = Items(
         item
         for number, item in enumerate(history.items)

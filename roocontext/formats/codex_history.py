@@ -16,9 +16,11 @@ FORMAT = "openai-responses"
 _LEAVES_CONTEXT = ((0, 77), (0, 105))
 """From the release with the first rollbacks to the one since which a rollback also drops the
 context that was written for the turn."""
+_ABORTED = "<turn_aborted>"
+_KNOWS_ABORTS = (0, 99)
 _CONTEXT = (
     *("<environment_context>", "<user_instructions>", "<INSTRUCTIONS>", "# AGENTS.md"),
-    *("<turn_aborted>", "<user_shell_command>", "<skill>", "<subagent_notification>"),
+    *(_ABORTED, "<user_shell_command>", "<skill>", "<subagent_notification>"),
 )
 """How the program's own words begin that it says as the user."""
 
@@ -56,12 +58,17 @@ class History:
         is_user = speaks and payload.get("role") == "user"
         is_own = is_user and words.lstrip().startswith(_CONTEXT)
         is_context = is_own or (speaks and payload.get("role") in ("developer", "system"))
+        is_kept = is_user and (not is_own or self._keeps(words))
         # Without the record, which may be long, and is read again where it is needed.
         where = (at.line.start, at.line.end, at.line.number, self.count, place)
-        self.items.append(Item(*where, is_user and not is_own, is_context, at.path))
+        self.items.append(Item(*where, is_user and not is_own, is_kept, is_context, at.path))
         if speaks:
             self.events = None
         return message
+
+    def _keeps(self, words: str) -> bool:
+        """Whether a compaction keeps these words of the program's own among the user's."""
+        return self.version < _KNOWS_ABORTS and words.lstrip().startswith(_ABORTED)
 
     def write(self, text: str, at: Placed, ts: int | None) -> NewMessage:
         """The next item, a message of the user's that the rollout does not hold."""

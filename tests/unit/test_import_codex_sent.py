@@ -261,3 +261,13 @@ def test_a_cut_is_between_lines_and_counts_tokens_until_058(store, tmp_path):
     write(path, item("user", words(79_996, "abc ")), line("compacted", message="S"))
     take(store, path)
     assert marked(texts(store)[0]) == (0, "11 tokens truncated", 0)
+
+
+@pytest.mark.parametrize(("version", "is_kept"), [("0.98.0", True), ("0.99.0", False)])
+def test_which_releases_keep_the_note_about_an_aborted_turn(store, tmp_path, version, is_kept):
+    aborted = "<turn_aborted>\nThe user interrupted the previous turn.\n</turn_aborted>"
+    path = rollout(tmp_path, version)
+    write(path, item("user", "one"), item("user", aborted), item("user", "two"))
+    write(path, line("compacted", message=f"{SUMMARY}\nS"), item("assistant", "three"))
+    take(store, path)
+    assert texts(store)[1:-2] == ([aborted] if is_kept else []) + ["two"]
