@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from roocontext.formats.codex_items import Item, Items
-from roocontext.formats.codex_kept import is_summary, text_of_parts
+from roocontext.formats.codex_kept import is_summary, text_of_content
 from roocontext.formats.codex_lines import Placed, opened
 from roocontext.formats.codex_outputs import Calls
 from roocontext.formats.events import Added, Event
@@ -100,7 +100,7 @@ class History:
 
     def text_of(self, item: Item) -> str | None:
         """What a compaction takes for the text of a user's message; None if it skips the item."""
-        text = text_of_parts(self.read(item).get("content"), self.version)
+        text = text_of_content(self.read(item).get("content"), self.version)
         return None if text is None or is_summary(text, self.version) else text
 
     def cut(self, turns: int) -> None:

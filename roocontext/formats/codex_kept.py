@@ -10,6 +10,7 @@ and sends them again, as text and within a limit, which each release counts in i
 - 0.59 and later: the same, with another way to cut.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -25,7 +26,7 @@ _PREFIX = (
     "Here is the summary produced by the other language model, use the information in this "
     "summary to assist with your own analysis:"
 )
-_IMAGE = ("<image>", "<image name=", "</image>")
+_IMAGE_TAG = re.compile(r"<image( name=[^>]*)?>|</image>")
 
 
 def is_bridged(version: tuple[int, ...]) -> bool:
@@ -38,19 +39,17 @@ def is_summary(text: str, version: tuple[int, ...]) -> bool:
     return not _FIRST <= version < _ROUNDED and text.startswith(f"{_PREFIX}\n")
 
 
-def text_of_parts(content: Any, version: tuple[int, ...]) -> str | None:
+def text_of_content(content: Any, version: tuple[int, ...]) -> str | None:
     """The text of a user's message; None if the release skips a message without text."""
-    parts = (
-        [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-    )
+    parts = content if isinstance(content, list) else []
+    parts = [part for part in parts if isinstance(part, dict)]
     is_image = [part.get("type") == "input_image" for part in parts]
     texts = [
         text
-        for part, is_behind, is_ahead in zip(
-            parts, [False, *is_image], [*is_image[1:], False], strict=False
-        )
+        for number, part in enumerate(parts)
         if isinstance(text := part.get("text"), str)
-        and not ((is_behind or is_ahead) and text.startswith(_IMAGE))
+        # The program itself wraps an image into tags.
+        and not (any(is_image[max(number - 1, 0) : number + 2]) and _IMAGE_TAG.fullmatch(text))
     ]
     if _FIRST <= version < _COUNTED:
         return "\n".join(filter(None, texts)) or None
