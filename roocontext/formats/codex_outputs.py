@@ -13,6 +13,7 @@ from roocontext.formats.lines import loads
 _FIRST, _SHELL_WRITES_LINES, _GPT_5_1 = (0, 45), (0, 59), (0, 58)
 _SHELLS = ("shell", "container.exec", "apply_patch")
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")
+_LARGE = 2**31
 _HEADER = re.compile(r"Total output lines: ([0-9]+)\n\n?")
 
 
@@ -64,7 +65,7 @@ def _as_lines(text: Any, version: tuple[int, ...]) -> str | None:
         case {
             "output": str(output),
             "metadata": {"exit_code": code, "duration_seconds": int() | float() as seconds},
-        } if type(code) is int and type(seconds) is not bool:
+        } if type(code) is int and type(seconds) is not bool and max(abs(code), seconds) < _LARGE:
             lines = [f"Exit code: {code}"]
             # The program writes tenths of seconds.
             lines.append(f"Wall time: {f'{seconds:.1f}'.removesuffix('.0')} seconds")

@@ -100,6 +100,7 @@ def test_which_releases_send_lines_for_which_models(store, tmp_path, version, mo
             for same in (
                 *("not json", "[]", '{"output": "x"}', {"output": "x"}),
                 *(result("x", "0"), result("x", 1.0), result("x", True), result("x", 0, None)),
+                *(result("x", 3_000_000_000), result("x", 0, 10**400)),
             )
         ),
     ],
