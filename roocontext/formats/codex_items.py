@@ -5,7 +5,7 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
-_PACKED = Struct("<QQIIi??H")
+_PACKED = Struct("<QQIIi???H")
 _WHOLE_LINE = -1
 
 
@@ -13,6 +13,8 @@ class Item(NamedTuple):
     """An item of the history: its number, whose words it holds, and where it is.
 
     `place` is its number in a list that replaced the history; None if the line itself is the item.
+    A rollback counts the items that are turns. A compaction without a list keeps those that are
+    `is_users`.
     """
 
     start: int
@@ -21,6 +23,7 @@ class Item(NamedTuple):
     number: int
     place: int | None
     is_turn: bool
+    is_users: bool
     is_context: bool
     path: Path
 
@@ -38,9 +41,10 @@ class Items:
         """The next item."""
         if item.path not in self._paths:
             self._paths.append(item.path)
-        *numbers, place, is_turn, is_context, path = item
+        *numbers, place, is_turn, is_users, is_context, path = item
         place = _WHOLE_LINE if place is None else place
-        self._packed += _PACKED.pack(*numbers, place, is_turn, is_context, self._paths.index(path))
+        flags = (is_turn, is_users, is_context)
+        self._packed += _PACKED.pack(*numbers, place, *flags, self._paths.index(path))
 
     def cut(self, at: int) -> None:
         """Drop the items from this one on."""
@@ -56,7 +60,7 @@ class Items:
         return map(self._unpacked, _PACKED.iter_unpack(self._packed))
 
     def _unpacked(self, packed: tuple[int, ...]) -> Item:
-        start, end, line, number, place, is_turn, is_context, path = packed
+        start, end, line, number, place, is_turn, is_users, is_context, path = packed
         return Item(
             start,
             end,
@@ -64,6 +68,7 @@ class Items:
             number,
             None if place == _WHOLE_LINE else place,
             bool(is_turn),
+            bool(is_users),
             bool(is_context),
             self._paths[path],
         )

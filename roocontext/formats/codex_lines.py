@@ -13,6 +13,8 @@ from roocontext.formats.events import Problem
 from roocontext.formats.lines import Line, read_lines
 
 _THREAD = re.compile(r"[\w-]+")
+# Tuples: what a damaged record holds in the place of a name need not be hashable.
+ENVELOPES = ("session_meta", "response_item", "turn_context", "compacted", "event_msg")
 
 
 class Placed(NamedTuple):
@@ -72,3 +74,19 @@ def _rollout(path: Path, thread: str) -> Path | None:
     for home in homes:
         places += [home.glob(f"sessions/*/*/*/{name}"), home.glob(f"archived_sessions/{name}")]
     return next((found for place in places for found in sorted(place)), None)
+
+
+def opened(record: Any) -> tuple[str, dict[str, Any]]:
+    """The type and the payload of a line, of those without an envelope too."""
+    if not isinstance(record, dict):
+        return "unknown", {}
+    payload = record.get("payload")
+    if isinstance(payload, dict):
+        return str(record.get("type") or "unknown"), payload
+    if "payload" in record or record.get("type") in ENVELOPES:
+        return "unknown", {}
+    if "record_type" in record:
+        return "state", record
+    if "type" in record:
+        return "response_item", record
+    return "session_meta", record

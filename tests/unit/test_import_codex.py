@@ -1,6 +1,5 @@
 """Codex CLI's rollouts, imported: what the program would send next, and all that the file has."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from roocontext import Store
 from roocontext.formats import codex
 from roocontext.formats.play import play
 from roocontext.formats.played import Played
+from support.codex_rollouts import SUMMARY, item, line, said, write
 from support.steady_sources import CountedIds, SetClock
 
 
@@ -26,25 +26,7 @@ def path(tmp_path: Path) -> Path:
     return file
 
 
-def line(kind: str, **payload: Any) -> dict[str, Any]:
-    return {"timestamp": "2026-03-01T10:00:00.500Z", "type": kind, "payload": payload}
-
-
 META = line("session_meta", id="aa", cwd="/work", cli_version="0.9", git={"branch": "main"})
-
-
-def write(file: Path, *records: Any) -> None:
-    with file.open("a") as text:
-        text.writelines(f"{json.dumps(record)}\n" for record in records)
-
-
-def said(role: str, text: str) -> dict[str, Any]:
-    kind = "output_text" if role == "assistant" else "input_text"
-    return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
-
-
-def item(role: str, text: str) -> dict[str, Any]:
-    return line("response_item", **said(role, text))
 
 
 ENVIRONMENT = item("user", "<environment_context>\n</environment_context>")
@@ -199,16 +181,17 @@ def test_a_rollback_behind_an_old_compaction(store, path):
     write(path, ENVIRONMENT, item("user", "one"), item("assistant", "two"), item("user", "three"))
     write(path, line("compacted", message="S"), item("user", "four"), rollback(2))
     take(store, path)
-    assert seen(store) == ["<environment_context>", "one"]
+    assert seen(store) == ["<environment_context>", "one", "three"]  # the summary was a turn
     assert take(store, path).new == 0
 
 
 def test_an_old_compaction_keeps_only_the_first_context(store, path):
     write(path, PERMISSIONS, ENVIRONMENT, item("user", "one"), item("assistant", "two"))
     write(path, PERMISSIONS, item("user", "three"), line("compacted", message=""))
-    write(path, item("user", "four"), line("compacted", message="S"))
     take(store, path)
-    assert seen(store) == ["permissions", "<environment_context>", "one", "three", "four", "S"]
+    assert seen(store) == [
+        *("permissions", "<environment_context>", "one", "three", "(no summary available)"),
+    ]
 
 
 def test_a_rollback_of_nothing(store, path):
@@ -315,10 +298,18 @@ def test_a_compaction_of_2025_is_one_message(store, path):
     assert (context["text"][:5], last["text"]) == ("<envi", "four")
 
 
-def test_the_next_releases_keep_a_summary_among_the_users_messages(store, path):
+def test_releases_that_keep_a_summary_among_the_users_messages(store, path):
     write(path, line("session_meta", id="aa", cli_version="0.55.0"), ENVIRONMENT)
     write(path, item("user", "one"), line("compacted", message="S"), item("user", "two"))
-    write(path, line("compacted", message="Another language model started to solve this problem"))
-    write(path, line("compacted", message="T"))
+    write(path, line("compacted", message=f"{SUMMARY}\nT"), line("compacted", message="U"))
     take(store, path)
-    assert seen(store) == ["<environment_context>", "one", "S", "two", "T"]
+    assert seen(store) == ["<environment_context>", "one", "S", "two", SUMMARY, "U"]
+
+
+def test_releases_that_know_the_summary_of_an_earlier_compaction(store, path):
+    write(path, line("session_meta", id="aa", cli_version="0.59.0"), item("user", "one"))
+    write(path, line("compacted", message=f"{SUMMARY}\nS"), item("user", "two"))
+    write(path, line("compacted", message=f"{SUMMARY}\nT"))
+    take(store, path)
+    assert seen(store) == ["one", "two", SUMMARY]
+    assert take(store, path).new == 0

@@ -1,0 +1,148 @@
+"""The items that Codex CLI would send now, while its rollout is read."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from roocontext.formats.codex_items import Item, Items
+from roocontext.formats.codex_kept import is_summary, text_of_content
+from roocontext.formats.codex_lines import Placed, opened
+from roocontext.formats.codex_outputs import Calls
+from roocontext.formats.events import Added, Event
+from roocontext.formats.lines import Line, read_at
+from roocontext.log.entries import NewMessage
+from roocontext.log.readings import reader, text_of
+
+FORMAT = "openai-responses"
+_LEAVES_CONTEXT = ((0, 77), (0, 105))
+"""From the release with the first rollbacks to the one since which a rollback also drops the
+context that was written for the turn."""
+_ABORTED = "<turn_aborted>"
+_KNOWS_ABORTS = (0, 99)
+_CONTEXT = (
+    *("<environment_context>", "<user_instructions>", "<INSTRUCTIONS>", "# AGENTS.md"),
+    *(_ABORTED, "<user_shell_command>", "<skill>", "<subagent_notification>"),
+)
+"""How the program's own words begin that it says as the user."""
+
+
+@dataclass(slots=True)
+class History:
+    """The items that the program would send now, and the reply whose usage may still come.
+
+    The first `compacted` ones are what the last compaction left. `texts` are those of items that
+    the rollout does not hold, by their numbers. `events` are the texts of events, as long as no
+    item is a message.
+    """
+
+    items: Items = field(default_factory=Items)
+    compacted: int = 0
+    count: int = 0
+    version: tuple[int, ...] = ()
+    texts: dict[int, str] = field(default_factory=dict)
+    calls: Calls = field(default_factory=Calls)
+    model: str | None = None
+    reply: Added | None = None
+    behind: list[Event] = field(default_factory=list)
+    events: list[Added] | None = field(default_factory=list)
+
+    def add(
+        self, payload: dict[str, Any], at: Placed, ts: int | None, place: int | None = None
+    ) -> NewMessage:
+        """The next item as a message. Its content is the payload, unless something else is sent."""
+        self.count += 1
+        name = _name(self.count, payload)
+        sent = self.calls.sent(payload, self.version, self.model)
+        message = message_of(sent, name, ts, self.model)
+        words = words_of(message)
+        speaks = payload.get("type", "message") == "message"
+        is_user = speaks and payload.get("role") == "user"
+        is_own = is_user and words.lstrip().startswith(_CONTEXT)
+        is_context = is_own or (speaks and payload.get("role") in ("developer", "system"))
+        is_kept = is_user and (not is_own or self._keeps(words))
+        # Without the record, which may be long, and is read again where it is needed.
+        where = (at.line.start, at.line.end, at.line.number, self.count, place)
+        self.items.append(Item(*where, is_user and not is_own, is_kept, is_context, at.path))
+        if speaks:
+            self.events = None
+        return message
+
+    def _keeps(self, words: str) -> bool:
+        """Whether a compaction keeps these words of the program's own among the user's."""
+        return self.version < _KNOWS_ABORTS and words.lstrip().startswith(_ABORTED)
+
+    def write(self, text: str, at: Placed, ts: int | None) -> NewMessage:
+        """The next item, a message of the user's that the rollout does not hold."""
+        message = self.add(spoken("user", text), at, ts)
+        self.texts[self.count] = text
+        return message
+
+    def again(self, item: Item) -> NewMessage:
+        """An item that a rollback has left, once more."""
+        at = Placed(item.path, Line(item.line, None, item.start, item.end), "")
+        if item.number in self.texts:
+            return self.write(self.texts[item.number], at, None)
+        return self.add(self.read(item), at, None, item.place)
+
+    def read(self, item: Item) -> dict[str, Any]:
+        """An item as it was added."""
+        if item.number in self.texts:
+            return spoken("user", self.texts[item.number])
+        with item.path.open("rb") as file:
+            _, payload = opened(read_at(file, item.start, item.end))
+        if item.place is None:
+            return payload
+        found: dict[str, Any] = payload["replacement_history"][item.place]
+        return found
+
+    def id_of(self, item: Item) -> str:
+        """The id of an item's message."""
+        return _name(item.number, self.read(item))
+
+    def text_of(self, item: Item) -> str | None:
+        """What a compaction takes for the text of a user's message; None if it skips the item."""
+        text = text_of_content(self.read(item).get("content"), self.version)
+        return None if text is None or is_summary(text, self.version) else text
+
+    def cut(self, turns: int) -> None:
+        """Drop the last turns of the user."""
+        starts = [index for index, item in enumerate(self.items) if item.is_turn]
+        if not starts or turns <= 0:
+            return
+        first = max(len(starts) - turns, 0)
+        at = starts[first]
+        # A dropped turn takes its prompt with it, but the first turn's prompt is the session's.
+        since, until = _LEAVES_CONTEXT
+        takes = first > 0 and not since <= self.version < until
+        while takes and at and self.items[at - 1].is_context:
+            at -= 1
+        self.items.cut(at)
+
+
+def spoken(role: str, text: str) -> dict[str, Any]:
+    """A message of one text as an item."""
+    kind = "output_text" if role == "assistant" else "input_text"
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+
+
+def message_of(payload: dict[str, Any], name: str, ts: int | None, model: str | None) -> NewMessage:
+    """An item as a message."""
+    kind = str(payload.get("type") or "message")
+    role = payload.get("role")
+    if kind != "message" or not isinstance(role, str):
+        role = "user" if kind.endswith("output") else "assistant"
+    is_reply = role == "assistant"
+    return NewMessage(
+        role, payload, FORMAT, ts=ts, message_id=name, model=model if is_reply else None
+    )
+
+
+def words_of(message: NewMessage) -> str:
+    """A message's texts; nothing if it cannot be read."""
+    try:
+        return text_of(reader(FORMAT).blocks(message.role, message.content)[1])
+    except (AttributeError, TypeError, ValueError):
+        return ""
+
+
+def _name(number: int, payload: dict[str, Any]) -> str:
+    return f"{number}:{payload.get('id') or payload.get('call_id') or '-'}"

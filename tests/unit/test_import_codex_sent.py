@@ -1,0 +1,274 @@
+"""What Codex CLI changes when it sends a rollout's items, as each release was recorded to do it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roocontext import Store
+from roocontext.formats import codex
+from roocontext.formats.play import play
+from support.codex_rollouts import SUMMARY, item, line, write
+
+
+@pytest.fixture
+def store() -> Any:
+    with Store.open(":memory:") as opened:
+        yield opened
+
+
+def take(store: Any, path: Path) -> Any:
+    return play(store, next(codex.sources(path)))
+
+
+def rollout(path: Path, version: str, model: str = "gpt-5-codex") -> Path:
+    file = path / "rollout.jsonl"
+    file.unlink(missing_ok=True)
+    write(file, line("session_meta", id="aa", cli_version=version))
+    write(file, line("turn_context", model=model))
+    return file
+
+
+def contents(store: Any) -> list[Any]:
+    return [message.content for message in store.session("codex:aa").view().messages]
+
+
+def texts(store: Any) -> list[str]:
+    return [content["content"][0]["text"] for content in contents(store) if "content" in content]
+
+
+def ran(output: Any, call: str = "c1", name: str = "shell", kind: str = "function") -> list[Any]:
+    asked = {"type": f"{kind}_call", "name": name, "call_id": call}
+    asked |= {"arguments": "{}"} if kind == "function" else {"input": "x"}
+    got = {"type": f"{kind}_call_output", "call_id": call, "output": output}
+    return [line("response_item", **asked), line("response_item", **got)]
+
+
+def result(output: str, code: Any = 0, seconds: Any = 0.0) -> str:
+    return json.dumps(
+        {"output": output, "metadata": {"exit_code": code, "duration_seconds": seconds}}
+    )
+
+
+LINES = "Exit code: 0\nWall time: 0 seconds\nOutput:\nhello\n"
+TOTAL = "Exit code: 0\nWall time: 0 seconds\nTotal output lines: "
+
+
+@pytest.mark.parametrize(
+    ("version", "model", "is_rewritten"),
+    [
+        ("0.44.0", "gpt-5-codex", False),
+        ("0.45.0", "gpt-5-codex", True),
+        ("0.58.0", "gpt-5-codex-mini", True),
+        ("0.45.0", "gpt-5", False),
+        ("0.45.0", "codex-mini-latest", False),
+        ("0.55.0", "gpt-5.1", False),
+        ("0.58.0", "gpt-5.1", True),
+        ("0.64.0", "gpt-5", False),
+    ],
+)
+def test_which_releases_send_lines_for_which_models(store, tmp_path, version, model, is_rewritten):
+    path = rollout(tmp_path, version, model)
+    write(path, *ran(result("hello\n")))
+    take(store, path)
+    assert contents(store)[-1]["output"] == (LINES if is_rewritten else result("hello\n"))
+
+
+@pytest.mark.parametrize(
+    ("version", "output", "sent"),
+    [
+        ("0.49.0", result("", 1, 1.5), "Exit code: 1\nWall time: 1.5 seconds\nOutput:\n"),
+        ("0.49.0", result("x", -1, 12), "Exit code: -1\nWall time: 12 seconds\nOutput:\nx"),
+        (
+            "0.49.0",
+            result("Total output lines: 300\n\na\n[... omitted 10 of 300 lines ...]\nz"),
+            f"{TOTAL}300\nOutput:\na\n[... omitted 10 of 300 lines ...]\nz",
+        ),
+        (
+            "0.49.0",
+            result("a\n[... omitted 44 of 301 lines ...]\nz"),
+            f"{TOTAL}301\nOutput:\na\n[... omitted 44 of 301 lines ...]\nz",
+        ),
+        (
+            "0.49.0",
+            result("Total output lines: 7\na"),
+            "Exit code: 0\nWall time: 0 seconds\nOutput:\nTotal output lines: 7\na",
+        ),
+        *(
+            ("0.49.0", same, same)
+            for same in (
+                *("not json", "[]", '{"output": "x"}', {"output": "x"}),
+                *(result("x", "0"), result("x", 1.0), result("x", True), result("x", 0, None)),
+                *(result("x", 3_000_000_000), result("x", 0, 10**400)),
+            )
+        ),
+    ],
+)
+def test_an_output_as_it_is_sent(store, tmp_path, version, output, sent):
+    path = rollout(tmp_path, version)
+    write(path, *ran(output))
+    take(store, path)
+    assert contents(store)[-1]["output"] == sent
+
+
+def test_the_outputs_of_a_patch_are_json_for_longer(store, tmp_path):
+    path = rollout(tmp_path, "0.104.0", "gpt-5.3-codex")
+    write(path, *ran(result("hello\n"), "c1", "apply_patch", "custom_tool"))
+    write(path, *ran(result("Total output lines: 7\na"), "c2", "apply_patch", "custom_tool"))
+    write(path, *ran(result("hello\n"), "c3", "another", "custom_tool"))
+    take(store, path)
+    outputs = [content["output"] for content in contents(store) if "output" in content]
+    assert outputs == [LINES, f"{TOTAL}7\nOutput:\na", result("hello\n")]
+
+
+def test_only_the_first_output_of_a_shell_is_rewritten(store, tmp_path):
+    path = rollout(tmp_path, "0.55.0")
+    write(path, *ran(result("hello\n"), name="other"), *ran(result("hello\n")))
+    write(path, ran(result("hello\n"))[1])
+    take(store, path)
+    outputs = [content["output"] for content in contents(store) if "output" in content]
+    assert outputs == [result("hello\n"), LINES, result("hello\n")]
+
+
+def test_the_record_of_a_rewritten_output_is_kept(store, tmp_path):
+    path = rollout(tmp_path, "0.55.0")
+    call, output = ran(result("hello\n"))
+    write(path, call, output)
+    take(store, path)
+    first, last = [one for one in store.session("codex:aa").audit() if one.kind == "message"]
+    assert last.entry.extra["record"] == output
+    assert "payload" not in first.entry.extra["record"]
+    assert take(store, path).new == 0
+    write(path, item("assistant", "done"))
+    assert take(store, path).new == 1
+
+
+def words(size: int, word: str) -> str:
+    return (word * size)[:size]
+
+
+def marked(text: str) -> tuple[int, str, int]:
+    """The length before the mark, the mark, and the length behind it."""
+    before, tokens, behind = text.split("\N{HORIZONTAL ELLIPSIS}")
+    return len(before), tokens, len(behind)
+
+
+SEVERAL = [
+    # The messages before a compaction, and the lengths of what is sent. A cut one: before the
+    # mark, tokens, behind it.
+    ([40_000, 40_000], [40_000, 40_000]),
+    ([5, 40_004, 40_000], [(20_000, 1, 20_000), 40_000]),
+    ([5, 39_999, 40_002], [(19_998, 1, 19_998), 40_002]),
+    ([5, 39_998, 39_995], [(2, 1, 2), 39_998, 39_995]),
+    ([5, 80_000], [80_000]),
+    ([48, 79_996], [(2, 11, 2), 79_996]),
+    ([200_000], [(40_000, 30_000, 40_000)]),
+]
+
+
+@pytest.mark.parametrize(("sizes", "sent"), SEVERAL)
+def test_what_is_kept_of_the_users_messages(store, tmp_path, sizes, sent):
+    path = rollout(tmp_path, "0.77.0")
+    write(path, item("user", "<environment_context>"))
+    for size in sizes:
+        write(path, item("user", words(size, "abc ")), item("assistant", "yes"))
+    write(path, line("compacted", message=f"{SUMMARY}\nS"), item("user", "more"))
+    take(store, path)
+    context, *found, summary, last = texts(store)
+    assert (context, summary, last) == ("<environment_context>", f"{SUMMARY}\nS", "more")
+    expected = [
+        size if isinstance(size, int) else (size[0], f"{size[1]} tokens truncated", size[2])
+        for size in sent
+    ]
+    assert [marked(text) if "truncated" in text else len(text) for text in found] == expected
+    assert take(store, path).new == 0
+    write(path, item("user", "and more"))
+    assert take(store, path).new == 1
+
+
+def test_characters_are_not_cut(store, tmp_path):
+    path = rollout(tmp_path, "0.64.0")
+    write(path, item("user", "\xe9\u20ac\U0001f600" * 9_000), item("user", "\xfc" * 30_000))
+    write(path, line("compacted", message="S"))
+    take(store, path)
+    assert marked(texts(store)[0]) == (3_333, "15250 tokens truncated", 3_333)
+
+
+def test_what_was_cut_is_cut_again_and_rolled_back(store, tmp_path):
+    path = rollout(tmp_path, "0.95.0")
+    write(path, item("user", words(50_000, "abc ")), item("user", words(50_000, "def ")))
+    write(path, line("compacted", message=f"{SUMMARY}\nS"))
+    write(path, item("user", words(30_006, "ghi ")), line("compacted", message=f"{SUMMARY}\nT"))
+    take(store, path)
+    cut, later, summary = texts(store)
+    assert (marked(cut)[1], len(later), summary[-1]) == ("2 tokens truncated", 30_006, "T")
+    write(path, line("event_msg", type="thread_rolled_back", num_turns=2), item("user", "six"))
+    take(store, path)
+    assert texts(store) == [cut, "six"]
+    assert take(store, path).new == 0
+
+
+def test_the_text_of_a_message_with_an_image(store, tmp_path):
+    image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
+    tags = [
+        {"type": "input_text", "text": text} for text in ("<image name=[Image #1]>", "</image>")
+    ]
+    look = {"type": "input_text", "text": "look"}
+    message = {"type": "message", "role": "user"}
+    path = rollout(tmp_path, "0.95.0")
+    write(path, item("user", "one"))
+    write(path, line("response_item", **message, content=[tags[0], image, tags[1], look, look]))
+    write(path, line("compacted", message=f"{SUMMARY}\nS"))
+    take(store, path)
+    assert texts(store)[:2] == ["one", "looklook"]
+    path = rollout(tmp_path, "0.47.0")
+    write(path, line("response_item", **message, content=[image]))
+    write(path, line("response_item", **message, content=[look, look]))
+    write(path, line("compacted", message="S"))
+    take(store, path)
+    assert "user messages:\n\nlook\nlook\n\nAnother" in texts(store)[0]
+
+
+@pytest.mark.parametrize(
+    ("version", "mark"), [("0.39.0", None), ("0.40.0", 30_007), ("0.47.0", 30_007)]
+)
+def test_the_one_message_is_limited_since_040(store, tmp_path, version, mark):
+    path = rollout(tmp_path, version)
+    write(path, item("user", words(200_000, "word ")), line("compacted", message="S"))
+    take(store, path)
+    (text,) = texts(store)
+    if mark is None:
+        assert len(text) == 200_509
+    else:
+        assert marked(text) == (40_091, f"{mark} tokens truncated", 40_391)
+
+
+def test_a_cut_is_between_lines_and_counts_tokens_until_058(store, tmp_path):
+    path = rollout(tmp_path, "0.53.0")
+    write(path, item("user", "gone"), item("user", words(40_004, "a b ")))
+    write(path, item("user", words(40_000, "c d ")), line("compacted", message="S"))
+    take(store, path)
+    assert marked(texts(store)[0])[:2] == (111, "20011 tokens truncated")
+    path = rollout(tmp_path, "0.55.0")
+    write(path, item("user", "gone"), item("user", words(40_004, "a b ")))
+    write(path, item("user", words(40_000, "c d ")), line("compacted", message="S"))
+    take(store, path)
+    first, second, summary = texts(store)
+    assert marked(first) == (19_987, "15 tokens truncated", 19_989)
+    assert (len(second), summary) == (40_000, "S")
+    path = rollout(tmp_path, "0.58.0")
+    write(path, item("user", "older one that is longer than what is left of it"))
+    write(path, item("user", words(79_996, "abc ")), line("compacted", message="S"))
+    take(store, path)
+    assert marked(texts(store)[0]) == (0, "11 tokens truncated", 0)
+
+
+@pytest.mark.parametrize(("version", "is_kept"), [("0.98.0", True), ("0.99.0", False)])
+def test_which_releases_keep_the_note_about_an_aborted_turn(store, tmp_path, version, is_kept):
+    aborted = "<turn_aborted>\nThe user interrupted the previous turn.\n</turn_aborted>"
+    path = rollout(tmp_path, version)
+    write(path, item("user", "one"), item("user", aborted), item("user", "two"))
+    write(path, line("compacted", message=f"{SUMMARY}\nS"), item("assistant", "three"))
+    take(store, path)
+    assert texts(store)[1:-2] == ([aborted] if is_kept else []) + ["two"]
