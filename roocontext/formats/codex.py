@@ -122,11 +122,9 @@ def _events_of(at: Placed, history: History) -> Iterator[Event]:
     ts = iso_ms(record.get("timestamp")) if isinstance(record, dict) else None
     if kind == "response_item" and payload.get("type") not in NOT_SENT:
         message = history.add(payload, at, ts)
-        around = record
-        if message.content is payload:
-            around = {name: value for name, value in record.items() if name != "payload"}
-        if payload is not record or message.content is not payload:
-            message = with_fields(message, extra={"record": around})
+        if payload is not record:
+            rest = {name: value for name, value in record.items() if name != "payload"}
+            message = with_fields(message, extra={"record": rest})
         yield Added(message.message_id, message, line.number)
         return
     if kind == "session_meta":

@@ -6,7 +6,6 @@ from typing import Any
 from roocontext.formats.codex_items import Item, Items
 from roocontext.formats.codex_kept import is_summary, text_of_content
 from roocontext.formats.codex_lines import Placed, opened
-from roocontext.formats.codex_outputs import Calls
 from roocontext.formats.events import Added, Event
 from roocontext.formats.lines import Line, read_at
 from roocontext.log.entries import NewMessage
@@ -39,7 +38,6 @@ class History:
     count: int = 0
     version: tuple[int, ...] = ()
     texts: dict[int, str] = field(default_factory=dict)
-    calls: Calls = field(default_factory=Calls)
     model: str | None = None
     reply: Added | None = None
     behind: list[Event] = field(default_factory=list)
@@ -48,11 +46,10 @@ class History:
     def add(
         self, payload: dict[str, Any], at: Placed, ts: int | None, place: int | None = None
     ) -> NewMessage:
-        """The next item as a message. Its content is the payload, unless something else is sent."""
+        """The next item as a message."""
         self.count += 1
         name = _name(self.count, payload)
-        sent = self.calls.sent(payload, self.version, self.model)
-        message = message_of(sent, name, ts, self.model)
+        message = message_of(payload, name, ts, self.model)
         words = words_of(message)
         speaks = payload.get("type", "message") == "message"
         is_user = speaks and payload.get("role") == "user"

@@ -1,6 +1,5 @@
-"""What Codex CLI changes when it sends a rollout's items, as each release was recorded to do it."""
+"""What a compaction without a list leaves in Codex CLI, as each release was recorded to do it."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -22,126 +21,15 @@ def take(store: Any, path: Path) -> Any:
     return play(store, next(codex.sources(path)))
 
 
-def rollout(path: Path, version: str, model: str = "gpt-5-codex") -> Path:
+def rollout(path: Path, version: str) -> Path:
     file = path / "rollout.jsonl"
     file.unlink(missing_ok=True)
     write(file, line("session_meta", id="aa", cli_version=version))
-    write(file, line("turn_context", model=model))
     return file
 
 
-def contents(store: Any) -> list[Any]:
-    return [message.content for message in store.session("codex:aa").view().messages]
-
-
 def texts(store: Any) -> list[str]:
-    return [content["content"][0]["text"] for content in contents(store) if "content" in content]
-
-
-def ran(output: Any, call: str = "c1", name: str = "shell", kind: str = "function") -> list[Any]:
-    asked = {"type": f"{kind}_call", "name": name, "call_id": call}
-    asked |= {"arguments": "{}"} if kind == "function" else {"input": "x"}
-    got = {"type": f"{kind}_call_output", "call_id": call, "output": output}
-    return [line("response_item", **asked), line("response_item", **got)]
-
-
-def result(output: str, code: Any = 0, seconds: Any = 0.0) -> str:
-    return json.dumps(
-        {"output": output, "metadata": {"exit_code": code, "duration_seconds": seconds}}
-    )
-
-
-LINES = "Exit code: 0\nWall time: 0 seconds\nOutput:\nhello\n"
-TOTAL = "Exit code: 0\nWall time: 0 seconds\nTotal output lines: "
-
-
-@pytest.mark.parametrize(
-    ("version", "model", "is_rewritten"),
-    [
-        ("0.44.0", "gpt-5-codex", False),
-        ("0.45.0", "gpt-5-codex", True),
-        ("0.58.0", "gpt-5-codex-mini", True),
-        ("0.45.0", "gpt-5", False),
-        ("0.45.0", "codex-mini-latest", False),
-        ("0.55.0", "gpt-5.1", False),
-        ("0.58.0", "gpt-5.1", True),
-        ("0.64.0", "gpt-5", False),
-    ],
-)
-def test_which_releases_send_lines_for_which_models(store, tmp_path, version, model, is_rewritten):
-    path = rollout(tmp_path, version, model)
-    write(path, *ran(result("hello\n")))
-    take(store, path)
-    assert contents(store)[-1]["output"] == (LINES if is_rewritten else result("hello\n"))
-
-
-@pytest.mark.parametrize(
-    ("version", "output", "sent"),
-    [
-        ("0.49.0", result("", 1, 1.5), "Exit code: 1\nWall time: 1.5 seconds\nOutput:\n"),
-        ("0.49.0", result("x", -1, 12), "Exit code: -1\nWall time: 12 seconds\nOutput:\nx"),
-        (
-            "0.49.0",
-            result("Total output lines: 300\n\na\n[... omitted 10 of 300 lines ...]\nz"),
-            f"{TOTAL}300\nOutput:\na\n[... omitted 10 of 300 lines ...]\nz",
-        ),
-        (
-            "0.49.0",
-            result("a\n[... omitted 44 of 301 lines ...]\nz"),
-            f"{TOTAL}301\nOutput:\na\n[... omitted 44 of 301 lines ...]\nz",
-        ),
-        (
-            "0.49.0",
-            result("Total output lines: 7\na"),
-            "Exit code: 0\nWall time: 0 seconds\nOutput:\nTotal output lines: 7\na",
-        ),
-        *(
-            ("0.49.0", same, same)
-            for same in (
-                *("not json", "[]", '{"output": "x"}', {"output": "x"}),
-                *(result("x", "0"), result("x", 1.0), result("x", True), result("x", 0, None)),
-                *(result("x", 3_000_000_000), result("x", 0, 10**400)),
-            )
-        ),
-    ],
-)
-def test_an_output_as_it_is_sent(store, tmp_path, version, output, sent):
-    path = rollout(tmp_path, version)
-    write(path, *ran(output))
-    take(store, path)
-    assert contents(store)[-1]["output"] == sent
-
-
-def test_the_outputs_of_a_patch_are_json_for_longer(store, tmp_path):
-    path = rollout(tmp_path, "0.104.0", "gpt-5.3-codex")
-    write(path, *ran(result("hello\n"), "c1", "apply_patch", "custom_tool"))
-    write(path, *ran(result("Total output lines: 7\na"), "c2", "apply_patch", "custom_tool"))
-    write(path, *ran(result("hello\n"), "c3", "another", "custom_tool"))
-    take(store, path)
-    outputs = [content["output"] for content in contents(store) if "output" in content]
-    assert outputs == [LINES, f"{TOTAL}7\nOutput:\na", result("hello\n")]
-
-
-def test_only_the_first_output_of_a_shell_is_rewritten(store, tmp_path):
-    path = rollout(tmp_path, "0.55.0")
-    write(path, *ran(result("hello\n"), name="other"), *ran(result("hello\n")))
-    write(path, ran(result("hello\n"))[1])
-    take(store, path)
-    outputs = [content["output"] for content in contents(store) if "output" in content]
-    assert outputs == [result("hello\n"), LINES, result("hello\n")]
-
-
-def test_the_record_of_a_rewritten_output_is_kept(store, tmp_path):
-    path = rollout(tmp_path, "0.55.0")
-    call, output = ran(result("hello\n"))
-    write(path, call, output)
-    take(store, path)
-    first, last = [one for one in store.session("codex:aa").audit() if one.kind == "message"]
-    assert last.entry.extra["record"] == output
-    assert "payload" not in first.entry.extra["record"]
-    assert take(store, path).new == 0
-    write(path, item("assistant", "done"))
-    assert take(store, path).new == 1
+    return [one.content["content"][0]["text"] for one in store.session("codex:aa").view().messages]
 
 
 def words(size: int, word: str) -> str:
