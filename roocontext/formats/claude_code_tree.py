@@ -1,15 +1,14 @@
-"""The rows of a Claude Code transcript, and the order in which a model would read them.
+"""The rows of a Claude Code transcript as a tree of answers, their results, and what is written.
 
 A single walk from the last row to the first loses rows: one answer is split over several rows, and
 each result of a tool hangs on its own. So the rows of one answer and their results are one *unit*,
-and the units are the tree. A branch that was left is followed by a rewind.
+and the units are the tree.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -30,16 +29,6 @@ class Step(NamedTuple):
     behind: tuple[str, ...] = ()
     keeps_first: bool = False
     record: Mapping[str, Any] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class Back:
-    """A branch ends: the session goes back to right after this row."""
-
-    to: str | None
-
-
-Steps: TypeAlias = Iterator[Step | Back]
 
 
 class Unit(msgspec.Struct, gc=False, eq=False):
@@ -83,63 +72,6 @@ class Unit(msgspec.Struct, gc=False, eq=False):
         if len(self.rows) == 1:
             return self.rows
         return sorted(self.rows, key=lambda row: (row.type != "assistant", row.index))
-
-
-def in_tree_order(
-    parts: Iterable[list[Row]], path: Path, problems: list[Problem], release: Release = NEWEST
-) -> Steps:
-    """All rows: a branch that was left comes first, and then a rewind, and then the next one.
-
-    Each part begins below the last row of the one before.
-    """
-    tree = Tree(release)
-    anchor: Row | None = None
-    at: str | None = None
-    for rows in parts:
-        if anchor is not None:
-            tree.go_on_below(anchor)
-        at = yield from _walk(tree, tree.build(rows, path, problems), at)
-        anchor = rows[-1] if rows else None
-
-
-def _walk(tree: "Tree", root: Unit, at: str | None) -> Generator[Step | Back, None, str | None]:
-    """The rows below a unit, and the notes at it. Returns where the session is then."""
-    # Not by recursion: a chain may be longer than Python's stack.
-    todo: list[tuple[Unit, str | None] | Back] = [(root, at)]
-    while todo:
-        item = todo.pop()
-        if isinstance(item, Back):
-            yield item
-            continue
-        unit, at = item
-        if unit is not root:
-            ordered = unit.ordered()
-            if unit.begins:
-                yield Back(None)
-            for row in ordered:
-                yield tree.step(row, unit, ordered)
-                at = row.uuid
-        for row in unit.notes:
-            yield Step(row)
-            if row.subtype == "microcompact_boundary":
-                at = f"{row.uuid}:cleared"
-        todo += reversed(_branches(unit, at))
-    return at
-
-
-def _branches(unit: Unit, at: str | None) -> Sequence[tuple[Unit, str | None] | Back]:
-    """The units below, the branch with the newest row last, with a rewind between them.
-
-    If a row of this unit itself is newer than all of them, they are left too.
-    """
-    following: list[tuple[Unit, str | None] | Back] = []
-    for number, child in enumerate(sorted(unit.children, key=lambda child: child.newest)):
-        if number:
-            following.append(Back(at))
-        following.append((child, at))
-    if unit.children and unit.own == unit.newest:
-        following.append(Back(at))
-    return following
 
 
 class Tree:
