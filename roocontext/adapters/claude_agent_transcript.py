@@ -126,6 +126,8 @@ class Transcript:
         row = row_of(record)
         if row.agent and not self._of_agent:
             row.speaks = False  # a sub-agent within the main transcript: as older versions did
+        if row.type == "attachment":
+            row.speaks = False  # the SDK reads its record again, and turns it into text itself
         return row
 
     def _place(self, row: Row) -> tuple[Unit | None, Unit | None]:

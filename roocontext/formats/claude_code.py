@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from roocontext.formats.claude_code_attachments import sent_of
 from roocontext.formats.claude_code_parts import Parts, Whole
 from roocontext.formats.claude_code_releases import Release, release_of
 from roocontext.formats.claude_code_resumed import looks_in_other_files, with_rows_before
@@ -175,6 +176,11 @@ def events_of(step: Step, record: dict[str, Any], calls: Calls) -> Iterator[Even
         if row.subtype == "microcompact_boundary":
             yield _cleared(row, record, calls)
         yield Noted(row.uuid, row.type, record, ts, row.line)
+        return
+    if row.type == "attachment":
+        content = sent_of(record["attachment"], record.get("rendered"))
+        words = NewMessage("user", content, ts=ts, message_id=row.uuid, extra={"record": record})
+        yield Added(row.uuid, words, row.line)
         return
     rest = dict(record["message"])
     content = rest.pop("content", None)

@@ -81,7 +81,7 @@ class _Cuts:
 
     def _is_anchor(self, last: Row) -> bool:
         """Whether no message hangs on this message of the user yet, nor on the answer it joins."""
-        if not last.speaks or last.type != "user":
+        if not last.speaks or last.type == "assistant":
             return False
         return self._answer is not None if last.results else last.uuid not in self._awaited
 

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from roocontext.formats.claude_code_attachments import sent_of
 from roocontext.formats.events import Problem
 from roocontext.formats.lines import Line, read_at, read_lines
 from roocontext.formats.names import is_removed, name, text
@@ -126,6 +127,8 @@ class Head(msgspec.Struct, gc=False, rename="camel"):
     is_api_error_message: bool | None = None
     is_compact_summary: bool | None = None
     message: _Message | None = None
+    attachment: dict[str, Any] | None = None
+    rendered: list[Any] | None = None
     compact_metadata: dict[str, Any] | None = None
     microcompact_metadata: dict[str, Any] | None = None
     session_id: str | None = None
@@ -237,8 +240,10 @@ def _lenient(record: dict[str, Any]) -> Head:
         value = record.get(given)
         if field_ == "message":
             head.message = _lenient_message(value) if isinstance(value, dict) else None
-        elif field_ in ("compact_metadata", "microcompact_metadata"):
+        elif field_ in ("attachment", "compact_metadata", "microcompact_metadata"):
             setattr(head, field_, value if isinstance(value, dict) else None)
+        elif field_ == "rendered":
+            head.rendered = value if isinstance(value, list) else None
         elif field_.startswith("is_"):
             setattr(head, field_, value if isinstance(value, bool) else bool(value) or None)
         else:
@@ -283,6 +288,8 @@ def row_of_line(index: int, line: Line, head: Head) -> Row:
         row.is_summary = head.is_compact_summary is True
         if isinstance(message.content, list):
             _read_blocks(row, message.content)
+    elif head.attachment is not None and row.type == "attachment":
+        row.speaks = sent_of(head.attachment, head.rendered) is not None
     if row.subtype == "compact_boundary":
         row.parent = row.parent or head.logical_parent_uuid or None
         row.metadata = head.compact_metadata or {}

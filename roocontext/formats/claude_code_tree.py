@@ -12,7 +12,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from roocontext.formats.claude_code_releases import BRIDGES, NEWEST, RESULTS_FIRST, Release
+from roocontext.formats.claude_code_releases import (
+    BRIDGES,
+    NEWEST,
+    RESULTS_FIRST,
+    SENDS_BESIDE,
+    Release,
+)
 from roocontext.formats.claude_code_rows import Row
 from roocontext.formats.events import Problem
 
@@ -35,7 +41,8 @@ class Unit(msgspec.Struct, gc=False, eq=False):
     """A row, or the rows of one answer with the results of its calls, and the notes among them.
 
     There are almost as many as rows, so a list is only made for what there is. `newest` is the
-    index of the newest row here or below, `own` that of the newest one that hangs here itself.
+    index of the newest row here or below, `own` that of the newest one that hangs here itself. It
+    `is_attached` if here and below there are only attachments.
     """
 
     rows: tuple[Row, ...] = ()
@@ -44,6 +51,7 @@ class Unit(msgspec.Struct, gc=False, eq=False):
     newest: int = -1
     own: int = -1
     begins: bool = False
+    is_attached: bool = False
 
     @property
     def notes(self) -> Sequence[Row]:
@@ -134,6 +142,19 @@ class Tree:
             self._parent_of[unit] = self._hang(unit)
         self._count = row.place = self._count + 1
         return unit
+
+    def beside(self, unit: Unit) -> list[Unit]:
+        """The attachments that are sent although they are beside the branch that goes on.
+
+        They hang on a call or on a result.
+        """
+        rows = (self._anchor,) if unit is self.root and self._anchor else unit.rows
+        if self._release < SENDS_BESIDE or not any(row.calls or row.results for row in rows):
+            return []
+        found = [one for one in unit.children if one.is_attached and one.newest < unit.newest]
+        for one in found:
+            found += one.children
+        return sorted(found, key=lambda one: one.rows[0].index)
 
     def parent_of(self, unit: Unit) -> Unit | None:
         """The unit that one of a growing transcript hangs on."""
@@ -317,6 +338,9 @@ class Tree:
             order += unit.children
         for unit in reversed(order):
             unit.newest = max([unit.own, *(child.newest for child in unit.children)])
+            unit.is_attached = all(row.type == "attachment" for row in unit.rows) and all(
+                child.is_attached for child in unit.children
+            )
 
 
 def _mark(root: Unit, seen: set[int]) -> None:

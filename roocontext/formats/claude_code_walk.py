@@ -51,31 +51,36 @@ def _walk(tree: Tree, root: Unit, at: str | None) -> Generator[Step | Back, None
             yield item
             continue
         unit, at = item
-        if unit is not root:
-            ordered = unit.ordered()
-            if unit.begins:
+        beside = tree.beside(unit)
+        for one in (unit, *beside):
+            ordered = one.ordered()
+            if one.begins:
                 yield Back(None)
             for row in ordered:
-                yield tree.step(row, unit, ordered)
+                yield tree.step(row, one, ordered)
                 at = row.uuid
-        for row in unit.notes:
-            yield Step(row)
-            if row.subtype == "microcompact_boundary":
-                at = f"{row.uuid}:cleared"
-        todo += reversed(_branches(unit, at))
+            for row in one.notes:
+                yield Step(row)
+                if row.subtype == "microcompact_boundary":
+                    at = f"{row.uuid}:cleared"
+        todo += reversed(_branches(unit, at, beside))
     return at
 
 
-def _branches(unit: Unit, at: str | None) -> Sequence[tuple[Unit, str | None] | Back]:
+def _branches(
+    unit: Unit, at: str | None, beside: list[Unit]
+) -> Sequence[tuple[Unit, str | None] | Back]:
     """The units below, the branch with the newest row last, with a rewind between them.
 
     If a row of this unit itself is newer than all of them, they are left too.
     """
     following: list[tuple[Unit, str | None] | Back] = []
-    for number, child in enumerate(sorted(unit.children, key=lambda child: child.newest)):
+    sent = set(beside)
+    children = [child for child in unit.children if child not in sent]
+    for number, child in enumerate(sorted(children, key=lambda child: child.newest)):
         if number:
             following.append(Back(at))
         following.append((child, at))
-    if unit.children and unit.own == unit.newest:
+    if children and unit.own == unit.newest:
         following.append(Back(at))
     return following
