@@ -26,7 +26,8 @@ class Row(msgspec.Struct, gc=False):
     """The place of a row in the tree and in the file. Without cycles, so no collector looks at it.
 
     `kept` are the rows that a compaction has kept: named one by one, or from `segment` to its end.
-    `keeps_first` says that they come ahead of its summary. `place` is when a row was played.
+    They come behind the `anchor`, its summary, or ahead of that if it is the boundary; without it
+    none are kept. `place` is when a row was played.
     `path` is the row's file if it is another one than the session's.
     """
 
@@ -49,7 +50,7 @@ class Row(msgspec.Struct, gc=False):
     stopped: bool = False
     kept: tuple[str, ...] = ()
     segment: tuple[str, str] | None = None
-    keeps_first: bool = False
+    anchor: str | None = None
     metadata: dict[str, Any] | None = None
     path: Path | None = None
 
@@ -316,15 +317,13 @@ def _read_blocks(row: Row, blocks: list[_Block]) -> None:
 
 def _read_kept(row: Row, metadata: dict[str, Any]) -> None:
     segment, kept = metadata.get("preservedSegment"), metadata.get("preservedMessages")
-    anchors: list[Any] = []
     if isinstance(segment, dict):
         row.segment = (str(segment.get("headUuid")), str(segment.get("tailUuid")))
-        anchors.append(segment.get("anchorUuid"))
+        row.anchor = text(segment.get("anchorUuid")) or ""
     if isinstance(kept, dict):
-        anchors.append(kept.get("anchorUuid"))
+        row.anchor = text(kept.get("anchorUuid")) or ""
         if isinstance(uuids := kept.get("uuids"), list):
             row.kept = tuple(one for one in uuids if isinstance(one, str))
-    row.keeps_first = row.uuid in anchors
 
 
 def _name_agents(rows: list[Row]) -> None:
