@@ -170,7 +170,7 @@ class Transcript:
         row, unit = new.row, new.unit
         if not row.uuid:
             return [Noted(None, row.type, new.record)]
-        step = Step(row) if unit is None else self._tree.step(row, unit, unit.ordered())
+        step = Step(row) if unit is None else self._tree.step(row, unit.end())
         return list(events_of(step, new.record, self._calls))
 
     def _write(self, session: Session, batch: "_Batch", new: "_New", event: Event) -> None:

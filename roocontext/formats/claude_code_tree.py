@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from roocontext.formats.claude_code_ancestors import Ancestors, Tops
 from roocontext.formats.claude_code_releases import (
     BRIDGES,
     NEWEST,
@@ -45,7 +46,7 @@ class Unit(msgspec.Struct, gc=False, eq=False):
     `is_attached` if here and below there are only attachments.
     """
 
-    rows: tuple[Row, ...] = ()
+    rows: tuple[Row, ...] | list[Row] = ()
     noted: list[Row] | None = None
     below: list["Unit"] | None = None
     newest: int = -1
@@ -63,6 +64,15 @@ class Unit(msgspec.Struct, gc=False, eq=False):
         """The units that follow, each in a branch of its own."""
         return self.below or ()
 
+    def add_row(self, row: Row) -> None:
+        """A row that belongs here. Most units have one only."""
+        if not self.rows:
+            self.rows = (row,)
+        elif isinstance(self.rows, tuple):
+            self.rows = [*self.rows, row]
+        else:
+            self.rows.append(row)
+
     def add_note(self, row: Row) -> None:
         """A note that was written here."""
         if self.noted is None:
@@ -74,6 +84,15 @@ class Unit(msgspec.Struct, gc=False, eq=False):
         if self.below is None:
             self.below = []
         self.below.append(unit)
+
+    def end(self) -> Row | None:
+        """The last row of an answer, if nothing more of the answer can come."""
+        replies = [row for row in self.rows if row.type == "assistant"]
+        if not replies:
+            return None
+        last = replies[-1]
+        goes_on = bool(self.children) or len(self.rows) > len(replies)
+        return last if goes_on or last.stopped or not last.answer else None
 
     def ordered(self) -> Sequence[Row]:
         """The answer first, and then the results, each in the order of the file."""
@@ -93,7 +112,8 @@ class Tree:
         self._parent_of: dict[Unit, Unit] = {}
         # What was walked already: a chain may be as long as the file, and have a row at each place.
         self._nearest: tuple[dict[str, str], dict[str, str]] = ({}, {})
-        self._below: dict[str, Unit] = {}
+        self._ancestors = Ancestors(self._above_named)
+        self._tops: dict[Unit, Tops] = {}
         self._answers: dict[str, Unit] = {}
         self._callers: dict[str, Unit] = {}
         self._summarised: set[str] = set()
@@ -127,7 +147,8 @@ class Tree:
         self.root = Unit()
         self._anchor = anchor
         self._by_uuid, self._unit_of = {anchor.uuid: anchor}, {anchor.uuid: self.root}
-        self._nearest, self._below = ({}, {}), {}
+        self._nearest, self._ancestors = ({}, {}), Ancestors(self._above_named)
+        self._tops = {}
         self._answers, self._callers, self._boundaries, self._summarised = {}, {}, {}, set()
 
     def add(self, row: Row) -> Unit | None:
@@ -160,17 +181,12 @@ class Tree:
         """The unit that one of a growing transcript hangs on."""
         return self._parent_of.get(unit)
 
-    def step(self, row: Row, unit: Unit, ordered: Sequence[Row]) -> Step:
-        """A row of a unit, with what its neighbours say of it."""
+    def step(self, row: Row, end: Row | None) -> Step:
+        """A row of a unit that has this end."""
         if row.is_summary:
             return self._summary_step(row)
         self._count = row.place = self._count + 1
-        if row.type != "assistant":
-            return Step(row)
-        replies = [one for one in ordered if one.type == "assistant"]
-        goes_on = bool(unit.children) or len(ordered) > len(replies)
-        is_last = bool(replies) and row is replies[-1]
-        return Step(row, ends_answer=is_last and (goes_on or row.stopped or not row.answer))
+        return Step(row, ends_answer=row is end)
 
     def _summary_step(self, row: Row) -> Step:
         boundary = self._boundaries.get(row.uuid)
@@ -197,8 +213,11 @@ class Tree:
             if row.answer:
                 self._answers.setdefault(row.answer, unit)
             self._callers.update(dict.fromkeys(row.calls, unit))
-        unit.rows += (row,)
-        self._unit_of[row.uuid] = self._between(row, unit) or unit
+        on = unit if is_new else self._between(row, unit) or unit
+        if not is_new and on is unit and self._unit_of.get(self._above(row)) is not unit:
+            self._tops_of(unit).add(row.uuid)
+        unit.add_row(row)
+        self._unit_of[row.uuid] = on
         return is_new
 
     def _joined(self, row: Row) -> Unit | None:
@@ -221,16 +240,20 @@ class Tree:
 
         The tool sends it too, and what follows the result follows it.
         """
-        at, seen = self._above(row) if row.results else "", set[str]()
+        at = self._above(row) if row.results else ""
         above = self._unit_of.get(at)
-        while at and at not in seen and above is not unit:
-            if self._unit_of.get(at) is unit or self._below.get(at) is unit:
-                self._below.update(dict.fromkeys(seen, unit))
-                return above
-            seen.add(at)
-            one = self._by_uuid[at]
-            at = self._above(one) if one.index >= unit.rows[0].index else ""
-        return None
+        if above is None or above is unit:
+            return None
+        return above if self._tops_of(unit).has_above(at) else None
+
+    def _tops_of(self, unit: Unit) -> Tops:
+        """The rows of a unit that hang on none of its other rows."""
+        if unit not in self._tops:
+            self._tops[unit] = Tops(self._ancestors, unit.rows[0].uuid)
+        return self._tops[unit]
+
+    def _above_named(self, uuid: str) -> str:
+        return self._above(self._by_uuid[uuid])
 
     def _above(self, row: Row, *, stop_at_boundary: bool = False) -> str:
         """The nearest message above a row, or the nearest compaction if it is nearer."""

@@ -53,11 +53,11 @@ def _walk(tree: Tree, root: Unit, at: str | None) -> Generator[Step | Back, None
         unit, at = item
         beside = tree.beside(unit)
         for one in (unit, *beside):
-            ordered = one.ordered()
+            end = one.end()
             if one.begins:
                 yield Back(None)
-            for row in ordered:
-                yield tree.step(row, one, ordered)
+            for row in one.ordered():
+                yield tree.step(row, end)
                 at = row.uuid
             for row in one.notes:
                 yield Step(row)
