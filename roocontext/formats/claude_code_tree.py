@@ -43,7 +43,8 @@ class Unit(msgspec.Struct, gc=False, eq=False):
 
     There are almost as many as rows, so a list is only made for what there is. `newest` is the
     index of the newest row here or below, `own` that of the newest one that hangs here itself. It
-    `is_attached` if here and below there are only attachments.
+    `is_attached` if here and below there are only attachments, and it `is_work` if it has calls or
+    results, or attachments that hang on such a unit.
     """
 
     rows: tuple[Row, ...] | list[Row] = ()
@@ -53,6 +54,12 @@ class Unit(msgspec.Struct, gc=False, eq=False):
     own: int = -1
     begins: bool = False
     is_attached: bool = False
+    is_work: bool = False
+
+    @property
+    def has_attachments(self) -> bool:
+        """Whether all of its rows are attachments."""
+        return all(row.type == "attachment" for row in self.rows)
 
     @property
     def notes(self) -> Sequence[Row]:
@@ -144,7 +151,7 @@ class Tree:
 
     def go_on_below(self, anchor: Row) -> None:
         """Forget all rows except this message of the user, which is the root of what follows."""
-        self.root = Unit()
+        self.root = Unit(is_work=self._unit_of[anchor.uuid].is_work)
         self._anchor = anchor
         self._by_uuid, self._unit_of = {anchor.uuid: anchor}, {anchor.uuid: self.root}
         self._nearest, self._ancestors = ({}, {}), Ancestors(self._above_named)
@@ -169,8 +176,7 @@ class Tree:
 
         They hang on a call or on a result.
         """
-        rows = (self._anchor,) if unit is self.root and self._anchor else unit.rows
-        if self._release < SENDS_BESIDE or not any(row.calls or row.results for row in rows):
+        if self._release < SENDS_BESIDE or not unit.is_work:
             return []
         found = [one for one in unit.children if one.is_attached and one.newest < unit.newest]
         for one in found:
@@ -361,12 +367,14 @@ class Tree:
                 unit.own = max(unit.own, row.index)
         order = [self.root]
         for unit in order:
+            unit.is_work |= any(row.calls or row.results for row in unit.rows)
+            for child in unit.children:
+                child.is_work = unit.is_work and child.has_attachments
             order += unit.children
         for unit in reversed(order):
             unit.newest = max([unit.own, *(child.newest for child in unit.children)])
-            unit.is_attached = all(row.type == "attachment" for row in unit.rows) and all(
-                child.is_attached for child in unit.children
-            )
+            attached = all(child.is_attached for child in unit.children)
+            unit.is_attached = attached and unit.has_attachments
 
 
 def _mark(root: Unit, seen: set[int]) -> None:

@@ -134,6 +134,14 @@ def test_words_beside_the_way_from_a_result(store, file, version, seen):
     assert sent(store, file) == seen
 
 
+def test_words_beside_others_that_are_on_the_way(store, file):
+    work(file)
+    at = file.queued("one")
+    file.queued("two")
+    done(file, parent=at)
+    assert sent(store, file) == "go t1 =t1 one two done"
+
+
 def test_words_beside_the_way_that_come_late(store, file):
     at = work(file)
     done(file)
@@ -170,3 +178,20 @@ def test_words_that_a_compaction_kept(store, file):
     done(file)
     file.compact("S", preservedMessages={"anchorUuid": "u-7", "uuids": ["u-4", "u-5"]})
     assert sent(store, file) == "S wait done"
+
+
+def test_words_in_a_file_that_grows(store, file, tmp_path):
+    at = work(file)
+    file.queued("one")
+    file.queued("two", parent=at)
+    done(file)
+    file.user("more")
+    whole = sent(store, file)
+    lines = file.path.read_text().splitlines(keepends=True)
+    with Store.open(":memory:") as grown:
+        growing = Transcript(tmp_path / "-grown" / "s-1.jsonl")
+        for line in lines:
+            with growing.path.open("a") as end:
+                end.write(line)
+            seen = sent(grown, growing)
+    assert seen == whole == "go t1 =t1 one two done more"
