@@ -48,7 +48,7 @@ class Row(msgspec.Struct, gc=False):
     speaks: bool = False
     is_summary: bool = False
     stopped: bool = False
-    kept: tuple[str, ...] = ()
+    kept: list[str] | tuple[()] = ()
     segment: tuple[str, str] | None = None
     anchor: str | None = None
     metadata: dict[str, Any] | None = None
@@ -174,6 +174,7 @@ class Reading:
         self._last: dict[str | None, str] = {}
         self._boundary: Row | None = None
         self._summary = ""
+        self._kept: set[str] = set()
 
     def take(self, index: int, line: Line, head: Head, file: BinaryIO) -> Row | None:
         """The row of a line, without a uuid if it is a copy; None if it is in no tree."""
@@ -199,7 +200,7 @@ class Reading:
 
     def _note_compaction(self, row: Row) -> None:
         if row.subtype == "compact_boundary":
-            self._boundary, self._summary = row, ""
+            self._boundary, self._summary, self._kept = row, "", set(row.kept)
         elif row.is_summary:
             self._summary = row.uuid
 
@@ -208,8 +209,11 @@ class Reading:
         boundary = self._boundary
         if boundary is None or not self._summary or first.index > boundary.index:
             return
-        if row.parent == self._summary or row.parent in boundary.kept:
-            boundary.kept = tuple(dict.fromkeys((*boundary.kept, row.uuid)))
+        is_kept = row.parent == self._summary or row.parent in self._kept
+        if is_kept and row.uuid not in self._kept:
+            self._kept.add(row.uuid)
+            boundary.kept = boundary.kept or []
+            boundary.kept.append(row.uuid)
 
 
 def _is_copy(file: BinaryIO, first: Row, row: Row) -> bool:
@@ -307,12 +311,11 @@ def compacted_calls(metadata: Any) -> list[str]:
 
 
 def _read_blocks(row: Row, blocks: list[_Block]) -> None:
-    for block in blocks:
-        if block.type == "tool_use" and (called := name(block.id)):
-            row.calls = (*row.calls, called)
-        elif block.type == "tool_result":
-            # A result whose call cannot be named is a result all the same.
-            row.results = (*row.results, name(block.tool_use_id) or "")
+    calls = [name(block.id) for block in blocks if block.type == "tool_use"]
+    row.calls = tuple(filter(None, calls))
+    # A result whose call cannot be named is a result all the same.
+    results = [name(block.tool_use_id) for block in blocks if block.type == "tool_result"]
+    row.results = tuple(one or "" for one in results)
 
 
 def _read_kept(row: Row, metadata: dict[str, Any]) -> None:
@@ -323,7 +326,7 @@ def _read_kept(row: Row, metadata: dict[str, Any]) -> None:
     if isinstance(kept, dict):
         row.anchor = text(kept.get("anchorUuid")) or ""
         if isinstance(uuids := kept.get("uuids"), list):
-            row.kept = tuple(one for one in uuids if isinstance(one, str))
+            row.kept = [one for one in uuids if isinstance(one, str)]
 
 
 def _name_agents(rows: list[Row]) -> None:

@@ -137,15 +137,14 @@ class Tree:
         for row in rows:
             self._reattach(row)
         units = [self._unit_of[row.uuid] for row in rows if row.speaks and self._take(row)]
-        for unit in units:
-            self._hang(unit)
+        parents = [self._hang(unit) for unit in units]
         last = self._anchor
         for row in rows:
             if row.speaks:
                 last = row
             else:
                 self._note(row, last)
-        self._break_cycles(units, path, problems)
+        self._break_cycles(units, parents, path, problems)
         self._date()
         return self.root
 
@@ -345,17 +344,18 @@ class Tree:
         above = self._above(row) or (last.uuid if last else "")
         self._unit_of.get(above, self.root).add_note(row)
 
-    def _break_cycles(self, units: list[Unit], path: Path, problems: list[Problem]) -> None:
+    def _break_cycles(
+        self, units: list[Unit], parents: list[Unit], path: Path, problems: list[Problem]
+    ) -> None:
         """Hang units that only hang on each other on the root."""
         seen: set[int] = set()
         _mark(self.root, seen)
-        for unit in units:
+        for unit, parent in zip(units, parents, strict=True):
             if id(unit) not in seen:
                 row = unit.rows[0]
                 problems.append(Problem(path, row.line, "its parents form a cycle"))
-                for other in units:
-                    if other.below and unit in other.below:
-                        other.below.remove(unit)
+                if parent.below:
+                    parent.below.remove(unit)
                 self.root.add_child(unit)
                 _mark(unit, seen)
 

@@ -88,6 +88,13 @@ def test_calls_side_by_side_are_looked_at_a_few_times(file):
     assert lines_run_to_order(file) < 500 * LONG
 
 
+def test_parents_that_form_cycles_are_looked_at_a_few_times(file):
+    for number in range(LONG):
+        file.user("one", parent=f"u-{2 * number + 3}")
+        file.user("two")
+    assert lines_run_to_order(file) < 500 * LONG
+
+
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=60), st.data())
 def test_what_is_above_a_row(parents, data):
     above = {str(row): str(parent) for row, parent in enumerate(parents) if parent < row}
