@@ -126,6 +126,8 @@ class Transcript:
         row = row_of(record)
         if row.agent and not self._of_agent:
             row.speaks = False  # a sub-agent within the main transcript: as older versions did
+        if row.type == "attachment":
+            row.speaks = False  # the SDK reads its record again, and turns it into text itself
         return row
 
     def _place(self, row: Row) -> tuple[Unit | None, Unit | None]:
@@ -168,7 +170,7 @@ class Transcript:
         row, unit = new.row, new.unit
         if not row.uuid:
             return [Noted(None, row.type, new.record)]
-        step = Step(row) if unit is None else self._tree.step(row, unit, unit.ordered())
+        step = Step(row) if unit is None else self._tree.step(row, unit.end())
         return list(events_of(step, new.record, self._calls))
 
     def _write(self, session: Session, batch: "_Batch", new: "_New", event: Event) -> None:

@@ -1,7 +1,7 @@
 """Claude Code's transcripts: ~/.claude/projects/FOLDER/SESSION.jsonl. docs/formats/claude-code.md.
 
-The rows of a file are a tree. Its branches are distinguished in `claude_code_tree`; here every row
-becomes an event.
+The rows of a file are a tree (`claude_code_tree`) and have an order (`claude_code_walk`); here
+every row becomes an event.
 """
 
 from collections.abc import Iterator
@@ -10,11 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from roocontext.formats.claude_code_attachments import sent_of
 from roocontext.formats.claude_code_parts import Parts, Whole
 from roocontext.formats.claude_code_releases import Release, release_of
 from roocontext.formats.claude_code_resumed import looks_in_other_files, with_rows_before
 from roocontext.formats.claude_code_rows import Loose, Row, Rows, compacted_calls
-from roocontext.formats.claude_code_tree import Back, Step, in_tree_order
+from roocontext.formats.claude_code_tree import Step
+from roocontext.formats.claude_code_walk import Back, in_tree_order
 from roocontext.formats.events import (
     Added,
     Cleared,
@@ -174,6 +176,11 @@ def events_of(step: Step, record: dict[str, Any], calls: Calls) -> Iterator[Even
         if row.subtype == "microcompact_boundary":
             yield _cleared(row, record, calls)
         yield Noted(row.uuid, row.type, record, ts, row.line)
+        return
+    if row.type == "attachment":
+        content = sent_of(record["attachment"], record.get("rendered"))
+        words = NewMessage("user", content, ts=ts, message_id=row.uuid, extra={"record": record})
+        yield Added(row.uuid, words, row.line)
         return
     rest = dict(record["message"])
     content = rest.pop("content", None)

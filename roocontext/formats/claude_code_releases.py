@@ -12,6 +12,8 @@ RESULTS_FIRST: Release = (2, 1)
 """The first release that sends a late result ahead of what was written since its call."""
 BRIDGES: Release = (2, 1, 91)
 """The first release that lets a row whose parent is missing follow the row before it."""
+SENDS_BESIDE: Release = (2, 1, 261)
+"""The first release that sends an attachment that hangs beside the way from a call or a result."""
 _ASSUMED: Release = (2, 1)
 """For transcripts that do not say it: somebody has cut them down, so nothing is bridged there."""
 

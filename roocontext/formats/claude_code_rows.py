@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from roocontext.formats.claude_code_attachments import sent_of
 from roocontext.formats.events import Problem
 from roocontext.formats.lines import Line, read_at, read_lines
 from roocontext.formats.names import is_removed, name, text
@@ -25,7 +26,8 @@ class Row(msgspec.Struct, gc=False):
     """The place of a row in the tree and in the file. Without cycles, so no collector looks at it.
 
     `kept` are the rows that a compaction has kept: named one by one, or from `segment` to its end.
-    `keeps_first` says that they come ahead of its summary. `place` is when a row was played.
+    They come behind the `anchor`, its summary, or ahead of that if it is the boundary; without it
+    none are kept. `place` is when a row was played.
     `path` is the row's file if it is another one than the session's.
     """
 
@@ -46,9 +48,9 @@ class Row(msgspec.Struct, gc=False):
     speaks: bool = False
     is_summary: bool = False
     stopped: bool = False
-    kept: tuple[str, ...] = ()
+    kept: list[str] | tuple[()] = ()
     segment: tuple[str, str] | None = None
-    keeps_first: bool = False
+    anchor: str | None = None
     metadata: dict[str, Any] | None = None
     path: Path | None = None
 
@@ -126,6 +128,8 @@ class Head(msgspec.Struct, gc=False, rename="camel"):
     is_api_error_message: bool | None = None
     is_compact_summary: bool | None = None
     message: _Message | None = None
+    attachment: dict[str, Any] | None = None
+    rendered: list[Any] | None = None
     compact_metadata: dict[str, Any] | None = None
     microcompact_metadata: dict[str, Any] | None = None
     session_id: str | None = None
@@ -170,6 +174,7 @@ class Reading:
         self._last: dict[str | None, str] = {}
         self._boundary: Row | None = None
         self._summary = ""
+        self._kept: set[str] = set()
 
     def take(self, index: int, line: Line, head: Head, file: BinaryIO) -> Row | None:
         """The row of a line, without a uuid if it is a copy; None if it is in no tree."""
@@ -195,7 +200,7 @@ class Reading:
 
     def _note_compaction(self, row: Row) -> None:
         if row.subtype == "compact_boundary":
-            self._boundary, self._summary = row, ""
+            self._boundary, self._summary, self._kept = row, "", set(row.kept)
         elif row.is_summary:
             self._summary = row.uuid
 
@@ -204,8 +209,11 @@ class Reading:
         boundary = self._boundary
         if boundary is None or not self._summary or first.index > boundary.index:
             return
-        if row.parent == self._summary or row.parent in boundary.kept:
-            boundary.kept = tuple(dict.fromkeys((*boundary.kept, row.uuid)))
+        is_kept = row.parent == self._summary or row.parent in self._kept
+        if is_kept and row.uuid not in self._kept:
+            self._kept.add(row.uuid)
+            boundary.kept = boundary.kept or []
+            boundary.kept.append(row.uuid)
 
 
 def _is_copy(file: BinaryIO, first: Row, row: Row) -> bool:
@@ -237,8 +245,10 @@ def _lenient(record: dict[str, Any]) -> Head:
         value = record.get(given)
         if field_ == "message":
             head.message = _lenient_message(value) if isinstance(value, dict) else None
-        elif field_ in ("compact_metadata", "microcompact_metadata"):
+        elif field_ in ("attachment", "compact_metadata", "microcompact_metadata"):
             setattr(head, field_, value if isinstance(value, dict) else None)
+        elif field_ == "rendered":
+            head.rendered = value if isinstance(value, list) else None
         elif field_.startswith("is_"):
             setattr(head, field_, value if isinstance(value, bool) else bool(value) or None)
         else:
@@ -283,6 +293,8 @@ def row_of_line(index: int, line: Line, head: Head) -> Row:
         row.is_summary = head.is_compact_summary is True
         if isinstance(message.content, list):
             _read_blocks(row, message.content)
+    elif head.attachment is not None and row.type == "attachment":
+        row.speaks = sent_of(head.attachment, head.rendered) is not None
     if row.subtype == "compact_boundary":
         row.parent = row.parent or head.logical_parent_uuid or None
         row.metadata = head.compact_metadata or {}
@@ -299,25 +311,22 @@ def compacted_calls(metadata: Any) -> list[str]:
 
 
 def _read_blocks(row: Row, blocks: list[_Block]) -> None:
-    for block in blocks:
-        if block.type == "tool_use" and (called := name(block.id)):
-            row.calls = (*row.calls, called)
-        elif block.type == "tool_result":
-            # A result whose call cannot be named is a result all the same.
-            row.results = (*row.results, name(block.tool_use_id) or "")
+    calls = [name(block.id) for block in blocks if block.type == "tool_use"]
+    row.calls = tuple(filter(None, calls))
+    # A result whose call cannot be named is a result all the same.
+    results = [name(block.tool_use_id) for block in blocks if block.type == "tool_result"]
+    row.results = tuple(one or "" for one in results)
 
 
 def _read_kept(row: Row, metadata: dict[str, Any]) -> None:
     segment, kept = metadata.get("preservedSegment"), metadata.get("preservedMessages")
-    anchors: list[Any] = []
     if isinstance(segment, dict):
         row.segment = (str(segment.get("headUuid")), str(segment.get("tailUuid")))
-        anchors.append(segment.get("anchorUuid"))
+        row.anchor = text(segment.get("anchorUuid")) or ""
     if isinstance(kept, dict):
-        anchors.append(kept.get("anchorUuid"))
+        row.anchor = text(kept.get("anchorUuid")) or ""
         if isinstance(uuids := kept.get("uuids"), list):
-            row.kept = tuple(one for one in uuids if isinstance(one, str))
-    row.keeps_first = row.uuid in anchors
+            row.kept = [one for one in uuids if isinstance(one, str)]
 
 
 def _name_agents(rows: list[Row]) -> None:

@@ -1,19 +1,25 @@
-"""The rows of a Claude Code transcript, and the order in which a model would read them.
+"""The rows of a Claude Code transcript as a tree of answers, their results, and what is written.
 
 A single walk from the last row to the first loses rows: one answer is split over several rows, and
 each result of a tool hangs on its own. So the rows of one answer and their results are one *unit*,
-and the units are the tree. A branch that was left is followed by a rewind.
+and the units are the tree.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import msgspec
 
-from roocontext.formats.claude_code_releases import BRIDGES, NEWEST, RESULTS_FIRST, Release
+from roocontext.formats.claude_code_ancestors import Ancestors, Tops
+from roocontext.formats.claude_code_releases import (
+    BRIDGES,
+    NEWEST,
+    RESULTS_FIRST,
+    SENDS_BESIDE,
+    Release,
+)
 from roocontext.formats.claude_code_rows import Row
 from roocontext.formats.events import Problem
 
@@ -32,29 +38,28 @@ class Step(NamedTuple):
     record: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Back:
-    """A branch ends: the session goes back to right after this row."""
-
-    to: str | None
-
-
-Steps: TypeAlias = Iterator[Step | Back]
-
-
 class Unit(msgspec.Struct, gc=False, eq=False):
     """A row, or the rows of one answer with the results of its calls, and the notes among them.
 
     There are almost as many as rows, so a list is only made for what there is. `newest` is the
-    index of the newest row here or below, `own` that of the newest one that hangs here itself.
+    index of the newest row here or below, `own` that of the newest one that hangs here itself. It
+    `is_attached` if here and below there are only attachments, and it `is_work` if it has calls or
+    results, or attachments that hang on such a unit.
     """
 
-    rows: tuple[Row, ...] = ()
+    rows: tuple[Row, ...] | list[Row] = ()
     noted: list[Row] | None = None
     below: list["Unit"] | None = None
     newest: int = -1
     own: int = -1
     begins: bool = False
+    is_attached: bool = False
+    is_work: bool = False
+
+    @property
+    def has_attachments(self) -> bool:
+        """Whether all of its rows are attachments."""
+        return all(row.type == "attachment" for row in self.rows)
 
     @property
     def notes(self) -> Sequence[Row]:
@@ -65,6 +70,15 @@ class Unit(msgspec.Struct, gc=False, eq=False):
     def children(self) -> Sequence["Unit"]:
         """The units that follow, each in a branch of its own."""
         return self.below or ()
+
+    def add_row(self, row: Row) -> None:
+        """A row that belongs here. Most units have one only."""
+        if not self.rows:
+            self.rows = (row,)
+        elif isinstance(self.rows, tuple):
+            self.rows = [*self.rows, row]
+        else:
+            self.rows.append(row)
 
     def add_note(self, row: Row) -> None:
         """A note that was written here."""
@@ -78,68 +92,20 @@ class Unit(msgspec.Struct, gc=False, eq=False):
             self.below = []
         self.below.append(unit)
 
+    def end(self) -> Row | None:
+        """The last row of an answer, if nothing more of the answer can come."""
+        replies = [row for row in self.rows if row.type == "assistant"]
+        if not replies:
+            return None
+        last = replies[-1]
+        goes_on = bool(self.children) or len(self.rows) > len(replies)
+        return last if goes_on or last.stopped or not last.answer else None
+
     def ordered(self) -> Sequence[Row]:
         """The answer first, and then the results, each in the order of the file."""
         if len(self.rows) == 1:
             return self.rows
         return sorted(self.rows, key=lambda row: (row.type != "assistant", row.index))
-
-
-def in_tree_order(
-    parts: Iterable[list[Row]], path: Path, problems: list[Problem], release: Release = NEWEST
-) -> Steps:
-    """All rows: a branch that was left comes first, and then a rewind, and then the next one.
-
-    Each part begins below the last row of the one before.
-    """
-    tree = Tree(release)
-    anchor: Row | None = None
-    at: str | None = None
-    for rows in parts:
-        if anchor is not None:
-            tree.go_on_below(anchor)
-        at = yield from _walk(tree, tree.build(rows, path, problems), at)
-        anchor = rows[-1] if rows else None
-
-
-def _walk(tree: "Tree", root: Unit, at: str | None) -> Generator[Step | Back, None, str | None]:
-    """The rows below a unit, and the notes at it. Returns where the session is then."""
-    # Not by recursion: a chain may be longer than Python's stack.
-    todo: list[tuple[Unit, str | None] | Back] = [(root, at)]
-    while todo:
-        item = todo.pop()
-        if isinstance(item, Back):
-            yield item
-            continue
-        unit, at = item
-        if unit is not root:
-            ordered = unit.ordered()
-            if unit.begins:
-                yield Back(None)
-            for row in ordered:
-                yield tree.step(row, unit, ordered)
-                at = row.uuid
-        for row in unit.notes:
-            yield Step(row)
-            if row.subtype == "microcompact_boundary":
-                at = f"{row.uuid}:cleared"
-        todo += reversed(_branches(unit, at))
-    return at
-
-
-def _branches(unit: Unit, at: str | None) -> Sequence[tuple[Unit, str | None] | Back]:
-    """The units below, the branch with the newest row last, with a rewind between them.
-
-    If a row of this unit itself is newer than all of them, they are left too.
-    """
-    following: list[tuple[Unit, str | None] | Back] = []
-    for number, child in enumerate(sorted(unit.children, key=lambda child: child.newest)):
-        if number:
-            following.append(Back(at))
-        following.append((child, at))
-    if unit.children and unit.own == unit.newest:
-        following.append(Back(at))
-    return following
 
 
 class Tree:
@@ -153,7 +119,8 @@ class Tree:
         self._parent_of: dict[Unit, Unit] = {}
         # What was walked already: a chain may be as long as the file, and have a row at each place.
         self._nearest: tuple[dict[str, str], dict[str, str]] = ({}, {})
-        self._below: dict[str, Unit] = {}
+        self._ancestors = Ancestors(self._above_named)
+        self._tops: dict[Unit, Tops] = {}
         self._answers: dict[str, Unit] = {}
         self._callers: dict[str, Unit] = {}
         self._summarised: set[str] = set()
@@ -170,24 +137,24 @@ class Tree:
         for row in rows:
             self._reattach(row)
         units = [self._unit_of[row.uuid] for row in rows if row.speaks and self._take(row)]
-        for unit in units:
-            self._hang(unit)
+        parents = [self._hang(unit) for unit in units]
         last = self._anchor
         for row in rows:
             if row.speaks:
                 last = row
             else:
                 self._note(row, last)
-        self._break_cycles(units, path, problems)
+        self._break_cycles(units, parents, path, problems)
         self._date()
         return self.root
 
     def go_on_below(self, anchor: Row) -> None:
         """Forget all rows except this message of the user, which is the root of what follows."""
-        self.root = Unit()
+        self.root = Unit(is_work=self._unit_of[anchor.uuid].is_work)
         self._anchor = anchor
         self._by_uuid, self._unit_of = {anchor.uuid: anchor}, {anchor.uuid: self.root}
-        self._nearest, self._below = ({}, {}), {}
+        self._nearest, self._ancestors = ({}, {}), Ancestors(self._above_named)
+        self._tops = {}
         self._answers, self._callers, self._boundaries, self._summarised = {}, {}, {}, set()
 
     def add(self, row: Row) -> Unit | None:
@@ -203,34 +170,41 @@ class Tree:
         self._count = row.place = self._count + 1
         return unit
 
+    def beside(self, unit: Unit) -> list[Unit]:
+        """The attachments that are sent although they are beside the branch that goes on.
+
+        They hang on a call or on a result.
+        """
+        if self._release < SENDS_BESIDE or not unit.is_work:
+            return []
+        found = [one for one in unit.children if one.is_attached and one.newest < unit.newest]
+        for one in found:
+            found += one.children
+        return sorted(found, key=lambda one: one.rows[0].index)
+
     def parent_of(self, unit: Unit) -> Unit | None:
         """The unit that one of a growing transcript hangs on."""
         return self._parent_of.get(unit)
 
-    def step(self, row: Row, unit: Unit, ordered: Sequence[Row]) -> Step:
-        """A row of a unit, with what its neighbours say of it."""
+    def step(self, row: Row, end: Row | None) -> Step:
+        """A row of a unit that has this end."""
         if row.is_summary:
             return self._summary_step(row)
         self._count = row.place = self._count + 1
-        if row.type != "assistant":
-            return Step(row)
-        replies = [one for one in ordered if one.type == "assistant"]
-        goes_on = bool(unit.children) or len(ordered) > len(replies)
-        is_last = bool(replies) and row is replies[-1]
-        return Step(row, ends_answer=is_last and (goes_on or row.stopped or not row.answer))
+        return Step(row, ends_answer=row is end)
 
     def _summary_step(self, row: Row) -> Step:
         boundary = self._boundaries.get(row.uuid)
         if boundary is None:
             return Step(row)
-        kept = self._kept(boundary)
+        kept, keeps_first = self._kept(boundary), boundary.anchor == boundary.uuid
         rows = [self._by_uuid[one] for one in kept if one in self._by_uuid]
         behind = sorted((one for one in rows if one.place), key=lambda one: one.place)
         return Step(
             row,
             keeps=kept,
-            behind=() if boundary.keeps_first else tuple(one.uuid for one in behind),
-            keeps_first=boundary.keeps_first,
+            behind=() if keeps_first else tuple(one.uuid for one in behind),
+            keeps_first=keeps_first,
             record=boundary.metadata or {},
         )
 
@@ -244,8 +218,11 @@ class Tree:
             if row.answer:
                 self._answers.setdefault(row.answer, unit)
             self._callers.update(dict.fromkeys(row.calls, unit))
-        unit.rows += (row,)
-        self._unit_of[row.uuid] = self._between(row, unit) or unit
+        on = unit if is_new else self._between(row, unit) or unit
+        if not is_new and on is unit and self._unit_of.get(self._above(row)) is not unit:
+            self._tops_of(unit).add(row.uuid)
+        unit.add_row(row)
+        self._unit_of[row.uuid] = on
         return is_new
 
     def _joined(self, row: Row) -> Unit | None:
@@ -268,16 +245,20 @@ class Tree:
 
         The tool sends it too, and what follows the result follows it.
         """
-        at, seen = self._above(row) if row.results else "", set[str]()
+        at = self._above(row) if row.results else ""
         above = self._unit_of.get(at)
-        while at and at not in seen and above is not unit:
-            if self._unit_of.get(at) is unit or self._below.get(at) is unit:
-                self._below.update(dict.fromkeys(seen, unit))
-                return above
-            seen.add(at)
-            one = self._by_uuid[at]
-            at = self._above(one) if one.index >= unit.rows[0].index else ""
-        return None
+        if above is None or above is unit:
+            return None
+        return above if self._tops_of(unit).has_above(at) else None
+
+    def _tops_of(self, unit: Unit) -> Tops:
+        """The rows of a unit that hang on none of its other rows."""
+        if unit not in self._tops:
+            self._tops[unit] = Tops(self._ancestors, unit.rows[0].uuid)
+        return self._tops[unit]
+
+    def _above_named(self, uuid: str) -> str:
+        return self._above(self._by_uuid[uuid])
 
     def _above(self, row: Row, *, stop_at_boundary: bool = False) -> str:
         """The nearest message above a row, or the nearest compaction if it is nearer."""
@@ -303,6 +284,7 @@ class Tree:
             if self._boundary is not None:
                 self._boundaries[row.uuid], self._summary = self._boundary, row.uuid
                 self._summarised.add(self._boundary.uuid)
+                self._kept_now = self._kept(self._boundary)
             elif row.parent not in self._by_uuid:
                 row.parent = self._speaker or None
         elif self._summary and row.parent in self._kept_now:
@@ -320,7 +302,9 @@ class Tree:
             return frozenset()
         # If one of the rows is missing, the tool keeps none of them.
         kept = set(boundary.kept)
-        if not kept <= self._by_uuid.keys():
+        # In a transcript that grows, the anchor comes with the summary.
+        is_anchored = boundary.anchor is not None and boundary.uuid in self._summarised
+        if not (kept | {boundary.anchor} if is_anchored else kept) <= self._by_uuid.keys():
             return frozenset()
         if boundary.segment:
             head, at = boundary.segment
@@ -360,17 +344,18 @@ class Tree:
         above = self._above(row) or (last.uuid if last else "")
         self._unit_of.get(above, self.root).add_note(row)
 
-    def _break_cycles(self, units: list[Unit], path: Path, problems: list[Problem]) -> None:
+    def _break_cycles(
+        self, units: list[Unit], parents: list[Unit], path: Path, problems: list[Problem]
+    ) -> None:
         """Hang units that only hang on each other on the root."""
         seen: set[int] = set()
         _mark(self.root, seen)
-        for unit in units:
+        for unit, parent in zip(units, parents, strict=True):
             if id(unit) not in seen:
                 row = unit.rows[0]
                 problems.append(Problem(path, row.line, "its parents form a cycle"))
-                for other in units:
-                    if other.below and unit in other.below:
-                        other.below.remove(unit)
+                if parent.below:
+                    parent.below.remove(unit)
                 self.root.add_child(unit)
                 _mark(unit, seen)
 
@@ -382,9 +367,14 @@ class Tree:
                 unit.own = max(unit.own, row.index)
         order = [self.root]
         for unit in order:
+            unit.is_work |= any(row.calls or row.results for row in unit.rows)
+            for child in unit.children:
+                child.is_work = unit.is_work and child.has_attachments
             order += unit.children
         for unit in reversed(order):
             unit.newest = max([unit.own, *(child.newest for child in unit.children)])
+            attached = all(child.is_attached for child in unit.children)
+            unit.is_attached = attached and unit.has_attachments
 
 
 def _mark(root: Unit, seen: set[int]) -> None:

@@ -61,6 +61,11 @@ class Transcript:
         block = {"type": "tool_result", "tool_use_id": call, "content": output}
         return self.user([block], toolUseResult=output, **fields)
 
+    def queued(self, prompt: Any, **fields: Any) -> str:
+        """Words that the user typed while the agent worked."""
+        words = {"type": "queued_command", "prompt": prompt, "commandMode": "prompt"}
+        return self.row("attachment", **{"attachment": words, **fields})
+
     def compact(self, summary: str = "S", *, logical: Any = ..., **metadata: Any) -> str:
         self.row(
             "system",

@@ -17,7 +17,7 @@ NEVER = 1 << 60
 def of_some_release(path, random):
     """A transcript of one of the releases that follow rules of their own."""
     transcript = Transcript(path)
-    transcript.version = random.choice(["2.0.11", "2.1.81", "2.1.330"])
+    transcript.version = random.choice(["2.0.11", "2.1.81", "2.1.220", "2.1.330"])
     return transcript
 
 
@@ -41,7 +41,8 @@ def strange(path, seed):
 
     def note():
         parent = random.choice([transcript.at, some(), None, "unknown"])
-        transcript.row("system", parent=parent, content="x", move=random.random() < 0.5)
+        written = transcript.queued if random.random() < 0.3 else transcript.row
+        written("system", parent=parent, content="x", move=random.random() < 0.5)
 
     def reply():
         named = [f"t{len(calls) + number}" for number in range(random.randrange(3))]
@@ -96,7 +97,18 @@ def strange(path, seed):
     return path
 
 
-ODD = ("parent", "source", "cleared", "rootless", "answer", "call", "result", "summary", "late")
+ODD = (
+    "parent",
+    "source",
+    "cleared",
+    "rootless",
+    "answer",
+    "call",
+    "result",
+    "summary",
+    "late",
+    "queued",
+)
 ODD += ("words", "on", "back", "compacted", "again", "boundary", "early", "nameless", "branch")
 
 
@@ -124,7 +136,8 @@ def busy(path, seed):
             on_chain = random.random() < 0.8
             row = transcript.at if on_chain or not here else random.choice(here)[1]
             row = None if is_odd("rootless") else parent(row)
-            transcript.row(kind, parent=row, move=on_chain, **fields)
+            written = transcript.queued if is_odd("queued") else transcript.row
+            written(kind, parent=row, move=on_chain, **fields)
 
     def answer():
         name = random.choice(answers) if answers and is_odd("answer") else f"m{len(answers)}"

@@ -1,0 +1,197 @@
+"""What Claude Code sends of attachments after a resume, as recorded with 2.1.63 to 2.1.330."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roocontext import Store
+from roocontext.formats import claude_code
+from roocontext.formats.play import play
+from support.steady_sources import CountedIds, SetClock
+from support.transcripts import Transcript, say, use
+
+MIDDLE, NEW = "2.1.220", "2.1.261"
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
+
+
+@pytest.fixture
+def store() -> Any:
+    with Store.open(":memory:", clock=SetClock(), ids=CountedIds()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Transcript:
+    transcript = Transcript(tmp_path / "-work" / "s-1.jsonl")
+    transcript.version = NEW
+    return transcript
+
+
+def imported(store: Any, file: Transcript) -> Any:
+    """The session, after an import and a second one that must change nothing."""
+    for source in claude_code.sources(file.path):
+        play(store, source)
+        again = play(store, source)
+        assert again.messages == again.notes == again.controls == 0
+    return store.session("claude-code:s-1")
+
+
+def sent(store: Any, file: Transcript) -> str:
+    """The texts, the calls and the results that a model would see."""
+    contents = [one.content for one in imported(store, file).view().messages]
+    blocks = [[say(one)] if isinstance(one, str) else one for one in contents]
+    return " ".join(short(block) for some in blocks for block in some)
+
+
+def short(block: dict[str, Any]) -> str:
+    return str(block.get("text") or block.get("id") or f"={block.get('tool_use_id')}")
+
+
+def work(file: Transcript) -> str:
+    """A call and its result."""
+    file.user("go")
+    file.reply("m1", use("t1"), stop="tool_use")
+    return file.result("t1")
+
+
+def done(file: Transcript, **fields: Any) -> None:
+    file.reply("m2", "done", stop="end_turn", **fields)
+
+
+def test_words_that_the_user_typed_while_the_agent_worked_are_a_message(store, file):
+    work(file)
+    file.queued("wait")
+    file.queued([IMAGE, say("see")])
+    done(file)
+    chat = imported(store, file)
+    words, blocks = chat.view().messages[3:5]
+    assert (words.role, words.content) == ("user", "wait")
+    assert blocks.content == [say("see"), IMAGE]
+    assert words.message_id == "u-4"
+    kept = [one.entry.extra["record"] for one in chat.audit() if one.entry.message_id == "u-4"]
+    assert kept[0]["attachment"]["prompt"] == "wait"
+
+
+@pytest.mark.parametrize(
+    ("rendered", "content"),
+    [
+        ([{"content": "R"}], "R"),
+        ([{"content": [say("R")]}], [say("R")]),
+        ([{"content": "R"}, {"content": [IMAGE]}], [say("R"), IMAGE]),
+        ([], "wait"),
+        ([5, {"content": None}], "wait"),
+    ],
+)
+def test_what_a_row_says_was_sent_is_sent_again(store, file, rendered, content):
+    work(file)
+    file.queued("wait", rendered=rendered)
+    seen = [one.content for one in imported(store, file).view().messages[3:]]
+    assert seen == [content]
+
+
+@pytest.mark.parametrize(
+    "attachment",
+    [
+        {"type": "queued_command"},
+        {"type": "queued_command", "prompt": ""},
+        {"type": "queued_command", "prompt": [5]},
+        {"type": "file", "content": {"type": "text", "file": {"content": "x"}}},
+        {"type": "skill_listing", "content": "x"},
+        {"type": ["queued_command"], "prompt": "x"},
+        "queued_command",
+    ],
+)
+def test_other_attachments_are_notes(store, file, attachment):
+    work(file)
+    file.queued("", attachment=attachment)
+    done(file)
+    chat = imported(store, file)
+    assert len(chat.view().messages) == 4
+    notes = [one.content for one in chat.notes("imported")]
+    kept = [one["record"]["attachment"] for one in notes if one["kind"] == "attachment"]
+    assert kept == [attachment]
+
+
+@pytest.mark.parametrize(("kind", "seen"), [("file", "go R done"), ("skill_listing", "go done")])
+def test_a_file_that_the_user_named_is_sent_as_its_row_says(store, file, kind, seen):
+    file.user("go")
+    file.queued("", attachment={"type": kind}, rendered=[{"content": "R"}])
+    done(file)
+    assert sent(store, file) == seen
+
+
+@pytest.mark.parametrize(
+    ("version", "seen"), [(MIDDLE, "go t1 =t1 done"), (NEW, "go t1 =t1 one two three done")]
+)
+def test_words_beside_the_way_from_a_result(store, file, version, seen):
+    file.version = version
+    at = work(file)
+    file.queued("one")
+    file.queued("two")
+    file.queued("three", parent=at)
+    done(file, parent=at)
+    assert sent(store, file) == seen
+
+
+def test_words_beside_others_that_are_on_the_way(store, file):
+    work(file)
+    at = file.queued("one")
+    file.queued("two")
+    done(file, parent=at)
+    assert sent(store, file) == "go t1 =t1 one two done"
+
+
+def test_words_beside_the_way_that_come_late(store, file):
+    at = work(file)
+    done(file)
+    file.queued("wait", parent=at, move=False)
+    assert sent(store, file) == "go t1 =t1 wait"
+    file.user("more")
+    assert sent(store, file) == "go t1 =t1 wait done more"
+
+
+def test_words_beside_a_prompt_or_ahead_of_others_are_a_branch(store, file):
+    file.user("go")
+    file.queued("left", move=False)
+    file.reply("m1", use("t1"), stop="tool_use")
+    at = file.result("t1")
+    file.queued("left too")
+    file.user("with this")
+    done(file, parent=at)
+    assert sent(store, file) == "go t1 =t1 done"
+
+
+def test_words_on_the_way_to_a_late_result(store, file):
+    file.user("go")
+    calls = [file.reply("m1", use(call)) for call in ("t1", "t2")]
+    file.result("t1", parent=calls[0])
+    file.queued("wait")
+    file.result("t2")
+    done(file)
+    assert sent(store, file) == "go t1 t2 =t1 =t2 wait done"
+
+
+def test_words_that_a_compaction_kept(store, file):
+    work(file)
+    file.queued("wait")
+    done(file)
+    file.compact("S", preservedMessages={"anchorUuid": "u-7", "uuids": ["u-4", "u-5"]})
+    assert sent(store, file) == "S wait done"
+
+
+def test_words_in_a_file_that_grows(store, file, tmp_path):
+    at = work(file)
+    file.queued("one")
+    file.queued("two", parent=at)
+    done(file)
+    file.user("more")
+    whole = sent(store, file)
+    lines = file.path.read_text().splitlines(keepends=True)
+    with Store.open(":memory:") as grown:
+        growing = Transcript(tmp_path / "-grown" / "s-1.jsonl")
+        for line in lines:
+            with growing.path.open("a") as end:
+                end.write(line)
+            seen = sent(grown, growing)
+    assert seen == whole == "go t1 =t1 one two done more"
