@@ -29,7 +29,7 @@ def test_a_temporary_file_that_cannot_be_written(
 
 def test_an_error_of_the_iterator_is_its_own() -> None:
     def entries() -> Any:
-        yield "one"
+        yield from ()
         raise ConnectionError("of the caller")
 
     with pytest.raises(ConnectionError, match="of the caller"), spool.repeatable(entries()):
