@@ -13,7 +13,7 @@ RESULTS_FIRST: Release = (2, 1)
 BRIDGES: Release = (2, 1, 91)
 """The first release that lets a row whose parent is missing follow the row before it."""
 SENDS_BESIDE: Release = (2, 1, 261)
-"""The first release that sends attachments on a call or a result that the chain does not contain."""
+"""The first release that sends attachments beside the chain, on a call or on a result."""
 _ASSUMED: Release = (2, 1)
 """For transcripts that do not say it: somebody has cut them down, so nothing is bridged there."""
 
