@@ -53,8 +53,6 @@ class _Cuts:
         self._parents = array("i")
         """The rows that rows hang on, by their indexes; -1 for none, or a compaction between."""
         self._awaited = NumberedNames()
-        self._anchors: dict[str, int] = {}
-        """The compactions whose anchor has not come yet."""
         self._rootless = NumberedNames()
         """The notes above which there is no message."""
         self._last: Row | None = None
@@ -105,8 +103,6 @@ class _Cuts:
     def _reach(self, row: Row) -> int:
         """The first row that must not be ahead of the anchor of this row's part."""
         reach = min(self._reach_of_parent(row), self._name(row.uuid, row.index))
-        if row.uuid in self._anchors:
-            reach = min(reach, self._anchors.pop(row.uuid) - 1)
         if row.answer:
             name = ("answer", row.answer)
             known = self.names.get(name)
@@ -118,22 +114,14 @@ class _Cuts:
         if row.source:
             reach = min(reach, self._refer(row.source, row.index))
         if row.subtype == "compact_boundary":
-            reach = min(reach, self._reach_of_kept(row))
+            for name in (*row.kept, *(row.segment or ())):
+                reach = min(reach, self._refer(name, row.index))
+            if row.segment and not self._is_above(*row.segment):
+                reach = -1  # all rows up to the first one are kept
             self._summarised = min(reach, row.index - 1)
         elif row.is_summary:
             reach = min(reach, self._summarised)
         return reach
-
-    def _reach_of_kept(self, boundary: Row) -> int:
-        named = [*boundary.kept, *(boundary.segment or ())]
-        if boundary.anchor and boundary.anchor in self.names:
-            named.append(boundary.anchor)
-        elif boundary.anchor:
-            self._anchors.setdefault(boundary.anchor, boundary.index)
-        reaches = [self._refer(name, boundary.index) for name in named]
-        if boundary.segment and not self._is_above(*boundary.segment):
-            return -1  # all rows up to the first one are kept
-        return min(reaches, default=boundary.index)
 
     def _reach_of_parent(self, row: Row) -> int:
         last, parent = self._last, row.parent

@@ -26,8 +26,7 @@ class Row(msgspec.Struct, gc=False):
     """The place of a row in the tree and in the file. Without cycles, so no collector looks at it.
 
     `kept` are the rows that a compaction has kept: named one by one, or from `segment` to its end.
-    They come behind the `anchor`, its summary, or ahead of that if it is the boundary; without it
-    none are kept. `place` is when a row was played.
+    `keeps_first` says that they come ahead of its summary. `place` is when a row was played.
     `path` is the row's file if it is another one than the session's.
     """
 
@@ -50,7 +49,7 @@ class Row(msgspec.Struct, gc=False):
     stopped: bool = False
     kept: list[str] | tuple[()] = ()
     segment: tuple[str, str] | None = None
-    anchor: str | None = None
+    keeps_first: bool = False
     metadata: dict[str, Any] | None = None
     path: Path | None = None
 
@@ -320,13 +319,15 @@ def _read_blocks(row: Row, blocks: list[_Block]) -> None:
 
 def _read_kept(row: Row, metadata: dict[str, Any]) -> None:
     segment, kept = metadata.get("preservedSegment"), metadata.get("preservedMessages")
+    anchors: list[Any] = []
     if isinstance(segment, dict):
         row.segment = (str(segment.get("headUuid")), str(segment.get("tailUuid")))
-        row.anchor = text(segment.get("anchorUuid")) or ""
+        anchors.append(segment.get("anchorUuid"))
     if isinstance(kept, dict):
-        row.anchor = text(kept.get("anchorUuid")) or ""
+        anchors.append(kept.get("anchorUuid"))
         if isinstance(uuids := kept.get("uuids"), list):
             row.kept = [one for one in uuids if isinstance(one, str)]
+    row.keeps_first = row.uuid in anchors
 
 
 def _name_agents(rows: list[Row]) -> None:

@@ -197,14 +197,14 @@ class Tree:
         boundary = self._boundaries.get(row.uuid)
         if boundary is None:
             return Step(row)
-        kept, keeps_first = self._kept(boundary), boundary.anchor == boundary.uuid
+        kept = self._kept(boundary)
         rows = [self._by_uuid[one] for one in kept if one in self._by_uuid]
         behind = sorted((one for one in rows if one.place), key=lambda one: one.place)
         return Step(
             row,
             keeps=kept,
-            behind=() if keeps_first else tuple(one.uuid for one in behind),
-            keeps_first=keeps_first,
+            behind=() if boundary.keeps_first else tuple(one.uuid for one in behind),
+            keeps_first=boundary.keeps_first,
             record=boundary.metadata or {},
         )
 
@@ -284,7 +284,6 @@ class Tree:
             if self._boundary is not None:
                 self._boundaries[row.uuid], self._summary = self._boundary, row.uuid
                 self._summarised.add(self._boundary.uuid)
-                self._kept_now = self._kept(self._boundary)
             elif row.parent not in self._by_uuid:
                 row.parent = self._speaker or None
         elif self._summary and row.parent in self._kept_now:
@@ -302,9 +301,7 @@ class Tree:
             return frozenset()
         # If one of the rows is missing, the tool keeps none of them.
         kept = set(boundary.kept)
-        # In a transcript that grows, the anchor comes with the summary.
-        is_anchored = boundary.anchor is not None and boundary.uuid in self._summarised
-        if not (kept | {boundary.anchor} if is_anchored else kept) <= self._by_uuid.keys():
+        if not kept <= self._by_uuid.keys():
             return frozenset()
         if boundary.segment:
             head, at = boundary.segment

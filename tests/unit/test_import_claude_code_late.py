@@ -191,10 +191,6 @@ def test_a_first_row_without_its_parent_begins_the_history(store, file):
         {"preservedSegment": {"headUuid": "gone", "tailUuid": "u-4", "anchorUuid": "u-6"}},
         {"preservedSegment": {"headUuid": "u-3", "tailUuid": "gone", "anchorUuid": "u-6"}},
         {"preservedSegment": {"headUuid": "u-4", "tailUuid": "u-3", "anchorUuid": "u-6"}},
-        {"preservedMessages": {"uuids": ["u-3", "u-4"], "anchorUuid": "gone"}},
-        {"preservedMessages": {"uuids": ["u-3", "u-4"]}},
-        {"preservedSegment": {"headUuid": "u-3", "tailUuid": "u-4", "anchorUuid": "gone"}},
-        {"preservedSegment": {"headUuid": "u-3", "tailUuid": "u-4"}},
     ],
 )
 def test_a_compaction_that_names_a_row_that_is_missing_keeps_none(store, file, metadata):
