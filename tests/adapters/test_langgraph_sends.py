@@ -28,6 +28,7 @@ def called(messages: Any) -> Send:
     return Send("tools", {"tool_call": CALL, "state": {"messages": messages, "left": 3}})
 
 
+# What is sent, and how many of its messages must be written.
 SENT = {
     "a state under a name": (called(LONG), 0),
     "a state by itself": (Send("x", {"messages": LONG}), 0),
@@ -46,7 +47,7 @@ SENT = {
 
 @pytest.mark.parametrize("kind", SENT)
 def test_what_is_sent_comes_back_equal(thread: Thread, kind: str):
-    value, whole = SENT[kind]
+    value, written = SENT[kind]
     thread.put(messages=LONG)
     sizes = []
     for write in (
@@ -63,7 +64,7 @@ def test_what_is_sent_comes_back_equal(thread: Thread, kind: str):
     (parent,) = [one for one in again.list(at(thread.name)) if one.pending_writes]
     assert parent.pending_writes == [("task", TASKS, value)]
     # A message takes more than 100 bytes.
-    assert (sizes[0] > 3_000, sizes[1] > 6_000) == (whole > 10, whole > 10)
+    assert (sizes[0] > 3_000, sizes[1] > 6_000) == (written > 10, written > 10)
 
 
 def test_calls_at_once_are_sent_the_same_state(thread):

@@ -1,19 +1,12 @@
 """What every export does: it knows its formats, and reports its progress."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from roocontext import NewMessage, Store
+from roocontext import NewMessage
 from roocontext.errors import InvalidOption
 from roocontext.formats import export
-
-
-@pytest.fixture
-def store() -> Any:
-    with Store.open(":memory:") as opened:
-        yield opened
 
 
 def test_an_unknown_format_is_refused_with_all_names(store):

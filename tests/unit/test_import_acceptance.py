@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from roocontext import Store
 from roocontext.formats.gather import Taken, import_paths
-from support.steady_sources import CountedIds, SetClock
 
 ODD = "\ud83d \0 \u6f22"
 AT = "2026-03-01T10:00:00.123456Z"
@@ -81,12 +79,6 @@ def roo(folder: Path, texts: list[str]) -> Path:
 
 BY_LINES = {one.__name__: one for one in (claude_code, codex, gemini)}
 SOURCES: dict[str, Write] = {**BY_LINES, "opencode": opencode, "roo": roo}
-
-
-@pytest.fixture
-def store() -> Any:
-    with Store.open(":memory:", clock=SetClock(), ids=CountedIds()) as opened:
-        yield opened
 
 
 def take(store: Any, path: Path) -> Taken:

@@ -13,14 +13,7 @@ from roocontext.formats.play import play
 from roocontext.formats.played import Played
 from roocontext.log.forms import Rule
 from support.examples import TORTURE
-from support.steady_sources import CountedIds, SetClock
 from support.transcripts import Transcript, say, use
-
-
-@pytest.fixture
-def store() -> Any:
-    with Store.open(":memory:", clock=SetClock(), ids=CountedIds()) as opened:
-        yield opened
 
 
 @pytest.fixture

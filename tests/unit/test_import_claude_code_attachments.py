@@ -8,17 +8,10 @@ import pytest
 from roocontext import Store
 from roocontext.formats import claude_code
 from roocontext.formats.play import play
-from support.steady_sources import CountedIds, SetClock
 from support.transcripts import Transcript, say, use
 
 MIDDLE, NEW = "2.1.220", "2.1.261"
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
-
-
-@pytest.fixture
-def store() -> Any:
-    with Store.open(":memory:", clock=SetClock(), ids=CountedIds()) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -8,19 +8,11 @@ from typing import Any
 
 import pytest
 
-from roocontext import Store
 from roocontext.formats import claude_code
 from roocontext.formats.play import play
-from support.steady_sources import CountedIds, SetClock
 from support.transcripts import Transcript, use
 
 OLD, MIDDLE, NEW = "2.0.11", "2.1.81", "2.1.330"
-
-
-@pytest.fixture
-def store() -> Any:
-    with Store.open(":memory:", clock=SetClock(), ids=CountedIds()) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -11,12 +11,6 @@ from roocontext.formats import find
 from roocontext.formats.gather import Taken, import_paths
 
 
-@pytest.fixture
-def store() -> Any:
-    with Store.open(":memory:") as opened:
-        yield opened
-
-
 def say(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 

@@ -5,16 +5,9 @@ from typing import Any
 
 import pytest
 
-from roocontext import Store
 from roocontext.formats import codex
 from roocontext.formats.play import play
 from support.codex_rollouts import SUMMARY, item, line, write
-
-
-@pytest.fixture
-def store() -> Any:
-    with Store.open(":memory:") as opened:
-        yield opened
 
 
 def take(store: Any, path: Path) -> Any:

@@ -16,14 +16,7 @@ from roocontext.errors import SourceDiverged, StoreUnavailable, UnreadableSource
 from roocontext.formats import claude_code, find, jsonl
 from roocontext.formats.gather import Skipped, Taken, import_paths
 from support.examples import TORTURE
-from support.steady_sources import CountedIds, SetClock
 from support.transcripts import Transcript
-
-
-@pytest.fixture
-def store() -> Any:
-    with Store.open(":memory:", clock=SetClock(), ids=CountedIds()) as opened:
-        yield opened
 
 
 def talk(path: Path, *texts: str) -> Transcript:

@@ -6,22 +6,14 @@ from typing import Any
 
 import pytest
 
-from roocontext import Store
 from roocontext.formats import find, gemini_cli
 from roocontext.formats.play import play
 from roocontext.formats.played import Played
 from roocontext.log.entries import Kind
-from support.steady_sources import CountedIds, SetClock
 
 META = {"sessionId": "g-1", "projectHash": "ab" * 32, "startTime": "2026-04-01T00:00:00.000Z"}
 RESPONSE = [{"functionResponse": {"id": "c1", "name": "ls", "response": {"output": "a"}}}]
 CALL = {"id": "c1", "name": "ls", "args": {"path": "."}, "status": "success", "result": RESPONSE}
-
-
-@pytest.fixture
-def store() -> Any:
-    with Store.open(":memory:", clock=SetClock(), ids=CountedIds()) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -8,19 +8,11 @@ from typing import Any
 
 import pytest
 
-from roocontext import Store
 from roocontext.formats import find, opencode, opencode_records
 from roocontext.formats.gather import import_paths
-from support.steady_sources import CountedIds, SetClock
 
 INFO = {"id": "ses_1", "projectID": "p", "directory": "/work", "title": "A title"}
 INFO["version"] = "1.0.120"
-
-
-@pytest.fixture
-def store() -> Any:
-    with Store.open(":memory:", clock=SetClock(), ids=CountedIds()) as opened:
-        yield opened
 
 
 def user(number: int, *parts: Any, **info: Any) -> dict[str, Any]:

@@ -6,17 +6,9 @@ from typing import Any
 
 import pytest
 
-from roocontext import Store
 from roocontext.formats import roo
 from roocontext.formats.play import play
 from roocontext.formats.played import Played
-from support.steady_sources import CountedIds, SetClock
-
-
-@pytest.fixture
-def store() -> Any:
-    with Store.open(":memory:", clock=SetClock(), ids=CountedIds()) as opened:
-        yield opened
 
 
 @pytest.fixture
