@@ -73,7 +73,7 @@ def _conversations(sent: object, said: Said) -> Iterator[tuple[tuple[str, ...], 
             for key, value in state.items() if type(state) is dict else ():
                 if key in said.hashes and holds_messages(value):
                     yield (*keys, key), value
-                elif level + 1 < _LEVELS:
+                elif level + 1 < _LEVELS and type(key) is str:  # JSON has no other names
                     inner.append(((*keys, key), value))
         states = inner
 

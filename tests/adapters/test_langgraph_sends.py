@@ -39,6 +39,8 @@ SENT = {
     "a conversation of another name": (Send("x", {"others": LONG}), 40),
     "a conversation in a list": (Send("x", [LONG]), 40),
     "a conversation that is deeper": (Send("x", {"a": {"b": {"messages": LONG}}}), 40),
+    "a state under a number": (Send("x", {1: {"messages": LONG}}), 40),
+    "a state under a pair": (Send("x", {(1, "a"): {"messages": LONG}}), 40),
     "no conversation": (Send("x", {"messages": [], "state": {"messages": "text"}}), 0),
     "no dict": (Send("x", 5), 0),
     "no send": ({"messages": LONG}, 40),
