@@ -28,7 +28,7 @@ class Left(NamedTuple):
     """Messages that were left out: the first ones of a list in one of the sends.
 
     They are as many of the conversation of the channel that the last key names, as of the entry
-    `seq`; 0 stands for the entry that holds this.
+    `seq`; 0 means the entry that holds this.
     """
 
     place: int
@@ -38,7 +38,7 @@ class Left(NamedTuple):
 
 
 def shortened(channel: str, value: Any, said: Said, seq: int) -> tuple[Any, list[Left]]:
-    """A value of a channel without what is said in these conversations, and where that was."""
+    """A value of a channel without the messages of these conversations, and where they were."""
     if channel != TASKS or not said.hashes:
         return value, []
     sent = [*value] if type(value) is list else [value]
