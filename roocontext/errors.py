@@ -6,14 +6,33 @@ An instance can override the class's advice.
 """
 
 from collections.abc import Mapping
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, ClassVar
+
+
+class Category(StrEnum):
+    """What a caller can do about an error. Exit codes and protocol statuses follow from it."""
+
+    NOT_FOUND = "not_found"
+    """A session, an entry or a database does not exist."""
+    USAGE = "usage"
+    """The input is invalid: the same call will never succeed."""
+    REFUSED = "refused"
+    """The input is valid, but a rule forbids the operation in this state."""
+    CONFLICT = "conflict"
+    """Somebody else's write came first. Read again before you decide."""
+    DATABASE = "database"
+    """The database cannot be used, or its data is damaged."""
+    UNCERTAIN = "uncertain"
+    """The connection broke while a change was sent: it may or may not have been made."""
 
 
 class RooContextError(Exception):
     """roocontext could not do what it was asked to do."""
 
     advice: ClassVar[str] = ""
+    category: Category = Category.REFUSED
 
     def __init__(self, fact: str = "", **facts: Any) -> None:
         self.fact = fact
@@ -30,6 +49,7 @@ class RooContextError(Exception):
 class SessionNotFound(RooContextError, LookupError):
     """No session has this id."""
 
+    category = Category.NOT_FOUND
     advice = "List the sessions to see which ids exist."
     session_id: str = ""
 
@@ -44,6 +64,7 @@ class SessionPurged(SessionNotFound):
 class SessionExists(RooContextError, ValueError):
     """A session with this id exists already."""
 
+    category = Category.CONFLICT
     advice = "Open it with Store.session(id), or create one with another id."
     session_id: str = ""
 
@@ -51,6 +72,7 @@ class SessionExists(RooContextError, ValueError):
 class MessageNotFound(RooContextError, LookupError):
     """The target of a rewind, a pin, a fork or a redaction is not in the session."""
 
+    category = Category.NOT_FOUND
     advice = "Choose one of the candidates, or look in the audit."
     candidates: tuple[Any, ...] = ()
 
@@ -77,6 +99,7 @@ class NotTheModelsTurn(RooContextError):
 class InvalidMessage(RooContextError, ValueError):
     """This cannot be a message, or cannot be stored without loss."""
 
+    category = Category.USAGE
     advice = "Nothing was stored. Fix the part that is named and append the message again."
     path: str = ""
 
@@ -84,6 +107,7 @@ class InvalidMessage(RooContextError, ValueError):
 class InvalidOption(RooContextError, ValueError):
     """An argument has an invalid value."""
 
+    category = Category.USAGE
     advice = "Nothing was done. The reference lists the values that are allowed."
     name: str = ""
 
@@ -91,6 +115,7 @@ class InvalidOption(RooContextError, ValueError):
 class InvalidIdentifier(RooContextError, ValueError):
     """An id or a title breaks the rule for ids and titles."""
 
+    category = Category.USAGE
     advice = "Use 1 to 1,000 bytes of UTF-8 without NUL."
     name: str = ""
 
@@ -104,6 +129,7 @@ class InvalidPlan(RooContextError, ValueError):
 class VersionConflict(RooContextError):
     """The session has changed since the version that this operation is based on."""
 
+    category = Category.CONFLICT
     advice = "Read the session again and decide whether to repeat the operation."
     expected: int | None = None
     actual: int | None = None
@@ -120,6 +146,7 @@ class DuplicateMessage(VersionConflict):
 class UnknownPlugin(RooContextError, LookupError):
     """Nothing is registered under this name."""
 
+    category = Category.USAGE
     advice = "Use one of the known names, or install the package that offers this one."
     group: str
     name: str
@@ -175,6 +202,7 @@ class RecoveryExhausted(BudgetExceeded):
 class SchemaMismatch(RooContextError):
     """The database's schema is not the one that this release works with."""
 
+    category = Category.DATABASE
     advice = "Open it with upgrade=True, or install the release that wrote it."
     current: str | None = None
     wanted: str = ""
@@ -183,19 +211,27 @@ class SchemaMismatch(RooContextError):
 class ForeignDatabase(RooContextError, ValueError):
     """This database or file is not a roocontext store. It was not changed."""
 
+    category = Category.DATABASE
     advice = "Name a new file, or use a database or schema that holds nothing else."
 
 
 class StoreUnavailable(RooContextError, OSError):
     """The database cannot be reached or does not answer."""
 
+    category = Category.DATABASE
     advice = "Try again. With a client_id it is safe to repeat an append."
     outcome_unknown: bool = False
+
+    def __init__(self, fact: str = "", **facts: Any) -> None:
+        super().__init__(fact, **facts)
+        if self.outcome_unknown:
+            self.category = Category.UNCERTAIN
 
 
 class StoreNotFound(StoreUnavailable):
     """There is no database with this name."""
 
+    category = Category.NOT_FOUND
     advice = "Name one that exists, or pass upgrade=True to create it."
 
 
@@ -229,6 +265,7 @@ class StoreFull(StoreUnavailable):
 class HistoryCorrupt(RooContextError):
     """The stored data contradicts itself."""
 
+    category = Category.DATABASE
     advice = "Run verify() to find the first bad entry. rebuild() repairs caches, never the log."
     seq: int | None = None
 
@@ -236,6 +273,7 @@ class HistoryCorrupt(RooContextError):
 class UnreadableSource(RooContextError, ValueError):
     """A file cannot be imported, or not all of it."""
 
+    category = Category.NOT_FOUND
     advice = "The rest was imported. Import the file again when it is whole."
     path: str = ""
     line: int | None = None
@@ -244,6 +282,7 @@ class UnreadableSource(RooContextError, ValueError):
 class SourceDiverged(RooContextError):
     """The session was changed after its import, and its source has changed too."""
 
+    category = Category.CONFLICT
     advice = "Nothing was written. Import it with on_conflict='fork' to continue in a fork."
     session_id: str = ""
     seq: int = 0

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import traceback
+from collections.abc import Mapping
 from contextlib import suppress
 from enum import IntEnum
 
@@ -54,22 +55,15 @@ MEANINGS = {
     Code.INTERRUPTED: "Interrupted.",
 }
 
-_CODES: tuple[tuple[type[errors.RooContextError], Code], ...] = (
-    (errors.NothingToUndo, Code.NO),
-    (errors.SessionNotFound, Code.NOT_FOUND),
-    (errors.MessageNotFound, Code.NOT_FOUND),
-    (errors.StoreNotFound, Code.NOT_FOUND),
-    (errors.UnreadableSource, Code.NOT_FOUND),
-    (errors.SourceDiverged, Code.REFUSED),
-    (errors.InvalidMessage, Code.USAGE),
-    (errors.InvalidOption, Code.USAGE),
-    (errors.InvalidIdentifier, Code.USAGE),
-    (errors.UnknownPlugin, Code.USAGE),
-    (errors.SchemaMismatch, Code.DATABASE),
-    (errors.ForeignDatabase, Code.DATABASE),
-    (errors.StoreUnavailable, Code.DATABASE),
-    (errors.HistoryCorrupt, Code.DATABASE),
-)
+_CODES: Mapping[errors.Category, Code] = {
+    errors.Category.NOT_FOUND: Code.NOT_FOUND,
+    errors.Category.USAGE: Code.USAGE,
+    errors.Category.REFUSED: Code.REFUSED,
+    errors.Category.CONFLICT: Code.REFUSED,
+    errors.Category.DATABASE: Code.DATABASE,
+    # A command that writes reports this itself. For one that reads, nothing is uncertain.
+    errors.Category.UNCERTAIN: Code.DATABASE,
+}
 
 NO_STORE = (
     "Name another with --db or ROOCONTEXT_DB, look at `roocontext demo`, or create an empty one"
@@ -138,8 +132,10 @@ def code_of(error: BaseException) -> int:
     match error:
         case Refusal():
             return error.code
+        case errors.NothingToUndo():
+            return Code.NO
         case errors.RooContextError():
-            return next((code for kind, code in _CODES if isinstance(error, kind)), Code.REFUSED)
+            return _CODES[error.category]
         case TyperException():
             return error.exit_code
         case OSError():

@@ -108,12 +108,12 @@ def run_on_http(server: SessionServer, port: int) -> None:
 
 
 def explained(error: RooContextError) -> str:
-    """An error as a client reads it: its name and its facts, which hold no content.
+    """An error as a client reads it: its name, its category and its facts, which hold no content.
 
     The advice of an error names calls of the library, which a client does not have.
     """
     general = (type(error).__doc__ or "").strip().splitlines()[0]
-    return f"{type(error).__name__}: {error.fact or general}"
+    return f"{type(error).__name__} ({error.category}): {error.fact or general}"
 
 
 def _typed(function: Callable[Params, Result]) -> Callable[Params, Result]:

@@ -347,13 +347,15 @@ def documented_columns(table: str) -> list[str]:
 
 
 def error_table() -> str:
-    rows = ["| error | what it means | what to do |", "|---|---|---|"]
+    rows = ["| error | category | what it means | what to do |", "|---|---|---|---|"]
     for kind in _errors():
         bases = ", ".join(base.__name__ for base in kind.__bases__)
         name = f"`{kind.__name__}` ({bases})"
-        facts = [f"`{fact}`" for fact in vars(kind).get("__annotations__", {}) if fact != "advice"]
+        fields = vars(kind).get("__annotations__", {}).keys() - {"advice", "category"}
+        facts = [f"`{fact}`" for fact in vars(kind).get("__annotations__", {}) if fact in fields]
         told = f" Facts: {', '.join(facts)}." if facts else ""
-        rows.append(f"| {name} | {inspect.getdoc(kind)}{told} | {kind.advice or '-'} |")
+        meaning = f"{inspect.getdoc(kind)}{told}"
+        rows.append(f"| {name} | `{kind.category}` | {meaning} | {kind.advice or '-'} |")
     return "\n".join(rows) + "\n"
 
 
