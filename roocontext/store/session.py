@@ -120,10 +120,16 @@ class Session(SessionLoop):
         `expected_seq` is required. If all items were stored before, their first receipts are
         returned; if some were, nothing is written.
         """
-        run, now, salts = self._database.write, self._clock(), self._ids.salt
-        ready = batch.ready_items(items, expected_seq, now=now, salts=salts)
-        sources = {"now": now, "salts": salts, "new_id": self._ids.new_id}
-        return run(batch.write_batch, self.id, ready, expected_seq, **sources)
+        now, salts = self._clock(), self._ids.salt
+        return self._database.write(
+            batch.write_batch,
+            self.id,
+            batch.ready_items(items, expected_seq, now=now, salts=salts),
+            expected_seq,
+            now=now,
+            salts=salts,
+            new_id=self._ids.new_id,
+        )
 
     def rewind(
         self,
@@ -250,8 +256,15 @@ class Session(SessionLoop):
             check_id("parent", parent)
         name = self._ids.new_id() if session_id is None else session_id
         check_id("session_id", name)
-        sources = {"now": self._clock(), "salts": self._ids.salt}
-        self._database.write(fork.fork, self.id, name, at=at, parent=parent, **sources)
+        self._database.write(
+            fork.fork,
+            self.id,
+            name,
+            at=at,
+            parent=parent,
+            now=self._clock(),
+            salts=self._ids.salt,
+        )
         return Session(
             self._database,
             name,

@@ -45,6 +45,7 @@ from roocontext.store.check_arguments import (
     check_whole,
 )
 from roocontext.store.engine.database import Database
+from roocontext.store.engine.transaction import Transaction
 from roocontext.store.live import LiveMessage
 from roocontext.store.notes import Note
 from roocontext.store.originals import Original, read_originals
@@ -243,7 +244,7 @@ class SessionReader:
     def notes(self, note: str, *, as_of: int | datetime | None = None) -> list[Note]:
         """All notes of a kind, oldest first; the newest of each target counts."""
         check_id("note", note)
-        return self._read_at(as_of, notes.read_notes, note)
+        return self._read_at(as_of, lambda tx, seq: notes.read_notes(tx, self.id, note, seq))
 
     def newest_note(
         self, note: str, *, target: int | None = None, as_of: int | datetime | None = None
@@ -251,7 +252,9 @@ class SessionReader:
         """The note of a kind and target that counts; None if there is none. Reads one row."""
         check_id("note", note)
         check_maybe("target", target, least=1)
-        return self._read_at(as_of, notes.newest_note, note, target)
+        return self._read_at(
+            as_of, lambda tx, seq: notes.newest_note(tx, self.id, note, target, seq)
+        )
 
     def newest_notes(
         self, beginning: str, *, before: str | None = None, limit: int = 100
@@ -265,8 +268,9 @@ class SessionReader:
         if before is not None:
             check_id("before", before)
         check_whole("limit", limit, least=1)
-        find, asked = find_notes.newest_of_kinds, {"before": before, "limit": limit}
-        return self._database.lookup(find, self.id, beginning, **asked)
+        return self._database.lookup(
+            find_notes.newest_of_kinds, self.id, beginning, before=before, limit=limit
+        )
 
     def noted(self, client_ids: Sequence[str]) -> dict[str, Note]:
         """The notes that were written with these client ids, by client id."""
@@ -290,7 +294,7 @@ class SessionReader:
 
     def pins(self, *, as_of: int | datetime | None = None) -> frozenset[int]:
         """The messages that are pinned."""
-        return frozenset(self._read_at(as_of, notes.pinned))
+        return frozenset(self._read_at(as_of, lambda tx, seq: notes.pinned(tx, self.id, seq)))
 
     def stats(self) -> Stats:
         """How many messages and bytes are visible, hidden and taken back."""
@@ -359,9 +363,9 @@ class SessionReader:
         return verify.verify(self._database, self.id, saved, progress)
 
     def _read_at(
-        self, as_of: int | datetime | None, operation: Callable[..., Result], *args: Any
+        self, as_of: int | datetime | None, read: Callable[[Transaction, int], Result]
     ) -> Result:
-        """Run a read whose last argument is the seq that a moment names."""
+        """Read something at the seq that a moment names."""
         check_moment("as_of", as_of)
         with self._database.read() as tx:
-            return operation(tx, self.id, *args, seq_at(tx, self.id, as_of))
+            return read(tx, seq_at(tx, self.id, as_of))

@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
@@ -28,6 +28,7 @@ from roocontext.store.engine.statements import compiler
 from roocontext.store.engine.transaction import SqlRow, Transaction
 
 Result = TypeVar("Result")
+P = ParamSpec("P")
 
 _OURS = (RooContextError, UniqueViolation)
 
@@ -52,20 +53,40 @@ class Database:
         self._begin_life()
         processes.watch(self)
 
-    def write(self, operation: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
+    def write(
+        self,
+        operation: Callable[Concatenate[Transaction, P], Result],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Result:
         """Run an operation in a transaction, again when another writer was in the way."""
-        return self._repeated(self._engine.begin_write, operation, args, kwargs)
+        return self._repeated(self._engine.begin_write, operation, *args, **kwargs)
 
-    def single(self, operation: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
+    def single(
+        self,
+        operation: Callable[Concatenate[Transaction, P], Result],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Result:
         """Run an operation whose statements are transactions of their own."""
-        return self._repeated(None, operation, args, kwargs)
+        return self._repeated(None, operation, *args, **kwargs)
 
-    def snapshot(self, operation: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
+    def snapshot(
+        self,
+        operation: Callable[Concatenate[Transaction, P], Result],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Result:
         """Run an operation that only reads."""
         with self.read() as tx:
             return operation(tx, *args, **kwargs)
 
-    def lookup(self, operation: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
+    def lookup(
+        self,
+        operation: Callable[Concatenate[Transaction, P], Result],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Result:
         """Run an operation that reads by one statement, or by some of different moments.
 
         It saves PostgreSQL the end of a transaction, which is a round trip.
@@ -237,15 +258,15 @@ class Database:
     def _repeated(
         self,
         begin: str | None,
-        operation: Callable[..., Result],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        operation: Callable[Concatenate[Transaction, P], Result],
+        *args: P.args,
+        **kwargs: P.kwargs,
     ) -> Result:
         begun, number = time.monotonic(), 0
         while True:
             number += 1
             try:
-                return self._once(begin, operation, args, kwargs)
+                return self._once(begin, operation, *args, **kwargs)
             except UniqueViolation:  # which no operation expects: it belongs to no session
                 raise HistoryCorrupt("A row is in the way that belongs to no session.") from None
             except StoreUnavailable as error:
@@ -260,9 +281,9 @@ class Database:
     def _once(
         self,
         begin: str | None,
-        operation: Callable[..., Result],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        operation: Callable[Concatenate[Transaction, P], Result],
+        *args: P.args,
+        **kwargs: P.kwargs,
     ) -> Result:
         processes.notice()
         with Hold(self, self._writers, None, checked=False) as tx:
