@@ -16,6 +16,7 @@ from roocontext.formats.claude_code_releases import Release, release_of
 from roocontext.formats.claude_code_resumed import looks_in_other_files, with_rows_before
 from roocontext.formats.claude_code_rows import Loose, Row, Rows, compacted_calls
 from roocontext.formats.claude_code_tree import Step
+from roocontext.formats.claude_code_typed import with_typed
 from roocontext.formats.claude_code_walk import Back, in_tree_order
 from roocontext.formats.events import (
     Added,
@@ -180,7 +181,7 @@ def events_of(step: Step, record: dict[str, Any], calls: Calls) -> Iterator[Even
     if row.type == "attachment":
         content = sent_of(record["attachment"], record.get("rendered"))
         words = NewMessage("user", content, ts=ts, message_id=row.uuid, extra={"record": record})
-        yield Added(row.uuid, words, row.line)
+        yield Added(row.uuid, with_typed(words, record), row.line)
         return
     rest = dict(record["message"])
     content = rest.pop("content", None)
@@ -206,7 +207,7 @@ def events_of(step: Step, record: dict[str, Any], calls: Calls) -> Iterator[Even
             line=row.line,
         )
     else:
-        yield Added(row.uuid, message, row.line)
+        yield Added(row.uuid, with_typed(message, record), row.line)
 
 
 def _cleared(row: Row, record: dict[str, Any], calls: Calls) -> Cleared:

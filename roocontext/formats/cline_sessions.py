@@ -14,7 +14,9 @@ from typing import Any
 from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, Titled, WentBack
 from roocontext.formats.lines import loads
 from roocontext.formats.names import text
+from roocontext.formats.roo import INSERTIONS
 from roocontext.formats.times import whole_ms
+from roocontext.formats.typed import typed
 from roocontext.log.entries import NewMessage
 
 NAME = "cline"
@@ -118,7 +120,7 @@ def _metadata(row: dict[str, Any]) -> dict[str, Any]:
 def _message(row: dict[str, Any], name: str) -> NewMessage:
     info, content = row.get("modelInfo"), _content(row)
     kept = row if content != row.get("content") else {**row, "content": None}
-    return NewMessage(
+    message = NewMessage(
         row["role"],
         content,
         ts=whole_ms(row.get("ts")),
@@ -129,6 +131,7 @@ def _message(row: dict[str, Any], name: str) -> NewMessage:
             "record": {key: one for key, one in kept.items() if key != "role" and one is not None}
         },
     )
+    return typed(message, INSERTIONS.typed)
 
 
 def _content(row: dict[str, Any]) -> Any:

@@ -17,6 +17,7 @@ from urllib.parse import unquote
 from roocontext.formats.events import Added, Event, Noted, Problem, Source, Titled, WentBack
 from roocontext.formats.gemini_checkpoints import (
     CHECKPOINT,
+    INSERTIONS,
     PROMPTS,
     TOOL_CHECKPOINTS,
     checkpoint_events,
@@ -31,6 +32,7 @@ from roocontext.formats.names import name as named
 from roocontext.formats.numbered_names import NumberedNames
 from roocontext.formats.shelf import Shelf
 from roocontext.formats.times import iso_ms
+from roocontext.formats.typed import marked, typed
 from roocontext.log.entries import NewMessage
 
 NAME = "gemini-cli"
@@ -240,7 +242,10 @@ def _messages(name: str, record: dict[str, Any], ts: int | None) -> list[Added]:
         if not words or words.startswith(_NOT_SENT):
             return []
         rest = {key: value for key, value in record.items() if key != "content"}
-        return [Added(name, _message("user", parts, name, ts, rest))]
+        message = _message("user", parts, name, ts, rest)
+        if shown := _parts(record.get("displayContent")):
+            return [Added(name, marked(message, "\n".join(map(_words, shown))))]
+        return [Added(name, typed(message, INSERTIONS.typed))]
     if record.get("type") != "gemini":
         return []
     calls = [one for one in _listed(record, "toolCalls") if isinstance(one, dict)]

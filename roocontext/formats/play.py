@@ -34,6 +34,7 @@ from roocontext.formats.imported import AGAIN, COMPANION, Imported, Keys, storab
 from roocontext.formats.numbered_names import NumberedNames
 from roocontext.formats.plans import clearing, hiding
 from roocontext.formats.played import Played
+from roocontext.formats.typed import marked
 from roocontext.formats.writing import (
     NOTE,
     SKIPPED,
@@ -291,6 +292,7 @@ class _Player:
         made = hiding(session, event, tuple(rows), seqs=self._seqs, head=head, by="import")
         if made is None:
             # A file may begin with a summary of what another file holds.
+            rows[event.lead] = marked(rows[event.lead], "")
             for index, row in enumerate(rows):
                 name = key if index == event.lead else f"{COMPANION}#{index}#{key}"
                 self._out.wait(Added(row.message_id, row), name, self._message(row, name), size)

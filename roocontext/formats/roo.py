@@ -14,12 +14,23 @@ from roocontext.formats.cline import Range, changed, deleted_range, task_item
 from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, Titled, WentBack
 from roocontext.formats.lines import loads
 from roocontext.formats.times import whole_ms
+from roocontext.formats.typed import Insertions, typed
 from roocontext.log.entries import NewMessage
 
 ROO, CLINE = "roo-code", "cline"
 API = "api_conversation_history.json"
 UI = ("ui_messages.json", "claude_messages.json")
 _CLINE_FIELDS = ("conversationHistoryDeletedRange", "modelInfo", "lastCheckpointHash")
+INSERTIONS = Insertions(
+    openings=("[ERROR]", "[TASK RESUMPTION]", "# task_progress", "# Todo List"),
+    tags=(
+        *("environment_details", "file_content", "folder_content", "url_content", "command"),
+        *("explicit_instructions", "workspace_diagnostics", "git_commit", "git_working_state"),
+        *("terminal_output", "system-reminder"),
+    ),
+    wrappers=("task", "feedback", "user_message", "answer"),
+)
+"""The tools' own texts in the user's messages, and the elements around what a person typed."""
 _FACTS = ("history_item.json", "task_metadata.json", "context_history.json")
 _JSON = json.JSONDecoder()
 
@@ -228,7 +239,7 @@ def _message(row: dict[str, Any], name: str) -> NewMessage:
         content, format_ = {k: v for k, v in rest.items() if k != "ts"}, "openai-responses"
     info = row.get("modelInfo")
     model = info.get("modelId") if isinstance(info, dict) else None
-    return NewMessage(
+    message = NewMessage(
         str(row.get("role")),
         content,
         format_,
@@ -237,6 +248,7 @@ def _message(row: dict[str, Any], name: str) -> NewMessage:
         model=model if isinstance(model, str) and model else None,
         extra={"record": rest},
     )
+    return typed(message, INSERTIONS.typed)
 
 
 def _version(folder: Path) -> str | None:

@@ -12,6 +12,7 @@ from roocontext.formats.imported import storable_title
 from roocontext.formats.played import Played
 from roocontext.log.encoding import encode
 from roocontext.log.entries import Message, NewMessage
+from roocontext.log.prompt import TYPED, typed_in
 from roocontext.log.readings import reader
 from roocontext.store.items import Item, NewNote, Rename
 from roocontext.store.session import Session
@@ -113,7 +114,8 @@ class Writing:
             encode(item.extra)
         except InvalidMessage as error:
             self._done.report(event, f"only its content was taken: {error.fact}")
-            return with_fields(item, extra=_kept(item.extra))
+            kept = {name: one for name, one in (item.extra or {}).items() if name == TYPED}
+            return with_fields(item, extra={**_kept(item.extra), **kept})
         return item
 
     def _storable_note(self, event: Event | None, item: NewNote) -> Item:
@@ -150,7 +152,7 @@ def copy_of(message: Message, client_id: str) -> NewMessage:
         message_id=message.message_id,
         client_id=client_id,
         model=message.model,
-        extra={"copy_of": message.seq},
+        extra={"copy_of": message.seq, **typed_in("")},
     )
 
 
