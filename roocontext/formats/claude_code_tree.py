@@ -131,6 +131,8 @@ class Tree:
         # Those that the file holds only after the compaction, each with the one before it.
         self._late: dict[str, str] = {}
         self._named: dict[str, list[str]] = {}
+        # The parents that rows have in the file, if they were given another one.
+        self._written: dict[str, str | None] = {}
         self._speaker = self._summary = self._last = ""
         self._count = 0
 
@@ -159,7 +161,7 @@ class Tree:
         self._nearest, self._ancestors = ({}, {}), Ancestors(self._above_named)
         self._tops = {}
         self._answers, self._callers, self._boundaries, self._summarised = {}, {}, {}, set()
-        self._named = {}
+        self._named, self._written = {}, {}
 
     def add(self, row: Row) -> Unit | None:
         """Add the next row of a transcript that grows; the unit of a message."""
@@ -279,6 +281,7 @@ class Tree:
 
     def _reattach(self, row: Row) -> None:
         """Give compactions their place: behind what they cut off, and ahead of what follows."""
+        written = row.parent
         if row.subtype == "compact_boundary":
             self._boundary, self._summary = row, ""
             named = self._named[row.uuid] = self._named_by(row)
@@ -303,6 +306,8 @@ class Tree:
             row.parent = next(reversed(self._late), self._summary)
         elif row.parent and row.parent not in self._by_uuid and self._release >= BRIDGES:
             row.parent = self._last or row.parent
+        if row.parent != written:
+            self._written[row.uuid] = written
         if row.speaks:
             self._speaker = row.uuid
         self._last = row.uuid
@@ -334,7 +339,7 @@ class Tree:
             segment[at] = None
             # Nothing is above a compaction for the tool.
             is_end = at == head or self._by_uuid[at].subtype == "compact_boundary"
-            at = "" if is_end else self._by_uuid[at].parent or ""
+            at = "" if is_end else self._written.get(at, self._by_uuid[at].parent) or ""
         whole = reversed(segment) if head in segment else ()
         return list(dict.fromkeys([*boundary.kept, *whole]))
 

@@ -235,3 +235,14 @@ def test_a_row_that_a_compaction_kept_and_that_is_written_only_after_it(
     (source,) = claude_code.sources(file.path)
     assert play(store, source).problems == []
     assert " ".join(sent(store, file)) == seen
+
+
+def test_a_segment_is_read_as_it_is_in_the_file(store, file):
+    head = file.user("one")
+    tail = file.reply("m1", "two", stop="end_turn")
+    file.compact("S0", preservedSegment={"headUuid": head, "tailUuid": tail, "anchorUuid": "u-4"})
+    file.user("three", parent=tail)
+    last = file.reply("m2", "four", stop="end_turn")
+    file.compact("S1", preservedSegment={"headUuid": head, "tailUuid": last, "anchorUuid": "u-8"})
+    file.user("five", parent=last)
+    assert sent(store, file) == ["S1", "one", "two", "three", "four", "five"]
