@@ -280,8 +280,17 @@ class Tree:
         return ""
 
     def _reattach(self, row: Row) -> None:
-        """Give compactions their place: behind what they cut off, and ahead of what follows."""
+        """Give a row its place, and remember the parent that it has in the file."""
         written = row.parent
+        self._place(row)
+        if row.parent != written:
+            self._written[row.uuid] = written
+        if row.speaks:
+            self._speaker = row.uuid
+        self._last = row.uuid
+
+    def _place(self, row: Row) -> None:
+        """Give compactions their place: behind what they cut off, and ahead of what follows."""
         if row.subtype == "compact_boundary":
             self._boundary, self._summary = row, ""
             named = self._named[row.uuid] = self._named_by(row)
@@ -306,11 +315,6 @@ class Tree:
             row.parent = next(reversed(self._late), self._summary)
         elif row.parent and row.parent not in self._by_uuid and self._release >= BRIDGES:
             row.parent = self._last or row.parent
-        if row.parent != written:
-            self._written[row.uuid] = written
-        if row.speaks:
-            self._speaker = row.uuid
-        self._last = row.uuid
 
     def _kept(self, boundary: Row) -> frozenset[str]:
         """The rows that a compaction has kept as they are."""
