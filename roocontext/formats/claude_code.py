@@ -31,6 +31,7 @@ from roocontext.formats.events import (
 )
 from roocontext.formats.lines import read_at
 from roocontext.formats.names import text
+from roocontext.formats.source_files import opened, read_bytes
 from roocontext.formats.times import iso_ms
 from roocontext.log.entries import NewMessage
 
@@ -39,6 +40,7 @@ FOLDERS = (
     *("$CLAUDE_CONFIG_DIR/projects", "~/.claude/projects"),
     *("$XDG_CONFIG_HOME/claude/projects", "~/.config/claude/projects"),
 )
+
 CLEARED = "[Old tool result content cleared]"
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
 _BUFFER = 1 << 17
@@ -117,17 +119,17 @@ def _events(
 ) -> Iterator[Event]:
     calls = Calls(parts.cleared)
     with ExitStack() as files:
-        own = files.enter_context(path.open("rb", buffering=_BUFFER))
-        opened: dict[Path | None, BinaryIO] = {None: own}
+        own = files.enter_context(opened(path, _BUFFER))
+        handles: dict[Path | None, BinaryIO] = {None: own}
         for step in in_tree_order(parts, path, problems, release):
             if isinstance(step, Back):
                 yield WentBack(None, step.to)
                 continue
             try:
                 row = step.row
-                if row.path not in opened:
-                    opened[row.path] = files.enter_context((row.path or path).open("rb"))
-                record = read_at(opened[row.path], row.start, row.end)
+                if row.path not in handles:
+                    handles[row.path] = files.enter_context(opened(row.path or path))
+                record = read_at(handles[row.path], row.start, row.end)
                 yield from events_of(step, record, calls)
             except ValueError as error:
                 problems.append(Problem(step.row.path or path, step.row.line, str(error)))
@@ -145,7 +147,7 @@ def _files_beside(path: Path, problems: list[Problem]) -> Iterator[Event]:
     for file in (*outputs, path.with_suffix(".meta.json")):
         try:
             if file.is_file():
-                words = file.read_bytes().decode("utf-8", "surrogateescape")
+                words = read_bytes(file).decode("utf-8", "surrogateescape")
                 yield Noted(None, "file", {"name": file.name, "text": words})
         except OSError as error:
             problems.append(Problem(file, None, error.strerror or "it cannot be read"))

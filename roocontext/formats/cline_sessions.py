@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, Titled, WentBack
-from roocontext.formats.lines import loads
+from roocontext.formats.lines import loads, report_repeated
 from roocontext.formats.names import text
 from roocontext.formats.roo import INSERTIONS
+from roocontext.formats.source_files import read_bytes
 from roocontext.formats.times import whole_ms
 from roocontext.formats.typed import typed
 from roocontext.log.entries import NewMessage
@@ -176,11 +177,13 @@ def _read(path: Path, problems: list[Problem]) -> dict[str, Any]:
     """A document; an older one may be the list of messages itself."""
     if not path.is_file():
         return {}
+    text = read_bytes(path)
     try:
-        found = loads(path.read_bytes())
+        found = loads(text)
     except ValueError as error:
         problems.append(Problem(path, None, str(error), cuts=True))
         return {}
+    report_repeated(text, path, None, problems)
     if isinstance(found, list):
         return {"messages": found}
     return found if isinstance(found, dict) else {}

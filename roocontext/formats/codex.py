@@ -59,7 +59,7 @@ def sources(path: Path) -> Iterator[Source]:
 
 def _facts(path: Path) -> dict[str, Any]:
     """What the first lines say of the session."""
-    for number, line in enumerate(read_lines(path, [])):
+    for number, line in enumerate(read_lines(path, None)):
         kind, payload = opened(line.record)
         if kind == "session_meta":
             git = payload.get("git")

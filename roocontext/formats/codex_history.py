@@ -8,6 +8,7 @@ from roocontext.formats.codex_kept import is_summary, text_of_content
 from roocontext.formats.codex_lines import Placed, opened
 from roocontext.formats.events import Added, Event
 from roocontext.formats.lines import Line, read_at
+from roocontext.formats.source_files import opened as opened_file
 from roocontext.formats.typed import Insertions, typed
 from roocontext.log.entries import NewMessage
 from roocontext.log.readings import reader, text_of
@@ -100,7 +101,7 @@ class History:
         """An item as it was added."""
         if item.number in self.texts:
             return spoken("user", self.texts[item.number])
-        with item.path.open("rb") as file:
+        with opened_file(item.path) as file:
             _, payload = opened(read_at(file, item.start, item.end))
         if item.place is None:
             return payload

@@ -47,7 +47,7 @@ def is_checkpoint(path: Path) -> bool:
         return False
     if path.name.startswith(CHECKPOINT) or path.parent.name == TOOL_CHECKPOINTS:
         return True
-    return any(is_history(history_of(record)) for record, _ in read_records(path, []))
+    return any(is_history(history_of(record)) for record, _ in read_records(path, None))
 
 
 def checkpoint_events(path: Path, problems: list[Problem]) -> Iterator[Event]:

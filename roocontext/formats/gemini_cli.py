@@ -5,6 +5,7 @@ is before each change that takes something away, and at the end; what was taken 
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -39,6 +40,7 @@ NAME = "gemini-cli"
 FOLDERS = ("$GEMINI_CLI_HOME/.gemini/tmp", "~/.gemini/tmp")
 FORMAT = "gemini"
 _SERVER = "a2a-server"
+_HASH = re.compile("[0-9a-f]{64}")
 _SPEAKERS = ("user", "gemini")
 _NOT_SENT = ("/", "?", "<session_context>", "<hook_context>")
 """How the user's texts begin that are for the program."""
@@ -72,7 +74,7 @@ def sources(path: Path) -> Iterator[Source]:
     """The session of a file."""
     problems: list[Problem] = []
     if path.name == PROMPTS:
-        name = f"{NAME}:{path.parent.name[:16]}/prompts"
+        name = f"{NAME}:{short_name(path.parent.name)}/prompts"
         events = partial(prompt_events, path, problems)
         yield Source(name, path, {"tool": NAME, "path": str(path)}, events, problems)
         return
@@ -80,7 +82,7 @@ def sources(path: Path) -> Iterator[Source]:
         folder, tag = path.parent, unquote(path.stem.removeprefix(CHECKPOINT))
         if folder.name == TOOL_CHECKPOINTS:
             folder, tag = folder.parent, f"{TOOL_CHECKPOINTS}/{path.stem}"
-        name = f"{NAME}:{folder.name[:16]}/{tag}"
+        name = f"{NAME}:{short_name(folder.name)}/{tag}"
         events = partial(checkpoint_events, path, problems)
         facts = {"tool": NAME, "path": str(path), "checkpoint": tag}
         yield Source(name, path, facts, events, problems)
@@ -90,17 +92,24 @@ def sources(path: Path) -> Iterator[Source]:
     facts = _facts(path)
     session = facts["session"] or path.stem
     project = facts["project"]
-    name = f"{session}/{str(project)[:16]}" if session == _SERVER else session
+    # All sessions of the server have the same id.
+    is_server = session == _SERVER
+    name = f"{session}/{short_name(str(project))}/{path.stem}" if is_server else session
     above = path.parent
     parent = f"{NAME}:{above.name}" if above.parent.name == "chats" else None
-    events = partial(_events, path, problems, is_server=session == _SERVER)
+    events = partial(_events, path, problems, is_server=is_server)
     facts = {"tool": NAME, "path": str(path), **facts}
     yield Source(f"{NAME}:{name}", path, facts, events, problems, parent)
 
 
+def short_name(project: str) -> str:
+    """A project's name, or the beginning of the hash that it has in its place."""
+    return project[:16] if _HASH.fullmatch(project) else project
+
+
 def _facts(path: Path) -> dict[str, Any]:
     facts: dict[str, Any] = dict.fromkeys(("session", "project", "kind", "folder"))
-    for record, _ in read_records(path, []):
+    for record, _ in read_records(path, None):
         if isinstance(record, dict) and isinstance(record.get("sessionId"), str):
             facts["session"] = named(record["sessionId"])
             facts["project"] = record.get("projectHash")

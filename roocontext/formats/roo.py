@@ -12,7 +12,8 @@ from typing import Any
 
 from roocontext.formats.cline import Range, changed, deleted_range, task_item
 from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, Titled, WentBack
-from roocontext.formats.lines import loads
+from roocontext.formats.lines import loads, report_repeated
+from roocontext.formats.source_files import read_bytes
 from roocontext.formats.times import whole_ms
 from roocontext.formats.typed import Insertions, typed
 from roocontext.log.entries import NewMessage
@@ -30,6 +31,7 @@ INSERTIONS = Insertions(
     ),
     wrappers=("task", "feedback", "user_message", "answer"),
 )
+
 """The tools' own texts in the user's messages, and the elements around what a person typed."""
 _FACTS = ("history_item.json", "task_metadata.json", "context_history.json")
 _JSON = json.JSONDecoder()
@@ -287,13 +289,14 @@ def _list(path: Path, problems: list[Problem]) -> list[Any]:
     if not path.is_file():
         problems.append(Problem(path, None, "the file is missing", cuts=True))
         return []
-    text = path.read_bytes()
+    text = read_bytes(path)
     try:
         found = loads(text)
     except ValueError as error:
         what = f"{error}" if text.strip() else "the file is empty"
         problems.append(Problem(path, None, what, cuts=True))
         return _beginning(text.decode("utf-8", "replace"))
+    report_repeated(text, path, None, problems)
     if isinstance(found, list):
         return found
     problems.append(Problem(path, None, "it holds no list"))
@@ -322,8 +325,11 @@ def _object(path: Path, problems: list[Problem]) -> dict[str, Any]:
 def _document(path: Path, problems: list[Problem]) -> Any:
     if not path.is_file():
         return None
+    text = read_bytes(path)
     try:
-        return loads(path.read_bytes())
+        found = loads(text)
     except ValueError as error:
         problems.append(Problem(path, None, str(error)))
         return None
+    report_repeated(text, path, None, problems)
+    return found
