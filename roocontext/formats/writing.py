@@ -26,6 +26,10 @@ SKIPPED = "skipped"
 Remember = Callable[[Event, int], None]
 
 
+class WouldWriteError(Exception):
+    """An import that may only look has found something new."""
+
+
 class Writing:
     """The session that an import writes to, and the items that wait for the next transaction.
 
@@ -40,10 +44,10 @@ class Writing:
         remember: Remember,
         stay: Callable[[Event], None],
         *,
-        dry_run: bool,
+        only_look: bool,
     ) -> None:
         self.session = session
-        self.dry_run = dry_run
+        self._only_look = only_look
         self._store, self._done = store, done
         self._remember, self._stay = remember, stay
         self._waiting: list[tuple[Event | None, str, Item]] = []
@@ -51,6 +55,8 @@ class Writing:
 
     def open(self) -> Session:
         """The session; it is created when the first entry is written."""
+        if self._only_look:
+            raise WouldWriteError
         if self.session is None:
             source = self._done.source
             parent = source.parent
@@ -61,6 +67,8 @@ class Writing:
 
     def wait(self, event: Event | None, key: str, item: Item, size: int) -> None:
         """Write an item with the next batch."""
+        if self._only_look:
+            raise WouldWriteError
         self._waiting.append((event, key, item))
         self._size += size
         if len(self._waiting) >= BATCH or self._size >= BATCH_BYTES:
@@ -74,9 +82,6 @@ class Writing:
         """Write the messages and notes that wait, in one transaction."""
         waiting, self._waiting, self._size = self._waiting, [], 0
         if not waiting:
-            return
-        if self.dry_run:
-            self._count([item for _, _, item in waiting])
             return
         items = [item for _, _, item in waiting]
         try:
