@@ -6,12 +6,16 @@ from typing import Any, Final
 from uuid import UUID, uuid5
 
 from roocontext.log.entries import Message
+from roocontext.log.forms.frames import attachment
 from roocontext.log.forms.identifiers import CallIds, name_for
-from roocontext.log.readings import Block, reader
+from roocontext.log.readings import Block, calls, reader, results
 
 _NAMES: Final = UUID("6a3f3f5e-0f5b-5a51-9d0e-0c6b5d1f7a11")
 _VALID: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _SENT: Final = ("text", "image", "document", "thinking", "redacted_thinking")
+_FILE: Final = "file"
+"""How a reading shows a file that no block of Anthropic's can."""
+_KNOWN: Final = (*_SENT, "tool_use", "tool_result", _FILE)
 
 
 def foreign_id(*names: str) -> str:
@@ -19,35 +23,67 @@ def foreign_id(*names: str) -> str:
     return str(uuid5(_NAMES, "\0".join(names)))
 
 
+def left_out(message: Message) -> list[str]:
+    """The types of what a message holds that only its provider knows, and no file can."""
+    if message.format == "anthropic":
+        return []
+    _, blocks = reader(message.format).blocks(message.role, message.content)
+    return [str(block.get("type")) for block in blocks if block.get("type") not in _KNOWN]
+
+
 class AnthropicRows:
     """Reads the messages of one session in their order.
 
     A message in Anthropic's format stays as it is. For others an id that is not valid is replaced,
-    in the call and in the result that answers it. What a message becomes does not depend on those
-    that are hidden.
+    in the call and in the result that answers it, and what only its provider knows is left out. A
+    result that names its call, by entry and number, gets the id of that call. What a message
+    becomes does not depend on those that are hidden.
     """
 
     def __init__(self) -> None:
         self._waiting: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
+        self._calls: dict[int, list[tuple[str, str]]] = {}
+        """By entry: the ids of its calls, and those that they have in the file."""
 
     def read(self, message: Message) -> tuple[str, Any]:
         """The role and content of the next message. The content may be empty."""
-        if message.format == "anthropic":
-            return message.role, message.content
         role, blocks = reader(message.format).blocks(message.role, message.content)
-        return role, [self._sent(message.seq, index, one) for index, one in enumerate(blocks)]
+        answered = results(blocks)
+        # A row with several results cannot say which of them the link is for: ids decide there.
+        linked = self._linked(message) if len(answered) == 1 else None
+        if message.format == "anthropic":
+            self._calls[message.seq] = [(tool_id, tool_id) for _, tool_id in calls(blocks)]
+            if linked is None or linked == answered[0][1]:
+                return message.role, message.content
+            at = answered[0][0]
+            fixed = {**blocks[at], "tool_use_id": linked}
+            return message.role, [*blocks[:at], fixed, *blocks[at + 1 :]]
+        known = ((index, one) for index, one in enumerate(blocks) if one.get("type") in _KNOWN)
+        return role, [self._sent(message.seq, index, one, linked) for index, one in known]
 
-    def _sent(self, seq: int, index: int, block: Block) -> Block:
+    def _linked(self, message: Message) -> str | None:
+        """The id, in the file, of the call that a result names; None if it names none."""
+        if message.answers is None:
+            return None
+        seq, number = message.answers
+        found = self._calls.get(seq, [])
+        if number >= len(found):
+            return CallIds(_VALID).take("", message.seq, 0)  # its call is not here
+        old, new = found[number]
+        if (seq, new) in self._waiting[old]:
+            self._waiting[old].remove((seq, new))
+        return new
+
+    def _sent(self, seq: int, index: int, block: Block, linked: str | None) -> Block:
         match block:
             case {"type": "tool_use", "id": str(tool_id), "name": str(name)}:
                 new = CallIds(_VALID).take(tool_id, seq, index)
                 self._waiting[tool_id].append((seq, new))
+                self._calls.setdefault(seq, []).append((tool_id, new))
                 return {**block, "id": new, "name": name_for(name, _VALID)}
             case {"type": "tool_result", "tool_use_id": str(tool_id)}:
-                return {**block, "tool_use_id": self._answered(tool_id)}
-            case {"type": str(kind)} if kind not in _SENT:
-                return {"type": "text", "text": f"[{block.get('title', kind)}]"}
-        return block
+                return {**block, "tool_use_id": linked or self._answered(tool_id)}
+        return attachment(block.get("title")) if block.get("type") == _FILE else block
 
     def _answered(self, tool_id: str) -> str:
         """The new id of the first call in the latest message that waits under this id."""

@@ -16,6 +16,7 @@ from roocontext.formats.claude_code_releases import Release, release_of
 from roocontext.formats.claude_code_resumed import looks_in_other_files, with_rows_before
 from roocontext.formats.claude_code_rows import Loose, Row, Rows, compacted_calls
 from roocontext.formats.claude_code_tree import Step
+from roocontext.formats.claude_code_typed import with_typed
 from roocontext.formats.claude_code_walk import Back, in_tree_order
 from roocontext.formats.events import (
     Added,
@@ -30,6 +31,7 @@ from roocontext.formats.events import (
 )
 from roocontext.formats.lines import read_at
 from roocontext.formats.names import text
+from roocontext.formats.source_files import opened, read_bytes
 from roocontext.formats.times import iso_ms
 from roocontext.log.entries import NewMessage
 
@@ -38,6 +40,7 @@ FOLDERS = (
     *("$CLAUDE_CONFIG_DIR/projects", "~/.claude/projects"),
     *("$XDG_CONFIG_HOME/claude/projects", "~/.config/claude/projects"),
 )
+
 CLEARED = "[Old tool result content cleared]"
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
 _BUFFER = 1 << 17
@@ -116,17 +119,17 @@ def _events(
 ) -> Iterator[Event]:
     calls = Calls(parts.cleared)
     with ExitStack() as files:
-        own = files.enter_context(path.open("rb", buffering=_BUFFER))
-        opened: dict[Path | None, BinaryIO] = {None: own}
+        own = files.enter_context(opened(path, _BUFFER))
+        handles: dict[Path | None, BinaryIO] = {None: own}
         for step in in_tree_order(parts, path, problems, release):
             if isinstance(step, Back):
                 yield WentBack(None, step.to)
                 continue
             try:
                 row = step.row
-                if row.path not in opened:
-                    opened[row.path] = files.enter_context((row.path or path).open("rb"))
-                record = read_at(opened[row.path], row.start, row.end)
+                if row.path not in handles:
+                    handles[row.path] = files.enter_context(opened(row.path or path))
+                record = read_at(handles[row.path], row.start, row.end)
                 yield from events_of(step, record, calls)
             except ValueError as error:
                 problems.append(Problem(step.row.path or path, step.row.line, str(error)))
@@ -144,7 +147,7 @@ def _files_beside(path: Path, problems: list[Problem]) -> Iterator[Event]:
     for file in (*outputs, path.with_suffix(".meta.json")):
         try:
             if file.is_file():
-                words = file.read_bytes().decode("utf-8", "surrogateescape")
+                words = read_bytes(file).decode("utf-8", "surrogateescape")
                 yield Noted(None, "file", {"name": file.name, "text": words})
         except OSError as error:
             problems.append(Problem(file, None, error.strerror or "it cannot be read"))
@@ -180,7 +183,7 @@ def events_of(step: Step, record: dict[str, Any], calls: Calls) -> Iterator[Even
     if row.type == "attachment":
         content = sent_of(record["attachment"], record.get("rendered"))
         words = NewMessage("user", content, ts=ts, message_id=row.uuid, extra={"record": record})
-        yield Added(row.uuid, words, row.line)
+        yield Added(row.uuid, with_typed(words, record), row.line)
         return
     rest = dict(record["message"])
     content = rest.pop("content", None)
@@ -206,7 +209,7 @@ def events_of(step: Step, record: dict[str, Any], calls: Calls) -> Iterator[Even
             line=row.line,
         )
     else:
-        yield Added(row.uuid, message, row.line)
+        yield Added(row.uuid, with_typed(message, record), row.line)
 
 
 def _cleared(row: Row, record: dict[str, Any], calls: Calls) -> Cleared:

@@ -25,6 +25,7 @@ from roocontext.formats.claude_code_rows import (
 )
 from roocontext.formats.events import Problem
 from roocontext.formats.numbered_names import NumberedNames
+from roocontext.formats.source_files import opened
 
 LEAST = 500
 """How many rows a part has at least, except the last one."""
@@ -250,9 +251,9 @@ class Parts:
         # Not to the end of the file: what was appended since then may refer to rows of any part.
         ends = [*(part.first for part in self._parts[1:]), self._end]
         rows: list[Row] = []
-        with self._path.open("rb") as file:
+        with opened(self._path) as file:
             for part, end in zip(self._parts, ends, strict=True):
-                lines = heads(self._path, [], start=part.start, first=part.line)
+                lines = heads(self._path, None, start=part.start, first=part.line)
                 for index, (line, head) in enumerate(lines, part.first):
                     if index == end:
                         break

@@ -10,6 +10,7 @@ from typing import Any
 from roocontext.formats.claude_code_releases import ONE_FILE, release_of
 from roocontext.formats.claude_code_rows import Row, Rows
 from roocontext.formats.lines import loads
+from roocontext.formats.source_files import opened
 
 
 def looks_in_other_files(facts: dict[str, Any]) -> bool:
@@ -53,7 +54,7 @@ def _file_with(uuid: str, folder: Path, seen: set[Path]) -> Path | None:
         if path in seen or path.name.startswith("agent-"):
             continue
         try:
-            with path.open("rb") as file:
+            with opened(path) as file:
                 if any(needle in line and _uuid(line) == uuid for line in file):
                     return path
         except OSError:

@@ -17,6 +17,7 @@ from roocontext.formats.claude_code_attachments import sent_of
 from roocontext.formats.events import Problem
 from roocontext.formats.lines import Line, read_at, read_lines
 from roocontext.formats.names import is_removed, name, text
+from roocontext.formats.source_files import opened
 
 _SPEAKERS = ("user", "assistant")
 _FACTS = {"session": "sessionId", "folder": "cwd", "branch": "gitBranch", "version": "version"}
@@ -85,7 +86,7 @@ class Rows:
         """Read a file once; of rows with the same uuid the first one counts."""
         reading = Reading()
         found = cls()
-        with path.open("rb") as file:
+        with opened(path) as file:
             for index, (line, head) in enumerate(heads(path, problems)):
                 if head is None:
                     found.loose.add(line)
@@ -223,7 +224,7 @@ def _is_copy(file: BinaryIO, first: Row, row: Row) -> bool:
 
 
 def heads(
-    path: Path, problems: list[Problem], *, start: int = 0, first: int = 1
+    path: Path, problems: list[Problem] | None, *, start: int = 0, first: int = 1
 ) -> Iterator[tuple[Line, Head | None]]:
     """Each line with the fields of its record; None for a line that holds no object."""
     for line in read_lines(path, problems, _decode_head, start=start, first=first):
@@ -233,7 +234,8 @@ def heads(
         elif isinstance(record, dict):
             yield line, _lenient(record)
         else:
-            problems.append(Problem(path, line.number, "the line holds no object"))
+            if problems is not None:
+                problems.append(Problem(path, line.number, "the line holds no object"))
             yield line, None
 
 

@@ -128,6 +128,11 @@ class Tree:
         self._boundary: Row | None = None
         self._anchor: Row | None = None
         self._kept_now: frozenset[str] = frozenset()
+        # Those that the file holds only after the compaction, each with the one before it.
+        self._late: dict[str, str] = {}
+        self._named: dict[str, list[str]] = {}
+        # The parents that rows have in the file, if they were given another one.
+        self._written: dict[str, str | None] = {}
         self._speaker = self._summary = self._last = ""
         self._count = 0
 
@@ -156,6 +161,7 @@ class Tree:
         self._nearest, self._ancestors = ({}, {}), Ancestors(self._above_named)
         self._tops = {}
         self._answers, self._callers, self._boundaries, self._summarised = {}, {}, {}, set()
+        self._named, self._written = {}, {}
 
     def add(self, row: Row) -> Unit | None:
         """Add the next row of a transcript that grows; the unit of a message."""
@@ -274,11 +280,26 @@ class Tree:
         return ""
 
     def _reattach(self, row: Row) -> None:
+        """Give a row its place, and remember the parent that it has in the file."""
+        written = row.parent
+        self._place(row)
+        if row.parent != written:
+            self._written[row.uuid] = written
+        if row.speaks:
+            self._speaker = row.uuid
+        self._last = row.uuid
+
+    def _place(self, row: Row) -> None:
         """Give compactions their place: behind what they cut off, and ahead of what follows."""
         if row.subtype == "compact_boundary":
-            self._boundary, self._summary, self._kept_now = row, "", self._kept(row)
-            # The rows that it keeps may come behind its logical parent.
-            if row.parent not in self._by_uuid or self._kept_now:
+            self._boundary, self._summary = row, ""
+            named = self._named[row.uuid] = self._named_by(row)
+            self._kept_now = self._kept(row)
+            late = [one for one in named if self._by_uuid[one].index > row.index]
+            self._late = dict(zip(late, ["", *late], strict=False))
+            above = self._by_uuid.get(row.parent or "")
+            # The rows that it keeps may come behind its logical parent, and this one behind itself.
+            if above is None or above.index > row.index or self._kept_now:
                 row.parent = self._speaker or None
         elif row.is_summary:
             if self._boundary is not None:
@@ -286,30 +307,18 @@ class Tree:
                 self._summarised.add(self._boundary.uuid)
             elif row.parent not in self._by_uuid:
                 row.parent = self._speaker or None
-        elif self._summary and row.parent in self._kept_now:
+        elif self._summary and row.uuid in self._late:
+            # The rows that are kept follow the summary, in their order, although some come later.
+            row.parent = self._late[row.uuid] or self._summary
+        elif self._summary and (row.parent in self._kept_now or row.parent == self._summary):
             # What follows hangs on a row that was kept, although it comes after the summary.
-            row.parent = self._summary
+            row.parent = next(reversed(self._late), self._summary)
         elif row.parent and row.parent not in self._by_uuid and self._release >= BRIDGES:
             row.parent = self._last or row.parent
-        if row.speaks:
-            self._speaker = row.uuid
-        self._last = row.uuid
 
-    def _kept(self, boundary: Row | None) -> frozenset[str]:
+    def _kept(self, boundary: Row) -> frozenset[str]:
         """The rows that a compaction has kept as they are."""
-        if boundary is None:
-            return frozenset()
-        # If one of the rows is missing, the tool keeps none of them.
-        kept = set(boundary.kept)
-        if not kept <= self._by_uuid.keys():
-            return frozenset()
-        if boundary.segment:
-            head, at = boundary.segment
-            segment: set[str] = set()
-            while at in self._by_uuid and at not in segment:
-                segment.add(at)
-                at = "" if at == head else self._by_uuid[at].parent or ""
-            kept |= segment if head in segment else set()
+        kept = set(self._named.get(boundary.uuid, ()))
         units = [self._unit_of[one] for one in kept if one in self._unit_of]
         calls = {
             call for unit in units for row in unit.rows if row.uuid in kept for call in row.calls
@@ -322,6 +331,21 @@ class Tree:
             if row.results and (boundary.segment or not calls.isdisjoint(row.results))
         }
         return frozenset(kept)
+
+    def _named_by(self, boundary: Row) -> list[str]:
+        """The rows that a compaction says it has kept, in their order."""
+        # If one of the rows is missing, the tool keeps none of them.
+        if any(one not in self._by_uuid for one in boundary.kept):
+            return []
+        head, at = boundary.segment or ("", "")
+        segment: dict[str, None] = {}
+        while at in self._by_uuid and at not in segment:
+            segment[at] = None
+            # Nothing is above a compaction for the tool.
+            is_end = at == head or self._by_uuid[at].subtype == "compact_boundary"
+            at = "" if is_end else self._written.get(at, self._by_uuid[at].parent) or ""
+        whole = reversed(segment) if head in segment else ()
+        return list(dict.fromkeys([*boundary.kept, *whole]))
 
     def _hang(self, unit: Unit) -> Unit:
         first = unit.rows[0]

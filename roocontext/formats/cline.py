@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from roocontext.formats.lines import loads
+from roocontext.formats.source_files import read_bytes
 
 Range: TypeAlias = tuple[int, int]
 _KEPT = 2
@@ -29,7 +30,7 @@ def task_item(folder: Path) -> dict[str, Any]:
 
 @lru_cache(maxsize=4)
 def _items(file: Path, *_version: int) -> Mapping[str, dict[str, Any]]:
-    found = loads(file.read_bytes())
+    found = loads(read_bytes(file))
     items = found if isinstance(found, list) else []
     return {str(one.get("id")): one for one in items if isinstance(one, dict)}
 

@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, Titled, WentBack
-from roocontext.formats.lines import loads
+from roocontext.formats.lines import loads, report_repeated
 from roocontext.formats.names import text
+from roocontext.formats.roo import INSERTIONS
+from roocontext.formats.source_files import read_bytes
 from roocontext.formats.times import whole_ms
+from roocontext.formats.typed import typed
 from roocontext.log.entries import NewMessage
 
 NAME = "cline"
@@ -118,7 +121,7 @@ def _metadata(row: dict[str, Any]) -> dict[str, Any]:
 def _message(row: dict[str, Any], name: str) -> NewMessage:
     info, content = row.get("modelInfo"), _content(row)
     kept = row if content != row.get("content") else {**row, "content": None}
-    return NewMessage(
+    message = NewMessage(
         row["role"],
         content,
         ts=whole_ms(row.get("ts")),
@@ -129,6 +132,7 @@ def _message(row: dict[str, Any], name: str) -> NewMessage:
             "record": {key: one for key, one in kept.items() if key != "role" and one is not None}
         },
     )
+    return typed(message, INSERTIONS.typed)
 
 
 def _content(row: dict[str, Any]) -> Any:
@@ -173,11 +177,13 @@ def _read(path: Path, problems: list[Problem]) -> dict[str, Any]:
     """A document; an older one may be the list of messages itself."""
     if not path.is_file():
         return {}
+    text = read_bytes(path)
     try:
-        found = loads(path.read_bytes())
+        found = loads(text)
     except ValueError as error:
         problems.append(Problem(path, None, str(error), cuts=True))
         return {}
+    report_repeated(text, path, None, problems)
     if isinstance(found, list):
         return {"messages": found}
     return found if isinstance(found, dict) else {}

@@ -59,7 +59,7 @@ def sources(path: Path) -> Iterator[Source]:
 
 def _facts(path: Path) -> dict[str, Any]:
     """What the first lines say of the session."""
-    for number, line in enumerate(read_lines(path, [])):
+    for number, line in enumerate(read_lines(path, None)):
         kind, payload = opened(line.record)
         if kind == "session_meta":
             git = payload.get("git")
@@ -124,7 +124,7 @@ def _events_of(at: Placed, history: History) -> Iterator[Event]:
         message = history.add(payload, at, ts)
         if payload is not record:
             rest = {name: value for name, value in record.items() if name != "payload"}
-            message = with_fields(message, extra={"record": rest})
+            message = with_fields(message, extra={"record": rest, **(message.extra or {})})
         yield Added(message.message_id, message, line.number)
         return
     if kind == "session_meta":

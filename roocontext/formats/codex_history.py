@@ -8,6 +8,8 @@ from roocontext.formats.codex_kept import is_summary, text_of_content
 from roocontext.formats.codex_lines import Placed, opened
 from roocontext.formats.events import Added, Event
 from roocontext.formats.lines import Line, read_at
+from roocontext.formats.source_files import opened as opened_file
+from roocontext.formats.typed import Insertions, typed
 from roocontext.log.entries import NewMessage
 from roocontext.log.readings import reader, text_of
 
@@ -22,6 +24,21 @@ _CONTEXT = (
     *(_ABORTED, "<user_shell_command>", "<skill>", "<subagent_notification>"),
 )
 """How the program's own words begin that it says as the user."""
+_INSERTIONS = Insertions(
+    openings=(
+        *_CONTEXT,
+        "Warning: apply_patch was requested via",
+        "<image>",
+        "<image name=",
+        "</image>",
+    ),
+    tags=(
+        *("environment_context", "user_instructions", "INSTRUCTIONS", "turn_aborted"),
+        *("user_shell_command", "user_action", "skill", "subagent_notification", "hook_prompt"),
+        *("collaboration_mode", "personality_spec", "realtime_conversation"),
+    ),
+    heading="## My request for Codex:",
+)
 
 
 @dataclass(slots=True)
@@ -84,7 +101,7 @@ class History:
         """An item as it was added."""
         if item.number in self.texts:
             return spoken("user", self.texts[item.number])
-        with item.path.open("rb") as file:
+        with opened_file(item.path) as file:
             _, payload = opened(read_at(file, item.start, item.end))
         if item.place is None:
             return payload
@@ -128,9 +145,9 @@ def message_of(payload: dict[str, Any], name: str, ts: int | None, model: str | 
     if kind != "message" or not isinstance(role, str):
         role = "user" if kind.endswith("output") else "assistant"
     is_reply = role == "assistant"
-    return NewMessage(
-        role, payload, FORMAT, ts=ts, message_id=name, model=model if is_reply else None
-    )
+    model = model if is_reply else None
+    message = NewMessage(role, payload, FORMAT, ts=ts, message_id=name, model=model)
+    return typed(message, _INSERTIONS.typed) if kind == "message" else message
 
 
 def words_of(message: NewMessage) -> str:

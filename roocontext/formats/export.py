@@ -6,7 +6,7 @@ from itertools import chain, count
 from pathlib import Path
 
 from roocontext.errors import InvalidOption
-from roocontext.formats import html, jsonl, markdown, to_claude_code, to_roo
+from roocontext.formats import anthropic_rows, html, jsonl, markdown, to_claude_code, to_roo
 from roocontext.formats.family import family_of
 from roocontext.formats.new_files import NewFile
 from roocontext.store.session import Session
@@ -83,6 +83,18 @@ def files(
     else:
         found = FOLDERS[to](sessions, output)
     return _reported(found, sessions, progress) if progress else found
+
+
+def left_out(
+    store: Store, session: Session, to: str, *, family: bool = False
+) -> Iterator[tuple[str, int, str]]:
+    """What this format cannot hold: the session, the entry, and the type of the block or item."""
+    if to not in FOLDERS:
+        return
+    for one in family_of(store, session) if family else [session]:
+        for row in one.live():
+            for kind in anthropic_rows.left_out(row.message):
+                yield one.id, row.message.seq, kind
 
 
 def _reported(

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from glob import glob
 from pathlib import Path
 
 from roocontext.errors import InvalidOption
@@ -18,6 +19,7 @@ from roocontext.formats import (
 )
 from roocontext.formats.events import Problem, Source
 from roocontext.formats.lines import loads
+from roocontext.formats.source_files import NO_FILE, opened, read_bytes
 
 JSONL = "roocontext"
 _STORAGES = tuple(
@@ -29,6 +31,7 @@ _STORAGES = tuple(
     )
     for storage in ("globalStorage", "profiles/*/globalStorage")
 )
+
 """Where VS Code and what is made of it keep the files of their extensions."""
 _ROO_IDS = ("rooveterinaryinc.roo-*", "zoocodeorganization.zoo-code*")
 _CLINE_IDS = ("saoudrizwan.claude-dev", "saoudrizwan.cline-nightly")
@@ -54,8 +57,9 @@ _EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{')
 _PACKED = (b"\x28\xb5\x2f\xfd", b"\x1f\x8b", b"PK\x03\x04", b"\xfd7zXZ", b"BZh")
 """How compressed files and archives begin."""
 EMPTY = "it is empty"
+FOREIGN = "it is another program's database"
 LIST = "it only lists prompts or sessions"
-NO_SESSION = (EMPTY, LIST)
+NO_SESSION = (EMPTY, LIST, FOREIGN)
 _LISTS = (
     *({"session_id", "ts", "text"}, {"id", "thread_name", "updated_at"}),  # Codex CLI's
     {"display", "pastedContents"},  # Claude Code's
@@ -80,9 +84,19 @@ def _existing(place: str) -> Iterator[Path]:
     if not base.is_absolute():
         return
     if "*" in inside:
-        yield from sorted(base.glob(inside))
-    elif (found := base / inside).exists():
-        yield found
+        # Not Path.glob: it ends at the first link into a folder that is closed.
+        found = glob(inside, root_dir=base, include_hidden=True)  # noqa: PTH207 - see above
+        yield from sorted(base / one for one in found)
+    elif not _is_missing(base / inside):
+        yield base / inside
+
+
+def _is_missing(path: Path) -> bool:
+    """Whether there is nothing; what cannot be looked at is reported when it is read."""
+    try:
+        return not path.exists()
+    except OSError:
+        return False
 
 
 def files(path: Path, problems: list[Problem]) -> Iterator[Path]:
@@ -101,7 +115,7 @@ def _inside(path: Path, problems: list[Problem], seen: set[tuple[int, int]]) -> 
             if path.is_file():
                 yield path
             else:  # reading a pipe would wait for a writer
-                what = "it is not a regular file" if path.exists() else "there is no such file"
+                what = NO_FILE if path.exists() else "there is no such file"
                 problems.append(Problem(path, None, what))
             return
         if (folder := _identity(path)) in seen:
@@ -115,9 +129,15 @@ def _inside(path: Path, problems: list[Problem], seen: set[tuple[int, int]]) -> 
         problems.append(Problem(path, None, error.strerror or "it cannot be read"))
         return
     for entry in inside:
-        if entry.is_dir():
+        try:
+            is_folder = entry.is_dir()
+            is_candidate = not is_folder and entry.is_file() and _is_candidate(Path(entry))
+        except OSError as error:  # such as a link to itself, or into a folder that is closed
+            problems.append(Problem(Path(entry), None, error.strerror or "it cannot be read"))
+            continue
+        if is_folder:
             yield from _inside(Path(entry), problems, seen)
-        elif _is_candidate(Path(entry)) and entry.is_file():
+        elif is_candidate:
             yield Path(entry)
 
 
@@ -179,12 +199,14 @@ def _is_packed_name(path: Path) -> bool:
 
 def why_unknown(path: Path) -> str:
     """Why a file holds no session of a known format."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         first = file.readline(_HEAD)
     if first.startswith(_PACKED):
         return "it is compressed: unpack it first"
     if not first:
         return EMPTY
+    if first.startswith(opencode_records.SQLITE):
+        return FOREIGN
     return LIST if _is_in_a_list(first) else "its format is not known"
 
 
@@ -199,7 +221,7 @@ def _is_in_a_list(line: bytes) -> bool:
 def _is_export(path: Path) -> bool:
     """Whether a document begins like an export of OpenCode; folders hold many other documents."""
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             return bool(_EXPORT.match(file.read(100)))
     except OSError:
         return False
@@ -221,7 +243,7 @@ def format_of(path: Path) -> str | None:
 
 def _format_of_lines(path: Path) -> str | None:
     """The format of the first line that has one."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         for number, text in enumerate(iter(lambda: file.readline(_HEAD), b"")):
             if text.startswith(b'{"roocontext":'):
                 return JSONL
@@ -234,7 +256,7 @@ def _format_of_lines(path: Path) -> str | None:
 def _document_format(path: Path) -> str | None:
     """The format of a JSON document: an export of OpenCode, or a recording of Gemini CLI."""
     try:
-        record = loads(path.read_bytes())
+        record = loads(read_bytes(path))
     except ValueError:
         return None
     known = (module for module in (opencode, gemini_cli) if module.looks_like(record))

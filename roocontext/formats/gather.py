@@ -11,6 +11,7 @@ from roocontext.formats.events import Problem, Source
 from roocontext.formats.imported import storable
 from roocontext.formats.play import OnConflict, play
 from roocontext.formats.played import Played
+from roocontext.formats.rehearsal import Rehearsal
 from roocontext.formats.writing import exists
 from roocontext.store.store import Store
 
@@ -73,17 +74,18 @@ def import_paths(
         yield Skipped(problem.path, problem.what, is_problem=True)
     # A sub-agent's session names its parent, which must exist before it.
     ordered = sorted(dict.fromkeys(found), key=lambda path: path.name.startswith(SUBAGENT))
-    importing = _Importing(store, tool, on_conflict, dry_run=dry_run)
     sizes = [find.size_of(path) for path in ordered]
     done, total = 0, sum(sizes)
-    for path, size in zip(ordered, sizes, strict=True):
-        if progress is not None:
-            importing.read = partial(_progressed, progress, done, size, total)
-        yield from importing.take(path)
-        done += size
-        if progress is not None:
-            progress(done, total)
-    yield from importing.take_children()
+    with Rehearsal(store) as rehearsal:
+        importing = _Importing(store, tool, on_conflict, rehearsal, dry_run=dry_run)
+        for path, size in zip(ordered, sizes, strict=True):
+            if progress is not None:
+                importing.read = partial(_progressed, progress, done, size, total)
+            yield from importing.take(path)
+            done += size
+            if progress is not None:
+                progress(done, total)
+        yield from importing.take_children()
 
 
 def _progressed(progress: Progress, done: int, size: int, total: int, read: int) -> None:
@@ -97,6 +99,7 @@ class _Importing:
     store: Store
     tool: str | None
     on_conflict: OnConflict
+    rehearsal: Rehearsal
     dry_run: bool
     read: Callable[[int], None] | None = None
     _taken: dict[str, Path] = field(default_factory=dict)
@@ -147,7 +150,7 @@ class _Importing:
 
     def _compared(self, source: Source, first: Path) -> Outcome:
         """A second file with the same session: a tool has moved it, or somebody has copied it."""
-        other = not self.dry_run and bool(play(self.store, source, dry_run=True).messages)
+        other = not self.dry_run and bool(self.rehearsal.play(source).messages)
         what = "with other messages " if other else ""
         why = f"its session {source.session_id} was taken {what}from {first}"
         return Skipped(source.path, why, is_problem=other)
@@ -155,13 +158,10 @@ class _Importing:
     def _import(self, source: Source) -> Taken:
         tool = str(source.metadata["tool"])
         try:
-            done = play(
-                self.store,
-                source,
-                on_conflict=self.on_conflict,
-                dry_run=self.dry_run,
-                read=self.read,
-            )
+            if self.dry_run:
+                done = self.rehearsal.play(source, on_conflict=self.on_conflict, read=self.read)
+            else:
+                done = play(self.store, source, on_conflict=self.on_conflict, read=self.read)
         except StoreUnavailable:
             raise
         except (RooContextError, OSError) as error:

@@ -7,11 +7,23 @@ from typing import Any
 from roocontext.formats.events import Added, Event, Noted, Problem
 from roocontext.formats.lines import read_records
 from roocontext.formats.times import iso_ms
+from roocontext.formats.typed import Insertions, typed
 from roocontext.log.entries import NewMessage
 
 CHECKPOINT = "checkpoint-"
 TOOL_CHECKPOINTS = "checkpoints"
 PROMPTS = "logs.json"
+INSERTIONS = Insertions(
+    openings=(
+        "This is the Gemini CLI.",
+        "Here is the user's editor context",
+        "Here is a summary of changes in the user's editor context",
+        "System: Please continue.",
+    ),
+    tags=("session_context", "hook_context", "state_snapshot", "system-reminder"),
+    ending="--- Content from referenced files ---",
+)
+"""The program's own texts in the user's messages."""
 
 
 def history_of(record: Any) -> Any:
@@ -35,7 +47,7 @@ def is_checkpoint(path: Path) -> bool:
         return False
     if path.name.startswith(CHECKPOINT) or path.parent.name == TOOL_CHECKPOINTS:
         return True
-    return any(is_history(history_of(record)) for record, _ in read_records(path, []))
+    return any(is_history(history_of(record)) for record, _ in read_records(path, None))
 
 
 def checkpoint_events(path: Path, problems: list[Problem]) -> Iterator[Event]:
@@ -56,6 +68,7 @@ def checkpoint_events(path: Path, problems: list[Problem]) -> Iterator[Event]:
             name = str(number)
             if role in ("user", "model"):
                 message = NewMessage(str(role), content, "gemini", message_id=name)
+                message = typed(message, INSERTIONS.typed)
                 yield Added(name, message, answers=calls.answered_by(name, content))
             else:
                 yield Noted(name, "unknown", content)

@@ -5,6 +5,7 @@ is before each change that takes something away, and at the end; what was taken 
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from urllib.parse import unquote
 from roocontext.formats.events import Added, Event, Noted, Problem, Source, Titled, WentBack
 from roocontext.formats.gemini_checkpoints import (
     CHECKPOINT,
+    INSERTIONS,
     PROMPTS,
     TOOL_CHECKPOINTS,
     checkpoint_events,
@@ -31,12 +33,14 @@ from roocontext.formats.names import name as named
 from roocontext.formats.numbered_names import NumberedNames
 from roocontext.formats.shelf import Shelf
 from roocontext.formats.times import iso_ms
+from roocontext.formats.typed import marked, typed
 from roocontext.log.entries import NewMessage
 
 NAME = "gemini-cli"
 FOLDERS = ("$GEMINI_CLI_HOME/.gemini/tmp", "~/.gemini/tmp")
 FORMAT = "gemini"
 _SERVER = "a2a-server"
+_HASH = re.compile("[0-9a-f]{64}")
 _SPEAKERS = ("user", "gemini")
 _NOT_SENT = ("/", "?", "<session_context>", "<hook_context>")
 """How the user's texts begin that are for the program."""
@@ -70,7 +74,7 @@ def sources(path: Path) -> Iterator[Source]:
     """The session of a file."""
     problems: list[Problem] = []
     if path.name == PROMPTS:
-        name = f"{NAME}:{path.parent.name[:16]}/prompts"
+        name = f"{NAME}:{short_name(path.parent.name)}/prompts"
         events = partial(prompt_events, path, problems)
         yield Source(name, path, {"tool": NAME, "path": str(path)}, events, problems)
         return
@@ -78,7 +82,7 @@ def sources(path: Path) -> Iterator[Source]:
         folder, tag = path.parent, unquote(path.stem.removeprefix(CHECKPOINT))
         if folder.name == TOOL_CHECKPOINTS:
             folder, tag = folder.parent, f"{TOOL_CHECKPOINTS}/{path.stem}"
-        name = f"{NAME}:{folder.name[:16]}/{tag}"
+        name = f"{NAME}:{short_name(folder.name)}/{tag}"
         events = partial(checkpoint_events, path, problems)
         facts = {"tool": NAME, "path": str(path), "checkpoint": tag}
         yield Source(name, path, facts, events, problems)
@@ -88,17 +92,24 @@ def sources(path: Path) -> Iterator[Source]:
     facts = _facts(path)
     session = facts["session"] or path.stem
     project = facts["project"]
-    name = f"{session}/{str(project)[:16]}" if session == _SERVER else session
+    # All sessions of the server have the same id.
+    is_server = session == _SERVER
+    name = f"{session}/{short_name(str(project))}/{path.stem}" if is_server else session
     above = path.parent
     parent = f"{NAME}:{above.name}" if above.parent.name == "chats" else None
-    events = partial(_events, path, problems, is_server=session == _SERVER)
+    events = partial(_events, path, problems, is_server=is_server)
     facts = {"tool": NAME, "path": str(path), **facts}
     yield Source(f"{NAME}:{name}", path, facts, events, problems, parent)
 
 
+def short_name(project: str) -> str:
+    """A project's name, or the beginning of the hash that it has in its place."""
+    return project[:16] if _HASH.fullmatch(project) else project
+
+
 def _facts(path: Path) -> dict[str, Any]:
     facts: dict[str, Any] = dict.fromkeys(("session", "project", "kind", "folder"))
-    for record, _ in read_records(path, []):
+    for record, _ in read_records(path, None):
         if isinstance(record, dict) and isinstance(record.get("sessionId"), str):
             facts["session"] = named(record["sessionId"])
             facts["project"] = record.get("projectHash")
@@ -240,7 +251,10 @@ def _messages(name: str, record: dict[str, Any], ts: int | None) -> list[Added]:
         if not words or words.startswith(_NOT_SENT):
             return []
         rest = {key: value for key, value in record.items() if key != "content"}
-        return [Added(name, _message("user", parts, name, ts, rest))]
+        message = _message("user", parts, name, ts, rest)
+        if shown := _parts(record.get("displayContent")):
+            return [Added(name, marked(message, "\n".join(map(_words, shown))))]
+        return [Added(name, typed(message, INSERTIONS.typed))]
     if record.get("type") != "gemini":
         return []
     calls = [one for one in _listed(record, "toolCalls") if isinstance(one, dict)]

@@ -20,6 +20,7 @@ from roocontext.errors import (
     UnreadableSource,
 )
 from roocontext.formats.family import family_of
+from roocontext.formats.source_files import opened
 from roocontext.log.chain import FORM, GENESIS, Sealed, entry_digest, link
 from roocontext.store.restore import StoredEntry
 from roocontext.store.session import Session
@@ -113,7 +114,7 @@ def restore_file(store: Store, path: Path) -> Iterator[Restoration]:
 
     If a line is damaged, the entries before it are restored, and the problem is in the result.
     """
-    with path.open("rb") as file:
+    with opened(path) as file:
         start = _Place(0, 1)
         while section := _next_section(file, path, start):
             yield section if isinstance(section, Restoration) else _restored(store, section)
@@ -122,7 +123,7 @@ def restore_file(store: Store, path: Path) -> Iterator[Restoration]:
 
 def check_file(store: Store, path: Path) -> Iterator[Restoration]:
     """What `restore_file` would do. The hashes are compared, and nothing is written."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         start = _Place(0, 1)
         while section := _next_section(file, path, start):
             yield section if isinstance(section, Restoration) else _checked(store, section)
@@ -151,7 +152,7 @@ class _Section:
 
     def __iter__(self) -> Iterator[StoredEntry]:
         self.problem, seq, number = None, 0, self.place.line
-        with self.path.open("rb") as file:
+        with opened(self.path) as file:
             file.seek(self.place.offset)
             file.readline()
             for number, text in enumerate(_entry_lines(file), self.place.line + 1):

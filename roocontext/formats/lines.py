@@ -8,6 +8,7 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 
 from roocontext.formats.events import Problem
+from roocontext.formats.source_files import opened, read_bytes
 
 _decode = msgspec.json.Decoder().decode
 _JSON = json.JSONDecoder()
@@ -22,9 +23,13 @@ class Line(NamedTuple):
     end: int
 
 
+class _RepeatedError(Exception):
+    """An object has a name twice."""
+
+
 def read_lines(
     path: Path,
-    problems: list[Problem],
+    problems: list[Problem] | None,
     decode: Callable[[bytes], Any] = _decode,
     *,
     start: int = 0,
@@ -32,10 +37,11 @@ def read_lines(
 ) -> Iterator[Line]:
     """The records of a file in order. What is not JSON is reported with its line's number.
 
-    `decode` may read a part of a record only. Where it fails, the whole record is read. A part of
-    the file begins at `start`, in the line with the number `first`.
+    Without `problems`, nothing is reported. `decode` may read a part of a record only. Where it
+    fails, the whole record is read. A part of the file begins at `start`, in the line with the
+    number `first`.
     """
-    with path.open("rb") as file:
+    with opened(path) as file:
         file.seek(start)
         for number, text in enumerate(file, first):
             end = start + len(text)
@@ -45,25 +51,53 @@ def read_lines(
                 if text.strip():
                     yield from _records(path, number, text, start, problems)
             else:
+                report_repeated(text, path, number, problems)
                 yield Line(number, record, start, end)
             start = end
 
 
-def read_records(path: Path, problems: list[Problem]) -> Iterator[tuple[Any, int | None]]:
+def report_repeated(
+    text: bytes, path: Path, line: int | None, problems: list[Problem] | None
+) -> None:
+    """Report that an object has a name twice: the last value counts, as in most programs."""
+    if problems is None:
+        return
+    try:
+        _UNIQUE.decode(text.decode("utf-8", "surrogatepass"))
+    except _RepeatedError:
+        problem = Problem(path, line, "an object has the same name twice: the last value was taken")
+        problems += [] if problem in problems else [problem]  # a file may be read twice
+    except (ValueError, RecursionError):
+        pass  # it is not JSON, or the store says what is wrong with it
+
+
+def _once(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) < len(pairs):
+        raise _RepeatedError
+
+
+_UNIQUE = json.JSONDecoder(object_pairs_hook=_once)
+
+
+def read_records(path: Path, problems: list[Problem] | None) -> Iterator[tuple[Any, int | None]]:
     """The records of a file with their lines, or the one value of a JSON document."""
     if path.suffix != ".json":
         for line in read_lines(path, problems):
             yield line.record, line.number
         return
-    text = path.read_bytes()
+    text = read_bytes(path)
     try:
-        yield loads(text), None
+        found = loads(text)
     except ValueError as error:
         if not _begins_with_a_record(text):
-            problems.append(Problem(path, None, str(error), cuts=True))
+            if problems is not None:
+                problems.append(Problem(path, None, str(error), cuts=True))
             return
         for line in read_lines(path, problems):
             yield line.record, line.number
+    else:
+        report_repeated(text, path, None, problems)
+        yield found, None
 
 
 def _begins_with_a_record(text: bytes) -> bool:
@@ -90,6 +124,10 @@ def loads(text: bytes) -> Any:
         return json.loads(text.decode("utf-8", "surrogatepass"), parse_constant=_refuse)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    except ValueError as error:
+        if not str(error).startswith("Exceeds the limit"):
+            raise
+        raise ValueError("a number in it has too many digits") from None
 
 
 def _refuse(name: str) -> None:
@@ -97,13 +135,14 @@ def _refuse(name: str) -> None:
 
 
 def _records(
-    path: Path, number: int, text: bytes, start: int, problems: list[Problem]
+    path: Path, number: int, text: bytes, start: int, problems: list[Problem] | None
 ) -> Iterator[Line]:
     try:
         record = loads(text)
     except ValueError as error:
         why = str(error)
     else:
+        report_repeated(text, path, number, problems)
         yield Line(number, record, start, start + len(text))
         return
     # A program that was stopped between a record and its newline leaves two records on one line.
@@ -124,4 +163,5 @@ def _records(
     except (ValueError, RecursionError):
         pass
     is_cut = not text.endswith(b"\n")
-    problems.append(Problem(path, number, "the line is cut off" if is_cut else why, is_cut))
+    if problems is not None:
+        problems.append(Problem(path, number, "the line is cut off" if is_cut else why, is_cut))

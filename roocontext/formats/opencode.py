@@ -31,10 +31,15 @@ from roocontext.formats.opencode_records import (
 )
 from roocontext.formats.opencode_second import second_events
 from roocontext.formats.times import whole_ms
+from roocontext.formats.typed import marked
 from roocontext.log.entries import NewMessage
 
 NAME = "opencode"
 FOLDERS = ("$OPENCODE_DB", "$XDG_DATA_HOME/opencode", "~/.local/share/opencode")
+
+
+_NO_TITLE = re.compile(r"(New|Child) session - [0-9T:.Z-]+")
+"""How the program names a session until it has a title."""
 
 
 def looks_like(record: Any) -> bool:
@@ -89,7 +94,7 @@ def _events(path: Path, info: dict[str, Any], problems: list[Problem]) -> Iterat
         yield from _played(info, sent, _era(path, info))
     yield Noted(None, "session", info, _time(info, "updated"))
     title = info.get("title")
-    if isinstance(title, str) and title.strip():
+    if isinstance(title, str) and title.strip() and not _NO_TITLE.fullmatch(title):
         yield Titled(title.strip()[:200])
 
 
@@ -194,6 +199,7 @@ def _hid(
         message_id=str(asked.info["id"]),
         extra={"record": asked.record},
     )
+    first = marked(first, "")
     extra = {"record": summary.record}
     # One that failed hides all the same in its era, although it is not sent.
     answer = [_message(row, summary, ts, extra, is_last=True) for row in rows[:1]]
@@ -228,7 +234,7 @@ def _reverted(
 
 def _message(row: Turn, one: Sent, ts: int | None, extra: Any, *, is_last: bool) -> NewMessage:
     model = one.info.get("modelID") if row.role == "assistant" else None
-    return NewMessage(
+    message = NewMessage(
         row.role,
         row.content,
         ts=ts,
@@ -237,6 +243,9 @@ def _message(row: Turn, one: Sent, ts: int | None, extra: Any, *, is_last: bool)
         usage=_usage(one.info) if is_last else None,
         extra=extra,
     )
+    texts = [block["text"] for block in row.content if block["type"] == "text"]
+    is_typed = row.role != "user" or row.typed == "\n".join(texts)
+    return message if is_typed else marked(message, row.typed)
 
 
 def _last_reply(rows: list[Turn]) -> Turn | None:

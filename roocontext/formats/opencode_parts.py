@@ -4,9 +4,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from roocontext.formats.typed import Insertions
+
 INTERRUPTED = "[Tool execution was interrupted]"
 QUESTION = "What did we do so far?"
 CLEARED = "[Old tool result content cleared]"
+INSERTIONS = Insertions(tags=("system-reminder",))
+"""The program's own texts in the user's."""
 ABORTED = "MessageAbortedError"
 
 
@@ -20,11 +24,15 @@ class Era(Enum):
 
 @dataclass(slots=True)
 class Turn:
-    """One message to the model, and those of its results that were cleared."""
+    """One message to the model, and those of its results that were cleared.
+
+    `typed` is what a person typed of a message of the user's.
+    """
 
     id: str
     role: str
     content: list[dict[str, Any]] = field(default_factory=list)
+    typed: str = ""
     cleared: list[tuple[str, int]] = field(default_factory=list)
 
 
@@ -33,7 +41,7 @@ def turns_of(info: dict[str, Any], parts: list[dict[str, Any]], era: Era) -> lis
     name = str(info.get("id"))
     if info.get("role") == "user":
         blocks = [block for part in parts if (block := _asked(part)) is not None]
-        return [Turn(name, "user", blocks)] if blocks else []
+        return [Turn(name, "user", blocks, _typed(parts))] if blocks else []
     if info.get("role") != "assistant" or _is_left_out(info, parts):
         return []
     found: list[Turn] = []
@@ -60,6 +68,13 @@ def _is_left_out(info: dict[str, Any], parts: list[dict[str, Any]]) -> bool:
         return False
     says = any(part.get("type") not in ("step-start", "reasoning") for part in parts)
     return not (error.get("name") == ABORTED and says)
+
+
+def _typed(parts: list[dict[str, Any]]) -> str:
+    """What a person typed: the program's own texts are `synthetic`."""
+    asked = (part for part in parts if part.get("type") == "text" and not part.get("ignored"))
+    texts = [part.get("text") for part in asked if not part.get("synthetic")]
+    return "\n".join(INSERTIONS.typed(text) for text in texts if isinstance(text, str) and text)
 
 
 def _asked(part: dict[str, Any]) -> dict[str, Any] | None:

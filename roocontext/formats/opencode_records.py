@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from roocontext.formats.events import Problem
-from roocontext.formats.lines import loads
+from roocontext.formats.lines import loads, report_repeated
 from roocontext.formats.names import is_removed
 from roocontext.formats.opencode_first import is_first, modern
+from roocontext.formats.source_files import opened, read_bytes
 
 _SESSIONS = ("session", "session_v2")
-_SQLITE = b"SQLite format 3\0"
+SQLITE = b"SQLite format 3\0"
 
 
 class Sent(NamedTuple):
@@ -42,15 +43,20 @@ def is_database_name(path: Path) -> bool:
 
 
 def is_database(path: Path) -> bool:
-    """Whether a file is the tool's database, or is named like it. A user may have named it."""
-    if is_database_name(path):
-        return True
+    """Whether a file is the tool's database; a user may have named it, or another tool so.
+
+    One that is named like it and cannot be read is taken for one, so that this is reported.
+    """
     try:
-        with path.open("rb") as file:
-            begins = file.read(len(_SQLITE))
+        with opened(path) as file:
+            begins = file.read(len(SQLITE))
     except OSError:
         return False
-    return begins == _SQLITE and bool(_columns(path, []).keys() & {*_SESSIONS})
+    if not begins.startswith(SQLITE):
+        return bool(begins) and is_database_name(path)
+    problems: list[Problem] = []
+    is_own = bool(_columns(path, problems).keys() & {*_SESSIONS})
+    return is_own or (bool(problems) and is_database_name(path))
 
 
 def read_sessions(path: Path, problems: list[Problem]) -> list[dict[str, Any]]:
@@ -90,7 +96,7 @@ def read_second(path: Path, info: dict[str, Any], problems: list[Problem]) -> li
     query = f"SELECT id, type, data FROM session_message WHERE session_id = ? ORDER BY {order}"  # noqa: S608 - one of two names
     found = []
     for row in _rows(path, query, (str(info.get("id")),), problems):
-        data = _json(row["data"])
+        data = _json(row["data"], path, problems)
         if isinstance(data, dict):
             found.append({**data, "id": row["id"], "type": row["type"]})
     return found
@@ -129,21 +135,35 @@ def _parts(found: Any) -> list[dict[str, Any]]:
 
 def _document(path: Path, problems: list[Problem]) -> dict[str, Any]:
     try:
-        found = loads(path.read_bytes())
+        found = loads(text := read_bytes(path))
     except (OSError, ValueError) as error:
-        problem = Problem(path, None, str(error) or type(error).__name__, cuts=True)
+        what = error.strerror if isinstance(error, OSError) else str(error)
+        problem = Problem(path, None, what or type(error).__name__, cuts=True)
         problems += [] if problem in problems else [problem]
         return {}
+    report_repeated(text, path, None, problems)
     return found if isinstance(found, dict) else {}
 
 
 def _stored_sessions(folder: Path, problems: list[Problem]) -> Iterator[dict[str, Any]]:
-    for file in sorted((folder / "session").glob("*/*.json")):
-        if file.parent.name not in ("message", "part"):
-            info = _document(file, problems)
+    for project in _listed(folder / "session", problems):
+        is_own = project.name not in ("message", "part")
+        for file in _listed(project, problems) if is_own else ():
+            info = _document(file, problems) if file.suffix == ".json" else {}
             if isinstance(info.get("id"), str):
                 # Where ids were removed, the names of the files still say them.
                 yield {**info, "id": file.stem} if is_removed(info["id"]) else info
+
+
+def _listed(folder: Path, problems: list[Problem]) -> list[Path]:
+    """What is in a folder. Not by a pattern: that ends at the first link into a closed folder."""
+    try:
+        return sorted(folder.iterdir())
+    except NotADirectoryError:
+        return []
+    except OSError as error:
+        problems.append(Problem(folder, None, error.strerror or "it cannot be read"))
+        return []
 
 
 def _stored_messages(folder: Path, session: str, problems: list[Problem]) -> Iterator[Sent]:
@@ -175,7 +195,7 @@ def _database_sessions(path: Path, problems: list[Problem]) -> Iterator[dict[str
             info = {names.get(name, name): value for name, value in row.items()}
             if str(info["id"]) not in seen:
                 seen.add(str(info["id"]))
-                yield {**info, "revert": _json(info.get("revert"))}
+                yield {**info, "revert": _json(info.get("revert"), path, problems)}
 
 
 def _database_messages(path: Path, session: str, problems: list[Problem]) -> Iterator[Sent]:
@@ -185,12 +205,12 @@ def _database_messages(path: Path, session: str, problems: list[Problem]) -> Ite
     if {"message", "part"} <= tables.keys():
         query = "SELECT id, message_id, data FROM part WHERE session_id = ? ORDER BY id"
         for row in _rows(path, query, (session,), problems):
-            data = _json(row["data"])
+            data = _json(row["data"], path, problems)
             if isinstance(data, dict):
                 parts.setdefault(row["message_id"], []).append({"id": row["id"], **data})
         query = "SELECT id, data FROM message WHERE session_id = ? ORDER BY id"
         for row in _rows(path, query, (session,), problems):
-            data = _json(row["data"])
+            data = _json(row["data"], path, problems)
             if isinstance(data, dict):
                 infos[row["id"]] = {"id": row["id"], **data}
     if not infos and "event" in tables:
@@ -207,7 +227,7 @@ def _replayed(
     parts: dict[str, dict[str, dict[str, Any]]] = {}
     query = "SELECT type, data FROM event WHERE aggregate_id = ? ORDER BY seq"
     for row in _rows(path, query, (session,), problems):
-        match str(row["type"]).rpartition(".")[0], _json(row["data"]):
+        match str(row["type"]).rpartition(".")[0], _json(row["data"], path, problems):
             case "message.updated", {"info": {"id": str(name)} as info}:
                 infos[name] = info
             case "message.removed", {"messageID": str(name)}:
@@ -247,8 +267,13 @@ def _rows(
         problems += [] if problem in problems else [problem]
 
 
-def _json(text: Any) -> Any:
+def _json(text: Any, path: Path, problems: list[Problem]) -> Any:
+    if not isinstance(text, str):
+        return None
     try:
-        return loads(text.encode()) if isinstance(text, str) else None
+        data = text.encode()
+        found = loads(data)
     except ValueError:
         return None
+    report_repeated(data, path, None, problems)
+    return found

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from roocontext.formats.events import Added, Event, Hid, Noted
+from roocontext.formats.opencode_parts import INSERTIONS
 from roocontext.formats.times import whole_ms
+from roocontext.formats.typed import marked, typed
 from roocontext.log.entries import NewMessage
 
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -47,7 +49,18 @@ def second_events(messages: list[dict[str, Any]]) -> Iterator[Event]:
             yield Hid(name, (rows[0],))
         else:
             for row in rows:
-                yield Added(row.message_id, row)
+                yield Added(row.message_id, _with_typed(row, record))
+
+
+def _with_typed(row: NewMessage, record: dict[str, Any]) -> NewMessage:
+    """The message, marked if a person did not type all of it: files follow the words."""
+    if row.role != "user" or record["type"] == "assistant":
+        return row
+    if record["type"] != "user":
+        return marked(row, "")
+    if record.get("files"):
+        return marked(row, INSERTIONS.typed(str(record.get("text") or "")))
+    return typed(row, INSERTIONS.typed)
 
 
 def _messages(record: dict[str, Any]) -> list[tuple[str, Any]]:

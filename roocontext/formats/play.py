@@ -34,6 +34,7 @@ from roocontext.formats.imported import AGAIN, COMPANION, Imported, Keys, storab
 from roocontext.formats.numbered_names import NumberedNames
 from roocontext.formats.plans import clearing, hiding
 from roocontext.formats.played import Played
+from roocontext.formats.typed import marked
 from roocontext.formats.writing import (
     NOTE,
     SKIPPED,
@@ -60,16 +61,16 @@ def play(
     source: Source,
     *,
     on_conflict: OnConflict = "refuse",
-    dry_run: bool = False,
+    only_look: bool = False,
     read: Callable[[int], None] | None = None,
 ) -> Played:
-    """Import a source, or continue its import. A dry run only counts.
+    """Import a source, or continue its import. With `only_look`, WouldWriteError ends it.
 
     `read` is called from time to time with the bytes of the events so far.
     """
     name, parent = storable(source.session_id), storable(source.parent)
     source = replace(source, session_id=name or "-", parent=parent)
-    player = _Player(store, source, on_conflict, dry_run=dry_run)
+    player = _Player(store, source, on_conflict, only_look=only_look)
     try:
         for event in source.events():
             player.take(event)
@@ -85,15 +86,14 @@ def play(
 
 class _Player:
     def __init__(
-        self, store: Store, source: Source, on_conflict: OnConflict, *, dry_run: bool
+        self, store: Store, source: Source, on_conflict: OnConflict, *, only_look: bool
     ) -> None:
-        self._store, self._source = store, source
-        self._on_conflict, self._dry_run = on_conflict, dry_run
+        self._store, self._source, self._on_conflict = store, source, on_conflict
         session, self._known = self._opened(source.session_id)
         self.done = Played(source, session.id if session else source.session_id)
         self.done.created = session is None
         remembers = (self._remember, self._stay)
-        self._out = Writing(store, session, self.done, *remembers, dry_run=dry_run)
+        self._out = Writing(store, session, self.done, *remembers, only_look=only_look)
         self._cursor = self._known.ROOT
         self._keys = Keys()
         self._following = True
@@ -197,10 +197,9 @@ class _Player:
         self.done.rewound = True
         self.done.controls += 1
         client_id = self._known.switch(self._cursor)
-        if self._out.session is not None and not self._dry_run:
-            head = self._out.session.head_seq()
-            item = Rewind(self._known.end(self._cursor), trigger="import", client_id=client_id)
-            self._out.session.write_batch([item], expected_seq=head)
+        session = self._out.open()
+        item = Rewind(self._known.end(self._cursor), trigger="import", client_id=client_id)
+        session.write_batch([item], expected_seq=session.head_seq())
 
     def _leave(self) -> None:
         """Somebody has added entries: refuse, or continue in a fork that has none of them."""
@@ -218,12 +217,11 @@ class _Player:
             base, number = session.id, "1"
         self.done.session_id = f"{base}~{int(number) + 1}"
         self._known.foreign = None
-        if not self._dry_run:
-            self._out.session = session.fork(
-                self._known.end(self._cursor), session_id=self.done.session_id
-            )
-            self._known.generation += 1
-            self._known.tip = self._cursor
+        self._out.session = session.fork(
+            self._known.end(self._cursor), session_id=self.done.session_id
+        )
+        self._known.generation += 1
+        self._known.tip = self._cursor
 
     def _take_note(
         self, event: Event | None, key: str, size: int, made: Callable[[str], Item]
@@ -253,8 +251,6 @@ class _Player:
         rows: tuple[NewMessage, ...] = ()
         if isinstance(event, Hid):
             rows = event.rows
-        elif self._dry_run and isinstance(event, Added):
-            rows = (event.message,)  # else the store finds it
         try:
             for row in rows:
                 reader(row.format).check(row.role, row.content)
@@ -283,14 +279,12 @@ class _Player:
         rows = [self._message(row, None) for row in event.rows]
         rows[event.lead] = self._message(event.rows[event.lead], key)
         self._out.flush()
-        if self._dry_run:
-            self.done.controls += len(rows)
-            return
         session = self._out.open()
         head = session.head_seq()
         made = hiding(session, event, tuple(rows), seqs=self._seqs, head=head, by="import")
         if made is None:
             # A file may begin with a summary of what another file holds.
+            rows[event.lead] = marked(rows[event.lead], "")
             for index, row in enumerate(rows):
                 name = key if index == event.lead else f"{COMPANION}#{index}#{key}"
                 self._out.wait(Added(row.message_id, row), name, self._message(row, name), size)
@@ -303,9 +297,6 @@ class _Player:
 
     def _clear(self, event: Cleared, key: str) -> None:
         self._out.flush()
-        if self._dry_run:
-            self.done.controls += 1
-            return
         session = self._out.open()
         head = session.head_seq()
         named = self._known.client_id(key)
@@ -317,9 +308,6 @@ class _Player:
 
     def _go_back(self, event: WentBack, key: str) -> None:
         self._out.flush()
-        if self._dry_run:
-            self.done.controls += 1
-            return
         to = 0 if event.to is None else self._seqs.get(event.to)
         if to is None:
             self._skip(event, key, f"it goes back to {event.to!r}, which is not in the source")

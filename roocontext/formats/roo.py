@@ -12,14 +12,27 @@ from typing import Any
 
 from roocontext.formats.cline import Range, changed, deleted_range, task_item
 from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, Titled, WentBack
-from roocontext.formats.lines import loads
+from roocontext.formats.lines import loads, report_repeated
+from roocontext.formats.source_files import read_bytes
 from roocontext.formats.times import whole_ms
+from roocontext.formats.typed import Insertions, typed
 from roocontext.log.entries import NewMessage
 
 ROO, CLINE = "roo-code", "cline"
 API = "api_conversation_history.json"
 UI = ("ui_messages.json", "claude_messages.json")
 _CLINE_FIELDS = ("conversationHistoryDeletedRange", "modelInfo", "lastCheckpointHash")
+INSERTIONS = Insertions(
+    openings=("[ERROR]", "[TASK RESUMPTION]", "# task_progress", "# Todo List"),
+    tags=(
+        *("environment_details", "file_content", "folder_content", "url_content", "command"),
+        *("explicit_instructions", "workspace_diagnostics", "git_commit", "git_working_state"),
+        *("terminal_output", "system-reminder"),
+    ),
+    wrappers=("task", "feedback", "user_message", "answer"),
+)
+
+"""The tools' own texts in the user's messages, and the elements around what a person typed."""
 _FACTS = ("history_item.json", "task_metadata.json", "context_history.json")
 _JSON = json.JSONDecoder()
 
@@ -228,7 +241,7 @@ def _message(row: dict[str, Any], name: str) -> NewMessage:
         content, format_ = {k: v for k, v in rest.items() if k != "ts"}, "openai-responses"
     info = row.get("modelInfo")
     model = info.get("modelId") if isinstance(info, dict) else None
-    return NewMessage(
+    message = NewMessage(
         str(row.get("role")),
         content,
         format_,
@@ -237,6 +250,7 @@ def _message(row: dict[str, Any], name: str) -> NewMessage:
         model=model if isinstance(model, str) and model else None,
         extra={"record": rest},
     )
+    return typed(message, INSERTIONS.typed)
 
 
 def _version(folder: Path) -> str | None:
@@ -275,13 +289,14 @@ def _list(path: Path, problems: list[Problem]) -> list[Any]:
     if not path.is_file():
         problems.append(Problem(path, None, "the file is missing", cuts=True))
         return []
-    text = path.read_bytes()
+    text = read_bytes(path)
     try:
         found = loads(text)
     except ValueError as error:
         what = f"{error}" if text.strip() else "the file is empty"
         problems.append(Problem(path, None, what, cuts=True))
         return _beginning(text.decode("utf-8", "replace"))
+    report_repeated(text, path, None, problems)
     if isinstance(found, list):
         return found
     problems.append(Problem(path, None, "it holds no list"))
@@ -310,8 +325,11 @@ def _object(path: Path, problems: list[Problem]) -> dict[str, Any]:
 def _document(path: Path, problems: list[Problem]) -> Any:
     if not path.is_file():
         return None
+    text = read_bytes(path)
     try:
-        return loads(path.read_bytes())
+        found = loads(text)
     except ValueError as error:
         problems.append(Problem(path, None, str(error)))
         return None
+    report_repeated(text, path, None, problems)
+    return found

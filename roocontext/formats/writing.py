@@ -12,6 +12,7 @@ from roocontext.formats.imported import storable_title
 from roocontext.formats.played import Played
 from roocontext.log.encoding import encode
 from roocontext.log.entries import Message, NewMessage
+from roocontext.log.prompt import TYPED, typed_in
 from roocontext.log.readings import reader
 from roocontext.store.items import Item, NewNote, Rename
 from roocontext.store.session import Session
@@ -23,6 +24,10 @@ NOTE = "imported"
 SKIPPED = "skipped"
 
 Remember = Callable[[Event, int], None]
+
+
+class WouldWriteError(Exception):
+    """An import that may only look has found something new."""
 
 
 class Writing:
@@ -39,10 +44,10 @@ class Writing:
         remember: Remember,
         stay: Callable[[Event], None],
         *,
-        dry_run: bool,
+        only_look: bool,
     ) -> None:
         self.session = session
-        self.dry_run = dry_run
+        self._only_look = only_look
         self._store, self._done = store, done
         self._remember, self._stay = remember, stay
         self._waiting: list[tuple[Event | None, str, Item]] = []
@@ -50,6 +55,8 @@ class Writing:
 
     def open(self) -> Session:
         """The session; it is created when the first entry is written."""
+        if self._only_look:
+            raise WouldWriteError
         if self.session is None:
             source = self._done.source
             parent = source.parent
@@ -60,6 +67,8 @@ class Writing:
 
     def wait(self, event: Event | None, key: str, item: Item, size: int) -> None:
         """Write an item with the next batch."""
+        if self._only_look:
+            raise WouldWriteError
         self._waiting.append((event, key, item))
         self._size += size
         if len(self._waiting) >= BATCH or self._size >= BATCH_BYTES:
@@ -73,9 +82,6 @@ class Writing:
         """Write the messages and notes that wait, in one transaction."""
         waiting, self._waiting, self._size = self._waiting, [], 0
         if not waiting:
-            return
-        if self.dry_run:
-            self._count([item for _, _, item in waiting])
             return
         items = [item for _, _, item in waiting]
         try:
@@ -113,7 +119,8 @@ class Writing:
             encode(item.extra)
         except InvalidMessage as error:
             self._done.report(event, f"only its content was taken: {error.fact}")
-            return with_fields(item, extra=_kept(item.extra))
+            kept = {name: one for name, one in (item.extra or {}).items() if name == TYPED}
+            return with_fields(item, extra={**_kept(item.extra), **kept})
         return item
 
     def _storable_note(self, event: Event | None, item: NewNote) -> Item:
@@ -150,7 +157,7 @@ def copy_of(message: Message, client_id: str) -> NewMessage:
         message_id=message.message_id,
         client_id=client_id,
         model=message.model,
-        extra={"copy_of": message.seq},
+        extra={"copy_of": message.seq, **typed_in("")},
     )
 
 

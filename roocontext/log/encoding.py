@@ -26,6 +26,10 @@ _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), check_circula
 _decode = msgspec.json.Decoder().decode
 
 
+_PATH = 80
+"""How much of a path inside a value is shown."""
+
+
 def encode(value: Any, path: str = "content") -> str:
     """The text of a value, or InvalidMessage naming the place that cannot be stored."""
     why = "would not come back equal"
@@ -187,13 +191,19 @@ def _fault(
     while todo:
         item, where, depth = todo.pop()
         if depth > MAX_DEPTH + 1:
-            return where, f"is nested deeper than {MAX_DEPTH} levels"
+            return _shortened(where), f"is nested deeper than {MAX_DEPTH} levels"
         if why := odd(item):
-            return where, why
+            return _shortened(where), why
         # Only the beginning of a path is shown, and those of a deep value would fill the memory.
         inside = [(child, f"{where}{step}"[:200], depth + 1) for step, child in _steps(item)]
         todo += reversed(inside)
     return None
+
+
+def _shortened(path: str) -> str:
+    """A path, or its first steps if it is long."""
+    at = max(path.rfind(sign, 0, _PATH) for sign in ".[")
+    return path if len(path) <= _PATH else f"{path[:at]}..."
 
 
 def _steps(value: Any) -> list[tuple[str, Any]]:

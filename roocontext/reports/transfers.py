@@ -46,12 +46,17 @@ class Import(Document):
 
 
 class Exported(Document):
-    """A session that was written to a file, or to several files in a folder."""
+    """A session that was written to a file, or to several files in a folder.
+
+    `left_out` names what only the provider of a message knows, and the format cannot hold: the
+    session, the entry, and the type of the block or item.
+    """
 
     session_id: Text
     format: str
     files: list[Text]
     bytes: int
+    left_out: list[Text]
 
 
 def imported(found: Iterable[Taken | Skipped], *, dry_run: bool) -> Import:
@@ -67,10 +72,21 @@ def imported(found: Iterable[Taken | Skipped], *, dry_run: bool) -> Import:
     return Import(ok=not is_bad, dry_run=dry_run, sessions=sessions, skipped=skipped)
 
 
-def exported(session_id: str, format_: str, files: Iterable[Path], size: int) -> Exported:
-    """What an export has written."""
-    paths = [str(file) for file in files]
-    return Exported(session_id=session_id, format=format_, files=paths, bytes=size)
+def exported(
+    session_id: str,
+    format_: str,
+    files: Iterable[Path],
+    size: int,
+    left_out: Iterable[tuple[str, int, str]],
+) -> Exported:
+    """What an export has written, and what it could not write."""
+    return Exported(
+        session_id=session_id,
+        format=format_,
+        files=[str(file) for file in files],
+        bytes=size,
+        left_out=[f"{of} {seq}: {kind}" for of, seq, kind in left_out],
+    )
 
 
 def _session(taken: Taken) -> ImportedSession:

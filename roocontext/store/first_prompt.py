@@ -22,7 +22,10 @@ _KEEP = (
 )
 # A redacted row has no salt.
 _WRITTEN = (
-    select(entries.c.seq, entries.c.format, entries.c.role, entries.c.content)
+    select(
+        *(entries.c.seq, entries.c.format, entries.c.role),
+        *(entries.c.content, entries.c.extra),
+    )
     .where(
         entries.c.session_id == bindparam("session_id"),
         entries.c.seq.between(bindparam("after"), bindparam("last")),
@@ -38,7 +41,7 @@ def drafted_prompt(draft: Draft) -> str | None:
     sealed = draft.sealed
     if sealed.kind != Kind.MESSAGE or draft.tools is not None:
         return None
-    return prompt_text(sealed.format, sealed.role, draft.content)
+    return prompt_text(sealed.format, sealed.role, draft.content, draft.extra)
 
 
 def keep_first(tx: Transaction, session_id: str, drafts: Iterable[Draft]) -> None:
@@ -61,8 +64,8 @@ def prompt_is_fresh(tx: Transaction, session_id: str, last: int) -> bool:
 def _found(tx: Transaction, session_id: str, last: int) -> str | None:
     after, page = 1, 1  # nearly every session begins with its prompt
     while rows := tx.rows(_WRITTEN, session_id=session_id, after=after, last=last, page=page):
-        for seq, format_, role, content in rows:
-            if prompt := prompt_text(format_, role, content):
+        for seq, *written in rows:
+            if prompt := prompt_text(*written):
                 return prompt
             after = seq + 1
         page = _PAGE

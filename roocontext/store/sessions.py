@@ -24,7 +24,7 @@ from roocontext.store.totals import Total, rewound_total, visible_total
 class SessionInfo:
     """What a list shows of a session. `messages` and `bytes` count hidden and rewound ones too.
 
-    `first_prompt` is the beginning of the first message that a person wrote.
+    `first_prompt` is the beginning of the first message that a person typed.
     """
 
     session_id: str

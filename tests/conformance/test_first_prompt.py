@@ -75,6 +75,25 @@ def test_each_format_is_read_by_its_reader(lab, role, content, form, found):
     assert prompt(lab, chat) == found
 
 
+@pytest.mark.every_leg
+def test_an_agent_says_what_a_person_typed_of_a_message(lab):
+    chat = lab.store.create()
+    chat.append("user", "<rules>Be brief.</rules>", extra={"typed_text": ""})
+    assert prompt(lab, chat) is None
+    fork = chat.fork(1)
+    chat.append("user", "<task>Fix\n it</task>", extra={"typed_text": "Fix\n it", "more": [1]})
+    assert prompt(lab, chat) == "Fix it"
+    batch = [NewMessage("user", "<rules/> Go on", extra={"typed_text": f"Go{'!' * 99}"})]
+    fork.write_batch(batch)
+    assert prompt(lab, fork) == f"Go{'!' * (LONGEST - 2)}"
+    chat.redact(2)
+    assert prompt(lab, chat) is None
+    for extra in (["typed_text"], {"typed_text": 7}, {"a": {"typed_text": ""}}):
+        chat = lab.store.create()
+        chat.append("user", "as it is", extra=extra)
+        assert prompt(lab, chat) == "as it is"
+
+
 def test_it_is_short_and_on_one_line(lab):
     chat = lab.store.create()
     chat.append("user", f"\n\n  one\ttwo \n{'x' * 200}")

@@ -2,7 +2,9 @@
 
 The rules' letters are those of the provider's checker. A-NAME: tools have at most 128 characters
 (home-assistant/core#147760). A-TEXT-BLANK: no blank text in `system` (?). A-TOOL-SCHEMA: an object
-(T). A-CACHE-COUNT: four marks in all (tghamm/Anthropic.SDK#50). A-CACHE-PLACE: not on thinking
+(T). A-CACHE-COUNT: four marks in all (tghamm/Anthropic.SDK#50). A-CACHE-TTL: those of an hour
+come first, in the order of tools, system and messages, what is in a block before the block
+(vellum-ai/vellum-assistant#22191). A-CACHE-PLACE: not on thinking
 (UKGovernmentBEIS/inspect_ai#3967). O-NAME: 64 characters (mcp-use/mcp-use#94). G-NAME: 64, not
 beginning with a digit (google-gemini/gemini-cli#2966). G-SYSTEM: no empty text
 (songquanpeng/one-api#2243).
@@ -31,6 +33,10 @@ def anthropic(body: dict[str, Any]) -> list[str]:
     marked = [it for it in _dicts(body) if MARK in it]
     if len(marked) > 4:
         found.append("A-CACHE-COUNT")
+    ordered = [body.get(name, []) for name in ("tools", "system", "messages")]
+    lengths = [it[MARK].get("ttl", "5m") for it in _inner_first(ordered) if MARK in it]
+    if lengths != sorted(lengths):
+        found.append("A-CACHE-TTL")
     if any("thinking" in it.get("type", "") for it in marked):
         found.append("A-CACHE-PLACE")
     return found
@@ -62,6 +68,14 @@ def _openai(functions: list[dict[str, Any]]) -> list[str]:
     found = [f"tool {it['name']} O-NAME" for it in functions if not OPENAI.fullmatch(it["name"])]
     schemas = [it.get("parameters") or {"type": "object"} for it in functions]
     return [*found, *("a schema is no object" for it in schemas if it.get("type") != "object")]
+
+
+def _inner_first(value: Any) -> Iterator[dict[str, Any]]:
+    for inner in value.values() if isinstance(value, dict) else value:
+        if isinstance(inner, dict | list):
+            yield from _inner_first(inner)
+    if isinstance(value, dict):
+        yield value
 
 
 def _dicts(value: Any) -> Iterator[dict[str, Any]]:

@@ -1,12 +1,15 @@
 """Tool definitions, system prompts and cache breakpoints of every form."""
 
 import copy
+from typing import Any
 
 import pytest
 from google.genai import types as genai
 
 from roocontext.errors import InvalidOption
-from roocontext.log.forms import forms
+from roocontext.log.forms import Rule, forms
+from support import provider_rules_frames as frames
+from support.rows_of_formats import message
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}
 TOOLS = {
@@ -192,3 +195,83 @@ def test_a_tool_with_something_that_no_other_provider_has_is_refused_by_name(for
     for name in set(TOOLS) - {form}:
         with pytest.raises(InvalidOption, match=r"'(googleSearch|codeExecution|mcp_toolset|t|n)'"):
             forms[name].body([], tools=[tool])
+
+
+HOUR = {"type": "ephemeral", "ttl": "1h"}
+FIVE = {"type": "ephemeral"}
+
+
+def _lengths(body: dict[str, Any]) -> list[str]:
+    """How long the marks of a request last, in its order."""
+    found: list[str] = []
+
+    def walk(value: Any) -> None:
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, dict):
+                walk(one.get("content"))
+                found.extend(
+                    [one["cache_control"].get("ttl", "5m")] if "cache_control" in one else []
+                )
+
+    for place in ("tools", "system", "messages"):
+        walk(body.get(place, []))
+    return found
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_marks_of_an_hour_come_first(cache):
+    def text(words: str, **mark: Any) -> dict[str, Any]:
+        return {"type": "text", "text": words, **({"cache_control": mark} if mark else {})}
+
+    talk = [
+        {"role": "user", "content": [text("a", **FIVE), text("b", **HOUR)]},
+        {"role": "assistant", "content": [text("c")]},
+        {"role": "user", "content": [text("d")]},
+    ]
+    tools, form = [TOOLS["anthropic"]], forms["anthropic"]
+    body = form.body(talk, system="s", tools=tools, cache=cache)
+    assert _lengths(body) == (["1h", "1h", "1h", "1h"] if cache else ["1h", "1h"])
+    body = form.body(talk[2:], system=[text("s", **HOUR)], tools=tools, cache=cache)
+    assert _lengths(body) == (["1h", "1h", "5m"] if cache else ["1h"])
+    result = {
+        "type": "tool_result",
+        "tool_use_id": "t",
+        "content": [text("x", **HOUR)],
+        "cache_control": FIVE,
+    }
+    body = form.body(
+        [{"role": "user", "content": [result]}], system=[text("s", **FIVE)], cache=cache
+    )
+    assert _lengths(body) == ["1h", "1h", "5m"]
+    assert frames.anthropic(body) == []
+    assert talk[0]["content"][0] == text("a", **FIVE)
+
+
+def test_marks_that_are_stored_are_sent_with_the_longest_first():
+    blocks = [{"type": "text", "text": "x", "cache_control": mark} for mark in (FIVE, HOUR, FIVE)]
+    rows = [message(seq, "user", [block], "anthropic") for seq, block in enumerate(blocks, 1)]
+    out = forms["anthropic"].compose(rows)
+    assert _lengths({"messages": out.messages}) == ["1h", "1h", "5m"]
+    assert [one.seq for one in out.repairs if one.rule is Rule.FIELD] == [1]
+    assert rows[0].content[0]["cache_control"] == FIVE
+
+
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
+@pytest.mark.parametrize(
+    ("content", "sent"),
+    [
+        ({"content": [], "tool_calls": [CALL]}, {"content": None, "tool_calls": [CALL]}),
+        ({"content": "", "tool_calls": [CALL]}, {"content": "", "tool_calls": [CALL]}),
+        ({"content": [], "refusal": "No."}, {"content": [{"type": "refusal", "refusal": "No."}]}),
+    ],
+)
+def test_an_empty_list_of_parts_is_never_sent(content, sent):
+    row = message(1, "assistant", {"role": "assistant", **content}, "openai")
+    user = message(2, "tool", {"role": "tool", "tool_call_id": "c", "content": []}, "openai")
+    out = forms["openai"].compose([row, user] if "tool_calls" in content else [row])
+    assert out.messages[-2 if "tool_calls" in content else -1] == {"role": "assistant", **sent}
+    is_repaired = any(one.rule is Rule.FIELD and one.seq == 1 for one in out.repairs)
+    assert is_repaired == (content["content"] == [])
+    assert all(one.get("content") != [] for one in out.messages)

@@ -9,6 +9,7 @@ import pytest
 from roocontext import Store
 from roocontext.errors import SourceDiverged
 from roocontext.formats import claude_code
+from roocontext.formats.gather import Taken, import_paths
 from roocontext.formats.play import play
 from roocontext.formats.played import Played
 from roocontext.log.forms import Rule
@@ -377,7 +378,8 @@ def test_a_source_that_was_rewritten_and_comes_back(store, file):
 def test_a_dry_run_writes_nothing(store, file):
     file.user("one")
     file.compact()
-    (done,) = take(store, file.path, dry_run=True)
+    (done,) = import_paths(store, [file.path], dry_run=True)
+    assert isinstance(done, Taken)
     assert (done.messages, done.controls, store.sessions()) == (1, 1, [])
 
 

@@ -193,3 +193,56 @@ def test_a_compaction_that_names_a_row_that_is_missing_keeps_none(store, file, m
     file.compact(**metadata)
     file.user("again")
     assert sent(store, file) == ["S", "again"]
+
+
+MESSAGES = {"preservedMessages": {"anchorUuid": "c", "uuids": ["u", "a"]}}
+SEGMENT = {"preservedSegment": {"anchorUuid": "c", "headUuid": "u", "tailUuid": "a"}}
+LATE = {"preservedMessages": {"anchorUuid": "c", "uuids": ["a"]}}
+LATE_SEGMENT = {"preservedSegment": {"anchorUuid": "c", "headUuid": "a", "tailUuid": "a"}}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "above", "below", "seen"),
+    [
+        (MESSAGES, "c", "a", "S one two three"),
+        (MESSAGES, "u", "a", "S one two three"),
+        (MESSAGES, "c", "c", "S one two three"),
+        ({**MESSAGES, **SEGMENT}, "c", "a", "S one two three"),
+        (SEGMENT, "u", "a", "S one two three"),
+        (SEGMENT, "c", "a", "S two three"),
+        (LATE, "c", "a", "S two three"),
+        (LATE_SEGMENT, "c", "a", "S two three"),
+        ({}, "c", "a", "S two three"),
+    ],
+)
+def test_a_row_that_a_compaction_kept_and_that_is_written_only_after_it(
+    store, file, metadata, above, below, seen
+):
+    file.version = NEW
+    file.user("one", uuid="u")
+    boundary = {"trigger": "auto", **metadata}
+    file.row(
+        "system",
+        uuid="b",
+        parent=None,
+        subtype="compact_boundary",
+        logicalParentUuid="a",
+        compactMetadata=boundary,
+    )
+    file.user("S", uuid="c", isCompactSummary=True)
+    file.reply("m1", "two", uuid="a", parent=above, stop="end_turn")
+    file.user("three", parent=below)
+    (source,) = claude_code.sources(file.path)
+    assert play(store, source).problems == []
+    assert " ".join(sent(store, file)) == seen
+
+
+def test_a_segment_is_read_as_it_is_in_the_file(store, file):
+    head = file.user("one")
+    tail = file.reply("m1", "two", stop="end_turn")
+    file.compact("S0", preservedSegment={"headUuid": head, "tailUuid": tail, "anchorUuid": "u-4"})
+    file.user("three", parent=tail)
+    last = file.reply("m2", "four", stop="end_turn")
+    file.compact("S1", preservedSegment={"headUuid": head, "tailUuid": last, "anchorUuid": "u-8"})
+    file.user("five", parent=last)
+    assert sent(store, file) == ["S1", "one", "two", "three", "four", "five"]

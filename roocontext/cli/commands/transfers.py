@@ -155,7 +155,8 @@ def export(
         except OSError as error:
             line = f"{str(output)!r} cannot be written: {error.strerror}."
             raise Refusal(line, Code.NOT_FOUND) from None
-    answer = reports.transfers.exported(chat.id, to, written, size)
+        missing = exporting.left_out(store, chat, to, family=family)
+        answer = reports.transfers.exported(chat.id, to, written, size, missing)
     context.show(answer, transfers.draw_export)
 
 

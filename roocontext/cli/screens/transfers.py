@@ -10,6 +10,8 @@ from roocontext.reports.words import quantity, size
 if TYPE_CHECKING:
     from roocontext.reports.transfers import Exported, Import, ImportedSession
 
+_SHOWN = 3
+"""How many of the blocks are named that an export has left out."""
 _LISTED = 20
 """How many files without sessions are listed, of those with which nothing is wrong."""
 
@@ -43,6 +45,10 @@ def draw_export(screen: Screen, answer: "Exported") -> None:
     screen.line(
         f"Wrote {name} as {answer.format} to {one_line(first)}{more}, {size(answer.bytes)}."
     )
+    if answer.left_out:
+        shown = ", ".join(answer.left_out[:_SHOWN])
+        rest = f" and {len(answer.left_out) - _SHOWN:,} more" if answer.left_out[_SHOWN:] else ""
+        screen.line(f"Left out, because only its provider knows it: {one_line(shown)}{rest}.")
 
 
 def _session(one: "ImportedSession", screen: Screen) -> str:

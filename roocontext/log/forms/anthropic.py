@@ -14,7 +14,7 @@ from roocontext.log.forms.alternate import alternating
 from roocontext.log.forms.anthropic_blocks import attached_to_error, fix_own, is_anthropic_image
 from roocontext.log.forms.arrange import OutgoingTurn, arranged
 from roocontext.log.forms.block_rules import THINKING
-from roocontext.log.forms.caching import drop_older_marks, marked, within_bounds
+from roocontext.log.forms.caching import fit_marks, longest_first, marked, within_bounds
 from roocontext.log.forms.frames import OPENING
 from roocontext.log.forms.models import model_of
 from roocontext.log.forms.parts import (
@@ -70,7 +70,7 @@ class _Anthropic:
         if tools:
             body["tools"] = convert(tools, self.format, anthropic_tools, self.tool_name)
         body = within_bounds(body)
-        return marked(body) if cache else body
+        return longest_first(marked(body) if cache else body)
 
     def repaired(
         self,
@@ -86,7 +86,7 @@ class _Anthropic:
             self, messages, model=model, drop_thinking=drop_thinking, complete=complete
         )
         _report_lost_thinking(turns, repairs)
-        drop_older_marks(turns, repairs)
+        fit_marks(turns, repairs)
         lined = list(alternating(turns, messages, repairs, complete=complete))
         if lined and lined[-1].role == "assistant":
             self._strip(lined[-1].parts[-1], repairs)

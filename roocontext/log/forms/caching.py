@@ -2,6 +2,10 @@
 
 An agent may set its own marks, and an agent that marks each message that it stores soon has more
 than four. Then the newest are sent. A mark is no content, so a prefix without it is the same.
+
+A mark of one hour must come ahead of all that last five minutes (documented), in the order of
+tools, system and messages. What is ahead of such a mark is cached for an hour with it in any case,
+so a mark there becomes one of an hour too.
 """
 
 from collections.abc import Sequence
@@ -17,17 +21,23 @@ from roocontext.log.readings.blocks import dicts, text
 _MARK: Final = {"type": "ephemeral"}
 # Documented; the caller's own marks count too.
 _MOST: Final = 4
+_LONGEST: Final = "1h"
 
 
-def drop_older_marks(turns: Sequence[OutgoingTurn], repairs: Repairs) -> None:
-    """Leave out all marks but the newest four."""
-    left = _MOST
+def fit_marks(turns: Sequence[OutgoingTurn], repairs: Repairs) -> None:
+    """Leave out all marks but the newest four, and put the longest first."""
+    left, lasts = _MOST, False
     for part in (part for turn in reversed(turns) for part in reversed(turn.parts)):
         count = count_marks(part.block)
         left -= count
         if count and left < 0:
             part.block, part.native = _unmarked(part.block), None
             repairs.add(part.row, Rule.FIELD, part.index)
+        elif count:
+            block, lasts = _lengthened(part.block, lasts=lasts)
+            if block != part.block:
+                part.block, part.native = block, None
+                repairs.add(part.row, Rule.FIELD, part.index)
 
 
 def within_bounds(body: dict[str, Any]) -> dict[str, Any]:
@@ -40,6 +50,15 @@ def within_bounds(body: dict[str, Any]) -> dict[str, Any]:
         left -= count_marks(message)
         messages.append(_unmarked(message) if left < 0 else message)
     return {**body, "messages": messages[::-1]}
+
+
+def longest_first(body: dict[str, Any]) -> dict[str, Any]:
+    """Give the marks ahead of a mark of one hour an hour too."""
+    body, lasts = {**body}, False
+    for place in ("messages", "system", "tools"):
+        if place in body:
+            body[place], lasts = _lengthened(body[place], lasts=lasts)
+    return body
 
 
 def marked(body: dict[str, Any]) -> dict[str, Any]:
@@ -77,6 +96,26 @@ def _marked(parts: Any) -> list[Block] | None:
     if not listed or "cache_control" in listed[-1] or listed[-1].get("type") in THINKING:
         return None
     return [*listed[:-1], {**listed[-1], "cache_control": _MARK}]
+
+
+def _lengthened(value: Any, *, lasts: bool) -> tuple[Any, bool]:
+    """Lengthen the marks of a value that is ahead of a mark of one hour, or holds one itself."""
+    if not count_marks(value):
+        return value, lasts
+    if isinstance(value, list):
+        made = []
+        for one in reversed(value):
+            new, lasts = _lengthened(one, lasts=lasts)
+            made.append(new)
+        return made[::-1], lasts
+    mark = value.get("cache_control")
+    if mark and lasts:
+        value = {**value, "cache_control": {**mark, "ttl": _LONGEST}}
+    lasts = lasts or (isinstance(mark, dict) and mark.get("ttl") == _LONGEST)
+    if "content" in value:
+        content, lasts = _lengthened(value["content"], lasts=lasts)
+        value = {**value, "content": content}
+    return value, lasts
 
 
 def _unmarked(value: Any) -> Any:

@@ -219,6 +219,9 @@ def _refused(role: str, content: Block) -> set[str]:
     # An empty `tool_calls` is refused (openai/openai-node#1341).
     if "tool_calls" in content and not content["tool_calls"]:
         refused.add("tool_calls")
+    # An empty list of parts is refused too, beside calls as well (langchain-ai/langchainjs#11416).
+    if content.get("content") == []:
+        refused.add("content")
     if role != "assistant":
         return refused
     if "function_call" in content:

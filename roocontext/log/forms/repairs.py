@@ -17,7 +17,7 @@ class Rule(StrEnum):
     MALFORMED = "malformed"  # a block lacks what its type needs and was left out
     MISPLACED = "misplaced"  # a block that only the other role may send was left out
     UNKNOWN = "unknown"  # a block of a type that this provider does not know was left out
-    FIELD = "field"  # fields that this provider refuses were left out
+    FIELD = "field"  # refused fields were left out, or a cache mark ahead of one of an hour grew
     THINKING = "thinking"  # thinking of another model, or not byte-exact, was left out
     UNTHINKING = "unthinking"  # the running tool loop lost its thinking: ask with thinking off
     TRAILING = "trailing"  # thinking at the end of its message was left out

@@ -1,0 +1,83 @@
+"""What a person typed of the messages that a tool sends in the user's name.
+
+Tools put texts of their own into these messages: the folder, instructions, open files, reminders,
+output of commands. Each importer describes those of its tool as `Insertions`. A message that a
+person has not typed as it is says so in its `extra` (`log/prompt.py`), so that no title shows the
+tool's texts. The content stays as it is.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from msgspec.structs import replace as with_fields
+
+from roocontext.errors import InvalidMessage
+from roocontext.log.entries import NewMessage
+from roocontext.log.prompt import typed_in
+from roocontext.log.readings import Holds, pieces, reader, results
+
+
+@dataclass(frozen=True)
+class Insertions:
+    """How the texts of a tool look.
+
+    A text that begins with one of the `openings` is the tool's, and so is an element with one of
+    these `tags`. If a text has elements that are `wrappers`, a person typed what is in them, and
+    nothing else. `heading` is a line after which the person's words follow, `ending` one after
+    which they end.
+    """
+
+    openings: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    wrappers: tuple[str, ...] = ()
+    heading: str = ""
+    ending: str = ""
+
+    def typed(self, text: str) -> str:
+        """What a person typed of a text."""
+        if self.heading and self.heading in text:
+            text = text.partition(self.heading)[2]
+        elif inside := [found[2] for found in self._wrapped.finditer(text)]:
+            text = "\n".join(inside)
+        elif text.lstrip().startswith(self.openings):
+            return ""
+        if self.ending:
+            text = text.partition(self.ending)[0]
+        return self._own.sub("", text)
+
+    @cached_property
+    def _wrapped(self) -> re.Pattern[str]:
+        return _elements(self.wrappers)
+
+    @cached_property
+    def _own(self) -> re.Pattern[str]:
+        return _elements(self.tags)
+
+
+def _elements(tags: tuple[str, ...]) -> re.Pattern[str]:
+    """Elements with these tags. One that is not closed reaches to the end of the text."""
+    names = "|".join(tags) or "(?!)"
+    return re.compile(rf"<({names})(?:\s[^<>]*)?>(.*?)(?:</\1>|\Z)", re.DOTALL)
+
+
+def marked(message: NewMessage, words: str) -> NewMessage:
+    """The message, of which a person typed these words."""
+    return with_fields(message, extra={**(message.extra or {}), **typed_in(words)})
+
+
+def typed(message: NewMessage, typed_of: Callable[[str], str]) -> NewMessage:
+    """The message, marked if a person did not type all of its texts."""
+    if message.role != "user":
+        return message
+    try:
+        reader(message.format).check(message.role, message.content)
+    except InvalidMessage:
+        return message  # the store will say what is wrong with it
+    _, blocks = reader(message.format).blocks(message.role, message.content)
+    texts = [one.text or "" for one in pieces(blocks) if one.kind is Holds.TEXT]
+    words = [typed_of(text) for text in texts]
+    if words == texts or results(blocks):
+        return message
+    return marked(message, "\n".join(filter(str.strip, words)))
