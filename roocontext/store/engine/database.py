@@ -56,6 +56,10 @@ class Database:
         """Run an operation in a transaction, again when another writer was in the way."""
         return self._repeated(self._engine.begin_write, operation, args, kwargs)
 
+    def rehearse(self, operation: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
+        """Run an operation in a transaction and roll it back: its result or error alone is left."""
+        return self._repeated(self._engine.begin_write, operation, args, kwargs, keep=False)
+
     def single(self, operation: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
         """Run an operation whose statements are transactions of their own."""
         return self._repeated(None, operation, args, kwargs)
@@ -240,12 +244,14 @@ class Database:
         operation: Callable[..., Result],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
+        *,
+        keep: bool = True,
     ) -> Result:
         begun, number = time.monotonic(), 0
         while True:
             number += 1
             try:
-                return self._once(begin, operation, args, kwargs)
+                return self._once(begin, operation, args, kwargs, keep=keep)
             except UniqueViolation:  # which no operation expects: it belongs to no session
                 raise HistoryCorrupt("A row is in the way that belongs to no session.") from None
             except StoreUnavailable as error:
@@ -263,13 +269,15 @@ class Database:
         operation: Callable[..., Result],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
+        *,
+        keep: bool,
     ) -> Result:
         processes.notice()
         with Hold(self, self._writers, None, checked=False) as tx:
             tx.begin(begin)
             result = operation(tx, *args, **kwargs)
             if begin is not None:
-                tx.commit()
+                (tx.commit if keep else tx.roll_back)()
             return result
 
     def _take(self, hold: Hold) -> Transaction:
