@@ -20,7 +20,7 @@ from roocontext.errors import (
 )
 from roocontext.log.chain import GENESIS, Sealed, entry_digest, link
 from roocontext.log.draft import Salts, tools_text
-from roocontext.log.encoding import check_id, decode, encode
+from roocontext.log.encoding import check_id, check_model, decode, encode
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.log.pairs import may_hold_tools
 from roocontext.log.readings import reader
@@ -33,13 +33,13 @@ from roocontext.store.notes import REDACTION, read_notes
 from roocontext.store.rebuild import rebuild
 from roocontext.store.redacted_copies import redact_copies
 from roocontext.store.schema import entries
-from roocontext.store.sessions import add, parent_of
+from roocontext.store.sessions import add, parent_of, refuse_cycle
 from roocontext.store.verify import Verifier
 
 PAGE = 250
 PAGE_BYTES = 4 << 20
 _MESSAGES = frozenset(kind.value for kind in MESSAGE_KINDS)
-_NAMES = ("role", "format", "message_id", "client_id", "model", "compaction_id", "note")
+_NAMES = ("role", "format", "message_id", "client_id", "compaction_id", "note")
 _JSON = ("usage", "details")
 
 
@@ -194,6 +194,7 @@ def _opened(
     except SessionNotFound as error:
         if type(error) is not SessionNotFound:
             raise  # it was purged, and its id is never used again
+        refuse_cycle(tx, session_id, parent)
         head = SessionHead(0, GENESIS, 0, 0, 0, created_at)
         add(tx, session_id, head, now=created_at, parent=parent)
         return head, True
@@ -295,6 +296,8 @@ class _Restoring:
             for name in _NAMES:
                 if (value := getattr(sealed, name)) is not None:
                     check_id(name, value)
+            if sealed.model is not None:
+                check_model(sealed.model)
             for text in (entry.extra, *(getattr(sealed, name) for name in _JSON)):
                 _decoded(text)
             content = _decoded(entry.content)
