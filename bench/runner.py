@@ -7,6 +7,7 @@ grow with a session's length, is measured after VACUUM on it.
 from collections.abc import Callable, Iterator
 
 from bench import crowd
+from bench.answering import answering
 from bench.changing import condensations, rewinding, rewinding_by_time, rewriting
 from bench.data import grow
 from bench.looking import folding, viewing
@@ -50,6 +51,7 @@ def _of_engine(site: Site, sizes: Sizes, say: Say) -> Iterator[Line]:
     say(f"{site.title}: append")
     yield from appending(site, short, long, sizes)
     yield from appending_many(site, sizes)
+    yield from answering(site, sizes)
     say(f"{site.title}: rewind and condense")
     other = long.fork(sizes.long)
     yield from rewinding(site, short, long, sizes)

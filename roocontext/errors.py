@@ -274,7 +274,7 @@ class UnreadableSource(RooContextError, ValueError):
     """A file cannot be imported, or not all of it."""
 
     category = Category.NOT_FOUND
-    advice = "The rest was imported. Import the file again when it is whole."
+    advice = "Only the entries before it can be restored. Import the file again when it is whole."
     path: str = ""
     line: int | None = None
 

@@ -75,13 +75,16 @@ class CommandContext:
     _store: "Store | None" = None
 
     @contextmanager
-    def store(self, *, write: bool = False, create: bool = False) -> Iterator["Store"]:
+    def store(
+        self, *, write: bool = False, create: bool = False, dry_run: bool = False
+    ) -> Iterator["Store"]:
         """The store, for reading or for writing."""
         given = self.clock_and_ids
         with find_database.opened(
             self.url, clock=given.clock, ids=given.ids, write=write, create=create
         ) as store:
-            self.has_written = write  # from here on, a failure to print is not a failure to write
+            # From here on, a failure to print is not a failure to write.
+            self.has_written = write and not dry_run
             self._store = store
             try:
                 yield store

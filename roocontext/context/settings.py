@@ -11,6 +11,7 @@ from roocontext.context.hooks import Hooks
 from roocontext.errors import InvalidOption
 from roocontext.log.budget import FREE, UNLIMITED, Budget, Size
 from roocontext.log.counting import Counter, counter_named
+from roocontext.log.encoding import check_model_size
 from roocontext.policies.builtin import policies, policy_for
 from roocontext.policies.decision import Policy
 from roocontext.policies.situation import Aim, Measure
@@ -51,6 +52,7 @@ def check_options(
     for name, is_right, what in rules:
         if not is_right:
             raise InvalidOption(f"{name} is {what}.", name=name)
+    check_model_size(model)
     for name in ("tokens", "bytes", "images"):
         positive(name, getattr(limits, name))
 

@@ -8,6 +8,13 @@ from roocontext.store.store import Store
 
 def family_of(store: Store, session: Session) -> Iterator[Session]:
     """The session, its sub-agents' sessions and theirs, parents first."""
-    yield session
-    for child in session.children():
-        yield from family_of(store, store.session(child.session_id))
+    # A stack of its own: a family may be deeper than Python's. No session comes twice, even if
+    # somebody has changed a parent in the database.
+    waiting, seen = [session.id], {session.id}
+    while waiting:
+        one = session if waiting[-1] == session.id else store.session(waiting[-1])
+        waiting.pop()
+        yield one
+        new = [info.session_id for info in one.children() if info.session_id not in seen]
+        seen.update(new)
+        waiting += reversed(new)

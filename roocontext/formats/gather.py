@@ -24,7 +24,8 @@ SUBAGENT = "agent-"
 class Taken:
     """A session that was found, and what became of it. A `failed` one was left as it was.
 
-    `again` of the messages are copies: see `Played`.
+    `again` of the messages are copies: see `Played`. `redacted` messages, here and in other
+    sessions, were erased because another copy of them is redacted.
     """
 
     session_id: str
@@ -37,6 +38,7 @@ class Taken:
     created: bool = False
     rewound: bool = False
     forked_from: str | None = None
+    redacted: int = 0
     failed: bool = False
     problems: tuple[Problem, ...] = ()
 
@@ -176,8 +178,7 @@ class _Importing:
         return Taken(source.session_id, tool, source.path, failed=True, problems=problems)
 
     def _restore(self, path: Path) -> Iterator[Outcome]:
-        read = jsonl.check_file if self.dry_run else jsonl.restore_file
-        for done in read(self.store, path):
+        for done in jsonl.restore_file(self.store, path, dry_run=self.dry_run):
             problem = done.problem
             found = () if problem is None else (Problem(path, problem.line, _bare(problem, path)),)
             yield Taken(
@@ -186,6 +187,7 @@ class _Importing:
                 path,
                 messages=done.new,
                 created=bool(done.new) and done.new == done.entries,
+                redacted=len(done.redacted),
                 failed=bool(found) and not done.entries,
                 problems=found,
             )

@@ -6,28 +6,28 @@ a line as it is, byte for byte, because the hashes cover it.
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
 from roocontext.errors import (
     HistoryCorrupt,
     RooContextError,
-    SessionNotFound,
-    SessionPurged,
+    StoreUnavailable,
     UnreadableSource,
 )
 from roocontext.formats.family import family_of
 from roocontext.formats.source_files import opened
-from roocontext.log.chain import FORM, GENESIS, Sealed, entry_digest, link
+from roocontext.log.chain import FORM, Sealed
 from roocontext.store.restore import StoredEntry
 from roocontext.store.session import Session
 from roocontext.store.store import Store
 
 VERSION = 1
 NAME = "session"
+_NOTHING = "Nothing of this session was restored."
 
 
 class Header(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -74,12 +74,17 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 
 @dataclass(frozen=True, slots=True)
 class Restoration:
-    """What became of one session of a file. Without a problem, all of it was restored."""
+    """What became of one session of a file. Without a problem, all of it was restored.
+
+    `redacted` are the messages whose content was erased, here and in other sessions, because
+    another copy of them is redacted: pairs of session id and seq.
+    """
 
     session_id: str
     entries: int
     new: int
     problem: UnreadableSource | None = None
+    redacted: tuple[tuple[str, int], ...] = ()
 
 
 _encode = msgspec.json.Encoder().encode
@@ -109,24 +114,19 @@ def export_family(store: Store, session: Session) -> Iterator[bytes]:
         yield from export_session(one)
 
 
-def restore_file(store: Store, path: Path) -> Iterator[Restoration]:
+def restore_file(store: Store, path: Path, *, dry_run: bool = False) -> Iterator[Restoration]:
     """Restore every session of a file.
 
-    If a line is damaged, the entries before it are restored, and the problem is in the result.
+    If a line is damaged, the entries before it are restored, and the problem is in the result. A
+    dry run gives the same results and writes nothing.
     """
     with opened(path) as file:
         start = _Place(0, 1)
         while section := _next_section(file, path, start):
-            yield section if isinstance(section, Restoration) else _restored(store, section)
-            start = _behind(file, start)
-
-
-def check_file(store: Store, path: Path) -> Iterator[Restoration]:
-    """What `restore_file` would do. The hashes are compared, and nothing is written."""
-    with opened(path) as file:
-        start = _Place(0, 1)
-        while section := _next_section(file, path, start):
-            yield section if isinstance(section, Restoration) else _checked(store, section)
+            if isinstance(section, Restoration):
+                yield section
+            else:
+                yield _restored(store, section, dry_run=dry_run)
             start = _behind(file, start)
 
 
@@ -141,6 +141,11 @@ class _Place:
     line: int
 
 
+class _Damage(NamedTuple):
+    line: int
+    why: str
+
+
 @dataclass(slots=True)
 class _Section:
     """The entries of one session in a file. They can be read again."""
@@ -148,10 +153,10 @@ class _Section:
     path: Path
     place: _Place
     header: Header
-    problem: UnreadableSource | None = field(default=None)
+    damage: _Damage | None = None
 
     def __iter__(self) -> Iterator[StoredEntry]:
-        self.problem, seq, number = None, 0, self.place.line
+        self.damage, seq, number = None, 0, self.place.line
         with opened(self.path) as file:
             file.seek(self.place.offset)
             file.readline()
@@ -160,14 +165,13 @@ class _Section:
                     entry = _entry(_read_line(text))
                 except (msgspec.MsgspecError, ValueError) as error:
                     why = str(error) if text.endswith(b"\n") else "the line is cut off"
-                    self.problem = _bad_line(why, self.path, number)
+                    self.damage = _Damage(number, why)
                     return
                 seq = entry.seq
                 yield entry
         if seq < self.header.last_seq:
-            self.problem = _bad_line(
-                f"it ends after entry {seq} of {self.header.last_seq}", self.path, number
-            )
+            why = f"it ends after entry {seq} of {self.header.last_seq}"
+            self.damage = _Damage(number, why)
 
 
 def _next_section(file: BinaryIO, path: Path, start: _Place) -> _Section | Restoration | None:
@@ -178,10 +182,12 @@ def _next_section(file: BinaryIO, path: Path, start: _Place) -> _Section | Resto
     try:
         header = _decode_header(text)
     except (msgspec.MsgspecError, ValueError) as error:
-        return Restoration("", 0, 0, _bad_line(str(error), path, start.line))
+        problem = _bad_line(str(error), path, start.line, advice=_NOTHING)
+        return Restoration("", 0, 0, problem)
     if (header.roocontext, header.version, header.chain) != (NAME, VERSION, FORM):
         why = f"it is version {header.version}, and this release reads version {VERSION}"
-        return Restoration(header.session_id, 0, 0, _bad_line(why, path, start.line))
+        problem = _bad_line(why, path, start.line, advice=_NOTHING)
+        return Restoration(header.session_id, 0, 0, problem)
     return _Section(path, start, header)
 
 
@@ -201,43 +207,32 @@ def _entry_lines(file: BinaryIO) -> Iterator[bytes]:
         yield text
 
 
-def _restored(store: Store, section: _Section) -> Restoration:
+def _restored(store: Store, section: _Section, *, dry_run: bool) -> Restoration:
     header = section.header
     try:
         done = store.restore(
-            header.session_id, section, parent=header.parent, created_at=header.created_at
+            header.session_id,
+            section,
+            parent=header.parent,
+            created_at=header.created_at,
+            dry_run=dry_run,
         )
-    except HistoryCorrupt as error:
-        line = section.place.line + (error.seq or 0)
-        problem = section.problem or _bad_line(error.fact, section.path, line)
-        return Restoration(header.session_id, 0, 0, problem)
+    except StoreUnavailable:
+        raise  # it is not the file that is wrong
     except RooContextError as error:
-        problem = _bad_line(error.fact, section.path, section.place.line)
-        return Restoration(header.session_id, 0, 0, problem)
-    return Restoration(header.session_id, done.entries, done.new, section.problem)
+        return Restoration(header.session_id, 0, 0, _refused(section, error))
+    problem = section.damage and _bad_line(section.damage.why, section.path, section.damage.line)
+    return Restoration(header.session_id, done.entries, done.new, problem, done.redacted)
 
 
-def _checked(store: Store, section: _Section) -> Restoration:
-    name, number, hash_ = section.header.session_id, section.place.line, GENESIS
-    seq = kept = 0
-    try:
-        stored = iter(store.session(name).stored())
-    except SessionPurged as error:
-        return Restoration(name, 0, 0, _bad_line(error.fact, section.path, number))
-    except SessionNotFound:
-        stored = iter(())
-    for entry in section:
-        there = next(stored, None)
-        kept += there is not None
-        hash_ = link(hash_, entry_digest(entry.sealed, entry.content_digest))
-        if (entry.seq, entry.hash) != (seq + 1, hash_):
-            why = f"the hash of entry {entry.seq} does not follow from the entry and the one before"
-            return Restoration(name, 0, 0, _bad_line(why, section.path, number + seq + 1))
-        if there is not None and there.hash != entry.hash:
-            why = f"session {name!r} exists, and its entry {entry.seq} is another"
-            return Restoration(name, 0, 0, _bad_line(why, section.path, number))
-        seq = entry.seq
-    return Restoration(name, seq, seq - kept, section.problem)
+def _refused(section: _Section, error: RooContextError) -> UnreadableSource:
+    """Why nothing of a section was restored: the refusal, and damage that may have caused it."""
+    line, why, advice = section.place.line, error.fact, _NOTHING
+    if isinstance(error, HistoryCorrupt):  # which says itself that nothing was written
+        line, advice = line + (error.seq or 0), "Restore this session from a whole file."
+        if section.damage is not None:
+            line, why = section.damage.line, f"{section.damage.why.rstrip('.')}. {why}"
+    return _bad_line(why, section.path, line, advice=advice)
 
 
 def _line(entry: StoredEntry) -> Line:
@@ -288,5 +283,6 @@ def _entry(line: Line) -> StoredEntry:
     return StoredEntry(**fields, sealed=sealed)
 
 
-def _bad_line(why: str, path: Path, line: int) -> UnreadableSource:
-    return UnreadableSource(f"{path}:{line}: {why.rstrip('.')}.", path=str(path), line=line)
+def _bad_line(why: str, path: Path, line: int, **advice: str) -> UnreadableSource:
+    fact = f"{path}:{line}: {why.rstrip('.')}."
+    return UnreadableSource(fact, path=str(path), line=line, **advice)

@@ -43,6 +43,7 @@ from roocontext.formats.writing import (
     note_of,
     skipping,
 )
+from roocontext.log.encoding import MAX_MODEL
 from roocontext.log.entries import NewMessage
 from roocontext.log.plan import Plan
 from roocontext.log.readings import reader
@@ -235,6 +236,8 @@ class _Player:
         message_id = storable(message.message_id)
         client_id = None if key is None else self._known.client_id(key)
         model = storable(message.model or None)
+        if model is not None and len(model) > MAX_MODEL:
+            model = None
         return with_fields(message, message_id=message_id, model=model, client_id=client_id)
 
     def _answering(self, event: Added, message: NewMessage) -> NewMessage:

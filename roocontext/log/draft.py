@@ -14,6 +14,7 @@ from roocontext.log.encoding import (
     MAX_INTEGER,
     check_id,
     check_integer,
+    check_model,
     decode,
     encode,
     encode_plain,
@@ -285,7 +286,7 @@ def _check(message: NewMessage, content: Any) -> None:
     if message.message_id is not None:
         check_id("message_id", message.message_id)
     if message.model is not None:
-        check_id("model", message.model)
+        check_model(message.model)
     _check_request(message.ts, message.client_id)
 
     if message.asked_at is not None:

@@ -20,6 +20,7 @@ MAX_DEPTH = 500
 _HOLDERS = (dict, list)
 
 MAX_ID_BYTES = 1_000
+MAX_MODEL = 200
 MIN_INTEGER, MAX_INTEGER = -(1 << 63), (1 << 63) - 1
 
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":"), check_circular=False).encode
@@ -140,6 +141,22 @@ def check_id(name: str, value: object) -> None:
         raise InvalidIdentifier(f"{name} has {size:,} bytes.", name=name, size=size)
     if "\0" in value:
         raise InvalidIdentifier(f"{name} holds NUL.", name=name)
+
+
+def check_model(value: object) -> None:
+    """Refuse what is no name of a model."""
+    check_id("model", value)
+    check_model_size(str(value))
+
+
+def check_model_size(model: str) -> None:
+    """Refuse a name that is too long: names are shortened word by word, and real ones are short."""
+    if len(model) > MAX_MODEL:
+        raise InvalidIdentifier(
+            f"model has {len(model):,} characters: at most {MAX_MODEL} are allowed.",
+            name="model",
+            size=len(model),
+        )
 
 
 def check_integer(name: str, value: object) -> None:

@@ -214,7 +214,10 @@ def _linked(
     if index is None or tools is None or not tools.are_calls or number >= len(tools.ids):
         return None
     block, tool_id = tools.ids[number]
-    if (index, block) not in waiting[tool_id]:
+    places = waiting[tool_id]
+    # Calls without ids share one list, which ascends: searching it from its start would take time
+    # with the square of their number.
+    at = bisect_left(places, (index, block))
+    if places[at : at + 1] != [(index, block)]:
         return None
-    waiting[tool_id].remove((index, block))
-    return index, block
+    return places.pop(at)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from roocontext.errors import InvalidIdentifier, InvalidMessage
-from roocontext.log.encoding import check_id, plain
+from roocontext.log.encoding import check_id, check_model, plain
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import as_dict, dicts, string
 
@@ -155,7 +155,7 @@ _FAILED: Final = ("failed", "cancelled")
 def _reported(given: Block, *names: str) -> tuple[str | None, Any, str | None, str | None]:
     """The model, the usage, the id and the stop reason under these names."""
     model, usage, own_id, stopped = (given.get(name) for name in names)
-    return _id(model), usage, _id(own_id), _word(stopped)
+    return _model(model), usage, _id(own_id), _word(stopped)
 
 
 def _only(found: Sequence[Block], name: str) -> Block:
@@ -165,6 +165,15 @@ def _only(found: Sequence[Block], name: str) -> Block:
             path=f"reply.{name}",
         )
     return found[0]
+
+
+def _model(value: object) -> str | None:
+    """A text that may be a model's name in the log, or None."""
+    try:
+        check_model(value)
+    except InvalidIdentifier:
+        return None
+    return str(value)
 
 
 def _id(value: object) -> str | None:

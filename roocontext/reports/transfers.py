@@ -13,7 +13,8 @@ class ImportedSession(Document):
     `status` is created, continued, rewound, forked, unchanged or failed. The numbers count new
     entries: messages, notes, and summaries, markers, clearings and rewinds. `again` of the messages
     were hidden and written again, because only this gives the order in which the tool sends what a
-    compaction kept. Each of the `problems` names the file and the line.
+    compaction kept. `redacted` messages, in this session and in its forks, were erased because
+    another copy of them is redacted. Each of the `problems` names the file and the line.
     """
 
     session_id: Text
@@ -24,6 +25,7 @@ class ImportedSession(Document):
     notes: int
     controls: int
     again: int
+    redacted: int
     forked_from: Text | None
     problems: list[Text]
 
@@ -99,6 +101,7 @@ def _session(taken: Taken) -> ImportedSession:
         notes=taken.notes,
         controls=taken.controls,
         again=taken.again,
+        redacted=taken.redacted,
         forked_from=taken.forked_from,
         problems=[str(problem) for problem in taken.problems],
     )

@@ -1,19 +1,19 @@
 """The only ways to erase content: redact one message or purge one session. Both are audited."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import bindparam, delete, null, select, update
 
-from roocontext.errors import HistoryCorrupt, MessageNotFound, SessionPurged
+from roocontext.errors import HistoryCorrupt, MessageNotFound
 from roocontext.log.chain import skeleton_digest
-from roocontext.log.draft import Salts, note_draft
+from roocontext.log.draft import Draft, Salts, note_draft
 from roocontext.log.encoding import decode, encode
 from roocontext.log.readings import reader
 from roocontext.store.append import write
-from roocontext.store.copies import COPIES, FAMILY
+from roocontext.store.copies import COPIES, FAMILY, locked_holders
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.first_prompt import refresh_prompt
 from roocontext.store.head import SessionHead, lock, read_head
@@ -59,6 +59,23 @@ class Purged:
     copies: tuple[str, ...] = ()
     dry_run: bool = False
     erased: bool = False
+
+
+class Gone(NamedTuple):
+    """An entry that is redacted: what stays of its content, and whether it is a note."""
+
+    seq: int
+    skeleton: str
+    is_note: bool
+
+    @property
+    def note(self) -> dict[str, str]:
+        """What the redaction says: it proves that the skeleton was not exchanged."""
+        return {"digest": skeleton_digest(self.seq, self.skeleton)}
+
+    def redaction(self, *, now: int, salts: Salts) -> Draft:
+        """The note of the redaction."""
+        return note_draft(REDACTION, self.note, now=now, salts=salts, target=self.seq)
 
 
 _read_receipt = msgspec.json.Decoder(Purged).decode
@@ -120,23 +137,16 @@ def redact(
             candidates=(1, head.last_seq),
         )
     hash_, role, note_kind, format_, content, _ = row
-    copies = {"session_id": session_id, "seq": seq, "hash": hash_}
-    heads = _locked_copies(tx, copies, dry_run=dry_run)
+    copies = COPIES, {"session_id": session_id, "seq": seq, "hash": hash_}
+    heads = locked_holders(tx, session_id, copies, read_head if dry_run else lock)
     # Read again under the lock.
     again = tx.row(_ENTRY, session_id=session_id, seq=seq)
     changed = again is not None and again[-1] is not None  # unless another redaction was faster
     if changed and not dry_run:
         left = _SKELETONS[note_kind] if role is None else reader(format_).skeleton(decode(content))
-        skeleton = encode(left)
-        note = {"digest": skeleton_digest(seq, skeleton)}
-        for copy, head in heads.items():
-            draft = note_draft(REDACTION, note, now=now, salts=salts, target=seq)
-            write(tx, copy, head, [draft])
-            put_skeleton(tx, copy, seq, skeleton)
-            if role is None:
-                refresh_title(tx, copy, head.last_seq)
-            elif head.has_prompt:
-                refresh_prompt(tx, copy, head.last_seq)
+        gone = [Gone(seq, encode(left), is_note=role is None)]
+        for copy, copy_head in heads.items():
+            erase_rows(tx, copy, copy_head, gone, now=now, salts=salts)
     rows = [(copy, seq) for copy in heads]
     quotes = [] if role is None else quoting_rows(tx, heads, seq)
     return Redacted(
@@ -148,6 +158,25 @@ def redact(
         changed=changed,
         dry_run=dry_run,
     )
+
+
+def erase_rows(
+    tx: Transaction,
+    session_id: str,
+    head: SessionHead,
+    gone: Sequence[Gone],
+    *,
+    now: int,
+    salts: Salts,
+) -> None:
+    """Redact entries of a locked session: write the redactions, and put the skeletons in place."""
+    write(tx, session_id, head, [one.redaction(now=now, salts=salts) for one in gone])
+    for one in gone:
+        put_skeleton(tx, session_id, one.seq, one.skeleton)
+    if any(one.is_note for one in gone):
+        refresh_title(tx, session_id, head.last_seq)
+    if head.has_prompt and not all(one.is_note for one in gone):
+        refresh_prompt(tx, session_id, head.last_seq)
 
 
 def put_skeleton(tx: Transaction, session_id: str, seq: int, skeleton: str) -> None:
@@ -185,21 +214,3 @@ def receipts(tx: Transaction, limit: int) -> list[Purged]:
         return [_read_receipt(row[0]) for row in tx.rows(_RECEIPTS, page=limit)]
     except (msgspec.DecodeError, UnicodeError, TypeError):  # TypeError: the column holds no text
         raise HistoryCorrupt("A session has a receipt that no purge has written.") from None
-
-
-def _locked_copies(
-    tx: Transaction, copies: Mapping[str, Any], *, dry_run: bool
-) -> dict[str, SessionHead]:
-    """The sessions that hold the same entry, locked in the order of their ids."""
-    heads: dict[str, SessionHead] = {}
-    while True:  # a fork may have been made while we waited for a lock
-        found = sorted(row[0] for row in tx.rows(COPIES, **copies))
-        missing = [copy for copy in found if copy not in heads]
-        if not missing:
-            return heads
-        for copy in missing:
-            try:
-                heads[copy] = (read_head if dry_run else lock)(tx, copy)
-            except SessionPurged:  # while we waited for it
-                if copy == copies["session_id"]:
-                    raise

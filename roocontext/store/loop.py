@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sqlalchemy import bindparam, select, text
+from sqlalchemy import and_, bindparam, or_, select, text
 
 from roocontext.errors import InvalidOption, NoSuchCall
 from roocontext.log.draft import KEPT_UNDER, Draft, Salts, message_draft, note_draft
 from roocontext.log.encoding import MAX_INTEGER, decode, encode_plain
-from roocontext.log.entries import BlockRef, Kind, Message, NewMessage, Range, block_ref
+from roocontext.log.entries import BlockRef, Message, NewMessage, Range, block_ref
 from roocontext.log.pairs import links_of, matched, tools_from
 from roocontext.log.readings import reader
 from roocontext.log.spans import within
@@ -23,7 +23,6 @@ from roocontext.log.turns import (
     LastTurn,
     PendingCall,
     WaitsFor,
-    calls_in,
     last_turn,
 )
 from roocontext.store.append import Receipt, write
@@ -50,6 +49,13 @@ _STANDING_BACK = (
     .limit(SPANS_PAGE)
 )
 _EXTRA = select(entries.c.extra).where(_in_session, entries.c.seq == bindparam("seq"), IN_LOG)
+_CALLS_OF = select(entries.c.tools).where(
+    _in_session,
+    entries.c.seq == bindparam("seq"),
+    entries.c.tools.is_not(None),
+    text("kind = 'message'"),
+    IN_LOG,
+)
 _ANSWERS = (
     select(entries.c.seq, entries.c.tools, entries.c.hash)
     .where(
@@ -61,6 +67,23 @@ _ANSWERS = (
         IN_LOG,
     )
     .order_by(entries.c.seq)
+)
+_RESULT = text("""'["result",%'""")
+_SEVERAL_RESULTS = text("""'["result",%","%'""")
+# Results that name no call, or several ones of which only one is named: their ids decide.
+_BY_ID = (
+    select(entries.c.seq)
+    .where(
+        _in_session,
+        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
+        entries.c.tools.is_not(None),
+        text("kind = 'message'"),
+        or_(
+            and_(entries.c.answers_seq.is_(None), entries.c.tools.like(_RESULT)),
+            entries.c.tools.like(_SEVERAL_RESULTS),
+        ),
+    )
+    .limit(1)
 )
 _TOOLS = (
     select(
@@ -110,20 +133,29 @@ def pending(tx: Transaction, session_id: str) -> list[PendingCall]:
 
 def asking(tx: Transaction, session_id: str, call: PendingCall | BlockRef) -> Message:
     """The message that holds a call, or the error that there is no such call."""
+    seq, _ = check_call(tx, session_id, call)
+    (found,) = read_messages(tx, session_id, [(seq, seq)], {})
+    return found
+
+
+def check_call(tx: Transaction, session_id: str, call: PendingCall | BlockRef) -> BlockRef:
+    """The entry of a call and its number there, or the error that there is no such call."""
     seq, block = place_of(call)
-    last = read_head(tx, session_id).last_seq
-    found = read_messages(tx, session_id, [(seq, min(seq, last))], {})
-    held = calls_in(found[0]) if found and found[0].kind is Kind.MESSAGE else []
+    # By the ids beside the content: reading all calls for each of them would take time with the
+    # square of their number.
+    row = tx.row(_CALLS_OF, session_id=session_id, seq=seq)
+    tools = tools_from(row[0]) if row else None
+    held = tools.ids if tools and tools.are_calls else ()
     if block >= len(held):
         holds = f"holds {len(held)} tool calls" if held else "holds no tool call"
         raise NoSuchCall(
             f"There is no call {block} in entry {seq}, which {holds}.", seq=seq, block=block
         )
-    if isinstance(call, PendingCall) and (call.id, call.name) != (held[block].id, held[block].name):
+    if isinstance(call, PendingCall) and call.id != held[block][1]:
         raise NoSuchCall(
             f"Call {block} of entry {seq} is another call than the one given.", seq=seq, block=block
         )
-    return found[0]
+    return seq, block
 
 
 def answer_draft(
@@ -165,8 +197,7 @@ def begin(
 ) -> Receipt:
     """Write that the tool is about to run, once for each call."""
     head = lock(tx, session_id)
-    asking(tx, session_id, call)
-    seq, block = place = place_of(call)
+    seq, block = place = check_call(tx, session_id, call)
     _standing_from(tx, session_id, place, head.head_seq)
     # A client id of the store's own makes a second `begin` harmless.
     once = f"roocontext:{BEGUN}:{seq}:{block}"
@@ -208,6 +239,10 @@ def _answer_to(
         tools = tools_from(row[1])
         if within(standing, row[0]) and not tools.are_calls and len(tools.ids) == 1:
             return row[0], row[2]
+    # Without reading the calls and their other answers, if none of these can be an answer too: each
+    # of many calls is answered on its own.
+    if not tx.each(_BY_ID, bounds(session_id, standing)):
+        return None
     rows = tx.each(_TOOLS, bounds(session_id, standing))
     links = links_of((row[0], block_ref(row[2], row[3])) for row in rows)
     for pair in matched([tools_from(row[1]) for row in rows], links):

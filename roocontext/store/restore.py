@@ -19,8 +19,8 @@ from roocontext.errors import (
     VersionConflict,
 )
 from roocontext.log.chain import GENESIS, Sealed, entry_digest, link
-from roocontext.log.draft import tools_text
-from roocontext.log.encoding import check_id, decode, encode
+from roocontext.log.draft import Salts, tools_text
+from roocontext.log.encoding import check_id, check_model, decode, encode
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.log.pairs import may_hold_tools
 from roocontext.log.readings import reader
@@ -31,14 +31,15 @@ from roocontext.store.erase import put_skeleton
 from roocontext.store.head import SessionHead, lock, move_head, read_head
 from roocontext.store.notes import REDACTION, read_notes
 from roocontext.store.rebuild import rebuild
+from roocontext.store.redacted_copies import redact_copies
 from roocontext.store.schema import entries
-from roocontext.store.sessions import add, parent_of
+from roocontext.store.sessions import add, parent_of, refuse_cycle
 from roocontext.store.verify import Verifier
 
 PAGE = 250
 PAGE_BYTES = 4 << 20
 _MESSAGES = frozenset(kind.value for kind in MESSAGE_KINDS)
-_NAMES = ("role", "format", "message_id", "client_id", "model", "compaction_id", "note")
+_NAMES = ("role", "format", "message_id", "client_id", "compaction_id", "note")
 _JSON = ("usage", "details")
 
 
@@ -66,12 +67,19 @@ _TYPES = [
 
 @dataclass(frozen=True, slots=True)
 class RestoredLog:
-    """What restoring a log did: how many entries it was given, and how many of them were new."""
+    """What restoring a log did: how many entries it was given, and how many of them were new.
+
+    `redacted` are the messages whose content it erased, in this session and in others, because
+    another copy of them is redacted: pairs of session id and seq. `erased` is that of a redaction.
+    """
 
     session_id: str
     entries: int
     new: int
     created: bool
+    redacted: tuple[tuple[str, int], ...] = ()
+    dry_run: bool = False
+    erased: bool = False
 
 
 _STORED = (
@@ -128,19 +136,25 @@ def restore(
     *,
     parent: str | None,
     created_at: int,
+    now: int,
+    salts: Salts,
 ) -> RestoredLog:
     """Write entries verbatim, behind those of the session if these begin in the same way."""
+    redacted: list[tuple[str, int]] = []
     head, created = _opened(tx, session_id, parent, created_at)
     restoring = _Restoring(tx, session_id, head)
     for page in _pages(stored):
         restoring.add(page)
     if restoring.finish():
         rebuild(tx, session_id)
+        redacted = [(session_id, seq) for seq in restoring.redacted]
+        redacted += redact_copies(tx, session_id, now=now, salts=salts)
         _verify(tx, session_id)
     elif created:
         rebuild(tx, session_id)
     last = restoring.seq
-    return RestoredLog(session_id, last, max(0, last - head.last_seq), created)
+    new = max(0, last - head.last_seq)
+    return RestoredLog(session_id, last, new, created, tuple(redacted))
 
 
 def _pages(stored: Iterable[StoredEntry]) -> Iterator[list[StoredEntry]]:
@@ -180,6 +194,7 @@ def _opened(
     except SessionNotFound as error:
         if type(error) is not SessionNotFound:
             raise  # it was purged, and its id is never used again
+        refuse_cycle(tx, session_id, parent)
         head = SessionHead(0, GENESIS, 0, 0, 0, created_at)
         add(tx, session_id, head, now=created_at, parent=parent)
         return head, True
@@ -201,6 +216,7 @@ class _Restoring:
         self._messages, self._bytes = head.messages, head.bytes
         self._skeletons: dict[int, str] = {}
         self._redacts: list[int] = []
+        self.redacted: list[int] = []
 
     def add(self, page: Iterable[StoredEntry]) -> None:
         """Check a page of entries and write the new ones."""
@@ -232,6 +248,7 @@ class _Restoring:
         for seq in self._redacts:
             if seq in self._skeletons and self._is_whole(seq):
                 put_skeleton(self._tx, self._session_id, seq, self._skeletons[seq])
+                self.redacted.append(seq)
         return True
 
     def _row(self, entry: StoredEntry) -> tuple[Any, ...] | None:
@@ -279,6 +296,8 @@ class _Restoring:
             for name in _NAMES:
                 if (value := getattr(sealed, name)) is not None:
                     check_id(name, value)
+            if sealed.model is not None:
+                check_model(sealed.model)
             for text in (entry.extra, *(getattr(sealed, name) for name in _JSON)):
                 _decoded(text)
             content = _decoded(entry.content)

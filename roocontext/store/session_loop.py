@@ -7,7 +7,7 @@ from typing import Any
 
 from roocontext.errors import InvalidOption, StoreReadOnly
 from roocontext.log.draft import message_draft
-from roocontext.log.encoding import check_id
+from roocontext.log.encoding import check_model
 from roocontext.log.entries import BlockRef, NewMessage
 from roocontext.log.frame import GivenFrame
 from roocontext.log.replies import read_reply
@@ -62,7 +62,7 @@ class SessionLoop(SessionReader):
         """
         check_moment("as_of", as_of)
         if model is not None:
-            check_id("model", model)
+            check_model(model)
         given = GivenFrame.checked(system, tools)
         asked: dict[str, Any] = {"model": model, "unanswered": unanswered, "prefill": prefill}
         read = self._database.snapshot(request.read_request, self.id, given, as_of=as_of, **asked)

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from roocontext.errors import InvalidOption
 from roocontext.log.counting import Counter, counter_named
-from roocontext.log.encoding import MAX_INTEGER, check_id
+from roocontext.log.encoding import MAX_INTEGER, check_id, check_model
 from roocontext.log.entries import Message, View
 from roocontext.log.forms import Outgoing, Repair
 from roocontext.log.frame import Frame
@@ -167,6 +167,8 @@ class SessionReader:
 
     def _composed(self, form: str, model: str | None, as_of: int | datetime | None) -> Outgoing:
         check_moment("as_of", as_of)
+        if model is not None:
+            check_model(model)
         read = request.sendable(self._database, self.id, model=model, as_of=as_of)
         return read.compose(form)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, insert, select, update
 
-from roocontext.errors import SessionExists
+from roocontext.errors import InvalidOption, SessionExists
 from roocontext.log.chain import GENESIS
 from roocontext.log.encoding import decode
 from roocontext.store.append import write
@@ -136,6 +136,24 @@ def add(
         tx.run(_ADD_SESSION, **row, **head.columns())
     except UniqueViolation:
         raise SessionExists(f"Session {session_id!r} exists.", session_id=session_id) from None
+
+
+def refuse_cycle(tx: Transaction, session_id: str, parent: str | None) -> None:
+    """Refuse a parent that descends from the session, which a restore may name before it exists."""
+    # Only a session that has children can be an ancestor: parents that come first are not walked.
+    if parent != session_id and not tx.row(_CHILDREN, parent=session_id):
+        return
+    above, seen = parent, set[str]()
+    while above is not None and above not in seen:
+        if above == session_id:
+            raise InvalidOption(
+                f"Session {session_id!r} cannot have the parent {parent!r}: it would be its own"
+                " ancestor.",
+                name="parent",
+            )
+        seen.add(above)
+        row = tx.row(_PARENT, session_id=above)
+        above = row[0] if row else None
 
 
 def info(tx: Transaction, session_id: str, *, is_last: bool = False) -> SessionInfo:

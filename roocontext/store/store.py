@@ -148,22 +148,34 @@ class Store:
         *,
         parent: str | None = None,
         created_at: int | None = None,
+        dry_run: bool = False,
     ) -> RestoredLog:
         """Write a log that `Session.stored` gave, with its seqs, salts, times and hashes.
 
         The whole chain is verified before the commit. If the session exists, one of the two logs
         must be the beginning of the other, and only what is missing is written. Nothing is added
-        to the log. A `parent` need not be restored before its child.
+        to the log, except redactions: what is redacted in one copy of an entry is redacted in all
+        copies that the store has. A `parent` need not be restored before its child. A dry run does
+        the same, and rolls it back: it needs a store that can be written.
         """
         check_id("session_id", session_id)
         if parent is not None:
             check_id("parent", parent)
         check_maybe("created_at", created_at)
-        begun = self._clock() if created_at is None else created_at
+        now = self._clock()
+        run = self._database.rehearse if dry_run else self._database.write
         with repeatable(entries) as again:
-            return self._database.write(
-                restore.restore, session_id, again, parent=parent, created_at=begun
+            done = run(
+                restore.restore,
+                session_id,
+                again,
+                parent=parent,
+                created_at=now if created_at is None else created_at,
+                now=now,
+                salts=self._ids.salt,
             )
+        erased = bool(done.redacted) and not dry_run and self._database.erase_free_space()
+        return replace(done, dry_run=dry_run, erased=erased)
 
     def sessions(
         self,

@@ -92,13 +92,13 @@ def _reported(tx: Transaction, members: Sequence[str]) -> list[ReportedUsage]:
 
 def _descended(tx: Transaction, session_id: str) -> list[str]:
     """A session and its descendants, those of purged sessions too."""
-    members = level = [session_id]
+    members, level = [session_id], [session_id]
     while level:
         found = tx.each(_CHILDREN, [{"parent": parent} for parent in level])
         level = [row[0] for row in found]
         if session_id in level:  # each has one parent, so no other session can come again
             raise HistoryCorrupt(f"Session {session_id!r} is a descendant of itself.")
-        members = members + level
+        members += level
     return members
 
 

@@ -15,6 +15,7 @@ from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 from roocontext.errors import UnknownPlugin
+from roocontext.log.encoding import check_model_size
 from roocontext.log.models import model_facts
 from roocontext.tokens.models import bare, families
 
@@ -51,6 +52,7 @@ def limit_for(
     environ: Mapping[str, str] = os.environ,
 ) -> Limit:
     """The limits of a model, by the profile's table and rules."""
+    check_model_size(model)
     rules = _profile(profile)
     line = _line(rules, model)
     known = rules["models"].get(line, {})

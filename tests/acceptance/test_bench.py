@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 BUDGETS = {
     "append.full",
     "append.full.length",
+    "answer.calls",
     "append_many",
     "rewind",
     "rewind.length",

@@ -78,6 +78,28 @@ def test_a_dry_run_needs_no_database(
     assert not (folder / "none.db").exists()
 
 
+def test_a_redaction_comes_with_a_file_of_our_own(
+    tmp_path: Path, command_line: Callable[..., CommandLine]
+) -> None:
+    here, there = (command_line(str(tmp_path / name)) for name in ("here.db", "there.db"))
+    file = str(tmp_path / "one.jsonl")
+    for run in (here, there):
+        run("db", "upgrade")
+    here("append", "new", "the secret", "--id", "one")
+    here("export", "one", "-o", file)
+    there("import", file)
+    there("fork", "one")
+    Path(file).unlink()
+    here("redact", "one", "1", "--yes")
+    here("export", "one", "-o", file)
+    dry = there("import", file, "--dry-run", "--json").document["sessions"]
+    assert "the secret" in there("search", "secret").out
+    done = there("import", file, "--json").document["sessions"]
+    assert dry == done
+    assert (done[0]["status"], done[0]["redacted"]) == ("continued", 2)
+    assert there("search", "secret", "--json").document["hits"] == []
+
+
 def test_what_is_wrong_is_named(run: CommandLine, folder: Path) -> None:
     (folder / "other.jsonl").unlink()
     file = folder / "-work" / "s-1.jsonl"

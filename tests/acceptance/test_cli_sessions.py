@@ -246,3 +246,25 @@ def test_a_session_is_named_by_its_place_in_the_list(run: CommandLine) -> None:
     assert named("last") == listed[2]
     for name in ("last~", "last~x", "last~-1", "=last~1", "last~1234567"):
         assert run("show", name).code == Code.NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["x", "--role", "robot"],
+        ["[1]", "--content-json"],
+        ["[]", "--content-json", "--format", "nonsense"],
+        ["x", "--ts", str(1 << 70)],
+        ["x", "--model", "m" * 2_000],
+        ["x", "--expected-seq", "3"],
+        ["x", "--expected-seq", "3", "--title", "one"],
+    ],
+)
+def test_a_refused_first_message_leaves_no_session(run: CommandLine, given: list[str]) -> None:
+    run("append", "new", "kept", "--id", "kept")
+    assert run("append", "new", "--id", "empty", *given).code != Code.DONE
+    listed = run("sessions", "--json").document["sessions"]
+    assert "empty" not in [one["session_id"] for one in listed]
+    last = run("append", "last", "more", "--json").document["session_id"]
+    assert last == listed[0]["session_id"]
+    assert run("append", "new", "x", "--id", "empty", "--expected-seq", "0").code == Code.DONE

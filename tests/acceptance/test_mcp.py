@@ -115,7 +115,11 @@ def test_messages_are_appended_and_sessions_rewound(store: Store) -> None:
 @pytest.mark.parametrize(
     ("tool", "given", "error"),
     [
-        ("show_session", {"session": "nobody"}, "SessionNotFound (not_found): There is no session 'nobody'."),
+        (
+            "show_session",
+            {"session": "nobody"},
+            "SessionNotFound (not_found): There is no session 'nobody'.",
+        ),
         ("show_session", {"session": "../parser"}, "SessionNotFound"),
         ("why_hidden", {"session": "parser", "seq": 99}, "MessageNotFound"),
         ("why_hidden", {"session": "parser", "seq": 0}, "greater than or equal to 1"),

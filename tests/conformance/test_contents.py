@@ -54,6 +54,24 @@ def test_content_of_the_greatest_depth_goes_through_everything(chat, name):
     assert chat.verify().ok
 
 
+@pytest.mark.parametrize("kind", ["tool_call", "my_call_output", "my_tool_use", "my_tool_result"])
+def test_blocks_of_the_agents_own_are_stored_and_sent_as_unknown_ones(chat, kind):
+    own = {"type": kind, "id": "t1", "name": "ls"}
+    contents = {
+        "anthropic": ("assistant", [text("x"), own]),
+        "openai": ("assistant", {"role": "assistant", "content": [text("x"), own]}),
+        "gemini": ("model", {"parts": [{"text": "x"}, own]}),
+    }
+    chat.append("user", "go")
+    for form, (role, content) in contents.items():
+        seq = chat.append(role, content, format=form).seq
+        assert chat.message(seq).content == content
+    for form in ("anthropic", "openai", "openai-responses", "gemini"):
+        assert chat.messages(form)
+    assert chat.pending() == []
+    assert chat.verify().ok
+
+
 @pytest.mark.parametrize("name", DEEPEST)
 def test_content_that_is_one_level_deeper_is_refused(chat, name):
     role, content, form = DEEPEST[name]

@@ -149,10 +149,10 @@ def test_a_dry_run_reads_files_of_our_own(store, tmp_path):
         assert (done.messages, done.created) == (1, False)
         other.session("one").append("user", "mine")
         (done,) = import_paths(other, [file], dry_run=True)
-        assert "its entry 2 is another" in done.problems[0].what
+        assert "entries 1 to 2 are others" in done.problems[0].what
         file.write_bytes(lines[0] + lines[2])
         (done,) = import_paths(other, [file], dry_run=True)
-        assert "does not follow" in done.problems[0].what
+        assert "entry 1 is missing" in done.problems[0].what
         file.write_bytes(whole[:-9])
         (done,) = import_paths(other, [file], dry_run=True)
         assert [problem.line for problem in done.problems] == [3]

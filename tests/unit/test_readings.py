@@ -5,6 +5,7 @@ import json
 import typing
 
 import pytest
+from anthropic.types.beta import BetaContentBlock
 from hypothesis import example, given
 from hypothesis import strategies as st
 from openai.types.responses import ResponseOutputItem
@@ -119,6 +120,42 @@ def test_an_item_of_a_response_is_refused_by_every_other_format(item):
             reader(name).check(role, content)
         assert caught.value.path == path
         assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("tool_call", "call", "my_call", "tool_call_output", "my_call_output", "phone_call"),
+        *("my_tool_use", "my_tool_result", "call_output", "function_calls"),
+    ],
+)
+def test_a_type_of_no_provider_is_accepted_by_every_format_with_unknown_blocks(kind):
+    block = {"type": kind, "id": "x"}
+    for name, role, content in (
+        ("anthropic", "assistant", [block]),
+        ("openai", "assistant", {"role": "assistant", "content": [block]}),
+        ("openai-responses", "assistant", [block]),
+        ("gemini", "model", {"parts": [block]}),
+    ):
+        reader(name).check(role, content)
+        assert calls(reader(name).blocks(role, content)[1]) == []
+
+
+def test_every_item_of_the_sdks_is_refused_by_another_format():
+    """Except types that several providers have, and those that say nothing of calls."""
+    items = typing.get_args(typing.get_args(ResponseOutputItem)[0])
+    blocks = typing.get_args(typing.get_args(BetaContentBlock)[0])
+    shared = {"text", "compaction", "fallback", "container_upload", "mcp_tool_listing"}
+    shared |= {"program", "program_output", "additional_tools"}
+    for models, own, other in (
+        (items, "openai-responses", "anthropic"),
+        (blocks, "anthropic", "openai-responses"),
+    ):
+        for model in models:
+            kind = typing.get_args(model.model_fields["type"].annotation)[0]
+            if kind not in shared:
+                with pytest.raises(InvalidMessage, match=f"format='{own}'"):
+                    reader(other).check("assistant", [{"type": kind}])
 
 
 CHAT_CALLS = {"role": "assistant", "tool_calls": [{"id": "a", "type": "function"}]}

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+import roocontext
 from roocontext.cli import completion
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import CHANGE
@@ -16,7 +17,7 @@ from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.options import Expected
 from roocontext.cli.screens import results
 from roocontext.cli.terminal import is_terminal
-from roocontext.errors import InvalidOption
+from roocontext.errors import InvalidOption, VersionConflict
 
 app = typer.Typer()
 
@@ -115,6 +116,10 @@ def append(
     given = _given(content, file)
     message: Any = _parsed("CONTENT", given) if content_json else given
     reported = None if usage is None else _parsed("--usage", usage)
+    if session == NEW:
+        # Before there is a session: a refused message must not leave an empty one.
+        named = (ts, message_id, client_id, model, reported)
+        _check_first(roocontext.NewMessage(role, message, content_format, *named), expected_seq)
     with context.session_or_new(session, session_id=session_id, title=title) as chat:
         receipt = chat.append(
             role,
@@ -128,6 +133,19 @@ def append(
             expected_seq=expected_seq,
         )
     context.show(receipt, results.draw_receipt)
+
+
+def _check_first(message: "roocontext.NewMessage", expected_seq: int | None) -> None:
+    """Raise what appending the message to a new session would raise."""
+    from roocontext.log.draft import message_draft  # noqa: PLC0415 - heavy
+
+    message_draft(message, now=0, salts=bytes)
+    if expected_seq:
+        raise VersionConflict(
+            f"Expected head {expected_seq}, but a new session's is 0.",
+            expected=expected_seq,
+            actual=0,
+        )
 
 
 def _given(content: str | None, file: Path | None) -> str:

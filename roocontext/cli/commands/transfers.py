@@ -184,7 +184,8 @@ def _imported(
 def _store(context: CommandContext, *, dry_run: bool) -> "Iterator[Store]":
     """The store; for a dry run without a database an empty one."""
     try:
-        with context.store(write=not dry_run, create=not dry_run) as store:
+        # For writing in a dry run too: a restore is checked by restoring, and rolled back.
+        with context.store(write=True, create=not dry_run, dry_run=dry_run) as store:
             yield store
     except StoreNotFound:
         if not dry_run:

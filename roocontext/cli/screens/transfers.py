@@ -59,5 +59,7 @@ def _session(one: "ImportedSession", screen: Screen) -> str:
     what += f", {quantity(one.notes, 'note')}"
     if one.controls:
         what += f", {quantity(one.controls, 'control row')}"
+    if one.redacted:
+        what += f", {quantity(one.redacted, 'copy', 'copies')} of redacted messages erased"
     forked = f" from {named(one.forked_from, screen.signs.more)}" if one.forked_from else ""
     return f"{one.status}{forked}: {name}, {what}"

@@ -26,6 +26,8 @@ from roocontext.log.readings.blocks import as_dict, dicts, string
 from roocontext.log.readings.openai_responses import (
     CALLS,
     OUTPUTS,
+    Hosted,
+    hosted_in,
     is_hosted,
     item_blocks,
     items_of,
@@ -105,8 +107,9 @@ class _Order:
 
     def own(self, message: Message, *, equal: bool) -> OwnRow:
         items = items_of(message.content)
+        hosted = hosted_in(items)
         pieces = [
-            piece for it in items for piece in self._pieces(message.role, it, items, equal=equal)
+            piece for it in items for piece in self._pieces(message.role, it, hosted, equal=equal)
         ]
         if not items or type_of(items[-1]) != "reasoning":
             self._loose = False
@@ -118,9 +121,7 @@ class _Order:
     def joins(self, *_: Sequence[OutgoingPart]) -> bool:
         return True
 
-    def _pieces(
-        self, role: str, item: Block, items: Collection[Block], *, equal: bool
-    ) -> Iterator[OwnPiece]:
+    def _pieces(self, role: str, item: Block, hosted: Hosted, *, equal: bool) -> Iterator[OwnPiece]:
         kind = type_of(item)
         if kind in _MODEL_BOUND:
             sound = equal and self._is_sound_reasoning(item)
@@ -134,12 +135,12 @@ class _Order:
         # An id that refers to reasoning which is not sent is refused (mastra-ai/mastra#8738).
         keep_id = equal and not self._loose
         native = self._sent(role, item, kind, keep_id=keep_id)
-        hosted = is_hosted(item, items)
-        if kind in CALLS and not hosted:
-            (block,) = item_blocks(item, items)
+        is_own = not is_hosted(item, hosted)
+        if kind in CALLS and is_own:
+            (block,) = item_blocks(item, hosted)
             yield OwnPiece(PartKind.CALL, block, native, self._rules(item, native))
-        elif kind in OUTPUTS and not hosted:
-            (block,) = item_blocks(item, items)
+        elif kind in OUTPUTS and is_own:
+            (block,) = item_blocks(item, hosted)
             yield OwnPiece(PartKind.RESULT, block, native, self._rules(item, native))
         elif native is not None:
             yield OwnPiece(PartKind.OTHER, None, native, self._rules(item, native))

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from roocontext.log.readings.blocks import (
     as_dict,
-    calls,
     dicts,
     in_parts,
+    nth_call,
     results,
     strings,
     text,
@@ -58,7 +58,7 @@ class _Anthropic:
     def answer(
         self, content: object, number: int, output: object, *, is_error: bool
     ) -> tuple[str, Any]:
-        _, tool_id = calls(dicts(content))[number]
+        tool_id = nth_call(dicts(content), number)
         result = tool_result(tool_id, in_parts(output))
         return "user", [{**result, "is_error": True} if is_error else result]
 

@@ -1,7 +1,8 @@
 """Making and searching Anthropic's blocks, in which every format is shown."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from roocontext.log.readings.protocol import Block
@@ -21,12 +22,17 @@ _HOLDERS: Final = {
 
 def calls(blocks: Sequence[Block]) -> list[tuple[int, str]]:
     """List the index and id of each tool call that waits for a result in the next message."""
-    return _tools(blocks, "tool_use", "id")
+    return list(_tools(blocks, "tool_use", "id"))
+
+
+def nth_call(blocks: Sequence[Block], number: int) -> str:
+    """Return the id of one of these calls, without looking at those behind it."""
+    return next(islice(_tools(blocks, "tool_use", "id"), number, None))[1]
 
 
 def results(blocks: Sequence[Block]) -> list[tuple[int, str]]:
     """List the index and id of each tool result."""
-    return _tools(blocks, "tool_result", "tool_use_id")
+    return list(_tools(blocks, "tool_result", "tool_use_id"))
 
 
 def text(content: str) -> Block:
@@ -96,9 +102,9 @@ def strings(holder: Block, *keys: str) -> Block:
     return {key: holder[key] for key in keys if isinstance(holder.get(key), str)}
 
 
-def _tools(blocks: Sequence[Block], kind: str, key: str) -> list[tuple[int, str]]:
-    return [
+def _tools(blocks: Sequence[Block], kind: str, key: str) -> Iterator[tuple[int, str]]:
+    return (
         (index, block[key])
         for index, block in enumerate(blocks)
         if block.get("type") == kind and isinstance(block.get(key), str)
-    ]
+    )

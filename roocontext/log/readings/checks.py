@@ -7,12 +7,17 @@ from typing import Final
 from roocontext.errors import InvalidMessage
 from roocontext.log.readings.blocks import as_dict
 
+# By their names: agents have types of their own that end in the same words.
 _RESPONSES_ITEM: Final = re.compile(
     r"message|reasoning|item_reference|mcp_list_tools|mcp_approval_re(?:quest|sponse)"
-    r"|tool_search_output|\w*_call(?:_output)?"
+    r"|(?:function|custom_tool|shell|local_shell|apply_patch|computer)_call(?:_output)?"
+    r"|(?:mcp|tool_search|web_search|file_search|code_interpreter|image_generation)_call"
+    r"|tool_search_output"
 )
 _ANTHROPIC_BLOCK: Final = re.compile(
-    r"tool_use|tool_result|thinking|redacted_thinking|\w+_tool_use|\w+_tool_result"
+    r"thinking|redacted_thinking|(?:server_|mcp_)?tool_use|(?:mcp_)?tool_result"
+    r"|(?:advisor|tool_search|web_fetch|web_search)_tool_result"
+    r"|(?:bash_|text_editor_)?code_execution_tool_result"
 )
 _GEMINI_PART: Final = ("functionCall", "functionResponse", "function_call", "function_response")
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Collection
+from itertools import islice
 from typing import Any, Final
 
 from roocontext.log.readings.blocks import (
@@ -80,8 +81,13 @@ class _Gemini:
     def answer(
         self, content: object, number: int, output: object, *, is_error: bool
     ) -> tuple[str, Any]:
-        asked = [as_sent(part).get("functionCall") for part in _parts(content)]
-        call = [call for call in asked if isinstance(call, dict)][number]
+        asked = (
+            part
+            for part in _parts(content)
+            if isinstance(part.get("functionCall"), dict)
+            or (part.get("functionCall") is None and isinstance(part.get("function_call"), dict))
+        )
+        call = as_sent(next(islice(asked, number, None)))["functionCall"]
         worded = {"error" if is_error else "output": words(output)}
         response = output if isinstance(output, dict) and not is_error else worded
         part = {"functionResponse": {**strings(call, "id", "name"), "response": response}}

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Collection
+from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from roocontext.errors import InvalidMessage
@@ -65,14 +66,28 @@ def call_id(item: Block) -> str:
     return string(item, "call_id") or string(item, "id")
 
 
-def is_hosted(item: Block, items: Collection[Block]) -> bool:
-    """Whether the provider ran this call; it then sends call and output in one reply."""
+Hosted: TypeAlias = frozenset[tuple[str, str]]
+"""The calls whose output is in the same message, by id and type."""
+
+
+def hosted_in(items: Collection[Block]) -> Hosted:
+    """The calls that the provider ran itself: it sends the output in the same reply."""
+    outputs = {
+        (call_id(item), OUTPUTS[kind])
+        for item in items
+        if isinstance(kind := item.get("type"), str) and kind in OUTPUTS
+    }
+    if not outputs:  # nearly every reply
+        return frozenset()
+    return frozenset(outputs.intersection((call_id(item), type_of(item)) for item in items))
+
+
+def is_hosted(item: Block, hosted: Hosted) -> bool:
+    """Whether the provider ran this call, or made this output, of a message with these calls."""
+    if item.get("execution") == "server" or not hosted:
+        return item.get("execution") == "server"
     kind = type_of(item)
-    if item.get("execution") == "server":
-        return True
-    asked = OUTPUTS.get(kind, kind)
-    found = {type_of(it) for it in items if call_id(it) == call_id(item)}
-    return asked in found and any(OUTPUTS.get(other) == asked for other in found)
+    return (call_id(item), OUTPUTS.get(kind, kind)) in hosted
 
 
 class _Responses:
@@ -86,22 +101,25 @@ class _Responses:
         else:
             refuse_item(content, "content", own="openai-responses")
         items = items_of(content)
+        hosted = hosted_in(items)
         for index, item in enumerate(items):
             path = f"content[{index}]" if isinstance(content, list) else "content"
             expect(type_of(item) or None, f"{path}.type", str)
-            self._check(role, item, items, path)
+            self._check(role, item, hosted, path)
 
     def blocks(self, role: str, content: object) -> tuple[str, list[Block]]:
         items = items_of(content)
-        read = [block for item in items for block in item_blocks(item, items)]
+        hosted = hosted_in(items)
+        read = [block for item in items for block in item_blocks(item, hosted)]
         return "assistant" if role == "assistant" else "user", read
 
     def outputs(self, content: object) -> tuple[int, ...]:
         items = items_of(content)
+        hosted = hosted_in(items)
         return tuple(
             index
             for index, item in enumerate(items)
-            if type_of(item) in _CLEARED and not is_hosted(item, items)
+            if type_of(item) in _CLEARED and not is_hosted(item, hosted)
         )
 
     def clear(self, content: object, indices: Collection[int], placeholder: str) -> object:
@@ -125,10 +143,12 @@ class _Responses:
         self, content: object, number: int, output: object, *, is_error: bool
     ) -> tuple[str, Any]:
         items = items_of(content)
-        asked = [it for it in items if type_of(it) in CALLS and not is_hosted(it, items)]
-        return "user", [answer_to(asked[number], output, is_error=is_error)]
+        hosted = hosted_in(items)
+        asked = (it for it in items if type_of(it) in CALLS and not is_hosted(it, hosted))
+        call = next(islice(asked, number, None))
+        return "user", [answer_to(call, output, is_error=is_error)]
 
-    def _check(self, role: str, item: Block, items: Collection[Block], path: str) -> None:
+    def _check(self, role: str, item: Block, hosted: Hosted, path: str) -> None:
         kind = type_of(item)
         if kind == "message":
             if item.get("role", role) != role:
@@ -137,7 +157,7 @@ class _Responses:
                 )
             if not isinstance(item.get("content"), str):
                 check_list(item.get("content"), f"{path}.content", own="openai-responses")
-        elif kind in OUTPUTS and role == "assistant" and not is_hosted(item, items):
+        elif kind in OUTPUTS and role == "assistant" and not is_hosted(item, hosted):
             raise InvalidMessage(
                 f"{path} is the output of a call: append it with the role user.", path=path
             )
@@ -158,14 +178,14 @@ class _Responses:
         return bare
 
 
-def item_blocks(item: Block, items: Collection[Block]) -> list[Block]:
-    """Show one of a message's items as blocks."""
+def item_blocks(item: Block, hosted: Hosted) -> list[Block]:
+    """Show one of the items of a message as blocks."""
     kind = type_of(item)
     if kind == "message":
         return part_blocks(item.get("content"))
-    if kind in CALLS and not is_hosted(item, items):
+    if kind in CALLS and not is_hosted(item, hosted):
         return [tool_use(call_id(item), *CALLS[kind](item))]
-    if kind in OUTPUTS and not is_hosted(item, items):
+    if kind in OUTPUTS and not is_hosted(item, hosted):
         return [tool_result(call_id(item), _output(item))]
     if kind == "reasoning":
         lines = [string(it, "text") for it in dicts(item.get("summary"))]

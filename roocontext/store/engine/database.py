@@ -60,7 +60,18 @@ class Database:
         **kwargs: P.kwargs,
     ) -> Result:
         """Run an operation in a transaction, again when another writer was in the way."""
-        return self._repeated(self._engine.begin_write, operation, *args, **kwargs)
+        return self._repeated(self._engine.begin_write, lambda tx: operation(tx, *args, **kwargs))
+
+    def rehearse(
+        self,
+        operation: Callable[Concatenate[Transaction, P], Result],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Result:
+        """Run an operation in a transaction and roll it back: its result or error alone is left."""
+        return self._repeated(
+            self._engine.begin_write, lambda tx: operation(tx, *args, **kwargs), keep=False
+        )
 
     def single(
         self,
@@ -69,7 +80,7 @@ class Database:
         **kwargs: P.kwargs,
     ) -> Result:
         """Run an operation whose statements are transactions of their own."""
-        return self._repeated(None, operation, *args, **kwargs)
+        return self._repeated(None, lambda tx: operation(tx, *args, **kwargs))
 
     def snapshot(
         self,
@@ -258,15 +269,15 @@ class Database:
     def _repeated(
         self,
         begin: str | None,
-        operation: Callable[Concatenate[Transaction, P], Result],
-        *args: P.args,
-        **kwargs: P.kwargs,
+        operation: Callable[[Transaction], Result],
+        *,
+        keep: bool = True,
     ) -> Result:
         begun, number = time.monotonic(), 0
         while True:
             number += 1
             try:
-                return self._once(begin, operation, *args, **kwargs)
+                return self._once(begin, operation, keep=keep)
             except UniqueViolation:  # which no operation expects: it belongs to no session
                 raise HistoryCorrupt("A row is in the way that belongs to no session.") from None
             except StoreUnavailable as error:
@@ -281,16 +292,16 @@ class Database:
     def _once(
         self,
         begin: str | None,
-        operation: Callable[Concatenate[Transaction, P], Result],
-        *args: P.args,
-        **kwargs: P.kwargs,
+        operation: Callable[[Transaction], Result],
+        *,
+        keep: bool,
     ) -> Result:
         processes.notice()
         with Hold(self, self._writers, None, checked=False) as tx:
             tx.begin(begin)
-            result = operation(tx, *args, **kwargs)
+            result = operation(tx)
             if begin is not None:
-                tx.commit()
+                (tx.commit if keep else tx.roll_back)()
             return result
 
     def _take(self, hold: Hold) -> Transaction:

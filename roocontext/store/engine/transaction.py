@@ -60,8 +60,15 @@ class Transaction:
 
     def commit(self) -> None:
         """Commit what was begun, unless that was sent with the last changes."""
+        self._end("COMMIT")
+
+    def roll_back(self) -> None:
+        """Take back what was changed since the beginning."""
+        self._end("ROLLBACK")
+
+    def _end(self, command: str) -> None:
         if self._beginning is None and self._is_open:
-            self.command("COMMIT")
+            self.command(command)
         self._beginning = None  # nothing was asked, so nothing was begun
         self._is_open = False
 

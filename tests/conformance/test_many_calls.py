@@ -1,0 +1,112 @@
+"""Messages with many tool calls: what an answer costs does not grow with the number of the others.
+
+Nothing here is a time. Python's profiler counts the calls of functions, which are the same on every
+machine.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.dialogue import call, result
+
+FEW, MANY = 20, 120
+"""As far apart as 100 and 600."""
+
+
+def anthropic(count: int) -> tuple[str, Any]:
+    return "assistant", [call(f"t{n}") for n in range(count)]
+
+
+def openai(count: int) -> tuple[str, Any]:
+    named = {"name": "run", "arguments": "{}"}
+    asked = [{"id": f"t{n}", "type": "function", "function": named} for n in range(count)]
+    return "assistant", {"role": "assistant", "content": None, "tool_calls": asked}
+
+
+def responses(count: int) -> tuple[str, Any]:
+    named = {"type": "function_call", "name": "run", "arguments": "{}"}
+    return "assistant", [{**named, "call_id": f"t{n}"} for n in range(count)]
+
+
+def gemini(count: int) -> tuple[str, Any]:
+    """Calls without ids."""
+    return "model", {"parts": [{"functionCall": {"name": "run", "args": {}}}] * count}
+
+
+FORMATS = {
+    "anthropic": anthropic,
+    "openai": openai,
+    "openai-responses": responses,
+    "gemini": gemini,
+}
+
+
+def functions(work: Callable[[], object]) -> int:
+    """How many functions of Python are called."""
+    called = 0
+
+    def count(_frame: object, event: str, _arg: object) -> None:
+        nonlocal called
+        called += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return called
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_answering_six_times_as_many_calls_is_at_most_twelve_times_the_work(store, form):
+    def answered(count: int) -> int:
+        chat = store.create()
+        chat.append("user", "go")
+        role, content = FORMATS[form](count)
+        seq = chat.append(role, content, format=form).seq
+
+        def answer() -> None:
+            for number in range(count):
+                assert chat.answer((seq, number), "done").new
+
+        called = functions(answer)
+        assert chat.pending() == []
+        assert chat.waits_for() == "model"
+        assert not chat.answer((seq, count - 1), "again").new
+        return called
+
+    answered(2)
+    assert answered(MANY) <= 12 * answered(FEW)
+
+
+@pytest.mark.parametrize("form", ["openai-responses", "anthropic"])
+def test_reading_a_message_of_many_calls_takes_work_in_proportion(store, form):
+    def read(count: int) -> int:
+        chat = store.create()
+        chat.append("user", "go")
+        role, content = FORMATS[form](count)
+        chat.append(role, content, format=form)
+        called = functions(chat.pending)
+        return called + functions(lambda: chat.messages("openai-responses"))
+
+    read(2)
+    assert read(10 * FEW) <= 12 * read(FEW)
+
+
+def test_results_that_name_no_call_are_still_found(store):
+    chat = store.create()
+    chat.append("user", "go")
+    seq = chat.append("assistant", [call(f"t{n}") for n in range(4)]).seq
+    chat.answer((seq, 0), "done")
+    by_id = chat.append("user", [result("t1"), result("t3")]).seq
+    for number in (1, 3):
+        found = chat.answer((seq, number), "again")
+        assert (found.seq, found.new) == (by_id, False)
+    # Of several results in one row, ids decide, also where the row names a call.
+    named = chat.append("user", [result("t2"), result("t2")], answers=(seq, 2)).seq
+    assert chat.answer((seq, 2), "again").seq == named
+    assert chat.pending() == []
