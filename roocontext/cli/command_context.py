@@ -67,7 +67,7 @@ described: list[Described] = []
 class CommandContext:
     """What a command works with."""
 
-    url: str
+    url: str = field(repr=False)  # it may hold a password
     as_json: bool
     clock_and_ids: ClockAndIds
     bars: Bars = field(default_factory=Bars)
