@@ -151,7 +151,7 @@ class CommandContext:
     def stream(
         self,
         rows: Iterable[AnswerT],
-        draw: Callable[[Screen, Iterable[AnswerT]], None],
+        draw: Callable[[Screen, Iterable[AnswerT]], object],
         *,
         pager: bool,
         at_end: bool = False,
