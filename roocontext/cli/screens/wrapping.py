@@ -6,6 +6,7 @@ each: there a break is the last space that fits, and no word needs to be measure
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 from rich.cells import cell_len, chop_cells
@@ -28,7 +29,7 @@ def wrapped(pieces: Sequence[Piece], width: int) -> Iterator[list[Piece]]:
     at = 0
     for paragraph in text.split("\n"):
         starts = [0, *breaks(paragraph, width), len(paragraph)]
-        for lo, hi in zip(starts, starts[1:], strict=False):
+        for lo, hi in pairwise(starts):
             line = paragraph[lo:hi].rstrip()
             if alone is None:
                 yield [*_between(pieces, at + lo, at + lo + len(line))]
