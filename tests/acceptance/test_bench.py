@@ -45,6 +45,7 @@ BUDGETS = {
     "storage",
     "verify",
     "audit",
+    "show",
     "fork",
     "list",
     "list.newest",
