@@ -24,9 +24,14 @@ from bench.sizes import Sizes
 from bench.spy import reading
 from bench.timing import Samples, Step, alternate
 from roocontext import Session, Store
+from roocontext.cli.screens import timeline
+from roocontext.cli.screens.screen import Screen
+from roocontext.reports import history
 
 AUDIT_PAGE = 500
 """How many entries the audit reads at once."""
+VIEW_PAGE = 200
+"""How many messages of a view are read at once."""
 
 
 def whole_sessions(site: Site, sizes: Sizes) -> Iterator[Line]:
@@ -56,6 +61,7 @@ def whole_sessions(site: Site, sizes: Sizes) -> Iterator[Line]:
         note=f"{1 / each.p50:,.0f} a second",
     )
     yield _audited(site, chat, count, sizes)
+    yield _drawn(site, chat, count, sizes)
     yield _forking(site, chat, count // 2, sizes)
 
 
@@ -74,6 +80,34 @@ def _audited(site: Site, chat: Session, count: int, sizes: Sizes) -> Line:
         holds=whole < 2 * page,
         note=f"{1 / each.p50:,.0f} a second; holds {whole >> 10:,} KiB, a page {page >> 10:,} KiB",
     )
+
+
+def _drawn(site: Site, chat: Session, count: int, sizes: Sizes) -> Line:
+    times = alternate([Step("show", lambda _: _stream(_drawing(chat)))], rounds=sizes.heavy)
+    each = Samples([value / count for value in times["show"].values])
+    page, whole = (_held(islice(_drawing(chat), most)) for most in (VIEW_PAGE, None))
+    return line_of(
+        site,
+        "show",
+        "show, wrapped to 80 columns, per message of 1 KiB",
+        "100 us, that is 10,000 a second",
+        each,
+        Samples([1e-4]),
+        1.0,
+        holds=whole < 2 * page,
+        note=f"{1 / each.p50:,.0f} a second; holds {whole >> 10:,} KiB, a page {page >> 10:,} KiB",
+    )
+
+
+def _drawing(chat: Session) -> Iterator[object]:
+    """Draw the whole view, and yield each message when the next one is asked for."""
+    _, rows = history.streamed_history(chat, None)
+    with open(os.devnull, "w") as nowhere:  # noqa: PTH123 - nothing is read or kept
+        screen = Screen(nowhere)
+        screen.width = 80
+        for row in rows:
+            timeline.draw_messages(screen, [row], full=False)
+            yield row
 
 
 def _stream(stream: Iterator[object]) -> None:

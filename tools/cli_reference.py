@@ -40,7 +40,8 @@ a command, as `roocontext help show` does, and `--version` the version.
 that, it is the file `roocontext/roocontext.db` in `XDG_DATA_HOME`, which is `~/.local/share` by
 default.
 
-**A session** is named by its id, or by the beginning of its id if no other id begins like that.
+**A session** is named by its id, or by the beginning of its id if no other id begins like that. If
+none does, the part after the colon is a name too: `019d021f` is `codex:019d021f-...`.
 `last` is the session with the newest entry, and `last~1` the one before it. Text after `=` is taken
 as the whole id: `=last` is a session whose id is `last`.
 
@@ -62,13 +63,15 @@ process that has an SQLite file open closes it, what waits in the file's log may
 file, even if that process only read.
 
 **Content cannot act on the terminal.** Control characters, escapes, marks that reverse the
-direction of text, and invisible characters are shown as escapes, such as `\\x1b`. Long contents
+direction of text, and invisible characters are shown as escapes, such as `\\x1b`, by `export` in a
+terminal too; what it writes to a pipe or a file is exact. Long contents
 are cut; `--full` shows them whole.
 
-**In pipes** there are no colours and no pager, and a reader that stops early is not an error.
+**In pipes** and files there are no colours and no pager, lines are neither wrapped nor cut, and
+`sessions` prints whole ids. A reader that stops early is not an error.
 `NO_COLOR` switches colours off in a terminal, and `FORCE_COLOR` switches them on in a pipe. `PAGER`
-is the pager of `sessions`, `show`, `audit` and `tree`, `less` by default. `COLUMNS` sets the width;
-below 56 columns, tables become lists.
+is the pager of `sessions`, `show`, `audit` and `tree`, `less` by default. `COLUMNS` sets the width,
+in a pipe too; below 56 columns, tables become lists.
 
 **Commands that erase ask first**, unless `--yes` is given. Without a terminal they cannot ask, and
 end with an error. Long work shows a bar on standard error, in a terminal only. Ctrl-C ends a

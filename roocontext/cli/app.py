@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.main import get_command
 
-from roocontext.cli import find_database, options
+from roocontext.cli import completion, find_database, options
 from roocontext.cli.command_context import ClockAndIds
 from roocontext.cli.command_group import CommandGroup, asked
 from roocontext.cli.commands import (
@@ -104,6 +104,8 @@ def _is_text(argument: str) -> bool:
 def run(arguments: Sequence[str], *, clock: "Clock | None" = None, ids: "Ids | None" = None) -> int:
     """Run one command and return its exit code."""
     take_streams()
+    if os.environ.get("_ROOCONTEXT_COMPLETE") == "complete_bash":
+        completion.join_words(os.environ)
     with keep_warnings():
         try:
             _check(arguments)

@@ -67,7 +67,7 @@ described: list[Described] = []
 class CommandContext:
     """What a command works with."""
 
-    url: str
+    url: str = field(repr=False)  # it may hold a password
     as_json: bool
     clock_and_ids: ClockAndIds
     bars: Bars = field(default_factory=Bars)
@@ -154,7 +154,7 @@ class CommandContext:
     def stream(
         self,
         rows: Iterable[AnswerT],
-        draw: Callable[[Screen, Iterable[AnswerT]], None],
+        draw: Callable[[Screen, Iterable[AnswerT]], object],
         *,
         pager: bool,
         at_end: bool = False,

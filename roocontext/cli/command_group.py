@@ -7,6 +7,7 @@ from typer.core import TyperGroup
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.front_page import draw_front_page
 from roocontext.cli.screens.screen import Screen
+from roocontext.cli.similar_names import similar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ ALIASES = {"ls": "sessions", "list": "sessions", "log": "audit", "cat": "show", 
 _HINTS = {
     "rm": "`purge SESSION` deletes a session for good, `redact SESSION SEQ` the content of one"
     " message. `rewind SESSION --to SEQ` only takes messages out of the view.",
+    "redo": "`undo SESSION` takes back the last change, and so it takes back an undo too.",
 }
 
 
@@ -32,10 +34,16 @@ class CommandGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Find a command; refuse a name that could mean several with a hint."""
-        if cmd_name in _HINTS and cmd_name not in self.commands:
-            raise Refusal(f"There is no `{cmd_name}`. {_HINTS[cmd_name]}", Code.USAGE)
-        return super().get_command(ctx, ALIASES.get(cmd_name, cmd_name))
+        """Find a command; refuse another name with a hint, or with the names that are similar."""
+        name = ALIASES.get(cmd_name, cmd_name)
+        if name not in self.commands and not name.startswith("-") and not ctx.resilient_parsing:
+            if name in _HINTS:
+                raise Refusal(f"There is no `{name}`. {_HINTS[name]}", Code.USAGE)
+            near = ", ".join(map(repr, similar(name, self.commands)))
+            hint = f" Did you mean {near}?" if near else ""
+            line = f"No such command {name!r}.{hint} See `{ctx.command_path} --help`."
+            raise Refusal(line, Code.USAGE)
+        return super().get_command(ctx, name)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - typer's own
         """Write the commands under their headings."""

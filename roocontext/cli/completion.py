@@ -4,9 +4,11 @@ Shells split and quote words by different rules. So only ids that are one word i
 offered; others can be typed.
 """
 
+import os
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableMapping
 from contextlib import suppress
+from itertools import pairwise
 from typing import TypeAlias
 
 import typer
@@ -25,25 +27,58 @@ AIMS = ("manage", "condense", "truncate", "clear")
 _MOST = 10_000
 """The most ids that are offered. If only some were, the shell might complete a wrong one."""
 
+_BEGUN = "_ROOCONTEXT_BEGUN"
+"""The variable with the part of the word that bash does not replace."""
+
 _LONGEST = 60
-_WORD = frozenset("-_.")
+_WORD = frozenset("-_.:")
 _NOTE = frozenset(" .,-_/+")
 
 
 def complete_sessions(ctx: typer.Context, incomplete: str) -> Offers:
     """Offer the sessions whose ids begin like this, and `last`."""
     url = find_database.chosen(ctx)
-    offers = [(reports.naming.LAST, "the one with the newest entry")]
+    begun = os.environ.get(_BEGUN, "")
+    offers = [] if begun else [(reports.naming.LAST, "the one with the newest entry")]
     with suppress(RooContextError), roocontext.Store.open(url, upgrade=False, read_only=True) as s:
-        found = s.find(incomplete, limit=_MOST) if incomplete else s.sessions()
-        named = [(info.session_id, _note(info.title or "")) for info in found]
-        return [*offers, *(offer for offer in named if _is_word(offer[0]))]
+        found = s.find(begun + incomplete, limit=_MOST) if begun or incomplete else s.sessions()
+        ids = {one.session_id: one for one in found if _is_word(one.session_id)}
+        named = [(name.removeprefix(begun), one.title) for name, one in ids.items()]
+        if not begun:
+            parts = reports.naming.after_colon(s, incomplete)
+            tails = [(reports.naming.part_after_colon(one.session_id), one.title) for one in parts]
+            named += [(name, title) for name, title in tails if _is_word(name)]
+        return [*offers, *((name, _note(title or "")) for name, title in named)]
     return []  # a shell that asks for words has no place for an error
+
+
+def join_words(environ: MutableMapping[str, str]) -> None:
+    """Undo that bash splits the words of a command line at colons.
+
+    bash replaces only what follows the last colon. So that is the word to complete, and what comes
+    before it is kept for `complete_sessions`.
+    """
+    words, place = environ.get("COMP_WORDS", "").split("\n"), environ.get("COMP_CWORD", "")
+    if not place.isdecimal():
+        return
+    joined: list[str] = []
+    is_split = False
+    for before, word in pairwise(["", *words[: int(place) + 1]]):
+        is_split = bool(joined) and bool(word) and {":"} in (set(word), set(before))
+        if is_split:
+            joined[-1] += word
+        else:
+            joined.append(word)
+    if is_split:
+        head, colon, tail = joined[-1].rpartition(":")
+        environ[_BEGUN], joined[-1] = head + colon, tail
+    environ["COMP_WORDS"], environ["COMP_CWORD"] = "\n".join(joined), str(len(joined) - 1)
 
 
 def complete_sessions_or_new(ctx: typer.Context, incomplete: str) -> Offers:
     """Offer the same, and `new`."""
-    return [*complete_sessions(ctx, incomplete), (NEW, "creates a session")]
+    new = [] if os.environ.get(_BEGUN) else [(NEW, "creates a session")]
+    return [*complete_sessions(ctx, incomplete), *new]
 
 
 def complete_policies() -> Offers:

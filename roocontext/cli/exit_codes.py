@@ -17,6 +17,7 @@ from typer import Exit, TyperException
 from roocontext import errors
 from roocontext.cli import interrupts
 from roocontext.cli.screens.safe_text import safe
+from roocontext.cli.similar_names import similar
 
 
 class Code(IntEnum):
@@ -110,7 +111,7 @@ def end(error: BaseException, *, debug: bool) -> int:
     if isinstance(error, PipeClosed):
         return Code.DONE
     if debug:
-        write_error("".join(traceback.format_exception(error)))
+        write_error(safe("".join(traceback.format_exception(error))))
     else:
         write_error(f"roocontext: {safe(' '.join(_line(error).split()))}\n")
     return code_of(error)
@@ -174,5 +175,7 @@ def _mistake(error: TyperException) -> str:
             "Neither an entry's number nor a time begins with -: entries are counted from 1, and a"
             " time is written as 2026-01-31 or '2h ago'."
         )
+    if possible := getattr(error, "possibilities", None):
+        error.possibilities = similar(error.option_name, possible)  # type: ignore[attr-defined]  # it has both
     message = error.format_message()
     return message if message.endswith((".", "?")) else f"{message}."

@@ -27,8 +27,8 @@ SessionName = Annotated[
     str,
     typer.Argument(
         metavar="SESSION",
-        help="A session's id or the beginning of it, `last`, `last~1` for the one before, or `=`"
-        " followed by the whole id.",
+        help="A session's id or the beginning of it, with or without the part up to its colon;"
+        " `last`, `last~1` for the one before, or `=` followed by the whole id.",
         autocompletion=completion.complete_sessions,
         show_default=False,
     ),

@@ -4,6 +4,7 @@ Results go to stdout, everything else to stderr. A pager is for a terminal only,
 ends the command quietly.
 """
 
+import codecs
 import io
 import json
 import os
@@ -20,6 +21,7 @@ from typing import IO, Any
 from roocontext import reports
 from roocontext.cli import interrupts
 from roocontext.cli.exit_codes import PipeClosed
+from roocontext.cli.screens.safe_text import safe, visible_json
 from roocontext.cli.screens.screen import Screen
 
 
@@ -60,12 +62,18 @@ def drop_stdout() -> None:
 
 
 def write_json(value: Any, *, indent: int | None = None) -> None:
-    """Print a document. It is escaped to ASCII_SIGNS, so that lone surrogates survive."""
-    sys.stdout.write(json.dumps(reports.document.as_json(value), indent=indent) + "\n")
+    """Print a document. It is escaped to ASCII, so that lone surrogates survive."""
+    document = json.dumps(reports.document.as_json(value), indent=indent)
+    sys.stdout.write(f"{visible_json(document)}\n")
 
 
 def write_bytes(chunks: Iterable[bytes]) -> None:
-    """Print bytes as they are."""
+    """Print bytes as they are; on a terminal, what could act on it is escaped."""
+    if is_terminal(sys.stdout):
+        decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+        for chunk in chunks:
+            sys.stdout.write(safe(decoder.decode(chunk)))
+        return
     try:
         sys.stdout.buffer.writelines(chunks)
         sys.stdout.buffer.flush()

@@ -1,7 +1,6 @@
 """What both managers have: the settings, and the runs that they drive."""
 
 import logging
-import os
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final
@@ -63,7 +62,7 @@ class ManagerRuns:
         drift_ratio: float = 1.5,
         recall: bool = False,
         clock: Clock = system_clock,
-        environ: Mapping[str, str] = os.environ,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
         """Limit, counter and summariser follow from the model where they are not given.
 

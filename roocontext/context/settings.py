@@ -1,7 +1,6 @@
 """What a manager is given when it is made, and what follows from the model at each run."""
 
 import json
-import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -70,7 +69,7 @@ def _are_names(names: Any) -> bool:
     return is_list and all(isinstance(name, str) for name in names)
 
 
-def policy_of(policy: str | Policy, environ: Mapping[str, str]) -> Policy:
+def policy_of(policy: str | Policy, environ: Mapping[str, str] | None) -> Policy:
     """The policy itself, or the one of this name as the environment switches it."""
     if not isinstance(policy, str):
         if isinstance(policy, type) or not all(hasattr(policy, part) for part in _POLICY):
@@ -119,7 +118,8 @@ class Settings:
     hooks: Hooks = field(default_factory=Hooks)
     drift_ratio: float = 1.5
     recall: bool = False
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    environ: Mapping[str, str] | None = field(default=None, repr=False)
+    """The variables that set limits, or None for those of the process; they may hold secrets."""
 
     @property
     def measure(self) -> Measure:

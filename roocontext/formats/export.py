@@ -1,6 +1,7 @@
 """Sessions as other programs take them: their own files, a provider's request, a page to read."""
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, count
 from pathlib import Path
@@ -58,13 +59,13 @@ def files(
     to: str,
     *,
     family: bool = False,
-    output: Path | None = None,
+    output: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Iterator[NewFile]:
     """The session in this format, and with `family` the sessions of its sub-agents too.
 
-    It is a single file at `output`, or without one for the standard output. The formats of several
-    files need a folder.
+    It is a single file at `output`, or without one for the standard output. A format of several
+    files needs a folder. For one that can be both, `output` is a folder unless it ends in `.jsonl`.
     """
     if to not in (*EXPORTERS, *FOLDERS):
         known = ", ".join(dict.fromkeys([*EXPORTERS, *FOLDERS]))
@@ -75,13 +76,17 @@ def files(
         )
     sessions = list(family_of(store, session)) if family else [session]
     is_alone = to in EXPORTERS and not (to in FOLDERS and family)
-    if is_alone and not (to in FOLDERS and output and output.is_dir()):
-        found = iter([NewFile(output or Path(), EXPORTERS[to](sessions))])
-    elif output is None:
+    is_folder = output is not None and _names_folder(output, to)
+    if is_folder and to not in FOLDERS:
+        line = f"An export to {to!r} is one file: name a file, not a folder."
+        raise InvalidOption(line, name="output")
+    if not (is_alone or is_folder):
         line = f"An export to {to!r} is several files: it needs a folder."
         raise InvalidOption(line, name="output")
+    if is_folder:
+        found = FOLDERS[to](sessions, Path(output or ""))
     else:
-        found = FOLDERS[to](sessions, output)
+        found = iter([NewFile(Path(output or ""), EXPORTERS[to](sessions))])
     return _reported(found, sessions, progress) if progress else found
 
 
@@ -95,6 +100,13 @@ def left_out(
         for row in one.live():
             for kind in anthropic_rows.left_out(row.message):
                 yield one.id, row.message.seq, kind
+
+
+def _names_folder(output: str | Path, to: str) -> bool:
+    """Whether the export is written into a folder: one that exists, or that is named as one."""
+    if Path(output).is_dir() or os.fspath(output).endswith(("/", os.sep)):
+        return True
+    return to in FOLDERS and not (to in EXPORTERS and Path(output).suffix == ".jsonl")
 
 
 def _reported(

@@ -1,6 +1,7 @@
 """The protocol of token counters, their registry, and the one that needs no model: bytes."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
 from roocontext.errors import InvalidOption
@@ -29,6 +30,7 @@ class Counter(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
 class Bytes:
     """Counts the bytes of the stored content, which no model changes; no estimate of tokens."""
 

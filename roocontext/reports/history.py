@@ -149,6 +149,24 @@ def effective_history(
     )
 
 
+def streamed_history(
+    chat: "Session", model: str | None, *, progress: "Progress" = gauge.silent
+) -> tuple[Shown, Iterator[MessageRow]]:
+    """The whole effective history now: without its messages, which follow one by one."""
+    start = chat.view(limit=1)
+    shown = Shown(
+        session_id=chat.id,
+        title=chat.info().title,
+        seq=start.seq,
+        head_seq=start.head_seq,
+        context=gauge.counted_gauge(chat, model, progress=progress),
+        visible_messages=chat.stats().visible_messages,
+        messages=[],
+    )
+    pages = chat.pages(as_of=start.seq)
+    return shown, message_rows(message for page in pages for message in page.messages)
+
+
 def message_rows(messages: Iterable["Message"]) -> Iterator[MessageRow]:
     """The messages of a view, each with its speaker."""
     speakers = Speakers()

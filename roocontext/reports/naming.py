@@ -1,7 +1,8 @@
 """How people name a session and an entry.
 
-A session is named by its id or the beginning of it; `last` is the one with the newest entry, and
-`last~1` the one before it. Text after `=` is taken as the whole id. An entry is named by its
+A session is named by its id or the beginning of it, or else by the part of its id after the colon
+or the beginning of that; `last` is the one with the newest entry, and `last~1` the one before it.
+Text after `=` is taken as the whole id. An entry is named by its
 number, a time, or a message's id; `last` is the newest one that is no note.
 """
 
@@ -37,15 +38,33 @@ def find(store: "Store", name: str) -> str:
     except SessionPurged:
         raise  # its id is still the name of this session, not the beginning of another
     except SessionNotFound:
-        found = [] if name != literal else store.find(name, limit=_SHOWN + 1)
+        found, where = [] if name != literal else store.find(name, limit=_SHOWN + 1), ""
+        if not found and name == literal:
+            found, where = after_colon(store, name), " after the colon"
         if not found:
             raise
-    if len(found) == 1:
-        return found[0].session_id
+    whole = [one for one in found if part_after_colon(one.session_id) == name]
+    if len(found) == 1 or len(whole) == 1:
+        return (whole or found)[0].session_id
     shown = ", ".join(repr(info.session_id) for info in found[:_SHOWN])
     more = " and more" if len(found) > _SHOWN else ""
-    line = f"Several sessions begin with {name!r}: {shown}{more}."
+    line = f"Several sessions begin with {name!r}{where}: {shown}{more}."
     raise SessionNotFound(line, advice="", session_id=name)
+
+
+def after_colon(store: "Store", beginning: str) -> "list[SessionInfo]":
+    """The sessions with an id like `codex:019d` whose part after the colon begins like this."""
+    found = [
+        one
+        for one in every_session(store)
+        if part_after_colon(one.session_id).startswith(beginning)
+    ]
+    return sorted(found, key=lambda one: one.session_id) if beginning else []
+
+
+def part_after_colon(session_id: str) -> str:
+    """What follows the first colon, such as the id that the tool itself gave a session."""
+    return session_id.partition(":")[2]
 
 
 def short_id(store: "Store", session_id: str) -> str:

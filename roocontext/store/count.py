@@ -5,7 +5,7 @@ then, under a name that says what is cleared. Nothing is counted within a transa
 take its time.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
@@ -71,6 +71,8 @@ _AT = select(counts.c.seq, counts.c.tokens).where(
     counts.c.seq == bindparam("seq"),
 )
 _CLEARED: Final = "cleared:"
+_AT_ONCE: Final = 2_000
+"""How many entries of a long view are counted at once, because their contents are held."""
 
 
 class CountedPart(NamedTuple):
@@ -198,11 +200,43 @@ def tokens(
 ) -> int:
     """What the view costs behind entry `after`; only messages without a count are read."""
     with database.read() as tx:
-        ranges, cleared = shown_at(tx, session_id, as_of)
+        first, *others = _portions(*behind(after, *shown_at(tx, session_id, as_of)))
         tally = Counting(tx, session_id, counter)
-        part = tally.part(*behind(after, ranges, cleared))
+        part = tally.part(*first)
+    total = _counted_sum(database, session_id, tally, part)
+    for portion in others:
+        with database.read() as tx:
+            tally = Counting(tx, session_id, counter)
+            part = tally.part(*portion)
+        total += _counted_sum(database, session_id, tally, part)
+    return total
+
+
+def _counted_sum(database: Database, session_id: str, tally: Counting, part: CountedPart) -> int:
     keep_if_possible(database, session_id, tally.count())
     return tally.sum(part)
+
+
+def _portions(
+    ranges: Sequence[Range], cleared: Cleared
+) -> Iterator[tuple[Sequence[Range], Cleared]]:
+    """The ranges in portions of so many entries, each with what is cleared in it; at least one."""
+    portion: list[Range] = []
+    room = _AT_ONCE
+    for first, last in ranges:
+        lo = first
+        while last - lo >= room:
+            portion.append((lo, lo + room - 1))
+            yield _portion(portion, cleared)
+            lo, portion, room = lo + room, [], _AT_ONCE
+        portion.append((lo, last))
+        room -= last - lo + 1
+    yield _portion(portion, cleared)
+
+
+def _portion(ranges: Sequence[Range], cleared: Cleared) -> tuple[Sequence[Range], Cleared]:
+    ascending = sorted(ranges)
+    return ranges, {seq: cut for seq, cut in cleared.items() if within(ascending, seq)}
 
 
 def counts_of(

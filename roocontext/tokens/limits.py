@@ -49,7 +49,7 @@ def limit_for(
     *,
     override: Any = None,
     profile: str = "default",
-    environ: Mapping[str, str] = os.environ,
+    environ: Mapping[str, str] | None = None,
 ) -> Limit:
     """The limits of a model, by the profile's table and rules."""
     check_model_size(model)
@@ -61,7 +61,7 @@ def limit_for(
         if type(override) is int and override > 0:
             return Limit(override, output, OVERRIDE)
         _log.warning("The given limit is not a positive integer and is ignored.")
-    for name, context in _from_environment(rules, model, environ):
+    for name, context in _from_environment(rules, model, _given(environ)):
         return Limit(context, output, name)
     if line is not None:
         return Limit(known["context"], output, f"table:{line}")
@@ -78,13 +78,18 @@ def models() -> dict[str, int]:
     return {line: known["context"] for line, known in _profile("default")["models"].items()}
 
 
-def switches(environ: Mapping[str, str] = os.environ) -> Switches:
+def switches(environ: Mapping[str, str] | None = None) -> Switches:
     """Read OPENCODE_DISABLE_AUTOCOMPACT and OPENCODE_DISABLE_PRUNE: `1` or `true` switches off."""
     off = [
-        str(environ.get(name, "")).lower() in ("1", "true")
+        str(_given(environ).get(name, "")).lower() in ("1", "true")
         for name in ("OPENCODE_DISABLE_AUTOCOMPACT", "OPENCODE_DISABLE_PRUNE")
     ]
     return Switches(autocompact=not off[0], prune=not off[1])
+
+
+def _given(environ: Mapping[str, str] | None) -> Mapping[str, str]:
+    """The variables, or those of the process. As a default, help would print their values."""
+    return os.environ if environ is None else environ
 
 
 @cache

@@ -46,6 +46,7 @@ BUDGETS = {
     "storage",
     "verify",
     "audit",
+    "show",
     "fork",
     "list",
     "list.newest",

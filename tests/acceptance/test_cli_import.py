@@ -228,7 +228,7 @@ def test_a_page_to_read(run: CommandLine, database: str, tmp_path: Path) -> None
     page = run("export", "one", "--to", "html", "--family").out
     assert page.startswith("<!DOCTYPE html>")
     assert "The &lt;b&gt;parser&lt;/b&gt;" in page
-    assert run("export", "one", "--to", "html", "-o", str(tmp_path)).code == Code.NOT_FOUND
+    assert run("export", "one", "--to", "html", "-o", str(tmp_path)).code == Code.USAGE
 
 
 def test_what_cannot_be_resumed_is_refused(run: CommandLine, database: str, tmp_path: Path) -> None:

@@ -377,3 +377,19 @@ def test_nothing_but_the_answer_is_on_standard_output(
     for line in run("audit", "parser", "--json").out.splitlines():
         assert json.loads(line)["seq"]
     assert json.loads(run("head", "parser").out) == run("head", "parser", "--json").document
+
+
+def test_lines_for_a_program_are_neither_wrapped_nor_cut(
+    tmp_path: Path, command_line: CommandLines
+) -> None:
+    url = empty_file(tmp_path / "store.db")
+    name, text = f"codex:{'0123456789' * 6}", "many words " * 30
+    with Store.open(url) as store:
+        store.create(name, title=text.strip()).append("user", text.strip())
+    run = command_line(url)
+    piped = {"COLUMNS": ""}
+    assert f"    {text.strip()}\n" in run("show", "last", env=piped).out
+    for command in ("sessions", "audit last", "search many", "stats last"):
+        assert name in run(*command.split(), env=piped).out
+    assert text.strip() in run("sessions", env=piped).out
+    assert max(map(len, run("show", "last").out.splitlines())) <= 80

@@ -6,6 +6,7 @@ import pytest
 
 from roocontext import FrameworkMissing
 from roocontext.adapters.frameworks import framework
+from support.defaults import live_objects, printed_defaults
 
 
 def test_a_framework_that_is_not_installed():
@@ -30,3 +31,9 @@ def test_a_version_without_the_protocol():
         from hypothesis import SessionStoreOfTheFuture  # noqa: F401, PLC0415 - it fails
     assert f"works with hypothesis >=99. Version {version('hypothesis')} lacks" in str(caught.value)
     assert caught.value.found == version("hypothesis")
+
+
+def test_no_default_of_an_adapter_is_an_object_of_this_process():
+    found = list(printed_defaults())
+    assert any(".adapters.langgraph" in name for name, _ in found)
+    assert live_objects() == []

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from roocontext import Session, Store
+from roocontext.errors import SessionNotFound
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.reports import health, naming, sessions, tree, usage
 from roocontext.reports.document import as_json
@@ -135,3 +136,21 @@ def test_names_that_are_no_unicode_are_shown_as_they_are(tmp_path: Any) -> None:
         chat = store.create()
         chat.append("assistant", [showcase.call("t", "run\ud800")])
         assert [row.name for row in usage.usage_of(chat).tools] == ["run\ud800"]
+
+
+def test_the_part_after_the_colon_is_a_name_too(store: Any) -> None:
+    for name in ("codex:019d021f", "codex:019e", "cline:019e", "177", "cline:177", "a:b:c"):
+        store.create(f"{name}-of-colons")
+    find = naming.find
+    assert find(store, "019d021f") == "codex:019d021f-of-colons"
+    assert find(store, "019d") == "codex:019d021f-of-colons"
+    assert find(store, "177") == "177-of-colons"  # a whole beginning comes first
+    assert find(store, "b:c") == "a:b:c-of-colons"
+    with pytest.raises(SessionNotFound) as caught:
+        find(store, "019e")
+    assert "after the colon: 'cline:019e-of-colons', 'codex:019e-of-colons'." in str(caught.value)
+    for name in ("=019d", "of-colons", "c-of"):
+        with pytest.raises(SessionNotFound):
+            find(store, name)
+    store.create("codex:019e").append("user", "x")
+    assert find(store, "019e") == "codex:019e"

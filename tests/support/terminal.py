@@ -29,6 +29,10 @@ class Terminal:
         fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, columns, 0, 0))
         self.code = 0
 
+    def add_variables(self, **env: str) -> None:
+        """Set variables for all commands that follow."""
+        self._run.env |= env
+
     def __call__(self, *words: str, answer: str = "", **env: str) -> str:
         """Run a command and answer what it asks; what the screen showed."""
         ended = self._run.begin(words, [os.ttyname(self._slave)] * 3, env=env)

@@ -34,6 +34,45 @@ def test_several_files_need_a_folder(store):
             export.files(store, chat, **options)
 
 
+FOLDERS = ["new", "new/", "new.jsonl/", "there", "there.jsonl"]
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+@pytest.mark.parametrize("family", [False, True])
+def test_a_transcript_is_written_into_a_folder(store, tmp_path, name, family):
+    chat = store.create()
+    for folder in ("there", "there.jsonl"):
+        (tmp_path / folder).mkdir()
+    files = export.files(store, chat, "claude-code", output=f"{tmp_path}/{name}", family=family)
+    assert next(files).path.parent == tmp_path / name
+
+
+def test_a_transcript_is_the_file_that_is_named(store, tmp_path):
+    chat = store.create()
+    file = tmp_path / "one.jsonl"
+    (found,) = export.files(store, chat, "claude-code", output=file)
+    assert found.path == file
+    with pytest.raises(InvalidOption, match="needs a folder"):
+        export.files(store, chat, "claude-code", output=file, family=True)
+
+
+@pytest.mark.parametrize("to", [to for to in export.EXPORTERS if to not in export.FOLDERS])
+@pytest.mark.parametrize("name", ["new/", ""])
+def test_a_folder_is_no_place_for_one_file(store, tmp_path, to, name):
+    chat = store.create()
+    with pytest.raises(InvalidOption, match="name a file, not a folder"):
+        export.files(store, chat, to, output=f"{tmp_path}/{name}")
+
+
+@pytest.mark.parametrize("name", ["new", "new/", "new.jsonl"])
+def test_task_folders_are_written_into_a_folder(store, tmp_path, name):
+    chat = store.create()
+    chat.append("user", "Hello.")
+    paths = [file.path for file in export.files(store, chat, "roo", output=f"{tmp_path}/{name}")]
+    assert paths
+    assert all((tmp_path / name) in path.parents for path in paths)
+
+
 def test_a_file_is_where_the_output_says(store, tmp_path):
     chat = store.create()
     (file,) = export.files(store, chat, "html", output=tmp_path / "page.html")

@@ -120,17 +120,22 @@ def show(
         )
         if follow and number is None:
             chosen = replace(chosen, newest=_FOLLOWED)
+        rows = None
+        is_whole = as_of is None and chosen == reports.history.EVERYTHING
         with context.progress("Counting tokens") as progress:
-            answer = reports.history.effective_history(
-                chat, model, as_of=when, selection=chosen, progress=progress
-            )
+            if is_whole and not context.as_json:
+                answer, rows = reports.history.streamed_history(chat, model, progress=progress)
+            else:
+                answer = reports.history.effective_history(
+                    chat, model, as_of=when, selection=chosen, progress=progress
+                )
         name = "" if follow else context.short_id(chat)
-        draw_view = partial(timeline.draw_view, full=full, name=name)
+        draw_view = partial(timeline.draw_view, full=full, name=name, rows=rows)
         context.show(answer, draw_view, pager=pager and not follow, at_end=not reverse)
         if follow:
             newer = partial(_newer, chat, chosen)
-            rows = (row for row in followed(answer.seq, newer) if row.visible)
-            context.stream(rows, partial(timeline.draw_messages, full=full), pager=False)
+            news = (row for row in followed(answer.seq, newer) if row.visible)
+            context.stream(news, partial(timeline.draw_messages, full=full), pager=False)
 
 
 @_read(document="EntryRow", stream=True)

@@ -120,13 +120,13 @@ def export(
         ),
     ] = "jsonl",
     output: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "-o",
             "--output",
             metavar="PATH",
-            help="A new file, or a folder for a format of several files. Without it, standard"
-            " output.",
+            help="A new file; or a folder for roo, and for claude-code unless PATH ends in .jsonl."
+            " Without it, standard output.",
         ),
     ] = None,
     family: Annotated[
@@ -153,7 +153,7 @@ def export(
         except FileExistsError as error:
             raise Refusal(f"{error.filename!r} exists already.", Code.NOT_FOUND) from None
         except OSError as error:
-            line = f"{str(output)!r} cannot be written: {error.strerror}."
+            line = f"{output!r} cannot be written: {error.strerror}."
             raise Refusal(line, Code.NOT_FOUND) from None
         missing = exporting.left_out(store, chat, to, family=family)
         answer = reports.transfers.exported(chat.id, to, written, size, missing)

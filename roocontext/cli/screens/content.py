@@ -56,8 +56,11 @@ def one_line_of(
     return " | ".join(lines)[:600]
 
 
-def readable(text: str, *, full: bool) -> tuple[str, str]:
-    """The part of a text that is shown, and a line about the rest, if there is any."""
+def readable(text: str, *, full: bool = False, whole: str = "--full") -> tuple[str, str]:
+    """The part of a text that is shown, and a line about the rest, if there is any.
+
+    `whole` is what shows all of it: an option of the command, or another command.
+    """
     if full:
         return safe(text), ""
     lines = text[:CHARACTERS].split("\n", LINES)
@@ -65,7 +68,7 @@ def readable(text: str, *, full: bool) -> tuple[str, str]:
     left = len(text) - len(shown)
     if left <= 0:
         return safe(shown), ""
-    return safe(shown), f"{quantity(left, 'more character')}: --full shows them"
+    return safe(shown), f"{quantity(left, 'more character')}{whole and f': {whole} shows them'}"
 
 
 def _shown(piece: Piece, signs: Signs) -> tuple[str, str]:

@@ -51,7 +51,7 @@ def draw_why(screen: Screen, answer: "Why", *, name: str) -> None:
     if answer.redacted:
         screen.line("Its content was erased for good.")
     for reason in answer.reasons:
-        _reason(screen, reason)
+        _reason(screen, reason, name)
     commands = [next_command(name, _reverse(reason)) for reason in answer.reasons]
     if any(commands):
         what = "To see the output again" if answer.visible else "To bring it back"
@@ -71,14 +71,15 @@ def _seen(answer: "Why") -> str:
     return "the model sees it" + (", with cleared output" if answer.reasons else "")
 
 
-def _reason(screen: Screen, reason: "Reason") -> None:
+def _reason(screen: Screen, reason: "Reason", name: str) -> None:
     policy = "" if reason.policy in (None, reason.trigger) else f"policy {reason.policy}"
     who = [one_line(one) for one in (reason.trigger, policy) if one]
     by = f" ({', '.join(who)})" if who else ""
     since = f"since {zoned_time(reason.recorded_at)}{by}"
     screen.line((f"{HIDES[Kind(reason.kind)]} {reason.seq}", "acts"), f" {since}.")
     if reason.text:
-        text, rest = content.readable(reason.text, full=False)
+        command = next_command(name, f"show {{}} {reason.seq}")
+        text, rest = content.readable(reason.text, whole=command and f"`{command}`")
         screen.line(text, indent=4)
         if rest:
             screen.line((f"{screen.signs.more} {rest}", "note"), indent=4)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from roocontext.cli.screens import timeline
-from roocontext.cli.screens.safe_text import named, one_line, safe
+from roocontext.cli.screens.safe_text import named, one_line, safe, visible_json
 from roocontext.cli.screens.screen import Screen
 from roocontext.reports.words import quantity, ranges, size
 
@@ -155,7 +155,7 @@ def draw_upgraded(screen: Screen, answer: "Upgraded") -> None:
 
 def draw_head(screen: Screen, answer: "Head") -> None:
     """The head, exactly as it is to be saved."""
-    screen.raw(answer.to_json())
+    screen.raw(visible_json(answer.to_json()))
 
 
 def draw_history(screen: Screen, answer: "History") -> None:

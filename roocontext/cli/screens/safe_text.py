@@ -66,6 +66,11 @@ def safe(text: str) -> str:
     return seen if seen.isascii() else _CROWD.sub(_thinned, seen)
 
 
+def visible_json(document: str) -> str:
+    """JSON in ASCII with the one control character escaped that JSON allows in a string."""
+    return document.replace("\x7f", "\\u007f")
+
+
 def unbroken(text: str) -> str:
     """The whole text on one line."""
     return safe(text).replace("\n", "\\n")

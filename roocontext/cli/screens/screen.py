@@ -6,20 +6,26 @@ Text comes here through `safe_text`.
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import starmap
 from typing import IO, Literal
 
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import COLOR_SYSTEMS, Console
 from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
 from roocontext.cli.screens.safe_text import ASCII_SIGNS, UNICODE_SIGNS, Signs, shortened
+from roocontext.cli.screens.wrapping import Piece, wrapped
 
 NARROW = 56
 """Below this many columns, tables become lists."""
 
 _USUAL = 80
+
+_ENDLESS = 1 << 16
+"""The columns of what is no terminal."""
+
 _BELOW = 3
 """How many lines a row may take below its start."""
 
@@ -57,6 +63,11 @@ class Screen:
             emoji=False,
             theme=_THEME,
         )
+        self.endless = not self.console.is_terminal and not os.environ.get("COLUMNS")
+        """Whether lines are neither wrapped nor cut: the output is for a program or a file."""
+        if self.endless:
+            self.console.width = _ENDLESS
+        self._colours = COLOR_SYSTEMS.get(self.console.color_system or "")
         self.signs: Signs = ASCII_SIGNS if self.console.options.ascii_only else UNICODE_SIGNS
         self.width = self.console.width if self.console.width > 1 else _USUAL
         """How many columns there are."""
@@ -66,15 +77,14 @@ class Screen:
         """Whether rows of columns would be too narrow to read."""
         return self.width < NARROW
 
-    def line(self, *parts: "str | tuple[str, str] | Text", indent: int = 0) -> None:
+    def line(self, *parts: str | Piece, indent: int = 0) -> None:
         """A line of parts, each with or without a style; it wraps where it must."""
-        text = Text.assemble(*parts)
-        room = max(1, self.width - indent)
-        fits = "\n" not in text.plain and cell_len(text.plain) <= room
-        for line in [text] if fits else text.wrap(self.console, room, overflow="fold"):
-            whole = Text(" " * indent) + line
-            whole.rstrip()
-            self._put(whole)
+        pieces = [(part, "") if isinstance(part, str) else part for part in parts]
+        if self._colours is None:
+            pieces = [("".join(text for text, _ in pieces), "")]
+        margin = (" " * indent, "")
+        for line in wrapped(pieces, max(1, self.width - indent)):
+            self._put(*([margin, *line] if line else ()))
 
     def beside(self, start: str, text: str, style: str, text_style: str) -> None:
         """A row: its start, and as much text as fits beside it, or below it if it is narrow."""
@@ -84,7 +94,7 @@ class Screen:
             self.line((few, text_style), indent=1)
             return
         few = shortened(text, self.width - cell_len(start), self.signs.more)
-        self._put(Text.assemble((start, style), (few, text_style)))
+        self._put((start, style), (few, text_style))
 
     def whole(self, start: str, text: str, style: str) -> None:
         """A row of which nothing is cut: the text goes on below itself."""
@@ -94,13 +104,11 @@ class Screen:
             return
         self.hanging((start, style), " " * cell_len(start), (text, style))
 
-    def hanging(self, start: tuple[str, str], below: str, styled: tuple[str, str]) -> None:
+    def hanging(self, start: Piece, below: str, styled: Piece) -> None:
         """A start with text beside it; the further lines of the text begin with `below`."""
-        text, style = styled
         room = max(1, self.width - max(cell_len(start[0]), cell_len(below)))
-        for number, line in enumerate(Text(text).wrap(self.console, room, overflow="fold")):
-            line.rstrip()
-            self._put(Text.assemble((below, start[1]) if number else start, (line.plain, style)))
+        for number, line in enumerate(wrapped([styled], room)):
+            self._put((below, start[1]) if number else start, *line)
 
     def fits_beside(self, start: str) -> bool:
         """Whether there is room for text beside it."""
@@ -143,12 +151,15 @@ class Screen:
 
     def blank(self) -> None:
         """An empty line."""
-        self._put(Text())
+        self._put()
 
-    def _put(self, line: Text) -> None:
+    def _put(self, *pieces: Piece) -> None:
         """Print a line that fits."""
-        # rich takes hundreds of times as long, and an audit may have 100,000 lines.
-        if self.console.color_system is None:
-            self.raw(line.plain)
-        else:
-            self.console.print(line, no_wrap=True, overflow="ignore", crop=False)
+        # rich's `print` takes hundreds of times as long, and an audit may have 100,000 lines.
+        self.console.file.write("".join([*starmap(self._styled, pieces), "\n"]))
+
+    def _styled(self, text: str, style: str) -> str:
+        """The text with the escapes of its style, if the output has colours."""
+        if self._colours is None or not style:
+            return text
+        return self.console.get_style(style).render(text, color_system=self._colours)

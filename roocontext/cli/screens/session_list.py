@@ -59,7 +59,7 @@ def _draw_more(screen: Screen, answer: "Sessions") -> None:
 
 def _session(screen: Screen, row: "SessionRow", now: int) -> Cells:
     return {
-        "id": (_name(screen, row.short_id), "title"),
+        "id": (_name(screen, row.session_id if screen.endless else row.short_id), "title"),
         "age": (age(row.updated_at, now), "note"),
         "full": (meter.share(row.context), meter.bar(screen, row.context)[1]),
         "messages": (f"{row.messages:,}", ""),
@@ -77,6 +77,8 @@ def _purged(screen: Screen, row: "PurgedRow", now: int) -> Cells:
 
 
 def _name(screen: Screen, name: str) -> str:
+    if screen.endless:
+        return unbroken(name)
     return shortened(unbroken(name), _NARROW_ID if screen.narrow else _ID, screen.signs.more)
 
 

@@ -34,25 +34,37 @@ class Log(NamedTuple):
     name: str = ""
 
 
-def draw_view(screen: Screen, answer: "Shown", *, full: bool, name: str) -> None:
-    """The effective history, message by message, and commands about the session of this name."""
+def draw_view(
+    screen: Screen,
+    answer: "Shown",
+    *,
+    full: bool,
+    name: str,
+    rows: "Iterable[MessageRow] | None" = None,
+) -> None:
+    """The effective history, message by message, and commands about the session of this name.
+
+    The messages are all of the `rows`, or without them those of the answer.
+    """
     screen.line(*headline(answer.session_id, answer.title, screen.signs.more))
     many = quantity(answer.visible_messages, "message")
-    shown = len(answer.messages)
+    shown = len(answer.messages) if rows is None else answer.visible_messages
     some = f" These are {shown:,} of them." if shown < answer.visible_messages else ""
     screen.line(f"Right after entry {answer.seq}, the model sees {many}.{some}")
     tables.draw_context(screen, answer.context)
-    draw_messages(screen, answer.messages, full=full)
-    if answer.messages:
-        newest = max(row.seq for row in answer.messages)
+    newest = draw_messages(screen, answer.messages if rows is None else rows, full=full)
+    if newest:
         draw_hint(screen, "One entry whole", next_command(name, f"show {{}} {newest}"))
     draw_hint(screen, "Every entry ever written", next_command(name, "audit {}"))
 
 
-def draw_messages(screen: Screen, messages: "Iterable[MessageRow]", *, full: bool) -> None:
-    """Messages of a view, each under a line that names its speaker."""
+def draw_messages(screen: Screen, messages: "Iterable[MessageRow]", *, full: bool) -> int:
+    """Messages of a view, each under a line that names its speaker; the newest seq among them."""
+    newest = 0
     for message in messages:
         _message(screen, message, full=full)
+        newest = max(newest, message.seq)
+    return newest
 
 
 def draw_audit(screen: Screen, rows: "Iterable[EntryRow]", *, log: Log, full: bool) -> None:

@@ -4,6 +4,7 @@ A driver's text may quote content, so none of it is passed on, not even as a cau
 the reason why a server refuses a connection: at that point it knows no content.
 """
 
+import re
 import sqlite3
 import sys
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,7 @@ from roocontext.errors import (
     StoreUnavailable,
 )
 from roocontext.store.engine.files import Obstacle
+from roocontext.store.schema import metadata, search_rows
 
 RETRYABLE = frozenset({"40001", "40P01", "55P03", sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 """Codes that say another writer was in the way."""
@@ -81,10 +83,12 @@ _SAYS: Mapping[int | str, str] = {
 }
 _ADVICE: Mapping[int | str, str] = {
     sqlite3.SQLITE_CORRUPT: "Keep a copy, then take what can be saved: `sqlite3 FILE .recover`.",
-    "42501": "Its owner has to GRANT it.",
+    "42501": "Its owner has to GRANT it: the guide's page on PostgreSQL lists what a role needs.",
     "XX001": "Keep a copy of its files, then go back to a backup.",
     "XX002": "REINDEX builds it anew.",
 }
+_REFUSED = "42501"
+_NAMES = frozenset({*metadata.tables, search_rows.name, "roocontext_version"})
 _PING_TIMEOUT_S = 5
 _LONGEST = 300
 
@@ -150,6 +154,8 @@ def raise_ours(
         says = says.replace("The database file", repr(str(path)))
     if advice is not None:
         facts["advice"] = advice
+    if table := _refused_table(error, code):
+        says, facts["table"] = f"This role lacks a right that it needs on the table {table}", table
     raise kind(f"{says} ({_name(error)}).", **facts) from None
 
 
@@ -218,6 +224,18 @@ def _code(error: BaseException) -> int | str | None:
         # The low byte is the primary code; the rest says more, such as which constraint it was.
         return int(extended) & 0xFF
     return getattr(error, "sqlstate", None)
+
+
+def _refused_table(error: BaseException, code: int | str | None) -> str | None:
+    """The table of ours that a role may not use so; nothing if another object is refused.
+
+    The server names it only in its message, which is in the server's language.
+    """
+    if code != _REFUSED:
+        return None
+    diagnosis = getattr(error, "diag", None)
+    words = re.findall(r"\w+", getattr(diagnosis, "message_primary", None) or "")
+    return next((word for word in reversed(words) if word in _NAMES), None)
 
 
 def _is_undecodable(error: BaseException) -> bool:

@@ -1,0 +1,71 @@
+"""Nothing that describes the library prints a secret: no default, no repr, no error."""
+
+import inspect
+import pydoc
+
+import pytest
+
+from roocontext import AsyncContextManager, ContextManager, InvalidOption, RooContextError, Store
+from roocontext.cli.command_context import ClockAndIds, CommandContext
+from roocontext.store.engine.engines import engine_of
+from support.defaults import live_objects, printed_defaults
+
+SECRET = "hunter2-of-the-environment"
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
+
+
+@pytest.mark.parametrize("manager", [ContextManager, AsyncContextManager])
+def test_help_of_a_manager_prints_no_variable(manager):
+    assert SECRET not in pydoc.render_doc(manager)
+    assert SECRET not in str(inspect.signature(manager))
+
+
+def test_no_default_prints_a_variable_or_an_object_of_this_process():
+    assert not [name for name, text in printed_defaults() if SECRET in text]
+    assert live_objects() == []
+
+
+def test_what_a_manager_works_with_prints_no_variable():
+    made = ContextManager("claude-sonnet-4")
+    assert SECRET not in repr(made.settings)
+    given = ContextManager("claude-sonnet-4", environ={"TOKEN": SECRET})
+    assert SECRET not in repr(given.settings)
+
+
+URLS = [
+    f"postgresql://agent:{SECRET}@127.0.0.1:1/agents",
+    f"postgres://agent:{SECRET}@127.0.0.1:1/agents?nonsense=1",
+    f"postgresql://agent@127.0.0.1:1/agents?password={SECRET}",
+    f"postgresql://agent@127.0.0.1:1/agents?sslpassword={SECRET}&sslmode=nonsense",
+    f"postgresql://agent:{SECRET}@127.0.0.1:port/agents",
+    f"postgresql://agent:p@{SECRET}@127.0.0.1/agents",
+    f"mysql://agent:{SECRET}@127.0.0.1/agents",
+    f"sqlite://agent:{SECRET}@host/agents.db",
+    f"host=127.0.0.1 password={SECRET}",
+]
+
+
+@pytest.mark.parametrize("url", URLS, ids=range(len(URLS)))
+def test_an_error_about_a_database_prints_no_password(url):
+    with pytest.raises(RooContextError) as caught:
+        Store.open(url, upgrade=False)
+    error = caught.value
+    said = [str(error), repr(error), repr(error.facts), repr(error.args)]
+    assert not [text for text in said if SECRET in text]
+
+
+def test_what_holds_a_url_prints_no_password():
+    engine = engine_of(URLS[0], create=False, durability="full", read_only=True)
+    assert SECRET not in repr(engine)
+    command = CommandContext(URLS[0], as_json=False, clock_and_ids=ClockAndIds(lambda: 0))
+    assert SECRET not in repr(command)
+
+
+def test_an_option_that_is_refused_does_not_print_a_variable():
+    with pytest.raises(InvalidOption) as caught:
+        ContextManager("claude-sonnet-4", policy="opencode", limits=3, environ={"TOKEN": SECRET})
+    assert SECRET not in repr(caught.value)
