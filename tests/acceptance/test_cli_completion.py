@@ -258,7 +258,7 @@ def test_words_are_joined_that_bash_splits_at_colons() -> None:
         (["roocontext", "show", "codex", ":"], 3, ["roocontext", "show", ""], "codex:"),
         (["roocontext", "show", "codex", ":", ""], 4, ["roocontext", "show", "codex:", ""], None),
         (["roocontext", "show", "codex:01"], 2, ["roocontext", "show", "codex:01"], None),
-        (["x", "--db", "postgresql", ":", "//h/d", "sh"], 5, ["x", "--db", "postgresql://h/d", "sh"], None),
+        (["x", "--db", "pg", ":", "//h/d", "sh"], 5, ["x", "--db", "pg://h/d", "sh"], None),
         (["x", "a", ":", "b", "::", "c"], 5, ["x", "c"], "a:b::"),
     ):  # fmt: skip
         environ = {"COMP_WORDS": "\n".join(words), "COMP_CWORD": str(place)}
