@@ -42,6 +42,7 @@ BUDGETS = {
     "view.as_of",
     "view.as_of.datetime",
     *(f"{what}.growth" for what in ("manage", "stats", "info")),
+    *(f"{what}.cut" for what in ("manage", "stats")),
     "storage",
     "verify",
     "audit",
