@@ -289,8 +289,9 @@ def _seqs_of(
     if control.kind is not item.hider:
         return None
     if item.action is Action.CLEAR:
-        same = control.clears == tuple(sorted(item.clears))
-        return (stored.seq,) if same and control.placeholder == item.placeholder else None
+        named = tuple(sorted(item.clears)), tuple(sorted(item.keeps)), item.placeholder
+        same = (control.clears, control.keeps, control.placeholder) == named
+        return (stored.seq,) if same else None
     rows = _rows_of(tx, session_id, stored, len(item.rows))
     same = (
         control.hides == tuple(item.hides)

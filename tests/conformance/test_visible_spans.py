@@ -134,6 +134,6 @@ def test_another_plan_under_its_client_id_is_refused(lab: Any) -> None:
     plan = Plan.condense(view, [2, 3, 4, 5], "short", client_id="once")
     chat.write_batch([plan], expected_seq=8)
     for hidden in ([2, 3], [2, 5], [2, 3, 4, 5, 6], [1, 2, 3, 4, 5]):
+        other = Plan.condense(view, hidden, "short", client_id="once")
         with pytest.raises(DuplicateMessage):
-            other = Plan.condense(view, hidden, "short", client_id="once")
             chat.write_batch([other], expected_seq=8)

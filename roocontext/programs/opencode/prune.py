@@ -122,11 +122,12 @@ def _outputs(
 ) -> Iterator[PastOutput[BlockRef]]:
     message = row.message
     places = reader(message.format).outputs(message.content)
+    gone = set(message.cleared) - {part.block for part in message.shortened}
     for place, (index, _) in zip(places, results(blocks), strict=True):
         block = blocks[index]
         if index in tools and not block.get("is_error"):
-            cleared = place in message.cleared
-            yield PastOutput((row.seq, place), tools[index], text_of([block]), cleared=cleared)
+            is_gone = place in gone
+            yield PastOutput((row.seq, place), tools[index], text_of([block]), cleared=is_gone)
 
 
 def _is_turn(row: Row, reading: RoleAndBlocks) -> bool:
