@@ -44,6 +44,7 @@ BUDGETS = {
     *(f"{what}.growth" for what in ("manage", "stats", "info")),
     *(f"{what}.cut" for what in ("manage", "stats")),
     "storage",
+    "storage.large",
     "verify",
     "audit",
     "fork",

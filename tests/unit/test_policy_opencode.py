@@ -622,7 +622,9 @@ def test_the_program_hides_the_question_too(chat):
 
 
 def test_a_question_that_is_worked_on_goes_with_the_work(chat):
-    said = [*talk(chat, 4), ask(chat), *tool(chat, 100)]
+    said, work = [*talk(chat, 4), ask(chat)], tool(chat, 100)
+    assert asked_for(chat).hides == tuple(said)  # the result is unread
+    said += [*work, chat.append("assistant", "so").seq]
     assert asked_for(chat).hides == tuple(said)
 
 
