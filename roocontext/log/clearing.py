@@ -49,6 +49,11 @@ def shown_in(
     return {block: parts.get(block, Shown(placeholder)) for block in blocks}
 
 
+def cleared_whole(message: Message) -> set[int]:
+    """The blocks of a message of which nothing stays."""
+    return set(message.cleared) - {part.block for part in message.shortened}
+
+
 def with_cleared(message: Message, blocks: Mapping[int, Shown]) -> Message:
     """The message with these tool outputs cleared, also if some were cleared in part before."""
     before = {part.block: part for part in message.shortened}
