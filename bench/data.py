@@ -13,6 +13,9 @@ from roocontext.log.plan import Action
 SIZE = 1_024
 """How long a message's content is as JSON."""
 
+LARGE = 2_100
+"""The same of a message of just over 2 kB."""
+
 BATCH = 5_000
 SEED = 8
 
@@ -38,6 +41,12 @@ def encoded(number: int) -> str:
 def message(number: int) -> NewMessage:
     """Message `number` of a session."""
     return NewMessage(role(number), content(number))
+
+
+def large(number: int) -> NewMessage:
+    """The same of just over 2 kB."""
+    text = f"{number:09} {_TEXTS[number % len(_TEXTS)]} {_TEXTS[0]}"
+    return NewMessage(role(number), text[: LARGE - 2])
 
 
 def called(number: int) -> NewMessage:

@@ -7,7 +7,7 @@ from bench.report import Line
 from bench.sites import Site, line_of
 from bench.sizes import Sizes
 from bench.timing import Step, alternate
-from roocontext import ContextManager, Session
+from roocontext import ContextManager, Plan, Session
 
 WINDOW = 1 << 40
 USAGE = {"input_tokens": 1_000, "output_tokens": 10}
@@ -53,6 +53,52 @@ def keeping(site: Site, sizes: Sizes) -> Iterator[Line]:
             times["small"],
             2.0,
         )
+
+
+def cutting(site: Site, sizes: Sizes) -> Iterator[Line]:
+    """The same where each condensation ended at a rewind that was undone, and where none did."""
+    store = site.store("cut", durability="normal")
+    plain, cut = (
+        _called(_cut(store.create(), sizes.condensations, rewound=rewound))
+        for rewound in (False, True)
+    )
+    site.settle("cut")
+    context = ContextManager(limit=WINDOW, output=1_000, counter="opencode", drift_ratio=1e9)
+    asked = {
+        "manage": ("manage with nothing to do", context.manage),
+        "stats": ("stats", Session.stats),
+    }
+    for key, (what, ask) in asked.items():
+        times = alternate(
+            [
+                Step("plain", lambda _, ask=ask: ask(plain)),
+                Step("cut", lambda _, ask=ask: ask(cut)),
+            ],
+            rounds=sizes.reads,
+        )
+        yield line_of(
+            site,
+            f"{key}.cut",
+            f"{what}, {sizes.condensations} condensations, each up to a rewind and its undo",
+            "without rewinds",
+            times["cut"],
+            times["plain"],
+            1.5,
+        )
+
+
+def _cut(chat: Session, rounds: int, *, rewound: bool) -> Session:
+    """Condensed so often, each time up to where a rewind was undone."""
+    for _ in range(rounds):
+        grow(chat, 20)
+        if rewound:
+            chat.rewind(chat.head_seq() - 1)
+            chat.undo()
+        grow(chat, 20)
+        view = chat.view()
+        hide = [shown.seq for shown in view.messages[:-20]]
+        chat.commit(Plan.condense(view, hide, "What was said before, in short."))
+    return chat
 
 
 def _called(chat: Session) -> Session:

@@ -11,7 +11,7 @@ from bench.answering import answering
 from bench.changing import condensations, rewinding, rewinding_by_time, rewriting
 from bench.data import grow
 from bench.looking import folding, viewing
-from bench.managing import keeping
+from bench.managing import cutting, keeping
 from bench.report import Line
 from bench.searching import searching
 from bench.sites import PostgresSite, Site, SqliteSite
@@ -62,6 +62,7 @@ def _of_engine(site: Site, sizes: Sizes, say: Say) -> Iterator[Line]:
     yield from viewing(site, sizes)
     say(f"{site.title}: manage, stats, info")
     yield from keeping(site, sizes)
+    yield from cutting(site, sizes)
     say(f"{site.title}: verify, audit, fork, list")
     yield from whole_sessions(site, sizes)
     yield listing(site, sizes)

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
 from bench.data import (
+    LARGE,
     Ticking,
     content,
     encoded,
     grow,
+    large,
     role,
 )
 from bench.floors import PRAGMAS
@@ -45,6 +47,18 @@ def whole_sessions(site: Site, sizes: Sizes) -> Iterator[Line]:
         "their JSON bytes and 300 a row",
         Samples([site.size("middle")]),
         Samples([raw]),
+        1.3,
+        unit="B",
+    )
+    # Of one that does not fit a page twice, each page may hold one.
+    grow(site.store("large").create("large"), count, large)
+    yield line_of(
+        site,
+        "storage.large",
+        f"storage of {count:,} messages of 2,100 bytes",
+        "their JSON bytes and 300 a row",
+        Samples([site.size("large")]),
+        Samples([count * (LARGE + 300)]),
         1.3,
         unit="B",
     )

@@ -67,7 +67,10 @@ ENTRIES_RULES = {
         role IS NOT NULL AND answers_seq BETWEEN 1 AND seq - 1 AND answers_block >= 0))""",
 }
 SPANS_RULES = {"range": "lo >= 1 AND hi >= lo AND position >= 0"}
-CLEARINGS_RULES = {"block": "seq >= 1 AND block >= 0 AND cleared_by > seq"}
+CLEARINGS_RULES = {
+    "block": "seq >= 1 AND block >= 0 AND cleared_by > seq",
+    "parts": "(head IS NULL AND tail IS NULL) OR (head >= 0 AND tail >= 0)",
+}
 SEARCH_MARKS_RULES = {"seq": "seq >= 0"}
 COUNTS_RULES = {"tokens": "seq >= 1 AND tokens >= 0"}
 WRITTEN_BY_APPENDS = {"sessions": SESSIONS_RULES, "entries": ENTRIES_RULES}
@@ -162,6 +165,8 @@ def _tables() -> None:
         sa.Column("block", sa.Integer, nullable=False),
         sa.Column("cleared_by", sa.BigInteger, nullable=False),
         sa.Column("placeholder", TEXT, nullable=False),
+        sa.Column("head", sa.BigInteger),
+        sa.Column("tail", sa.BigInteger),
         sa.PrimaryKeyConstraint("session_id", "seq", "block", name="clearings_pkey"),
         rules=CLEARINGS_RULES,
     )

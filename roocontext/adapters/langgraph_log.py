@@ -203,7 +203,9 @@ class Log:
                 # the others the newest does, which may be equal to one that was replaced.
                 kind = f"{self._kind(checkpoint_id)}!{key[-16:]}"
                 notes.append(NewNote(kind, content, client_id=None if some is special else key))
-        return self.session.write_batch(notes)[-1].head_seq if notes else None
+        if not notes:
+            return None
+        return self.session.write_batch(notes, skip_stored=True)[-1].head_seq
 
     def writes(self, saved: Saved) -> list[tuple[str, str, Any]]:
         """What tasks have written towards the next checkpoint, in the order of a run."""

@@ -9,7 +9,7 @@ from contextlib import suppress
 from itertools import groupby
 
 from roocontext.errors import InvalidPlan, MessageNotFound
-from roocontext.log.entries import Kind, Message, NewMessage, Range, View, ranges_of
+from roocontext.log.entries import Kept, Kind, Message, NewMessage, Range, View, ranges_of
 from roocontext.log.plan import Action, Plan
 from roocontext.store.audit import AuditEntry
 from roocontext.store.items import Item, Rewind
@@ -88,6 +88,7 @@ def _plan(
         hides=_moved(decided.get("hides", ()), newest, moved),
         rows=() if kind is Kind.CLEARING else tuple(map(_row, rows)),
         clears=tuple((seq, block) for seq, block in clears if seq < newest),
+        keeps=tuple(Kept(*kept) for kept in decided.get("keeps", ()) if kept[0] < newest),
         placeholder=decided.get("placeholder", ""),
         lead=lead,
         # Its counts were checked when it was first committed.

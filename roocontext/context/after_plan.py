@@ -3,11 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from msgspec import structs
-
+from roocontext.log.clearing import shown_in, with_cleared
 from roocontext.log.entries import Kind, Message, NewMessage, natural_position
 from roocontext.log.plan import Action, Plan, place
-from roocontext.log.readings import reader
 from roocontext.log.spans import Span, within
 from roocontext.policies.make_plan import blocks_by_row
 from roocontext.policies.situation import Row, Situation
@@ -34,14 +32,10 @@ def _cleared(
     blocks = by_row.get(row.seq)
     if not blocks:
         return row
-    message = row.message
-    content = reader(message.format).clear(message.content, blocks, plan.placeholder)
-    cleared = tuple(sorted({*message.cleared, *blocks}))
-    return replace(
-        row,
-        message=structs.replace(message, content=content, cleared=cleared),
-        size=situation.measure(message.role, content, message.format),
-    )
+    shown = shown_in(plan.placeholder, blocks, plan.keeps, row.seq)
+    message = with_cleared(row.message, shown)
+    size = situation.measure(message.role, message.content, message.format)
+    return replace(row, message=message, size=size)
 
 
 def _tagged(row: Row, plan: Plan, name: str) -> Row:

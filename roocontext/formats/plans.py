@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from roocontext.formats.events import Cleared, Hid
 from roocontext.formats.numbered_names import Numbers
+from roocontext.log.clearing import cleared_whole
 from roocontext.log.entries import Message, NewMessage, ranges_of
 from roocontext.log.plan import Action, Plan
 from roocontext.store.session import Session
@@ -78,7 +79,7 @@ def clearing(
             (message.seq, block)
             for message in _visible(session)
             for seq, block in wanted
-            if seq == message.seq and block not in message.cleared
+            if seq == message.seq and block not in cleared_whole(message)
         )
     )
     if not blocks:

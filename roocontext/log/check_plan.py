@@ -11,7 +11,7 @@ from msgspec import structs
 from roocontext.errors import InvalidPlan
 from roocontext.log.budget import Size
 from roocontext.log.encoding import MAX_INTEGER, check_id, encode, plain
-from roocontext.log.entries import NewMessage
+from roocontext.log.entries import Kept, NewMessage
 from roocontext.log.plan import Action, Plan, as_pairs
 from roocontext.log.readings import reader, text_of
 from roocontext.log.spans import Span
@@ -50,7 +50,7 @@ def check_shape(plan: Plan) -> None:
 
 def check_form(plan: Plan) -> None:
     """Refuse a plan that contradicts itself, whatever the session and the counts."""
-    pairs = (*as_pairs(plan.hides), *as_pairs(plan.clears))
+    pairs = (*as_pairs(plan.hides), *as_pairs(plan.clears), *_kept(plan))
     numbers = (plan.head_seq, plan.seen or 0, *(number for pair in pairs for number in pair))
     if any(type(number) is not int or not 0 <= number <= MAX_INTEGER for number in numbers):
         raise InvalidPlan("A seq or block is not a whole number of 64 bits.")
@@ -69,11 +69,22 @@ def check_form(plan: Plan) -> None:
             raise InvalidPlan("A clearing names blocks and neither hides nor inserts rows.")
         if len(set(as_pairs(plan.clears))) != len(plan.clears):
             raise InvalidPlan("A clearing names the same block twice.")
+        parts = [kept[:2] for kept in plan.keeps]
+        if len(set(parts)) < len(parts) or not set(parts) <= set(as_pairs(plan.clears)):
+            raise InvalidPlan("A clearing keeps parts of a block that it does not clear, or twice.")
         if not _is_text(plan.placeholder):
             raise InvalidPlan("The placeholder is not a text, or contains NUL or a lone surrogate.")
     else:
         _check_ranges(plan)
         _check_new_rows(plan)
+
+
+def _kept(plan: Plan) -> Sequence[Kept]:
+    if not all(isinstance(kept, Kept) for kept in plan.keeps):
+        raise InvalidPlan("What a clearing keeps are an entry, a block, a head and a tail: Kept.")
+    if plan.keeps and plan.action is not Action.CLEAR:
+        raise InvalidPlan(f"A plan to {plan.action} keeps no parts of blocks.")
+    return plan.keeps
 
 
 def _check_ids(plan: Plan) -> None:

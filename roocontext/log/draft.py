@@ -19,7 +19,7 @@ from roocontext.log.encoding import (
     encode,
     encode_plain,
 )
-from roocontext.log.entries import MESSAGE_KINDS, Control, Kind, NewMessage, Range
+from roocontext.log.entries import MESSAGE_KINDS, Control, Kept, Kind, NewMessage, Range
 from roocontext.log.pairs import may_hold_tools, tools_of
 from roocontext.log.readings import reader
 
@@ -138,6 +138,7 @@ def details_of(control: Control, record: Mapping[str, Any]) -> str:
         "hides": [list(stretch) for stretch in control.hides],
         "position": control.position,
         "clears": [list(block) for block in control.clears],
+        "keeps": [list(kept) for kept in control.keeps],
         "placeholder": control.placeholder,
         "to": control.to,
         "uncovers": list(control.uncovers),
@@ -169,6 +170,9 @@ def control_of(seq: int, kind: str, details: str) -> Control:
         raise _contradiction(seq, "the ranges it hides overlap, or are not earlier entries")
     if any(row >= seq for row, _ in decided.clears) or not _distinct(decided.clears):
         raise _contradiction(seq, "it clears a block twice, or one of a later entry")
+    parts = [kept[:2] for kept in decided.keeps]
+    if not {*parts} <= {*decided.clears} or not _distinct(parts):
+        raise _contradiction(seq, "it keeps parts of a block that it does not clear, or twice")
     if any(row >= seq for row in decided.uncovers) or not _distinct(decided.uncovers):
         raise _contradiction(seq, "it uncovers an entry twice, or a later one")
     return Control(
@@ -177,6 +181,7 @@ def control_of(seq: int, kind: str, details: str) -> Control:
         hides=decided.hides,
         position=decided.position,
         clears=decided.clears,
+        keeps=tuple(Kept(*kept) for kept in decided.keeps),
         placeholder=decided.placeholder,
         to=decided.to,
         uncovers=decided.uncovers,
@@ -211,6 +216,7 @@ class _Details(msgspec.Struct, frozen=True):
     hides: tuple[tuple[_Seq, _Seq], ...] = ()
     position: _Number | None = None
     clears: tuple[tuple[_Seq, _Number], ...] = ()
+    keeps: tuple[tuple[_Seq, _Number, _Number, _Number], ...] = ()
     placeholder: str = ""
     to: _Number | None = None
     uncovers: tuple[_Seq, ...] = ()

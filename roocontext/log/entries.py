@@ -19,6 +19,28 @@ BlockRef: TypeAlias = tuple[int, int]
 """A seq and the index of a block in that entry's content."""
 
 
+class Kept(NamedTuple):
+    """How many characters of the head and of the tail of a cleared block stay."""
+
+    seq: int
+    block: int
+    head: int
+    tail: int
+
+
+class Shortened(NamedTuple):
+    """A block of a message that is cleared in part.
+
+    `size` is how many characters it has, and `more` whether it also holds what is no text.
+    """
+
+    block: int
+    head: int
+    tail: int
+    size: int
+    more: bool
+
+
 def block_ref(seq: int | None, number: int | None) -> BlockRef | None:
     """The reference in two columns; none if a damaged row has only one of them."""
     return None if seq is None or number is None else (seq, number)
@@ -54,7 +76,8 @@ MESSAGE_KINDS = frozenset({Kind.MESSAGE, Kind.SUMMARY, Kind.MARKER, Kind.COMPANI
 class Control(msgspec.Struct, frozen=True):
     """An entry that decides what is seen.
 
-    A summary, marker, companion, clearing, rewind or uncovering. An uncovering names the summary,
+    A summary, marker, companion, clearing, rewind or uncovering. A clearing keeps parts of some of
+    the blocks that it clears. An uncovering names the summary,
     marker or clearing that it takes back, and then the companions of that one.
     """
 
@@ -63,6 +86,7 @@ class Control(msgspec.Struct, frozen=True):
     hides: tuple[Range, ...] = ()
     position: int | None = None
     clears: tuple[BlockRef, ...] = ()
+    keeps: tuple[Kept, ...] = ()
     placeholder: str = ""
     to: int | None = None
     uncovers: tuple[int, ...] = ()
@@ -122,6 +146,8 @@ class Entry(NamedTuple):
 class Message(msgspec.Struct, frozen=True):
     """A message as the view shows it: cleared blocks already hold their placeholder.
 
+    `shortened` are those of the cleared blocks whose head and tail stay.
+
     A struct, because a view creates hundreds, and creating a dataclass takes ten times as long.
     """
 
@@ -138,6 +164,7 @@ class Message(msgspec.Struct, frozen=True):
     cleared: tuple[int, ...] = ()
     asked_at: int | None = None
     answers: BlockRef | None = None
+    shortened: tuple[Shortened, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

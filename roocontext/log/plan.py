@@ -11,9 +11,11 @@ from typing import Any
 
 from roocontext.errors import InvalidPlan
 from roocontext.log.budget import Size
+from roocontext.log.clearing import shown_in, with_cleared
 from roocontext.log.counting import BYTES, Counter, count_message
 from roocontext.log.entries import (
     BlockRef,
+    Kept,
     Kind,
     NewMessage,
     Range,
@@ -21,11 +23,13 @@ from roocontext.log.entries import (
     natural_position,
     ranges_of,
 )
-from roocontext.log.readings import reader
 from roocontext.log.spans import Span
 
 CLEARED = "[Old tool output cleared to save context]"
 """The default placeholder of a clearing."""
+
+SHORTENED = "[Tool output left out here to save context]"
+"""The placeholder of a clearing that keeps the head and tail of some outputs."""
 
 LEFT_OUT = "[Earlier messages were left out here to save context]"
 """The default text of a marker."""
@@ -82,10 +86,11 @@ class Plan:
     the summary or marker: the first, unless `lead` companions precede it. They are placed right
     behind the last message that they hide, or with `at_end` behind the last one of the session as
     it was when the plan was made. The blocks in `clears` show the `placeholder` instead of their
-    content. `record` is kept with the entry as it is. `seen` is the last entry, notes included,
-    that the planner had read. A `compat` plan imitates a real program, its defects included, and is
-    checked less. If the plan brings a `compaction_id`, it is kept, and no other plan of the session
-    may have it. `client_id` names the request: it is stored with the summary, marker or clearing.
+    content, or in the middle of it if `keeps` says how much of the block stays. `record` is kept
+    with the entry as it is. `seen` is the last entry, notes included, that the planner had read. A
+    `compat` plan imitates a real program, its defects included, and is checked less. If the plan
+    brings a `compaction_id`, it is kept, and no other plan of the session may have it. `client_id`
+    names the request: it is stored with the summary, marker or clearing.
     """
 
     head_seq: int
@@ -93,6 +98,7 @@ class Plan:
     hides: tuple[Range, ...] = ()
     rows: tuple[NewMessage, ...] = ()
     clears: tuple[BlockRef, ...] = ()
+    keeps: tuple[Kept, ...] = ()
     placeholder: str = CLEARED
     lead: int = 0
     at_end: bool = False
@@ -145,26 +151,30 @@ class Plan:
         blocks: Iterable[BlockRef],
         placeholder: str = CLEARED,
         *,
+        keep: tuple[int, int] | None = None,
         counter: Counter = BYTES,
         **options: Any,
     ) -> "Plan":
-        """A plan to show a placeholder in the place of these tool outputs of a view."""
+        """A plan to show a placeholder in the place of these tool outputs of a view.
+
+        With `keep`, so many characters of the head and the tail of each stay.
+        """
         blocks = as_pairs(blocks)
         _check_whole(view)
         by_row = {seq: sorted(b for s, b in blocks if s == seq) for seq, _ in blocks}
+        keeps = () if keep is None else tuple(Kept(*block, *keep) for block in sorted(blocks))
         saved = 0
         for message in view.messages:
             if message.seq in by_row:
-                content = reader(message.format).clear(
-                    message.content, by_row[message.seq], placeholder
-                )
+                shown = shown_in(placeholder, by_row[message.seq], keeps, message.seq)
                 saved += count_message(counter, message)
-                saved -= counter.count(message.role, content, message.format)
+                saved -= count_message(counter, with_cleared(message, shown))
         before = sum(count_message(counter, message) for message in view.messages)
         return cls(
             head_seq=view.head_seq,
             action=Action.CLEAR,
             clears=tuple(sorted(blocks)),
+            keeps=keeps,
             placeholder=placeholder,
             counts=Counts(counter.name, Size(before), Size(before - saved), counter.exact),
             session_id=view.session_id,

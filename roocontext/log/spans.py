@@ -183,7 +183,7 @@ def first_changed(controls: Sequence[Control], old: int, new: int) -> int:
 
 
 def first_decided(deciding: Iterable[Control], controls: Iterable[Control]) -> int:
-    """The first row whose tags or span some of the control rows decide.
+    """The first row whose tags, span or cleared blocks some of the control rows decide.
 
     An uncovering decides what the rows decided that it names, as far as these are given.
     """
@@ -193,13 +193,15 @@ def first_decided(deciding: Iterable[Control], controls: Iterable[Control]) -> i
         for row in (control.seq, *control.uncovers):
             named = known.get(row, control)
             hidden = [lo for lo, _ in named.hides[:1]]
+            # An earlier clearing of the same block, which may count again, comes after its row.
+            cleared = [one for one, _ in named.clears]
             apart = [] if named.position is None else [_apart(named.position)]
-            first = min([first, row, *hidden, *apart])
+            first = min([first, row, *hidden, *cleared, *apart])
     return first
 
 
 def clearings_of(controls: Sequence[Control], seq: int) -> dict[BlockRef, Control]:
-    """The blocks that are cleared right after entry `seq`, and the clearing that did it."""
+    """The blocks that are cleared right after entry `seq`, and the newest clearing of each."""
     clearings = [control for control in controls if control.clears]
     standing = standing_ranges(controls, seq) if clearings else ()
     return {

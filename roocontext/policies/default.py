@@ -6,7 +6,7 @@ well below the limit, because each change of what was sent before costs the prov
 it decides ends within the model's context, or it says with numbers why nothing can.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil
@@ -14,8 +14,8 @@ from typing import ClassVar, Final
 
 from roocontext.errors import InvalidOption
 from roocontext.log.budget import Budget, Size
-from roocontext.log.entries import Kind, NewMessage
-from roocontext.log.plan import CLEARED, LEFT_OUT, Action, Plan
+from roocontext.log.entries import BlockRef, Kind, NewMessage
+from roocontext.log.plan import CLEARED, LEFT_OUT, SHORTENED, Action, Plan
 from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused, TooLarge
 from roocontext.policies.layout import Group, Layout, total_size
@@ -30,7 +30,7 @@ from roocontext.policies.make_plan import (
     summary_row,
 )
 from roocontext.policies.situation import Aim, Row, Situation, Totals
-from roocontext.policies.tool_outputs import Output, clearable, stripped
+from roocontext.policies.tool_outputs import Output, clearable, shortenings, stripped
 
 RESERVED: Final = 8_192
 """What is kept free for the answer of a model whose longest answer is not known."""
@@ -154,6 +154,10 @@ class _Work:
         cleared = self._clear()
         if cleared and not self._goal(self.policy.relief).exceeded_by(self._after(cleared.plan)):
             return cleared
+        # The history is not hidden for outputs that would not fit without it either.
+        shortened = self._shorten()
+        if shortened and not self._goal(share).exceeded_by(self._after(shortened.plan)):
+            return shortened
         return (
             self._condense()
             or self._cut()
@@ -175,36 +179,79 @@ class _Work:
     # Clearing
 
     def _after(self, plan: Plan) -> Size:
-        return size_without(self.situation, plan.clears, plan.placeholder)
+        return size_without(self.situation, plan.clears, plan.placeholder, plan.keeps)
 
     def _clear(self) -> Ready | None:
         """All old outputs at once: one change of the prefix, not one for each."""
-        return self._cleared([one for one in self._outputs if one.place[0] not in self._recent])
+        return self._cleared(self._old_outputs)
 
     def _squeeze(self) -> Ready | None:
-        """Recent outputs too: after the old ones, the largest first, as many as it takes."""
+        """Recent outputs too: after the old ones, the largest first, as many as it takes.
+
+        Those that no reply has read are shortened if that is not enough.
+        """
         goal = self._goal(self.policy.relief)
         left = self.situation.size
         chosen: list[Output] = []
         for output in sorted(
-            self._outputs, key=lambda one: (one.place[0] in self._recent, -one.saves.tokens)
+            (one for one in self._outputs if not one.fresh),
+            key=lambda one: (one.place[0] in self._recent, -one.saves.tokens),
         ):
             if not goal.exceeded_by(left):
                 break
             chosen.append(output)
             left = left.minus(output.saves)
-        return self._cleared(chosen)
+        goal = self._goal(1.0)
+        return self._cleared(chosen, goal if goal.exceeded_by(left) else None)
 
-    def _cleared(self, outputs: Collection[Output]) -> Ready | None:
-        if not outputs:
+    def _shorten(self) -> Ready | None:
+        """If fresh outputs are what is too large, shorten them, and clear the old ones with them.
+
+        They keep what the recent groups may have: what they leave over is for the history.
+        """
+        if not any(self._surplus):
             return None
+        rest = self.situation.size.minus(self._surplus)
+        target = self._goal(self.policy.target)
+        tokens = max(target.tokens or 0, rest.tokens)
+        bytes_ = None if target.bytes is None else max(target.bytes, rest.bytes)
+        return self._cleared(self._old_outputs, replace(target, tokens=tokens, bytes=bytes_))
+
+    def _cleared(self, outputs: Collection[Output], goal: Budget | None = None) -> Ready | None:
+        """Clear these outputs, and shorten fresh ones until the request is under the goal."""
+        situation, name = self.situation, self.policy.name
         places = [output.place for output in outputs]
-        plan = clear_plan(self.situation, places, self.policy.placeholder, policy=self.policy.name)
+        placeholder = self.policy.placeholder
+        keeps: Mapping[BlockRef, tuple[int, int]] = {}
+        if goal is not None and self._fresh_outputs:
+            left = size_without(situation, places, placeholder)
+            keeps = shortenings(situation, self._fresh_outputs, size=left, goal=goal)
+            placeholder = SHORTENED if keeps else placeholder
+        if not (places or keeps):
+            return None
+        plan = clear_plan(situation, [*places, *keeps], placeholder, policy=name, keeps=keeps)
         return Ready(plan, "cleared") if _shrinks(plan) else None
 
     @cached_property
     def _outputs(self) -> tuple[Output, ...]:
         return clearable(self.layout, self.policy.placeholder)
+
+    @cached_property
+    def _old_outputs(self) -> list[Output]:
+        return [one for one in self._outputs if not (one.fresh or one.place[0] in self._recent)]
+
+    @cached_property
+    def _fresh_outputs(self) -> list[Output]:
+        return [one for one in self._outputs if one.fresh]
+
+    @cached_property
+    def _surplus(self) -> Size:
+        """What fresh outputs take beyond the share of the room that recent groups may have."""
+        share = self._goal(self.policy.keep)
+        saves = [one.saves for one in self._fresh_outputs]
+        tokens = sum(one.tokens for one in saves) - (share.tokens or 0)
+        bytes_ = 0 if share.bytes is None else sum(one.bytes for one in saves) - share.bytes
+        return Size(max(tokens, 0), max(bytes_, 0))
 
     # Condensing
 
@@ -277,8 +324,11 @@ class _Work:
         refusal = TooLarge.if_over("turn", self._least(summaries=True), self._limits)
         if refusal is not None:
             return refusal
-        cut = self._truncate()
         fits = not self._limits.exceeded_by(self.situation.size)
+        shortened = None if fits else self._shorten()
+        if shortened and not self._limits.exceeded_by(self._after(shortened.plan)):
+            return shortened
+        cut = self._truncate()
         # Asked to truncate what fits, it leaves messages out but destroys no recent output.
         asked = self.situation.aim is Aim.TRUNCATE and fits
         return cut if cut or asked else self._squeeze()
@@ -291,7 +341,8 @@ class _Work:
             goal = Budget(situation.size.tokens // 2)
         # Over the bytes alone, it must still become smaller in tokens: no other plan is committed.
         goal = replace(goal, tokens=min(goal.tokens or 0, situation.size.tokens - 1))
-        left = situation.size.plus(self._marker_size)
+        # Fresh outputs are shortened once nothing older is left to hide.
+        left = situation.size.plus(self._marker_size).minus(self._surplus)
         gone: set[int] = set()
         for group in self._free():
             if not goal.exceeded_by(left):

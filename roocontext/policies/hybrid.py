@@ -35,6 +35,7 @@ from roocontext.policies.make_plan import (
     summary_row,
 )
 from roocontext.policies.situation import Aim, Row, Situation, Totals
+from roocontext.policies.tool_outputs import fitted
 
 # Generous: English has about 4, and a summary that is over the bytes would be refused.
 _BYTES_PER_TOKEN: Final = 6
@@ -153,12 +154,15 @@ class _Work:
                 return leaving(parts, stays, spent, self._worthwhile(new))
         return None
 
-    def _refusal(self, stays: frozenset[int], replaced: frozenset[int]) -> TooLarge | Nothing:
-        """The numbers of what must stay."""
+    def _refusal(
+        self, stays: frozenset[int], replaced: frozenset[int]
+    ) -> Ready | TooLarge | Nothing:
+        """Shorten fresh outputs if what must stay fits then, or give its numbers."""
         parts = without(self._groups, replaced)
         least = narrowest(self.situation, parts, stays).plus(self._marker)
         return (
-            TooLarge.if_over("turn", least, self.limit)
+            fitted(self._layout, least, self.limit, policy=self.policy.name)
+            or TooLarge.if_over("turn", least, self.limit)
             or TooLarge.if_over("turn", self.situation.size, self.limit)
             or Nothing("Nothing is older than the newest turn.")
         )

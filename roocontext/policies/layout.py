@@ -93,13 +93,33 @@ class Layout:
             if any((index, block) not in answered for block, _ in calls(readings[index][1]))
         )
 
+    @cached_property
+    def fresh(self) -> frozenset[int]:
+        """The rows with results of tools that no recorded reply has read.
+
+        A summary or marker stands for replies too, so what comes before it was read.
+        """
+        rows = self.situation.visible
+        ends = [index for index, row in enumerate(rows) if self._has_read(index, row)]
+        if not ends:
+            return frozenset()
+        # A result that came while the reply was being made is fresh as well.
+        asked_at = rows[ends[-1]].message.asked_at
+        return frozenset(
+            row.seq
+            for index, row in enumerate(rows)
+            if (index > ends[-1] or (asked_at is not None and row.seq > asked_at))
+            and results(self._readings[index][1])
+        )
+
     def held(self, *, summaries: bool = True) -> frozenset[int]:
         """The seqs that no plan may hide, each with its whole group.
 
         They are the pins, the question of the newest turn, calls at the very end that wait for
-        their results, system rows and, unless a new summary replaces them, the visible summaries.
+        their results, results that no reply has read, system rows and, unless a new summary
+        replaces them, the visible summaries.
         """
-        cores = {*self.situation.pins, *self.waiting}
+        cores = {*self.situation.pins, *self.waiting, *self.fresh}
         # Without its question, the model would go on with work whose purpose it no longer sees.
         cores |= {turn.question.seq for turn in self.turns[-1:] if turn.question}
         cores |= {row.seq for row in self.situation.visible if row.message.role in SYSTEM}
@@ -123,6 +143,11 @@ class Layout:
         role, blocks = self._readings[index]
         own = row.message.kind is Kind.MESSAGE and row.message.role not in SYSTEM
         return own and role == "user" and not _only_results(blocks)
+
+    def _has_read(self, index: int, row: Row) -> bool:
+        """Whether this row is a reply, or stands for some."""
+        is_reply = row.message.kind is Kind.MESSAGE and self._readings[index][0] == "assistant"
+        return is_reply or row.message.kind in (Kind.SUMMARY, Kind.MARKER)
 
     def _bonds(self) -> Iterator[tuple[int, int]]:
         """Yield pairs of rows that must stay together."""

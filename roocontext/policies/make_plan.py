@@ -1,10 +1,12 @@
 """Builds plans with their counts from the rows to hide and the rows that replace them."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
-from roocontext.log.budget import Size
-from roocontext.log.entries import BlockRef, Kind, NewMessage, Range, ranges_of
+from roocontext.log.budget import FREE, Size
+from roocontext.log.clearing import Shown, shown_in, with_cleared
+from roocontext.log.entries import BlockRef, Kept, Kind, NewMessage, Range, ranges_of
 from roocontext.log.pairs import RoleAndBlocks
 from roocontext.log.plan import Action, Counts, Plan
 from roocontext.log.readings import Block, reader, text_of
@@ -121,15 +123,21 @@ def clear_plan(
     placeholder: str,
     *,
     policy: str,
+    keeps: Mapping[BlockRef, tuple[int, int]] = MappingProxyType({}),
     compat: bool = False,
     record: Mapping[str, Any] | None = None,
 ) -> Plan:
-    """A plan that replaces these tool outputs by a placeholder."""
-    after = size_without(situation, blocks, placeholder)
+    """A plan that replaces these tool outputs by a placeholder.
+
+    `keeps` are how many characters stay of the head and the tail of some of them.
+    """
+    kept = tuple(Kept(*block, *parts) for block, parts in sorted(keeps.items()))
+    after = size_without(situation, blocks, placeholder, kept)
     return Plan(
         head_seq=situation.head_seq,
         action=Action.CLEAR,
         clears=tuple(sorted(blocks)),
+        keeps=kept,
         placeholder=placeholder,
         counts=_counts(situation, after),
         compat=compat,
@@ -141,14 +149,23 @@ def clear_plan(
     )
 
 
-def size_without(situation: Situation, blocks: Collection[BlockRef], placeholder: str) -> Size:
+def size_without(
+    situation: Situation, blocks: Iterable[BlockRef], placeholder: str, keeps: Sequence[Kept] = ()
+) -> Size:
     """The size of the request with these tool outputs replaced by a placeholder."""
-    after = situation.size
-    by_row = blocks_by_row(blocks)
+    return situation.size.minus(saved(situation, blocks, placeholder, keeps))
+
+
+def saved(
+    situation: Situation, blocks: Iterable[BlockRef], placeholder: str, keeps: Sequence[Kept] = ()
+) -> Size:
+    """What clearing these tool outputs saves, if these parts of them stay."""
+    total, by_row = FREE, blocks_by_row(blocks)
     for row in situation.visible:
         if indices := by_row.get(row.seq):
-            after = after.minus(row.size).plus(cleared_size(situation, row, indices, placeholder))
-    return after
+            shown = shown_in(placeholder, indices, keeps, row.seq)
+            total = total.plus(row.size).minus(cleared_size(situation, row, shown))
+    return total
 
 
 def blocks_by_row(blocks: Iterable[BlockRef]) -> dict[int, list[int]]:
@@ -159,13 +176,10 @@ def blocks_by_row(blocks: Iterable[BlockRef]) -> dict[int, list[int]]:
     return by_row
 
 
-def cleared_size(
-    situation: Situation, row: Row, indices: Collection[int], placeholder: str
-) -> Size:
+def cleared_size(situation: Situation, row: Row, blocks: Mapping[int, Shown]) -> Size:
     """The size of a row after these of its outputs are cleared."""
-    message = row.message
-    content = reader(message.format).clear(message.content, indices, placeholder)
-    return situation.measure(message.role, content, message.format)
+    message = with_cleared(row.message, blocks)
+    return situation.measure(message.role, message.content, message.format)
 
 
 def _counts(situation: Situation, after: Size) -> Counts:

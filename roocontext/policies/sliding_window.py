@@ -8,7 +8,7 @@ hidden, and the refusal has the numbers.
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from roocontext.log.budget import Budget
+from roocontext.log.budget import Budget, Size
 from roocontext.log.plan import Action
 from roocontext.policies.decision import Decision, Nothing, Ready, TooLarge
 from roocontext.policies.keep_newest import (
@@ -22,6 +22,7 @@ from roocontext.policies.keep_newest import (
 from roocontext.policies.layout import Layout
 from roocontext.policies.make_plan import hide_plan, measured
 from roocontext.policies.situation import Aim, Row, Situation, Totals
+from roocontext.policies.tool_outputs import fitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,8 @@ class SlidingWindow:
         layout = Layout(situation)
         leaves = TooLarge.if_over("system", situation.overhead, budget) or _leaving(layout, budget)
         if isinstance(leaves, TooLarge):
-            return leaves
+            least = _least(layout)
+            return fitted(layout, least, budget, policy=self.name) or leaves
         hides = {row.seq for row in leaves}
         record = {"turns": turns_among(layout, hides)}
         row, name = marker(situation), self.name
@@ -73,9 +75,16 @@ class SlidingWindow:
         return PruningInfo(plan.record["turns"], before, after)
 
 
+def _least(layout: Layout) -> Size:
+    """What no marker can make smaller: what must stay, and the marker itself."""
+    situation = layout.situation
+    stays = narrowest(situation, whole_turns(layout), layout.held())
+    return stays.plus(measured(situation, [marker(situation)]))
+
+
 def _leaving(layout: Layout, budget: Budget) -> tuple[Row, ...] | TooLarge:
     situation, parts, held = layout.situation, whole_turns(layout), layout.held()
-    least = narrowest(situation, parts, held).plus(measured(situation, [marker(situation)]))
+    least = _least(layout)
     # Over the bytes alone, it must still become smaller in tokens: no other plan is committed.
     goal = replace(budget, tokens=min(budget.tokens or 0, situation.size.tokens - 1))
     if goal.exceeded_by(least):

@@ -1,23 +1,46 @@
-"""The tool outputs that could be cleared, and how much each would save."""
+"""The tool outputs that could be cleared, how much each would save, and how little may stay.
 
-from collections.abc import Iterable, Iterator
+An output that no recorded reply has read is fresh. It is never cleared as a whole: a model that has
+not read a line of it would only ask for it again. Its head and its tail stay.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from roocontext.log.budget import FREE, Size
-from roocontext.log.entries import BlockRef
+from roocontext.log.budget import FREE, Budget, Size
+from roocontext.log.clearing import Shown, measure, shown_text
+from roocontext.log.entries import BlockRef, Kept
+from roocontext.log.plan import SHORTENED
 from roocontext.log.readings import Block, reader, results
+from roocontext.policies.decision import Ready
 from roocontext.policies.layout import Layout, whole_groups
-from roocontext.policies.make_plan import blocks_by_row, cleared_size
+from roocontext.policies.make_plan import blocks_by_row, clear_plan, cleared_size, saved
 from roocontext.policies.situation import Row, Situation
+
+LEAST: Final = 200
+"""How many characters of the head, and of the tail, of a fresh output stay at least."""
+
+_STEPS: Final = (0.95, 0.85, 0.7, 0.5, 0.25, 0.1, 0.0)
+"""The shares of what fits by estimate that are tried: the first that fits by measure is taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An uncleared tool output: its place, and about how much clearing it saves."""
+    """A tool output that could be cleared: its place, and about how much that saves.
+
+    Of a fresh one, `characters` are the length of its text, and as little as allowed stays.
+    """
 
     place: BlockRef
     tool: str | None
     saves: Size
+    characters: int = 0
+
+    @property
+    def fresh(self) -> bool:
+        """Whether no reply has read it."""
+        return self.characters > 0
 
 
 def clearable(layout: Layout, placeholder: str) -> tuple[Output, ...]:
@@ -32,48 +55,120 @@ def clearable(layout: Layout, placeholder: str) -> tuple[Output, ...]:
     for row in situation.visible:
         names |= _called(row)
         if row.seq not in kept:
-            found += _outputs(situation, row, names, placeholder)
+            fresh = row.seq in layout.fresh
+            shown = Shown(SHORTENED, LEAST, LEAST) if fresh else Shown(placeholder)
+            found += _outputs(situation, row, names, shown)
     return tuple(found)
 
 
 def stripped(
     situation: Situation, rows: Iterable[Row], outputs: Iterable[Output], placeholder: str
 ) -> Size:
-    """The size of these rows after these outputs are cleared."""
-    blocks = blocks_by_row(output.place for output in outputs)
+    """The size of these rows after these outputs are cleared as far as allowed."""
+    chosen = list(outputs)
+    fresh = {output.place for output in chosen if output.fresh}
+    blocks = blocks_by_row(output.place for output in chosen)
     total = FREE
     for row in rows:
-        cleared = blocks.get(row.seq)
-        total = total.plus(
-            cleared_size(situation, row, cleared, placeholder) if cleared else row.size
-        )
+        shown = {
+            block: Shown(SHORTENED, LEAST, LEAST)
+            if (row.seq, block) in fresh
+            else Shown(placeholder)
+            for block in blocks.get(row.seq, ())
+        }
+        total = total.plus(cleared_size(situation, row, shown) if shown else row.size)
     return total
 
 
+def shortenings(
+    situation: Situation, outputs: Sequence[Output], *, size: Size, goal: Budget
+) -> dict[BlockRef, tuple[int, int]]:
+    """How much of the head and the tail of fresh outputs may stay to bring a size under a goal.
+
+    The longest are shortened first, to the same length. If even as little as allowed is over the
+    goal, as little as allowed stays.
+    """
+    lengths = {output.place: output.characters for output in outputs}
+    share = _share(outputs, size, goal)
+    for step in _STEPS:
+        most = _most(lengths.values(), share * step)
+        keeps = {
+            place: ((most + 1) // 2, most // 2)
+            for place, length in lengths.items()
+            if length > most
+        }
+        parts = [Kept(*place, *kept) for place, kept in keeps.items()]
+        left = size.minus(saved(situation, keeps, SHORTENED, parts))
+        if not goal.exceeded_by(left):
+            break
+    return keeps
+
+
+def fitted(layout: Layout, size: Size, goal: Budget, *, policy: str) -> Ready | None:
+    """Shorten fresh outputs until what must stay, which has this size, is under the goal."""
+    situation = layout.situation
+    outputs = [output for output in clearable(layout, SHORTENED) if output.fresh]
+    keeps = shortenings(situation, outputs, size=size, goal=goal) if outputs else {}
+    if not keeps:
+        return None
+    plan = clear_plan(situation, keeps, SHORTENED, policy=policy, keeps=keeps)
+    saves = situation.size.minus(plan.counts.after) if plan.counts else FREE
+    return Ready(plan, "cleared") if not goal.exceeded_by(size.minus(saves)) else None
+
+
+def _share(outputs: Sequence[Output], size: Size, goal: Budget) -> float:
+    """Which share of the characters that could be left out may stay, by estimate."""
+    share = 1.0
+    for unit, excess in goal.exceeded_by(size).items():
+        most = sum(getattr(output.saves, unit) for output in outputs)
+        share = min(share, 1 - excess / most) if most > 0 else 0.0
+    return max(share, 0.0)
+
+
+def _most(lengths: Iterable[int], share: float) -> int:
+    """The length to shorten outputs to so that this share of what may be left out stays."""
+    ascending = sorted(lengths)
+    left = share * sum(length - 2 * LEAST for length in ascending)
+    for index, length in enumerate(ascending):
+        each = left / (len(ascending) - index)
+        if length - 2 * LEAST > each:
+            return 2 * LEAST + int(each)
+        left -= length - 2 * LEAST
+    return ascending[-1]
+
+
 def _outputs(
-    situation: Situation, row: Row, names: dict[str, str], placeholder: str
+    situation: Situation, row: Row, names: Mapping[str, str], shown: Shown
 ) -> Iterator[Output]:
     message = row.message
     read = reader(message.format)
     _, blocks = read.blocks(message.role, message.content)
     answered = list(zip(read.outputs(message.content), results(blocks), strict=False))
+    before = {part.block: part for part in message.shortened}
     for index, (at, tool_id) in answered:
-        tool = names.get(tool_id)
-        if index in message.cleared or tool in situation.protected_tools:
+        tool, part = names.get(tool_id), before.get(index)
+        if tool in situation.protected_tools or (index in message.cleared and part is None):
             continue
+        length = 0
+        if shown.is_part:
+            length, more = (part.head + part.tail, False) if part else measure(blocks[at])
+            if length <= 2 * LEAST and not more:
+                continue
+            # What is no text goes last: nothing of it could stay.
+            length = max(length, 2 * LEAST + 1)
         if len(answered) == 1:
-            saves = row.size.minus(cleared_size(situation, row, (index,), placeholder))
+            saves = row.size.minus(cleared_size(situation, row, {index: shown}))
         else:
-            saves = _alone(situation, blocks[at], placeholder)
+            saves = _alone(situation, row, index, blocks[at], shown)
         if saves.tokens > 0:
-            yield Output((row.seq, index), tool, saves)
+            yield Output((row.seq, index), tool, saves, length)
 
 
-def _alone(situation: Situation, block: Block, placeholder: str) -> Size:
+def _alone(situation: Situation, row: Row, index: int, block: Block, shown: Shown) -> Size:
     """What clearing one of many outputs saves, without measuring the whole row for each of them."""
+    text = shown_text(row.message, index, block, shown)
     whole, bare = (
-        situation.measure("user", [one], "anthropic")
-        for one in (block, {**block, "content": placeholder})
+        situation.measure("user", [one], "anthropic") for one in (block, {**block, "content": text})
     )
     return whole.minus(bare)
 

@@ -10,6 +10,7 @@ from roocontext.errors import HistoryCorrupt
 from roocontext.log.encoding import decode
 from roocontext.log.entries import (
     MESSAGE_KINDS,
+    BlockRef,
     Control,
     Entry,
     Kind,
@@ -24,6 +25,7 @@ from roocontext.store.head import read_head
 from roocontext.store.schema import entries
 from roocontext.store.view import (
     CONTROLS,
+    Cleared,
     cleared_at,
     read_controls,
     read_messages,
@@ -195,7 +197,8 @@ def diff(tx: Transaction, session_id: str, old: int, new: int) -> Diff:
         ranges[seq] = visible_ranges(spans_of(controls, seq), seq)
         cleared[seq] = cleared_at(controls, seq)
     was, now = _blocks(cleared[old]), _blocks(cleared[new])
-    both = set(_seqs(ranges[old], was | now)) & set(_seqs(ranges[new], was | now))
+    either = {*was, *now}
+    both = set(_seqs(ranges[old], either)) & set(_seqs(ranges[new], either))
 
     def only(one: int, other: int) -> tuple[Message, ...]:
         apart = _without(ranges[one], ranges[other])
@@ -206,8 +209,8 @@ def diff(tx: Transaction, session_id: str, old: int, new: int) -> Diff:
         new,
         left=only(old, new),
         came=only(new, old),
-        cleared=tuple(sorted(block for block in now - was if block[0] in both)),
-        restored=tuple(sorted(block for block in was - now if block[0] in both)),
+        cleared=_less(was, now, both),
+        restored=_less(now, was, both),
     )
 
 
@@ -260,8 +263,26 @@ def _by_row(controls: Sequence[Control], seq: int) -> Mapping[int, tuple[tuple[i
     return rows
 
 
-def _blocks(cleared: Mapping[int, Mapping[int, str]]) -> set[tuple[int, int]]:
-    return {(seq, block) for seq, blocks in cleared.items() for block in blocks}
+def _blocks(cleared: Cleared) -> dict[BlockRef, int]:
+    """How many characters stay of each cleared block."""
+    return {
+        (seq, block): shown.leaves
+        for seq, blocks in cleared.items()
+        for block, shown in blocks.items()
+    }
+
+
+def _less(
+    one: Mapping[BlockRef, int], other: Mapping[BlockRef, int], seqs: set[int]
+) -> tuple[BlockRef, ...]:
+    """The blocks of these rows of which the other shows less."""
+    return tuple(
+        sorted(
+            block
+            for block, leaves in other.items()
+            if block[0] in seqs and (block not in one or leaves < one[block])
+        )
+    )
 
 
 def _seqs(ranges: Sequence[Range], blocks: set[tuple[int, int]]) -> Iterator[int]:

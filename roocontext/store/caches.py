@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, delete, func, insert, literal_column, select
 
+from roocontext.log.clearing import shown_by
 from roocontext.log.draft import Draft
-from roocontext.log.entries import Control, Range, common, subtract
+from roocontext.log.entries import BlockRef, Control, Range, common, subtract
 from roocontext.log.spans import Span, clearings_of, first_changed, spans_of, standing_ranges
 from roocontext.store.append import Receipt, beyond, write
 from roocontext.store.engine.driver_errors import UniqueViolation
@@ -21,8 +22,8 @@ from roocontext.store.schema import clearings, entries, spans
 from roocontext.store.totals import Total, add_rewound, to_totals, totals_of, totals_queries
 from roocontext.store.view import ALL_CONTROLS, CONTROLS, to_controls
 
-ClearedBlock = tuple[int, int, int, str]
-"""A seq, a block, the clearing's seq, the placeholder."""
+ClearedBlock = tuple[int, int, int, str, int | None, int | None]
+"""A seq, a block, the clearing's seq, the placeholder, how much of the head and the tail stays."""
 
 _SPANS = (
     select(
@@ -54,7 +55,8 @@ _DROP_SPAN = delete(spans).where(
 )
 _ADD_SPAN = insert(spans)
 _CLEARINGS = select(
-    clearings.c.seq, clearings.c.block, clearings.c.cleared_by, clearings.c.placeholder
+    *(clearings.c.seq, clearings.c.block, clearings.c.cleared_by, clearings.c.placeholder),
+    *(clearings.c.head, clearings.c.tail),
 ).where(clearings.c.session_id == bindparam("session_id"))
 _DROP_CLEARING = delete(clearings).where(
     clearings.c.session_id == bindparam("session_id"),
@@ -248,8 +250,8 @@ def renew(tx: Transaction, session_id: str, cached: Caches, present: Caches) -> 
     # Delete before insert: a span that changed has the same key before and after.
     tx.many(_DROP_SPAN, [{"session_id": session_id, "lo": span.lo} for span in gone])
     tx.many(_ADD_SPAN, [_span_row(session_id, span) for span in come])
-    lost = sorted(cached.clearings - present.clearings)
-    won = sorted(present.clearings - cached.clearings)
+    lost = sorted(cached.clearings - present.clearings, key=_block)
+    won = sorted(present.clearings - cached.clearings, key=_block)
     tx.many(_DROP_CLEARING, [_block_row(session_id, row) for row in lost])
     tx.many(_ADD_CLEARING, [_clearing_row(session_id, row) for row in won])
     return len(gone) + len(come) + len(lost) + len(won)
@@ -257,7 +259,7 @@ def renew(tx: Transaction, session_id: str, cached: Caches, present: Caches) -> 
 
 def _cleared_by(controls: Sequence[Control], seq: int) -> set[ClearedBlock]:
     return {
-        (*block, control.seq, control.placeholder)
+        (*block, control.seq, *shown_by(control, *block))
         for block, control in clearings_of(controls, seq).items()
     }
 
@@ -267,7 +269,7 @@ def _spans(rows: Sequence[SqlRow]) -> list[Span]:
 
 
 def _cleared(rows: Sequence[SqlRow]) -> set[ClearedBlock]:
-    return {(row[0], row[1], row[2], row[3]) for row in rows}
+    return {(row[0], row[1], row[2], row[3], row[4], row[5]) for row in rows}
 
 
 def _span_row(session_id: str, span: Span) -> dict[str, Any]:
@@ -287,9 +289,14 @@ def _lo(span: Span) -> int:
     return span.lo
 
 
+def _block(row: ClearedBlock) -> BlockRef:
+    return row[:2]
+
+
 def _block_row(session_id: str, row: ClearedBlock) -> dict[str, Any]:
     return {"session_id": session_id, "seq": row[0], "block": row[1]}
 
 
 def _clearing_row(session_id: str, row: ClearedBlock) -> dict[str, Any]:
-    return _block_row(session_id, row) | {"cleared_by": row[2], "placeholder": row[3]}
+    names = ("cleared_by", "placeholder", "head", "tail")
+    return _block_row(session_id, row) | dict(zip(names, row[2:], strict=True))

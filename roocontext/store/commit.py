@@ -8,12 +8,12 @@ from sqlalchemy import bindparam, select
 
 from roocontext.errors import InvalidPlan, VersionConflict
 from roocontext.log.check_plan import check_hides
+from roocontext.log.clearing import Shown, measure, outputs_of, shown_by
 from roocontext.log.committed import Committed
 from roocontext.log.draft import Draft, Salts, control_draft, details_of, message_draft
 from roocontext.log.encoding import decode
 from roocontext.log.entries import (
     POSITION_BITS,
-    BlockRef,
     Control,
     Kind,
     Range,
@@ -42,7 +42,7 @@ _LAST_MESSAGE = (
     .order_by(entries.c.seq.desc())
     .limit(1)
 )
-_CONTENT = select(entries.c.format, entries.c.content).where(
+_CONTENT = select(entries.c.format, entries.c.role, entries.c.content).where(
     _in_session, entries.c.seq == bindparam("seq"), IS_MESSAGE
 )
 # Among the control rows, which are few: an index would be paid for by every summary.
@@ -202,9 +202,10 @@ def _check_not_redacted(state: CommitState, plan: Plan) -> None:
 
 
 def _check_clears(state: CommitState, plan: Plan) -> None:
-    """Only outputs of tools, of live messages that are not pinned, and not cleared before."""
+    """Only outputs of tools, of live messages that are not pinned, of which less stays than now."""
     # From the control rows, not from the cache: what is decided never depends on a cache.
     cleared = clearings_of(state.tail.controls, state.head.last_seq)
+    clearing = _clears(plan, state.head)
     pins = bound_by_pins(state, partnered=True)
     outputs = {seq: _outputs(state, seq) for seq in {seq for seq, _ in plan.clears}}
     for seq, block in plan.clears:
@@ -215,18 +216,44 @@ def _check_clears(state: CommitState, plan: Plan) -> None:
             raise InvalidPlan(f"Entry {seq} is pinned, or bound to a pin.", pinned=[seq])
         if block not in outputs[seq]:
             raise InvalidPlan(f"Block {block} of entry {seq} is not the output of a tool.")
+        new = shown_by(clearing, seq, block)
         if (seq, block) in cleared:
-            raise InvalidPlan(f"Block {block} of entry {seq} is cleared already.")
+            _check_leaves_less(shown_by(cleared[seq, block], seq, block), new, seq, block)
+        size, more = outputs[seq][block]
+        if new.leaves >= size and not more:
+            raise InvalidPlan(
+                f"Block {block} of entry {seq} has {size} characters: all of them would stay."
+            )
 
 
-def _outputs(state: CommitState, seq: int) -> tuple[int, ...]:
+def _check_leaves_less(now: Shown, new: Shown, seq: int, block: int) -> None:
+    if new.leaves >= now.leaves:
+        kept = f" but for {now.leaves} characters" if now.is_part else ""
+        raise InvalidPlan(f"Block {block} of entry {seq} is cleared already{kept}.")
+
+
+def _outputs(state: CommitState, seq: int) -> dict[int, tuple[int, bool]]:
+    """The tool outputs of a message: their characters, and whether they hold what is no text."""
     row = state.tx.row(_CONTENT, session_id=state.session_id, seq=seq)
-    return reader(row[0]).outputs(decode(row[1])) if row else ()
+    if row is None:
+        return {}
+    format_, role, content = row[0], row[1], decode(row[2])
+    shown = outputs_of(format_, role, content)
+    # A reader need not show every output as a result.
+    return {
+        block: measure(shown[block]) if block in shown else (0, True)
+        for block in reader(format_).outputs(content)
+    }
 
 
 def _clears(plan: Plan, head: SessionHead) -> Control:
-    blocks: tuple[BlockRef, ...] = tuple(sorted(plan.clears))
-    return Control(head.last_seq + 1, Kind.CLEARING, clears=blocks, placeholder=plan.placeholder)
+    return Control(
+        head.last_seq + 1,
+        Kind.CLEARING,
+        clears=tuple(sorted(plan.clears)),
+        keeps=tuple(sorted(plan.keeps)),
+        placeholder=plan.placeholder,
+    )
 
 
 def _clearing(plan: Plan, head: SessionHead, now: int) -> Draft:

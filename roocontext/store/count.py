@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import and_, bindparam, func, select
 
 from roocontext.errors import HistoryCorrupt
+from roocontext.log.clearing import Shown
 from roocontext.log.counting import Counter, count_message
 from roocontext.log.encoding import check_id, encode
 from roocontext.log.entries import Control, Message, Range, ranges_of
@@ -337,7 +338,7 @@ def _messages_in(tx: Transaction, session_id: str, ranges: Sequence[Range]) -> l
     return [side.messages for side in totals_of(tx, session_id, [[one] for one in ranges])]
 
 
-def _name(counter: Counter, blocks: Mapping[int, str]) -> str:
+def _name(counter: Counter, blocks: Mapping[int, Shown]) -> str:
     # A digest of what is cleared, so that another clearing of the message gets a count of its own.
-    state = sha256(encode([list(block) for block in sorted(blocks.items())]).encode())
+    state = sha256(encode([[block, *shown] for block, shown in sorted(blocks.items())]).encode())
     return f"{_CLEARED}{state.hexdigest()[:16]}:{counter.name}"

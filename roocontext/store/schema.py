@@ -131,6 +131,9 @@ clearings = Table(
     # The clearing's seq, so that taking it back finds its rows.
     Column("cleared_by", BigInteger, nullable=False),
     Column("placeholder", TEXT, nullable=False),
+    # How many characters of the output stay; NULL if none does.
+    Column("head", BigInteger),
+    Column("tail", BigInteger),
     PrimaryKeyConstraint("session_id", "seq", "block", name="clearings_pkey"),
 )
 

@@ -10,22 +10,22 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
-from msgspec.structs import replace
 from sqlalchemy import and_, bindparam, select, text
 
 from roocontext.errors import HistoryCorrupt, MessageNotFound
+from roocontext.log.clearing import Shown, shown_by, with_cleared
 from roocontext.log.draft import check_uncoverings, control_of
 from roocontext.log.encoding import decode_all
 from roocontext.log.entries import MESSAGE_KINDS, Control, Message, Range, View, block_ref
-from roocontext.log.readings import is_known, reader
+from roocontext.log.readings import is_known
 from roocontext.log.spans import clearings_of, spans_of, visible_ranges
 from roocontext.store.as_of import head_at, seq_at
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.head import SessionHead, head_query, read_head, to_head
 from roocontext.store.schema import IN_LOG, UP_TO_SEQ, VISIBLE, clearings, entries, spans
 
-Cleared = Mapping[int, Mapping[int, str]]
-"""By seq and block: the placeholder that is shown there."""
+Cleared = Mapping[int, Mapping[int, Shown]]
+"""By seq and block: what is shown there."""
 
 ShownRanges = tuple[list[Range], Cleared]
 """The ranges of a view in view order, and what is cleared in them."""
@@ -62,7 +62,10 @@ SHOWN = (
 )
 _SHOWN_PAGE = SHOWN.limit(bindparam("page"))
 CLEARED = (
-    select(clearings.c.seq, clearings.c.block, clearings.c.placeholder)
+    select(
+        *(clearings.c.seq, clearings.c.block),
+        *(clearings.c.placeholder, clearings.c.head, clearings.c.tail),
+    )
     .select_from(
         spans.join(
             clearings,
@@ -137,10 +140,10 @@ def _shown(spans_: Sequence[SqlRow], blocks: Sequence[SqlRow], last: int) -> Sho
 
 
 def placeholders(rows: Iterable[SqlRow]) -> Cleared:
-    """The placeholder of each row of clearings: a seq, a block and the text."""
-    cleared: dict[int, dict[int, str]] = defaultdict(dict)
-    for seq, block, placeholder in rows:
-        cleared[seq][block] = placeholder
+    """What each row of clearings shows: a seq, a block, the text, and what stays of the output."""
+    cleared: dict[int, dict[int, Shown]] = defaultdict(dict)
+    for seq, block, *shown in rows:
+        cleared[seq][block] = Shown(*shown)
     return cleared
 
 
@@ -170,7 +173,7 @@ def read_messages(
 def to_messages(rows: Sequence[SqlRow], cleared: Cleared) -> list[Message]:
     """The messages that these rows are, with what is cleared in them."""
     messages = rows_to_messages(rows)
-    return [with_cleared(message, cleared) for message in messages] if cleared else messages
+    return as_shown(messages, cleared) if cleared else messages
 
 
 def rows_to_messages(rows: Sequence[SqlRow]) -> list[Message]:
@@ -236,9 +239,9 @@ def to_controls(rows: Sequence[SqlRow], since: int = 1) -> list[Control]:
 
 def cleared_at(controls: Sequence[Control], seq: int) -> Cleared:
     """The cleared blocks right after entry `seq`."""
-    cleared: dict[int, dict[int, str]] = defaultdict(dict)
+    cleared: dict[int, dict[int, Shown]] = defaultdict(dict)
     for (row, block), control in clearings_of(controls, seq).items():
-        cleared[row][block] = control.placeholder
+        cleared[row][block] = shown_by(control, row, block)
     return cleared
 
 
@@ -266,12 +269,9 @@ def not_in_view(seq: int) -> MessageNotFound:
     return MessageNotFound(f"Entry {seq} is not in this view.", candidates=())
 
 
-def with_cleared(message: Message, cleared: Cleared) -> Message:
-    """The message with its cleared blocks replaced by their placeholders."""
-    blocks = cleared.get(message.seq)
-    if not blocks:
-        return message
-    content = message.content
-    for block, placeholder in sorted(blocks.items()):
-        content = reader(message.format).clear(content, (block,), placeholder)
-    return replace(message, content=content, cleared=tuple(sorted(blocks)))
+def as_shown(messages: Iterable[Message], cleared: Cleared) -> list[Message]:
+    """The messages with their cleared blocks as the view shows them."""
+    return [
+        with_cleared(message, blocks) if (blocks := cleared.get(message.seq)) else message
+        for message in messages
+    ]

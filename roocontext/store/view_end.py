@@ -15,6 +15,7 @@ from roocontext.store.schema import VISIBLE, clearings, entries, spans
 from roocontext.store.view import (
     SHOWN,
     Cleared,
+    as_shown,
     bounds,
     cleared_at,
     holding,
@@ -22,7 +23,6 @@ from roocontext.store.view import (
     placeholders,
     read_controls,
     rows_to_messages,
-    with_cleared,
 )
 
 SPANS_PAGE = 32
@@ -52,7 +52,10 @@ _SPAN_OF = (
     .limit(1)
 )
 # Of a page only what is in its ranges; of the whole view all at once, by a join.
-_CLEARED_IN = select(clearings.c.seq, clearings.c.block, clearings.c.placeholder).where(
+_CLEARED_IN = select(
+    *(clearings.c.seq, clearings.c.block),
+    *(clearings.c.placeholder, clearings.c.head, clearings.c.tail),
+).where(
     clearings.c.session_id == bindparam("session_id"),
     clearings.c.seq.between(bindparam("lo"), bindparam("hi")),
 )
@@ -91,7 +94,7 @@ def read_newest(
     if cleared is None:
         blocks = tx.each(_CLEARED_IN, bounds(session_id, used), is_last=True)
         cleared = placeholders(blocks)
-    messages = [with_cleared(message, cleared) for message in rows_to_messages(rows[::-1])]
+    messages = as_shown(rows_to_messages(rows[::-1]), cleared)
     return View(session_id, seq, head_seq, tuple(messages), whole=False)
 
 

@@ -89,7 +89,9 @@ def _whole_view() -> Select[Any]:
     # Whether there are any is asked once, and not for each row. It is asked for the first one: for
     # EXISTS the server would read the clearings of all sessions, as it hopes to find one soon.
     first = select(clearings.c.seq).where(_is_cleared).order_by(clearings.c.seq).limit(1)
-    block = func.json_build_array(clearings.c.block, clearings.c.placeholder)
+    block = func.json_build_array(
+        *(clearings.c.block, clearings.c.placeholder, clearings.c.head, clearings.c.tail)
+    )
     # As text: an application may have changed what its psycopg makes of JSON.
     blocks = select(cast(func.json_agg(block), Text)).where(
         _is_cleared, clearings.c.seq == shown.c.seq
@@ -139,10 +141,10 @@ def _by_one_statement(tx: Transaction, session_id: str) -> View:
         tx.rows(VISIBLE_SPANS, session_id=session_id)
     shown = [row for row in rows if row[0] is not None]
     blocks = [
-        (row[0], block, placeholder)
+        (row[0], *block)
         for row in shown
         if row[_CLEARED_AT] is not None
-        for block, placeholder in decode(row[_CLEARED_AT])
+        for block in decode(row[_CLEARED_AT])
     ]
     cleared = placeholders(checked_rows(CLEARED, blocks))
     messages = to_messages(checked_rows(SHOWN, [row[_SHOWN] for row in shown]), cleared)

@@ -33,7 +33,7 @@ from roocontext.errors import (
 )
 from roocontext.log import fold
 from roocontext.log.budget import Size
-from roocontext.log.entries import Kind
+from roocontext.log.entries import Kept, Kind
 from roocontext.log.fold import Tags
 from roocontext.log.pairs import pairs, partners
 from roocontext.log.plan import Action
@@ -239,8 +239,21 @@ class SessionMachine(RuleBasedStateMachine):
         if hides[-1][1] <= plan.head_seq:
             self._commit(plan)
 
-    @rule(chosen=st.lists(picks, min_size=1, max_size=4), compat=seldom, later=seldom, wild=seldom)
-    def clear(self, chosen: list[int], compat: bool, later: bool, wild: bool) -> None:
+    @rule(
+        chosen=st.lists(picks, min_size=1, max_size=4),
+        keep=st.none() | st.tuples(st.integers(0, 60), st.integers(0, 60)),
+        compat=seldom,
+        later=seldom,
+        wild=seldom,
+    )
+    def clear(
+        self,
+        chosen: list[int],
+        keep: tuple[int, int] | None,
+        compat: bool,
+        later: bool,
+        wild: bool,
+    ) -> None:
         outputs = self._outputs(everything=compat or wild)
         if not outputs:
             return
@@ -251,12 +264,13 @@ class SessionMachine(RuleBasedStateMachine):
                 head_seq=self.model.head_seq,
                 action=Action.CLEAR,
                 clears=tuple(blocks),
+                keeps=tuple(Kept(*block, *keep) for block in blocks) if keep else (),
                 placeholder="c",
                 counts=counts,
                 compat=True,
             )
         else:
-            plan = Plan.clear(self.chat.view(), blocks, "[cleared]")
+            plan = Plan.clear(self.chat.view(), blocks, "[cleared]", keep=keep)
         self._commit(plan, later=later)
 
     @precondition(lambda self: self.kept is not None)

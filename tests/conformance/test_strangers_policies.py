@@ -256,7 +256,7 @@ def test_a_policy_that_does_nothing_about_a_turn_that_is_too_large(chat):
 
 def test_outputs_are_cleared_too_where_leaving_out_is_not_enough(chat):
     chat.append("user", "Mend the parser.")
-    work(chat, [f"t{n}" for n in range(30)], WORDS * 20)
+    work(chat, [f"t{n}" for n in range(5)], WORDS * 60)
     outcome = managed(chat, lambda situation: Nothing("I would not know what to do."))
     assert (outcome.status, outcome.fits) == ("cleared", True)
 

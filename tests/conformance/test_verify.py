@@ -285,7 +285,7 @@ SPANS = {
     "another block": "UPDATE clearings SET block = 1 WHERE session_id = 's'",
     "another clearing": "UPDATE clearings SET cleared_by = 1 WHERE session_id = 's'",
     "a placeholder": "UPDATE clearings SET placeholder = 'forged' WHERE session_id = 's'",
-    "one more clearing": "INSERT INTO clearings VALUES ('s', 3, 0, 11, 'forged')",
+    "one more clearing": "INSERT INTO clearings VALUES ('s', 3, 0, 11, 'forged', NULL, NULL)",
 }
 
 

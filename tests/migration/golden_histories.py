@@ -57,6 +57,8 @@ def cleared(chat: Session) -> None:
         )
     chat.commit(Plan.clear(chat.view(), [(3, 2), (3, 0), (6, 1)], "gone"))
     chat.commit(Plan.clear(chat.view(), [(3, 1)], "gone too"))
+    chat.commit(Plan.clear(chat.view(), [(9, 0), (9, 2)], "cut", keep=(20, 10)))
+    chat.commit(Plan.clear(chat.view(), [(9, 2)], "gone"))
 
 
 def rewound(chat: Session) -> None:

@@ -114,7 +114,7 @@ def test_every_kind_has_its_place(log: Raw) -> None:
 @pytest.mark.parametrize("raw", ["file"], indirect=True)
 def test_sqlite_refuses_other_types_in_every_column(log: Raw) -> None:
     """A check sees what would be stored: of what can be made a column's type, it is made one."""
-    log.run("INSERT INTO clearings VALUES ('s', 1, 0, 2, 'gone')")
+    log.run("INSERT INTO clearings VALUES ('s', 1, 0, 2, 'gone', 1, 1)")
     log.run("INSERT INTO search_marks VALUES ('s', 1)")
     for table in metadata.tables.values():
         for column in table.columns:

@@ -88,8 +88,12 @@ class Model:
         """The entries of a plan that is not refused."""
         first = len(self.rows) + 1
         if plan.action is Action.CLEAR:
-            clears = tuple(sorted(plan.clears))
-            control = Control(first, Kind.CLEARING, clears=clears, placeholder=plan.placeholder)
+            control = Control(
+                *(first, Kind.CLEARING),
+                clears=tuple(sorted(plan.clears)),
+                keeps=tuple(sorted(plan.keeps)),
+                placeholder=plan.placeholder,
+            )
             return [self.add(Kind.CLEARING, control)]
         places = self.places(plan)
         assert places is not None
@@ -383,7 +387,8 @@ class Model:
             and seq not in bound
             and seq in self.said
             and block in reader("anthropic").outputs(self.said[seq][1])
-            and (seq, block) not in self.cleared()
+            and (kept := _kept(plan, (seq, block))) < len(self.said[seq][1][block]["content"])
+            and ((seq, block) not in self.cleared() or kept < self._stays((seq, block)))
             for seq, block in plan.clears
         )
 
@@ -395,14 +400,32 @@ class Model:
         for block, clearing in blocks.items():
             control = self.rows[clearing - 1].control
             assert control is not None
-            shown[block] = {**shown[block], "content": control.placeholder}
+            text = control.placeholder
+            for head, tail in [kept[2:] for kept in control.keeps if kept[:2] == (seq, block)]:
+                whole = shown[block]["content"]
+                text = whole
+                if head + tail < len(whole):
+                    gone = f"[{len(whole) - head - tail:,} of {len(whole):,} characters"
+                    note = f"{control.placeholder} {gone}: entry {seq} has all]"
+                    ends = whole[:head], note, whole[len(whole) - tail :]
+                    text = "\n".join(end for end in ends if end)
+            shown[block] = {**shown[block], "content": text}
         return shown
+
+    def _stays(self, block: BlockRef) -> int:
+        """How many characters of a cleared block the view shows; -1 if it is cleared whole."""
+        control = self.rows[self.cleared()[block] - 1].control
+        return _kept(control, block)
 
     def _now(self) -> Any:
         if self._folded is None or self._folded[0] != len(self.rows):
             folded = (fold.tags(self.rows), fold.effective(self.rows), fold.cleared(self.rows))
             self._folded = (len(self.rows), folded)
         return self._folded[1]
+
+
+def _kept(clearing: Any, block: BlockRef) -> int:
+    return sum([kept[2] + kept[3] for kept in clearing.keeps if kept[:2] == block] or [-1])
 
 
 def _seqs(ranges: Sequence[Range]) -> list[int]:

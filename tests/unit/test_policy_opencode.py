@@ -367,6 +367,7 @@ def test_results_alone_are_no_turn_and_words_beside_them_are_one(chat, kind):
     chat.append("assistant", [call("a")])
     both = chat.append("user", [result("a", "x" * 400_000), text("stop")]).seq
     assert cleared(chat, kind()) == []
+    chat.append("assistant", "so")
     ask(chat)
     assert cleared(chat, kind()) == [(old, 0), (both, 0)]
 
@@ -498,6 +499,7 @@ def test_images_in_an_output_are_not_counted(chat, kind):
     recent(chat)
     assert cleared(chat, kind()) == []
     _, old = tool(chat, 60_000)
+    chat.append("assistant", "so")
     ask(chat)
     ask(chat)
     assert (old, 0) in cleared(chat, kind())
@@ -524,6 +526,18 @@ def test_outputs_of_other_formats(chat, kind, form):
             chat.append("user", {"role": "user", "parts": [thought, told]}, format=form)
     recent(chat)
     assert cleared(chat, kind()) == [(3, 0 if form == "openai" else 1)]
+
+
+def test_only_the_program_clears_an_output_that_no_reply_has_read(chat):
+    ask(chat)
+    _, old = tool(chat, 30_000, tool_id="a")
+    _, fresh = tool(chat, 60_000, tool_id="b")
+    ask(chat)
+    ask(chat)
+    assert decide(chat, OpenCodeUpstream(), aim=Aim.CLEAR).plan.clears == ((old, 0), (fresh, 0))
+    assert cleared(chat, OpenCode(protect=20_000)) == [(old, 0)]
+    chat.append("assistant", "so")
+    assert cleared(chat, OpenCode(protect=20_000)) == [(fresh, 0)]
 
 
 def test_clearing_that_would_not_save_anything_is_left(chat):
@@ -608,7 +622,9 @@ def test_the_program_hides_the_question_too(chat):
 
 
 def test_a_question_that_is_worked_on_goes_with_the_work(chat):
-    said = [*talk(chat, 4), ask(chat), *tool(chat, 100)]
+    said, work = [*talk(chat, 4), ask(chat)], tool(chat, 100)
+    assert asked_for(chat).hides == tuple(said)  # the result is unread
+    said += [*work, chat.append("assistant", "so").seq]
     assert asked_for(chat).hides == tuple(said)
 
 

@@ -110,22 +110,24 @@ def test_turns_that_share_a_tool_call_stay_or_leave_together(chat):
     chat.append("assistant", [call("a")])
     chat.append("user", f"two {WORDS}")
     chat.append("user", [result("a")])
+    chat.append("assistant", "so")
     chat.append("user", "three")
-    together = (2, 3, 4, 5)
-    slide(chat, cost(chat, *together, 6) + MARKER_COST)
-    assert shown(chat) == [7, *together, 6]
-    slide(chat, cost(chat, *together, 6))
-    assert shown(chat) == [8, 6]
+    together = (2, 3, 4, 5, 6)
+    slide(chat, cost(chat, *together, 7) + MARKER_COST)
+    assert shown(chat) == [8, *together, 7]
+    slide(chat, cost(chat, *together, 7))
+    assert shown(chat) == [9, 7]
 
 
 def test_a_pin_stays_with_its_tool_partners_and_its_turn_leaves_without_it(chat):
     chat.append("user", f"one {WORDS}")
     work(chat, ["a"])
     work(chat, ["b"])
+    chat.append("assistant", "so")
     chat.append("user", "two")
     chat.pin(3)
-    slide(chat, cost(chat, 2, 3, 6) + MARKER_COST)
-    assert shown(chat) == [2, 3, 8, 6]
+    slide(chat, cost(chat, 2, 3, 7) + MARKER_COST)
+    assert shown(chat) == [2, 3, 9, 7]
 
 
 def test_the_living_summary_stays_and_an_older_marker_leaves_for_the_new_one(chat):

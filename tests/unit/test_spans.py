@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from roocontext import NewMessage, Plan
 from roocontext.log import fold
-from roocontext.log.entries import MESSAGE_KINDS, Control, Kind, natural_position
+from roocontext.log.entries import MESSAGE_KINDS, Control, Kept, Kind, natural_position
 from roocontext.log.fold import Tags
 from roocontext.log.plan import Action
 from roocontext.log.spans import (
@@ -26,7 +26,7 @@ from support.oracle import Model
 
 TORTURE = os.environ.get("ROOCONTEXT_TORTURE")
 EXAMPLES = 75 * int(TORTURE or "1")
-RESULT = [{"type": "tool_result", "tool_use_id": "t", "content": "x"}]
+RESULT = [{"type": "tool_result", "tool_use_id": "t", "content": "xxx"}]
 
 picks = st.integers(0, 1_000)
 
@@ -86,6 +86,12 @@ def a_control_row_leaves_what_is_before(controls):
     since = max((span.lo for span in before if span.lo < first), default=1)
     assert since in {span.lo for span in after}
     assert [s for s in before if s.lo < since] == [s for s in after if s.lo < since]
+    # What it clears, or shows again, is the difference of what the rows from there on clear.
+    known = [control for control in controls if control.seq >= since]
+    were, are = clearings_of(known[:-1], new.seq - 1), clearings_of(known, new.seq)
+    had, has = clearings_of(earlier, new.seq - 1), clearings_of(controls, new.seq)
+    changed = {**dict.fromkeys(were), **are}
+    assert has == {k: v for k, v in {**had, **changed}.items() if v is not None}
 
 
 class LogMachine(RuleBasedStateMachine):
@@ -123,12 +129,13 @@ class LogMachine(RuleBasedStateMachine):
             at_end=at_end,
         )
 
-    @rule(chosen=st.lists(picks, min_size=1, max_size=3))
-    def clear(self, chosen):
+    @rule(chosen=st.lists(picks, min_size=1, max_size=3), kept=st.integers(-1, 3))
+    def clear(self, chosen, kept):
         live = sorted(self.model.standing() & set(self.model.said))
         if live:
             clears = {(live[pick % len(live)], 0) for pick in chosen}
-            self._commit(action=Action.CLEAR, clears=tuple(clears), placeholder="p")
+            keeps = tuple(Kept(*block, kept, 0) for block in clears if kept >= 0)
+            self._commit(action=Action.CLEAR, clears=tuple(clears), keeps=keeps, placeholder="p")
 
     @rule(pick=picks, near=st.booleans())
     def rewind(self, pick, near):

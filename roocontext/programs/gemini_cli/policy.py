@@ -14,7 +14,7 @@ from roocontext.errors import InvalidOption
 from roocontext.log.plan import Action, Plan
 from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused
-from roocontext.policies.layout import groups, waiting, whole_groups
+from roocontext.policies.layout import Layout, groups, whole_groups
 from roocontext.policies.make_plan import hide_plan, outgoing, say
 from roocontext.policies.situation import Aim, Row, Situation, Totals
 from roocontext.programs.gemini_cli.compression import (
@@ -110,13 +110,14 @@ class Gemini:
         )
 
     def _old(self, situation: Situation) -> list[Row]:
-        """The rows before the cut, in whole groups, without pins and waiting calls."""
+        """The rows before the cut, in whole groups, without pins and what is unread."""
         contents = [content_of(row.message) for row in situation.visible]
         kept = curated(contents)
         split = split_point([contents[index] for index in kept], self.fraction)
         before = {row.seq for row in _before(situation, kept, split)}
-        parts = groups(situation)
-        stays = whole_groups(parts, situation.pins | waiting(situation))
+        layout = Layout(situation)
+        parts = layout.groups
+        stays = whole_groups(parts, situation.pins | layout.waiting | layout.fresh)
         # A group that the cut would divide stays whole, behind the cut.
         divided = (part.seqs for part in parts if not part.seqs <= before)
         before -= stays.union(*divided)

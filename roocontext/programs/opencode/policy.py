@@ -16,7 +16,7 @@ from roocontext.log.entries import Kind, NewMessage
 from roocontext.log.plan import Action, Plan
 from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused
-from roocontext.policies.layout import SYSTEM, groups, turns, waiting, whole_groups
+from roocontext.policies.layout import SYSTEM, Layout, groups, turns, whole_groups
 from roocontext.policies.make_plan import clear_plan, hide_plan, outgoing, say
 from roocontext.policies.situation import Aim, Row, Situation, Totals
 from roocontext.programs.opencode.estimate import estimate, estimate_upstream
@@ -83,6 +83,10 @@ class _Program(ABC):
     def _managed(self, situation: Situation) -> Decision:
         """The decision before a call of the model."""
 
+    def _spared(self, situation: Situation) -> frozenset[int]:
+        """The rows whose outputs are not cleared."""
+        return whole_groups(groups(situation), situation.pins)
+
     @abstractmethod
     def _pruned(self, situation: Situation) -> Ready | None:
         """Clear the old outputs, if that is worth it."""
@@ -98,7 +102,7 @@ class _Program(ABC):
         if not self.prune:
             return None
         found = prunable(
-            steps_of(rows, without=whole_groups(groups(situation), situation.pins)),
+            steps_of(rows, without=self._spared(situation)),
             estimate,
             spared=self.spared | situation.protected_tools,
             protect=self.protect,
@@ -163,14 +167,20 @@ class OpenCode(_Program):
         """A token of the estimate has four bytes; 0 bytes means that bytes were not counted."""
         return not totals.size.bytes or totals.size.bytes > 4 * max(self.protect, self.minimum)
 
+    def _spared(self, situation: Situation) -> frozenset[int]:
+        """Those that no reply has read stay too."""
+        layout = Layout(situation)
+        return whole_groups(layout.groups, situation.pins) | layout.fresh
+
     def _pruned(self, situation: Situation) -> Ready | None:
         plan = self._clearing(situation, situation.visible, estimate)
         return Ready(plan, PRUNED) if plan and _shrinks(plan) else None
 
     def _compaction(self, situation: Situation) -> Ask | None:
         """Pins, waiting calls and messages that the assistant has not worked on stay."""
-        parts = groups(situation)
-        stays = whole_groups(parts, situation.pins | waiting(situation) | _unanswered(situation))
+        layout = Layout(situation)
+        unread = layout.waiting | layout.fresh | _unanswered(situation)
+        stays = whole_groups(layout.groups, situation.pins | unread)
         old = [row for row in situation.visible if row.seq not in stays]
         goes_on = situation.trigger == "auto" and old[-1:] == list(situation.visible[-1:])
         beside = _rows(situation, "", goes_on=goes_on)

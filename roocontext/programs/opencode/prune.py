@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from roocontext.log.clearing import cleared_whole
 from roocontext.log.entries import BlockRef, Kind
 from roocontext.log.pairs import RoleAndBlocks, pairs
 from roocontext.log.readings import Block, reader, results, text_of
@@ -122,11 +123,12 @@ def _outputs(
 ) -> Iterator[PastOutput[BlockRef]]:
     message = row.message
     places = reader(message.format).outputs(message.content)
+    gone = cleared_whole(message)
     for place, (index, _) in zip(places, results(blocks), strict=True):
         block = blocks[index]
         if index in tools and not block.get("is_error"):
-            cleared = place in message.cleared
-            yield PastOutput((row.seq, place), tools[index], text_of([block]), cleared=cleared)
+            is_gone = place in gone
+            yield PastOutput((row.seq, place), tools[index], text_of([block]), cleared=is_gone)
 
 
 def _is_turn(row: Row, reading: RoleAndBlocks) -> bool:

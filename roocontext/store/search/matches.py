@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import bindparam, func, literal_column, select, text
 
 from roocontext.errors import HistoryCorrupt
+from roocontext.log.clearing import clear
 from roocontext.log.quotes import is_quoting
 from roocontext.log.readings import reader
 from roocontext.log.spans import Span
@@ -23,6 +24,7 @@ from roocontext.store.schema import IN_LOG, clearings, entries, sessions, spans
 from roocontext.store.search.keys import candidates
 from roocontext.store.search.scope import Key, Search
 from roocontext.store.search.text import content_of
+from roocontext.store.view import placeholders
 
 _LO = attrgetter("lo")
 
@@ -69,7 +71,10 @@ _SPANS = (
     .order_by(spans.c.lo)
 )
 _CLEARED = (
-    select(clearings.c.block, clearings.c.placeholder)
+    select(
+        *(clearings.c.seq, clearings.c.block),
+        *(clearings.c.placeholder, clearings.c.head, clearings.c.tail),
+    )
     .where(clearings.c.session_id == bindparam("session_id"), clearings.c.seq == bindparam("seq"))
     .order_by(clearings.c.block)
 )
@@ -144,7 +149,7 @@ class Matcher:
         key = Key(recorded_at, session_id, seq)
         content = content_of(session_id, seq, format_, role, stored)
         if self._search.among == "visible":
-            content = self._as_shown(key, format_, content)
+            content = self._as_shown(key, format_, role, content)
         wanted = self._wanted
         if wanted.tool is not None:
             wanted = replace(wanted, name_of=partial(self._name_of, key))
@@ -154,10 +159,10 @@ class Matcher:
             return None
         return Match(key, row, content, words, found, score(found, len(words)))
 
-    def _as_shown(self, key: Key, format_: str, content: object) -> object:
-        for block, placeholder in self._tx.rows(_CLEARED, session_id=key.session_id, seq=key.seq):
-            content = reader(format_).clear(content, (block,), placeholder)
-        return content
+    def _as_shown(self, key: Key, format_: str, role: str, content: object) -> object:
+        rows = self._tx.rows(_CLEARED, session_id=key.session_id, seq=key.seq)
+        blocks = placeholders(rows).get(key.seq, {})
+        return clear(format_, role, content, key.seq, blocks)[0]
 
     def _name_of(self, key: Key, call_id: str) -> str | None:
         """The tool whose call has this id, which an earlier message holds."""

@@ -1,0 +1,136 @@
+"""What a view shows in the place of a cleared tool output.
+
+A clearing stores a fixed phrase and, for an output that is cleared in part, how many characters of
+its head and its tail stay. These are numbers and never content: the text is made from the row
+whenever it is read. So a redaction of the row empties it too.
+"""
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from roocontext.log.entries import Control, Kept, Message, Shortened
+from roocontext.log.readings import Block, Holds, pieces, reader, results, text_of, walk
+
+
+class Shown(NamedTuple):
+    """What a cleared block shows: the phrase alone, or between a head and a tail of the output."""
+
+    placeholder: str
+    head: int | None = None
+    tail: int | None = None
+
+    @property
+    def is_part(self) -> bool:
+        """Whether the block is cleared in part."""
+        return self.head is not None and self.tail is not None
+
+    @property
+    def leaves(self) -> int:
+        """How many characters stay; -1 if the block is cleared as a whole."""
+        return -1 if self.head is None or self.tail is None else self.head + self.tail
+
+
+def shown_by(control: Control, seq: int, block: int) -> Shown:
+    """What one of the blocks shows that a clearing names."""
+    for kept in control.keeps:
+        if kept[:2] == (seq, block):
+            return Shown(control.placeholder, kept.head, kept.tail)
+    return Shown(control.placeholder)
+
+
+def shown_in(
+    placeholder: str, blocks: Collection[int], keeps: Collection[Kept], seq: int
+) -> dict[int, Shown]:
+    """What these blocks of a row show, given the parts of them that stay."""
+    parts = {kept.block: Shown(placeholder, *kept[2:]) for kept in keeps if kept.seq == seq}
+    return {block: parts.get(block, Shown(placeholder)) for block in blocks}
+
+
+def cleared_whole(message: Message) -> set[int]:
+    """The blocks of a message of which nothing stays."""
+    return set(message.cleared) - {part.block for part in message.shortened}
+
+
+def with_cleared(message: Message, blocks: Mapping[int, Shown]) -> Message:
+    """The message with these tool outputs cleared, also if some were cleared in part before."""
+    before = {part.block: part for part in message.shortened}
+    content, parts = clear(
+        *(message.format, message.role, message.content), message.seq, blocks, before=before
+    )
+    kept = {block: part for block, part in before.items() if block not in blocks} | parts
+    return replace(
+        message,
+        content=content,
+        cleared=tuple(sorted({*message.cleared, *blocks})),
+        shortened=tuple(kept[block] for block in sorted(kept)),
+    )
+
+
+def clear(
+    format_: str,
+    role: str,
+    content: Any,
+    seq: int,
+    blocks: Mapping[int, Shown],
+    *,
+    before: Mapping[int, Shortened] = MappingProxyType({}),
+) -> tuple[Any, dict[int, Shortened]]:
+    """The content of a row with these tool outputs cleared, and what stays of which.
+
+    `before` are the outputs that the content already shows in part.
+    """
+    read, parts = reader(format_), dict[int, Shortened]()
+    is_whole = not any(shown.is_part for shown in blocks.values())
+    outputs = {} if is_whole else outputs_of(format_, role, content)
+    for block, shown in sorted(blocks.items()):
+        text = shown.placeholder
+        if shown.is_part and block in outputs:
+            parts[block] = _part(outputs[block], block, shown, before.get(block))
+            text = _shortened(outputs[block], seq, parts[block], text)
+        content = read.clear(content, (block,), text)
+    return content, parts
+
+
+def shown_text(message: Message, block: int, output: Block, shown: Shown) -> str:
+    """What one of a message's tool outputs becomes when it is cleared."""
+    if not shown.is_part:
+        return shown.placeholder
+    before = next((part for part in message.shortened if part.block == block), None)
+    return _shortened(output, message.seq, _part(output, block, shown, before), shown.placeholder)
+
+
+def outputs_of(format_: str, role: str, content: Any) -> dict[int, Block]:
+    """The tool outputs of a message, as its reader shows them, by the index of their block."""
+    read = reader(format_)
+    _, blocks = read.blocks(role, content)
+    places = zip(read.outputs(content), results(blocks), strict=False)
+    return {index: blocks[at] for index, (at, _) in places}
+
+
+def measure(output: Block) -> tuple[int, bool]:
+    """How many characters of text a tool output has, and whether it holds anything else."""
+    more = (Holds.OUTPUT, Holds.TEXT)
+    return len(text_of([output])), any(one.kind not in more for one in walk(pieces([output])))
+
+
+def _shortened(output: Block, seq: int, part: Shortened, placeholder: str) -> str:
+    """The head and the tail of an output, and between them what is missing and where it is."""
+    text = text_of([output])
+    missing = part.size - part.head - part.tail
+    if not missing and not part.more:
+        return text
+    more = " and what is no text" if part.more else ""
+    note = f"{placeholder} [{missing:,} of {part.size:,} characters{more}: entry {seq} has all]"
+    parts = (text[: part.head], note, text[len(text) - part.tail :])
+    return "\n".join(one for one in parts if one)
+
+
+def _part(output: Block, block: int, shown: Shown, before: Shortened | None) -> Shortened:
+    """How an output is shortened: a redaction may have left less of it than was to stay."""
+    # Of one that was shortened before, only its beginning and its end are known.
+    size, more = before[3:] if before else measure(output)
+    head = min(shown.head or 0, size)
+    return Shortened(block, head, min(shown.tail or 0, size - head), size, more)

@@ -1,0 +1,289 @@
+"""A tool output that is cleared in part: its head and tail stay, and it says what is missing."""
+
+from typing import Any
+
+import pytest
+
+from roocontext import ContextManager, NewMessage, Plan
+from roocontext.errors import BudgetExceeded, InvalidPlan
+from roocontext.log.counting import BYTES
+from roocontext.log.entries import Kept
+from roocontext.log.plan import CLEARED, SHORTENED, Action
+from roocontext.policies.builtin import policy_for
+from roocontext.policies.tool_outputs import LEAST
+from support.async_manager import Scripted
+from support.provider_rules import violations
+
+LONG = "".join(f"line {number:04};" for number in range(300))
+ASKED: dict[str, tuple[str, Any]] = {
+    "anthropic": ("assistant", [{"type": "tool_use", "id": "a", "name": "ls", "input": {}}]),
+    "openai": (
+        "assistant",
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": "a", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
+            ],
+        },
+    ),
+    "openai-responses": (
+        "assistant",
+        [{"type": "function_call", "call_id": "a", "name": "ls", "arguments": "{}"}],
+    ),
+    "gemini": ("model", {"role": "model", "parts": [{"functionCall": {"name": "ls", "args": {}}}]}),
+}
+LAWFUL = ("default", "hybrid", "sliding_window", "gemini", "opencode")
+
+
+def worked(chat: Any, *outputs: str, begin: str = "go") -> list[int]:
+    """A user message, calls of a tool in one reply, and a result in a message each; their seqs."""
+    chat.append("user", begin)
+    first = chat.head_seq()
+    ids = [f"t{first}.{number}" for number in range(len(outputs))]
+    chat.append(
+        "assistant", [{"type": "tool_use", "id": one, "name": "cat", "input": {}} for one in ids]
+    )
+    results = [
+        {"type": "tool_result", "tool_use_id": one, "content": output}
+        for one, output in zip(ids, outputs, strict=True)
+    ]
+    return [
+        one.seq for one in chat.append_many([NewMessage("user", [result]) for result in results])
+    ]
+
+
+def output_of(chat: Any, seq: int, **options: Any) -> str:
+    """The output that a message of the view holds."""
+    (found,) = [m for m in chat.view(**options).messages if m.seq == seq]
+    return str(found.content[0]["content"])
+
+
+def shortened(text: str, head: int, tail: int, seq: int, phrase: str) -> str:
+    """What the view shows of a text."""
+    missing = f"[{len(text) - head - tail:,} of {len(text):,} characters: entry {seq} has all]"
+    return f"{text[:head]}\n{phrase} {missing}\n{text[len(text) - tail :]}"
+
+
+@pytest.mark.parametrize("stored", ASKED)
+def test_the_head_and_the_tail_are_sent_in_every_format(chat: Any, stored: str) -> None:
+    role, content = ASKED[stored]
+    chat.append("user", "go")
+    chat.append(role, content, format=stored)
+    (call,) = chat.pending()
+    seq = chat.answer(call, LONG).seq
+    chat.commit(Plan.clear(chat.view(), [(seq, 0)], "[cut]", keep=(30, 20)))
+    sent = str(chat.messages("anthropic"))
+    assert LONG[:30] in sent
+    assert LONG[-20:] in sent
+    assert f"[cut] [{len(LONG) - 50:,} of {len(LONG):,} characters: entry {seq} has all]" in sent
+    assert LONG[30:60] not in sent
+    assert chat.messages("anthropic") == chat.messages("anthropic", as_of=chat.head_seq())
+    (message,) = [m for m in chat.view(last=1).messages if m.seq == seq]
+    assert (message.cleared, message.shortened[0].size) == ((0,), len(LONG))
+    assert chat.originals(seq, seq)[0].content == chat.message(seq).content
+
+
+def test_the_newest_clearing_counts_and_uncovering_it_brings_the_earlier_back(lab: Any) -> None:
+    chat = lab.store.create()
+    (seq,) = worked(chat, LONG)
+    before = chat.head_seq()
+    part = chat.commit(Plan.clear(chat.view(), [(seq, 0)], "[cut]", keep=(300, 200))).seq
+    chat.append("assistant", "so")
+    less = chat.commit(Plan.clear(chat.view(), [(seq, 0)], "[cut]", keep=(30, 0))).seq
+    whole = chat.commit(Plan.clear(chat.view(), [(seq, 0)])).seq
+    shows = {
+        before: LONG,
+        part: shortened(LONG, 300, 200, seq, "[cut]"),
+        less: shortened(LONG, 30, 0, seq, "[cut]").removesuffix("\n"),
+        whole: CLEARED,
+    }
+    assert {at: output_of(chat, seq, as_of=at) for at in shows} == shows
+    assert output_of(chat, seq) == CLEARED
+    assert chat.diff(part, whole).cleared == ((seq, 0),)
+    assert chat.diff(whole, less).restored == ((seq, 0),)
+    fork = chat.fork(less)
+    assert output_of(fork, seq) == shows[less]
+    done = chat.uncover(whole)
+    assert (done.restored, output_of(chat, seq)) == (1, shows[less])
+    chat.rewind(part)
+    assert output_of(chat, seq) == shows[part]
+    chat.undo()
+    assert output_of(chat, seq) == shows[less]
+    chat.uncover(less)
+    assert output_of(chat, seq) == shows[part]
+    rows = lab.sql(f"SELECT cleared_by, head, tail FROM clearings WHERE session_id = '{chat.id}'")
+    assert [tuple(row) for row in rows] == [(part, 300, 200)]
+    assert chat.verify().ok
+    lab.sql("UPDATE clearings SET head = 7 WHERE head IS NOT NULL")
+    assert not chat.verify().ok
+    chat.rebuild()
+    assert output_of(chat, seq) == shows[part]
+    assert chat.verify().ok
+
+
+def test_a_redaction_empties_what_stays_of_an_output(chat: Any) -> None:
+    (seq,) = worked(chat, LONG)
+    at = chat.commit(Plan.clear(chat.view(), [(seq, 0)], "[cut]", keep=(300, 200))).seq
+    chat.redact(seq)
+    for options in ({}, {"as_of": at}):
+        assert output_of(chat, seq, **options) == "[redacted]"
+    assert chat.verify().ok
+
+
+def test_a_log_with_one_comes_back_from_its_entries(lab: Any, opened: Any) -> None:
+    chat = lab.store.create()
+    (seq,) = worked(chat, LONG)
+    chat.commit(Plan.clear(chat.view(), [(seq, 0)], "[cut]", keep=(300, 200)))
+    with opened("file", "sync") as other:
+        other.store.restore("again", chat.stored())
+        again = other.store.session("again")
+        assert output_of(again, seq) == output_of(chat, seq)
+        assert again.head().hash == chat.head().hash
+
+
+def test_a_search_of_the_view_finds_what_stays(chat: Any, store: Any) -> None:
+    text = f"zebra {LONG} walrus {LONG} giraffe"
+    (seq,) = worked(chat, text)
+    chat.commit(Plan.clear(chat.view(), [(seq, 0)], keep=(20, 20)))
+
+    def found(word: str, among: str) -> list[int]:
+        hits = store.search(word, session=chat.id, among=among).hits
+        return [hit.seq for hit in hits]
+
+    assert found("walrus", "all") == [seq]
+    assert found("zebra", "visible") == found("giraffe", "visible") == [seq]
+    assert found("walrus", "visible") == []
+
+
+def test_what_a_plan_may_not_keep(chat: Any) -> None:
+    (seq,) = worked(chat, LONG)
+    view = chat.view()
+
+    def refused(plan: Plan) -> str:
+        head = chat.head()
+        with pytest.raises(InvalidPlan) as caught:
+            chat.commit(plan)
+        assert chat.head() == head
+        return str(caught.value)
+
+    block = [(seq, 0)]
+    everything = Plan.clear(view, block, keep=(len(LONG), 0), compat=True)
+    assert f"has {len(LONG)} characters: all" in refused(everything)
+    for keeps in ((Kept(seq, 1, 0, 0),), (Kept(seq, 0, 1, 1),) * 2):
+        plan = Plan(
+            head_seq=view.head_seq,
+            action=Action.CLEAR,
+            clears=((seq, 0),),
+            keeps=keeps,
+            compat=True,
+        )
+        assert "does not clear, or twice" in refused(plan)
+    for keeps in (((seq, 0, 1, 1),), (Kept(seq, 0, -1, 1),), (Kept(seq, 0, 1.5, 1),)):
+        refused(
+            Plan(
+                head_seq=view.head_seq,
+                action=Action.CLEAR,
+                clears=((seq, 0),),
+                keeps=keeps,
+                compat=True,
+            )
+        )
+    chat.commit(Plan.clear(view, block, keep=(100, 100)))
+    for keep in ((100, 100), (0, 200), (500, 0)):
+        plan = Plan.clear(chat.view(), block, keep=keep, compat=True)
+        assert "cleared already but for 200 characters" in refused(plan)
+    chat.commit(Plan.clear(chat.view(), block))
+    for keep in ((0, 0), None):
+        assert "cleared already." in refused(Plan.clear(chat.view(), block, keep=keep, compat=True))
+
+
+def managed(chat: Any, policy: str, limit: int, **options: Any) -> Any:
+    """One run with a counter that anybody can check."""
+    manager = ContextManager(
+        limit=limit,
+        output=limit // 20,
+        counter=BYTES,
+        policy=policy_for(policy),
+        summariser=Scripted(),
+        **options,
+    )
+    return manager.manage(chat)
+
+
+@pytest.mark.parametrize("policy", LAWFUL)
+@pytest.mark.parametrize("behind", [[], ["and hurry"], ["and hurry", "please"]])
+def test_a_fresh_output_is_never_cleared_whole(chat: Any, policy: str, behind: list[str]) -> None:
+    chat.append_many([NewMessage(("user", "assistant")[n % 2], "word " * 40) for n in range(10)])
+    large = LONG * 20
+    (seq,) = worked(chat, large)
+    chat.append_many([NewMessage("user", words) for words in behind])
+    outcome = managed(chat, policy, 20_000)
+    assert outcome.tokens_after == chat.tokens(BYTES) <= 20_000
+    shown = output_of(chat, seq)
+    assert shown.startswith(large[:LEAST])
+    assert shown.endswith(large[-LEAST:])
+    assert f"of {len(large):,} characters: entry {seq} has all" in shown
+    assert not violations(chat.messages())
+
+
+@pytest.mark.parametrize("policy", LAWFUL)
+def test_of_several_fresh_outputs_each_keeps_a_head_and_a_tail(chat: Any, policy: str) -> None:
+    outputs = [LONG * 3, LONG * 20, "short", LONG * 9, LONG]
+    rows = worked(chat, *outputs)
+    outcome = managed(chat, policy, 20_000)
+    assert outcome.tokens_after == chat.tokens(BYTES) <= 20_000
+    shown = [output_of(chat, seq) for seq in rows]
+    for text, whole in zip(shown, outputs, strict=True):
+        assert text.startswith(whole[:LEAST])
+        assert text.endswith(whole[-LEAST:])
+    assert shown[2] == "short"
+    longest = [len(text) for text, whole in zip(shown, outputs, strict=True) if text != whole]
+    assert max(longest) - min(longest) < 10
+    # One more arrives before the model answers: what was shortened is shortened again.
+    more = worked(chat, LONG * 20)
+    outcome = managed(chat, policy, 20_000)
+    assert outcome.tokens_after == chat.tokens(BYTES) <= 20_000
+    assert output_of(chat, more[0]).startswith(LONG[:LEAST])
+    assert chat.verify().ok
+
+
+def test_it_is_cleared_whole_once_the_model_has_answered(chat: Any) -> None:
+    (seq,) = worked(chat, LONG * 20)
+    managed(chat, "default", 20_000)
+    assert SHORTENED in output_of(chat, seq)
+    chat.append("assistant", "word " * 1_000)
+    chat.append("user", "word " * 1_000)
+    managed(chat, "default", 20_000)
+    assert output_of(chat, seq) == CLEARED
+    assert chat.verify().ok
+
+
+def test_a_request_that_no_head_and_tail_would_fit_is_refused_with_numbers(chat: Any) -> None:
+    worked(chat, *[LONG] * 40)
+    with pytest.raises(BudgetExceeded) as caught:
+        managed(chat, "default", 8_000)
+    assert caught.value.needed > 8_000
+
+
+def test_the_history_is_kept_if_a_fresh_output_is_what_does_not_fit(chat: Any) -> None:
+    said = [
+        one.seq
+        for one in chat.append_many(
+            [NewMessage(("user", "assistant")[n % 2], "word " * 100) for n in range(12)]
+        )
+    ]
+    (seq,) = worked(chat, LONG * 50)
+    outcome = managed(chat, "default", 20_000)
+    assert (outcome.hidden, outcome.cleared) == (0, 1)
+    seen = [message.seq for message in chat.view().messages]
+    assert seen[: len(said)] == said
+    assert len(output_of(chat, seq)) > 2_000
+
+
+def test_a_result_that_came_while_the_reply_was_made_is_fresh(chat: Any) -> None:
+    (seq,) = worked(chat, LONG * 20)
+    chat.append("assistant", "word " * 20, asked_at=seq - 1)
+    chat.append("user", "next")
+    managed(chat, "default", 20_000)
+    assert output_of(chat, seq).startswith(LONG[:LEAST])
