@@ -33,6 +33,10 @@ CORPUS = [
     ("user", "a\0b nul, lone \ud800 surrogate, \udfff end"),
     ("user", "ＦＵＬＬ width, cafe\u0301, Straße, ΣΊΣΥΦΟΣ"),
     ("assistant", '{"not": "json"} "quoted" \\ back* (paren) AND OR NOT NEAR - + ^ : col'),
+    ("user", "Port it from C++ to C#, please. And F#?"),
+    ("assistant", "C is smaller, (C++17) is not: g++ --std=c++17 $HOME/main.cpp"),
+    ("user", "学习C++和.NET开发，@maya 看 org/repo#123"),
+    ("assistant", "The net of a dot: ASP.NET, node.js, std and home of maya, 123"),
 ]
 FINDS = {
     "parser": [1, 2],
@@ -95,6 +99,43 @@ FINDS = {
     "(paren) AND": [11],
     "col:": [11],
     "back*": [11],
+    "C++": [12, 13, 14],
+    "c++": [12, 13, 14],
+    "Ｃ＋＋": [12, 13, 14],
+    "(C++),": [12, 13, 14],
+    "C#": [12],
+    "F#": [12],
+    "C+": [],
+    "C": [12, 13, 14],
+    "C++17": [13],
+    "C17": [],
+    "C+*": [12, 13, 14],
+    "C++*": [12, 13, 14],
+    "C++ C#": [12],
+    '"C++ to C#"': [12],
+    '"C# to C++"': [],
+    "C++和": [14],
+    "C和": [14],
+    "g++": [13],
+    "--std": [13],
+    "--st*": [13],
+    "std": [13, 15],
+    "$HOME": [13],
+    "home": [13, 15],
+    ".NET": [14, 15],
+    ".ne*": [14, 15],
+    "net": [14, 15],
+    "asp.net": [15],
+    "的.NET": [],
+    "和.NET": [14],
+    "@maya": [14],
+    "maya": [14, 15],
+    "#123": [14],
+    "repo#123": [14],
+    "123": [14, 15],
+    "node.js": [15],
+    "...std": [13, 15],
+    "++": [],
     "": [],
     "   ": [],
     "***": [],
@@ -160,6 +201,27 @@ def test_hits_are_marked_in_snippets(lab):
     (hit,) = lab.store.search("fails", context=1).hits
     assert hit.snippet.text.lstrip().startswith("x x")
     assert [hit.snippet.text[lo:hi] for lo, hi in hit.snippet.marks] == ["fails"]
+
+
+def test_signs_are_marked_with_their_word(lab):
+    chat = lab.store.create()
+    chat.append("user", "From C to C++ and .NET, with C#")
+    for query, marked in (("C++", ["C++"]), (".net", [".NET"]), ("C", ["C", "C", "C"])):
+        (hit,) = lab.store.search(query).hits
+        assert [hit.snippet.text[lo:hi] for lo, hi in hit.snippet.marks] == marked
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_signs_count_in_hidden_and_rewound_messages(lab, indexed):
+    chat = lab.store.create()
+    for text_ in ("I use C here", "I use C++ here", "and more", "C++ again", "C again"):
+        chat.append("user", text_)
+    chat.commit(Plan.condense(chat.view(), [1, 2], "."))
+    chat.rewind(to=3)
+    if indexed:
+        lab.store.index()
+    assert seqs(lab.store.search("C++")) == [2, 4]
+    assert seqs(lab.store.search("C")) == [1, 2, 4, 5]
 
 
 @pytest.mark.every_leg
