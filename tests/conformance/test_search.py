@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from roocontext import NewMessage, Plan, Store
 from roocontext.errors import HistoryCorrupt, InvalidOption, StoreReadOnly
 from roocontext.search.terms import terms_of
+from roocontext.store.search.index import FEW
 from support.dialogue import result, text
 
 
@@ -392,6 +393,120 @@ def test_what_is_erased_is_not_found(lab):
 
 def indexed_rows(lab):
     return {tuple(row) for row in lab.sql("SELECT session_id, seq FROM search_rows")}
+
+
+def unindexed(lab):
+    """The sessions that the index may not hold as a whole."""
+    rows = lab.sql("SELECT session_id FROM sessions WHERE unindexed = TRUE ORDER BY session_id")
+    return [row[0] for row in rows]
+
+
+@pytest.fixture
+def settled(monkeypatch):
+    """Each session is noted as indexed when it is, however few there are."""
+    monkeypatch.setattr("roocontext.store.search.index.FEW", 1)
+
+
+@pytest.mark.usefixtures("settled")
+@pytest.mark.every_leg
+def test_what_is_not_indexed_is_known_by_its_session(lab):
+    store = lab.store
+    changes = {
+        "append": lambda chat: chat.append("user", "more"),
+        "append_many": lambda chat: chat.append_many([NewMessage("user", "more")] * 2),
+        "note": lambda chat: chat.rename("a"),
+        "rewind": lambda chat: chat.rewind(to=1),
+        "condense": lambda chat: chat.commit(Plan.condense(chat.view(), [1], ".")),
+        "redact": lambda chat: chat.redact(1),
+    }
+    for name in changes:
+        texts = ("a first message, which is the longest", "a second one")
+        store.create(name).append_many([NewMessage("user", one) for one in texts])
+    assert unindexed(lab) == sorted(changes)
+    assert store.index() == 2 * len(changes)
+    assert unindexed(lab) == []
+    for name, change in changes.items():
+        chat = store.session(name)
+        change(chat)
+        assert unindexed(lab) == [name]
+        store.index()
+        assert unindexed(lab) == []
+    fork = store.session("append").fork()
+    store.create("new")
+    assert unindexed(lab) == sorted([fork.id, "new"])
+    store.purge(fork.id)
+    assert unindexed(lab) == ["new"]
+    store.drop_index()
+    assert unindexed(lab) == sorted([*changes, "new"])
+
+
+def test_few_sessions_are_not_noted_as_indexed(lab):
+    """Busy ones would set it again with their next append."""
+    for number in range(FEW - 1):
+        lab.store.create(f"{number:03}").append("user", "needle")
+    lab.store.index()
+    assert len(unindexed(lab)) == FEW - 1
+    lab.store.create("last").append("user", "needle")
+    assert lab.store.index() == 1
+    assert unindexed(lab) == []
+    assert len(found(lab.store, "needle")) == FEW
+
+
+@pytest.mark.usefixtures("settled")
+@pytest.mark.every_leg
+def test_a_session_that_is_indexed_but_not_noted_as_such_is_found_once(lab):
+    """A crash between the two transactions of a batch leaves it like this."""
+    chat = written(lab, "fresh")
+    before = indexed_rows(lab)
+    lab.sql("UPDATE sessions SET unindexed = TRUE")
+    assert seqs(lab.store.search("token")) == [1]
+    assert lab.store.index() == 0
+    assert unindexed(lab) == []
+    assert indexed_rows(lab) == before
+    chat.append("user", "token")
+    assert seqs(lab.store.search("token")) == [1, len(CORPUS) + 1]
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_session_whose_index_was_lost_is_indexed_anew(lab):
+    """Deleted past the library, so that no session was noted as not indexed."""
+    chat = written(lab, "fresh")
+    for table in ("search_rows", "search_marks"):
+        lab.sql(f"DELETE FROM {table}")
+    assert lab.store.index(anew=True) == len(CORPUS)
+    assert seqs(lab.store.search("parser", session=chat.id)) == [1, 2]
+
+
+@pytest.mark.usefixtures("settled")
+def test_an_index_is_dropped_while_others_index_and_append(lab):
+    store = lab.store
+    chats = [store.create(name) for name in "abc"]
+    failures = []
+
+    def index(drops):
+        try:
+            with Store.open(lab.url) as own:
+                for _ in range(8):
+                    own.index()
+                    if drops:
+                        own.drop_index()
+        except Exception as error:  # noqa: BLE001 - shown by the test
+            failures.append(error)
+
+    threads = [threading.Thread(target=index, args=(drops,)) for drops in (True, False, True)]
+    for thread in threads:
+        thread.start()
+    for number in range(60):
+        chats[number % 3].append("user", f"needle more{number}")
+        assert store.search(f"more{number}").hits
+    for thread in threads:
+        thread.join()
+    assert not failures
+    expected = {(name, seq) for name in "abc" for seq in range(1, 21)}
+    assert set(found(store, "needle", limit=1_000)) == expected
+    store.index()
+    assert set(found(store, "needle", limit=1_000)) == expected
+    assert indexed_rows(lab) == expected
 
 
 def test_nothing_of_the_erased_is_left_in_the_file(tmp_path):
