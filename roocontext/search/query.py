@@ -129,12 +129,14 @@ class Query:
         asked = dict.fromkeys(one for word in self.words for one in word.indexed)
         return tuple(asked)[:_MOST_INDEXED]
 
-    def may_be_in(self, stored: str) -> bool:
+    def may_be_in(self, stored: str | None) -> bool:
         """Whether a message with this stored content may be found, decided without decoding it.
 
         Stored contents are ASCII. So a part of a word is in it as it is, or some character of the
-        content is escaped.
+        content is escaped. A message without content is damaged: whatever decodes it says so.
         """
+        if stored is None:
+            return True
         plain = stored.lower()
         return "\\u" in plain or all(part in plain for part in self._ascii_parts)
 

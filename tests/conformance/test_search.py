@@ -568,6 +568,15 @@ def test_a_damaged_message_is_in_the_way_of_its_own_session_only(lab, indexed):
             lab.store.search("needle")
 
 
+def test_a_message_without_content_is_damaged(opened):
+    with opened("file", "sync") as lab:
+        lab.drop_guards()
+        lab.store.create().append("user", "needle")
+        lab.sql("UPDATE entries SET content = NULL")
+        with pytest.raises(HistoryCorrupt, match="Entry 1"):
+            lab.store.search("needle")
+
+
 @pytest.mark.parametrize("state", STATES)
 def test_a_store_that_is_only_read(lab, state):
     if lab.engine == "memory":
