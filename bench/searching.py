@@ -11,6 +11,7 @@ from bench.sites import Site, SqliteSite, line_of
 from bench.sizes import Sizes
 from bench.timing import Samples, Step, alternate
 from roocontext import Store
+from roocontext.store.schema import sessions
 
 SESSIONS = 20
 RATE = 5_000
@@ -30,6 +31,14 @@ _TSVECTOR = """
     ) AS best
 """
 
+_NAMES = ", ".join(column.name for column in sessions.columns if column.name != "session_id")
+# To create so many took minutes.
+_COPIES = f"""
+    WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {{count}})
+    INSERT INTO sessions (session_id, {_NAMES})
+    SELECT session_id || n, {_NAMES} FROM sessions CROSS JOIN numbers WHERE session_id = 'empty'
+"""
+
 
 def searching(site: Site, sizes: Sizes) -> Iterator[Line]:
     store = site.store("searched", durability="normal")
@@ -47,6 +56,8 @@ def searching(site: Site, sizes: Sizes) -> Iterator[Line]:
     }
     for name, word in words.items():
         yield _query(site, store, raw, name, word, sizes)
+    yield _in_one_session(site, sizes)
+    yield _over_all_sessions(site, sizes)
     yield _appending(site, sizes)
 
 
@@ -83,6 +94,57 @@ def _query(site: Site, store: Store, raw: Any, name: str, word: str, sizes: Size
         times["ours"],
         times["raw"],
         3.0,
+    )
+
+
+def _in_one_session(site: Site, sizes: Sizes) -> Line:
+    store = site.store("search_one", durability="normal")
+    for name, count in (("long", sizes.middle), ("short", sizes.short)):
+        grow(store.create(name), count)
+    store.index()
+    site.settle("search_one")
+    word = f"{0:09}"  # the number of the first message
+    times = alternate(
+        [
+            Step(name, lambda _, name=name: store.search(word, session=name))
+            for name in ("long", "short")
+        ],
+        rounds=sizes.reads,
+    )
+    return line_of(
+        site,
+        "search.session",
+        f"a word of one message in a session of {sizes.middle:,}",
+        f"in one of {sizes.short:,}",
+        times["long"],
+        times["short"],
+        2.0,
+    )
+
+
+def _over_all_sessions(site: Site, sizes: Sizes) -> Line:
+    few = min(1_000, sizes.searched)
+    stores = {}
+    for name, count in (("few", few), ("all", sizes.searched)):
+        store = stores[name] = site.store(f"search_{name}", durability="normal")
+        grow(store.create(), sizes.few)
+        store.create("empty")
+        site.floor(f"search_{name}").change(_COPIES.format(count=count), ())
+        store.index()
+        site.settle(f"search_{name}")
+    word = f"{0:09}"
+    times = alternate(
+        [Step(name, lambda _, store=store: store.search(word)) for name, store in stores.items()],
+        rounds=sizes.reads,
+    )
+    return line_of(
+        site,
+        "search.sessions",
+        f"a word of one message over {sizes.searched:,} sessions",
+        f"over {few:,}",
+        times["all"],
+        times["few"],
+        2.0,
     )
 
 

@@ -104,6 +104,7 @@ def _tables() -> None:
         sa.Column("recorded_back", sa.BigInteger, nullable=False),
         sa.Column("latest_own", sa.BigInteger, nullable=False),
         sa.Column("own_back", sa.BigInteger, nullable=False),
+        sa.Column("unindexed", sa.Boolean, nullable=False, server_default=sa.true()),
         sa.Column("title", TEXT),
         sa.Column("metadata", TEXT),
         sa.Column("first_prompt", TEXT),
@@ -231,6 +232,9 @@ def _indexes() -> None:
     _partial("sessions_parent", "sessions", "parent", "parent")
     op.execute("CREATE INDEX facts_value ON facts (key, value)")
     op.execute("CREATE INDEX sessions_updated ON sessions (updated_minute) WHERE purged_at IS NULL")
+    op.execute(
+        "CREATE INDEX sessions_unindexed ON sessions (unindexed, session_id) WHERE unindexed = TRUE"
+    )
     op.execute("CREATE INDEX entries_first ON entries (hash) WHERE seq = 1")
     op.execute(
         "CREATE INDEX spans_visible ON spans (session_id, position) WHERE condense_parent IS NULL"

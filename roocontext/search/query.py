@@ -1,8 +1,9 @@
 """What a query asks for.
 
 A query is words, separated by spaces, all of which a message has to hold. Words between quotation
-marks have to follow each other. A word or phrase that ends in `*` is a beginning. Everything else
-is plain text: there is no other operator, and no query is an error.
+marks have to follow each other. A word or phrase that ends in `*` is a beginning. Signs directly
+before or after a word, as in `.NET` and `C++`, belong to it. Everything else is plain text: there
+is no other operator, and no query is an error.
 """
 
 import re
@@ -15,6 +16,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from roocontext.search.letters import (
     JOINT,
     RUN,
+    SIGNS_AFTER,
+    SIGNS_BEFORE,
     SYMBOLS,
     UNSPACED,
     composed,
@@ -25,7 +28,9 @@ from roocontext.search.letters import (
 from roocontext.search.terms import pair, term
 
 _WORDS: Final = re.compile(r'"([^"]+)"(\*?)|(\S+)')
-_UNITS: Final = re.compile(f"({RUN.pattern})|({UNSPACED.pattern})|({SYMBOLS.pattern})")
+_UNITS: Final = re.compile(
+    f"({SIGNS_BEFORE})?(?:({RUN.pattern})|({UNSPACED.pattern})|({SYMBOLS.pattern}))({SIGNS_AFTER})?"
+)
 _SPACE: Final = re.compile(r"\s")
 _GAP: Final = r"[\W_]*"
 """Between the words of a phrase."""
@@ -53,13 +58,17 @@ Alternatives: TypeAlias = tuple[tuple[Term, ...], ...]
 class Unit(NamedTuple):
     """A run of the query, by its folded parts, or characters that stand side by side.
 
-    `is_joined` says that it belongs to the same word as the unit before it.
+    `is_joined` says that it belongs to the same word as the unit before it. `before` and `after`
+    are patterns of the signs next to it. The index has no signs: only the text is compared with
+    them.
     """
 
     parts: tuple[str, ...]
     is_run: bool = True
     is_beginning: bool = False
     is_joined: bool = False
+    before: str = ""
+    after: str = ""
 
     @property
     def whole(self) -> str:
@@ -92,7 +101,8 @@ class Word:
         for number, unit in enumerate(self.units):
             gap = _JOINTS if unit.is_run else ""
             text += (_JOINTS if unit.is_joined else _GAP) if number else ""
-            text += gap.join(f"({re.escape(part)})" for part in unit.parts)
+            text += unit.before + gap.join(f"({re.escape(part)})" for part in unit.parts)
+            text += unit.after
         return re.compile(text)
 
     @property
@@ -119,12 +129,14 @@ class Query:
         asked = dict.fromkeys(one for word in self.words for one in word.indexed)
         return tuple(asked)[:_MOST_INDEXED]
 
-    def may_be_in(self, stored: str) -> bool:
+    def may_be_in(self, stored: str | None) -> bool:
         """Whether a message with this stored content may be found, decided without decoding it.
 
         Stored contents are ASCII. So a part of a word is in it as it is, or some character of the
-        content is escaped.
+        content is escaped. A message without content is damaged: whatever decodes it says so.
         """
+        if stored is None:
+            return True
         plain = stored.lower()
         return "\\u" in plain or all(part in plain for part in self._ascii_parts)
 
@@ -149,19 +161,21 @@ def _units(text: str, *, is_beginning: bool) -> tuple[Unit, ...]:
     units: list[Unit] = []
     end = 0
     for found in _UNITS.finditer(plain):
-        run, unspaced, symbol = found.groups()
+        before, run, unspaced, symbol, after = found.groups()
+        if symbol and not is_symbol(symbol):
+            continue
         is_joined = not _SPACE.search(plain, end, found.start())
         end = found.end()
-        if run:
-            cut = parts(text[found.start() : found.end()])
-            ends = plain[found.end() :] in ("", "*")
-            units.append(
-                Unit(
-                    tuple(map(folded, cut)), is_beginning=is_beginning and ends, is_joined=is_joined
-                )
+        begins = is_beginning and plain[end:] in ("", "*")
+        whole = tuple(unspaced or symbol or ())
+        units.append(
+            Unit(
+                whole or tuple(map(folded, parts(text[slice(*found.span(2))]))),
+                is_run=bool(run),
+                is_beginning=bool(run) and begins and not after,
+                is_joined=is_joined,
+                before=f"(?<!{re.escape(before[0])}){re.escape(before)}" if before else "",
+                after=re.escape(after) + "(?![+#])" * (not begins) if after else "",
             )
-        elif unspaced:
-            units.append(Unit(tuple(unspaced), is_run=False, is_joined=is_joined))
-        elif is_symbol(symbol):
-            units.append(Unit((symbol,), is_run=False, is_joined=is_joined))
+        )
     return tuple(units)

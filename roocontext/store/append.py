@@ -160,7 +160,7 @@ def write(
     if not drafts:
         return []
     rows = []
-    seq, hash_, head_seq, messages, size, _, times, has_prompt = head
+    seq, hash_, head_seq, messages, size, _, times, has_prompt, _ = head
     for draft in drafts:
         seq += 1
         # A message may refer to an earlier one of the same call, so this is checked row by row.

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import bindparam, delete, null, select, update
+from sqlalchemy import bindparam, delete, false, null, select, update
 
 from roocontext.errors import HistoryCorrupt, MessageNotFound
 from roocontext.log.chain import skeleton_digest
@@ -109,7 +109,12 @@ _QUOTES = ("title", "metadata", "first_prompt")
 _TOMBSTONE = (
     update(sessions)
     .where(sessions.c.session_id == bindparam("of"))
-    .values(purged_at=bindparam("at"), receipt=bindparam("kept"), **dict.fromkeys(_QUOTES, null()))
+    .values(
+        purged_at=bindparam("at"),
+        receipt=bindparam("kept"),
+        unindexed=false(),
+        **dict.fromkeys(_QUOTES, null()),
+    )
 )
 _RECEIPTS = (
     select(sessions.c.receipt)

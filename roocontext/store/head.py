@@ -14,7 +14,10 @@ from roocontext.store.schema import sessions
 
 
 class SessionHead(NamedTuple):
-    """The last entry of a session, its last fold entry, its totals, and whether it has a prompt."""
+    """The last entry of a session, its last fold entry, its totals, and what else its row says.
+
+    `is_unindexed` is what the row says before this head is written: from then on it is true.
+    """
 
     last_seq: int
     last_hash: bytes
@@ -24,6 +27,7 @@ class SessionHead(NamedTuple):
     updated_at: int
     times: Times = Times()
     has_prompt: bool = False
+    is_unindexed: bool = True
 
     def columns(self) -> dict[str, Any]:
         """The same as columns of the session's row."""
@@ -48,6 +52,7 @@ _HEAD_COLUMNS = (
     sessions.c.updated_at,
     *(sessions.c[name] for name in Times._fields),
     sessions.c.first_prompt.is_not(None),
+    sessions.c.unindexed,
     sessions.c.purged_at,
     sessions.c.receipt,
 )
@@ -68,8 +73,8 @@ def _move_head(*names: str) -> Update:
 
 
 _MOVE_HEAD = _move_head(*_MOVED)
-# SQLite writes the index anew whenever a statement names its column, changed or not.
-_MOVE_MINUTE = _move_head(*_MOVED, "updated_minute")
+# SQLite writes an index anew whenever a statement names its column, changed or not.
+_MOVE_INDEXED = _move_head(*_MOVED, "updated_minute", "unindexed")
 
 
 def lock(tx: Transaction, session_id: str) -> SessionHead:
@@ -111,21 +116,24 @@ def move_head(tx: Transaction, session_id: str, old: SessionHead, new: SessionHe
     """Write the new head of a locked session."""
     moved = (*new[:_TIMES], *new.times)
     minute = minute_of(new.updated_at)
-    if minute == minute_of(old.updated_at):
+    if minute == minute_of(old.updated_at) and old.is_unindexed:
         tx.put(_MOVE_HEAD, (*moved, session_id))
     else:
-        tx.put(_MOVE_MINUTE, (*moved, minute, session_id))
+        tx.put(_MOVE_INDEXED, (*moved, minute, True, session_id))
 
 
 def _head(session_id: str, row: tuple[Any, ...] | None) -> SessionHead:
     if row is None:
         raise SessionNotFound(f"There is no session {session_id!r}.", session_id=session_id)
-    last_seq, last_hash, head_seq, messages, size, updated_at, *times, prompt, purged_at, _ = row
+    last_seq, last_hash, head_seq, messages, size, updated_at, *rest = row
+    *times, has_prompt, is_unindexed, purged_at, receipt = rest
     if purged_at is not None:
         # A purged row stays as a receipt, so its id is never used for another history.
         raise SessionPurged(
-            f"Session {session_id!r} was purged.", session_id=session_id, receipt=decode(row[-1])
+            f"Session {session_id!r} was purged.", session_id=session_id, receipt=decode(receipt)
         )
     return SessionHead(
-        last_seq, last_hash, head_seq, messages, size, updated_at, Times(*times), bool(prompt)
+        *(last_seq, last_hash, head_seq, messages, size, updated_at, Times(*times)),
+        bool(has_prompt),
+        bool(is_unindexed),
     )

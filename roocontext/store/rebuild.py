@@ -7,7 +7,7 @@ numbers that only their counter knows: of these, the messages that they belong t
 from collections.abc import Callable
 from functools import cache
 
-from sqlalchemy import and_, bindparam, delete, or_, select, tuple_, update
+from sqlalchemy import and_, bindparam, delete, or_, select, true, tuple_, update
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.times import Times
@@ -28,13 +28,13 @@ _SHOWN = ((title_is_fresh, refresh_title), (prompt_is_fresh, refresh_prompt))
 _SESSION = select(*sessions.columns).where(sessions.c.session_id == bindparam("session_id"))
 _NUMBERS = ("updated_minute", "rewound_messages", "rewound_bytes", *Times._fields)
 """What the session's row keeps of its log besides its head."""
-_KEPT = select(*(sessions.c[name] for name in _NUMBERS)).where(
+_KEPT = select(sessions.c.unindexed, *(sessions.c[name] for name in _NUMBERS)).where(
     sessions.c.session_id == bindparam("session_id")
 )
 _FORGET = (
     update(sessions)
     .where(sessions.c.session_id == bindparam("of"))
-    .values(dict.fromkeys(_NUMBERS, 0))
+    .values(unindexed=true(), **dict.fromkeys(_NUMBERS, 0))
 )
 _COUNTS = (
     select(*counts.columns)

@@ -23,6 +23,7 @@ from sqlalchemy import (
     literal_column,
     select,
     text,
+    true,
 )
 
 REVISION = "0001"
@@ -59,6 +60,8 @@ sessions = Table(
     Column("recorded_back", BigInteger, nullable=False),
     Column("latest_own", BigInteger, nullable=False),
     Column("own_back", BigInteger, nullable=False),
+    # Whether entries were written since the index of the search was last brought up to date.
+    Column("unindexed", Boolean, nullable=False, server_default=true()),
     Column("title", TEXT),
     Column("metadata", TEXT),
     Column("first_prompt", TEXT),
@@ -232,6 +235,8 @@ _PARTIAL = (
     # By the minute, which most appends leave as it is: an index of `updated_at` would be written
     # by each, and would end HOT updates on PostgreSQL.
     ("sessions_updated", sessions, ("updated_minute",), "purged_at IS NULL"),
+    # Appends leave this one alone too, except the first after the session was indexed.
+    ("sessions_unindexed", sessions, ("unindexed", "session_id"), "unindexed = TRUE"),
     ("sessions_parent", sessions, ("parent",), "parent IS NOT NULL"),
     # Two sessions that share an entry share all before it: the first one is enough to find them.
     ("entries_first", entries, ("hash",), "seq = 1"),

@@ -125,6 +125,7 @@ def add(
         "updated_minute": minute_of(head.updated_at),
         "rewound_messages": 0,
         "rewound_bytes": 0,
+        "unindexed": True,
         "title": None,
         "metadata": None,
         "first_prompt": None,

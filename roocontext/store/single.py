@@ -17,6 +17,7 @@ from sqlalchemy import (
     func,
     insert,
     select,
+    true,
     update,
 )
 from sqlalchemy.sql import ClauseElement, ColumnElement
@@ -86,6 +87,7 @@ def _one_statement(
             # compare the two.
             updated_at=recorded,
             updated_minute=bindparam("minute", type_=BigInteger),
+            unindexed=true(),
             **kept,
         )
         .returning(sessions.c.last_seq, sessions.c.messages, sessions.c.bytes, sessions.c.last_hash)

@@ -296,7 +296,7 @@ class Store:
         """Delete the index of `search`. `index` makes it again."""
         from roocontext.store.search import index  # noqa: PLC0415 - as in search
 
-        self._database.write(index.drop)
+        index.drop(self._database)
 
     def purged(self, *, limit: int = 100) -> list[Purged]:
         """The receipts of purged sessions, the newest first."""

@@ -316,6 +316,7 @@ class Verifier:
             updated_at=self._standing.updated_at,
             times=self._standing.times,
             has_prompt=self._standing.has_prompt,
+            is_unindexed=self._standing.is_unindexed,
         )
         for name, stored, found in zip(SessionHead._fields, self._standing, counted, strict=True):
             if stored != found:

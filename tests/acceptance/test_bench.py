@@ -52,7 +52,10 @@ BUDGETS = {
     "fork",
     "list",
     "list.newest",
-    *(f"search.{what}" for what in ("index", "rare", "middling", "common", "append")),
+    *(
+        f"search.{what}"
+        for what in ("index", "rare", "middling", "common", "session", "sessions", "append")
+    ),
 }
 EXPECTED = [
     "import",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from roocontext import NewMessage, Plan, Store
 from roocontext.errors import HistoryCorrupt, InvalidOption, StoreReadOnly
 from roocontext.search.terms import terms_of
+from roocontext.store.search.index import FEW
 from support.dialogue import result, text
 
 
@@ -33,6 +34,10 @@ CORPUS = [
     ("user", "a\0b nul, lone \ud800 surrogate, \udfff end"),
     ("user", "ＦＵＬＬ width, cafe\u0301, Straße, ΣΊΣΥΦΟΣ"),
     ("assistant", '{"not": "json"} "quoted" \\ back* (paren) AND OR NOT NEAR - + ^ : col'),
+    ("user", "Port it from C++ to C#, please. And F#?"),
+    ("assistant", "C is smaller, (C++17) is not: g++ --std=c++17 $HOME/main.cpp"),
+    ("user", "学习C++和.NET开发，@maya 看 org/repo#123"),
+    ("assistant", "The net of a dot: ASP.NET, node.js, std and home of maya, 123"),
 ]
 FINDS = {
     "parser": [1, 2],
@@ -95,6 +100,43 @@ FINDS = {
     "(paren) AND": [11],
     "col:": [11],
     "back*": [11],
+    "C++": [12, 13, 14],
+    "c++": [12, 13, 14],
+    "Ｃ＋＋": [12, 13, 14],
+    "(C++),": [12, 13, 14],
+    "C#": [12],
+    "F#": [12],
+    "C+": [],
+    "C": [12, 13, 14],
+    "C++17": [13],
+    "C17": [],
+    "C+*": [12, 13, 14],
+    "C++*": [12, 13, 14],
+    "C++ C#": [12],
+    '"C++ to C#"': [12],
+    '"C# to C++"': [],
+    "C++和": [14],
+    "C和": [14],
+    "g++": [13],
+    "--std": [13],
+    "--st*": [13],
+    "std": [13, 15],
+    "$HOME": [13],
+    "home": [13, 15],
+    ".NET": [14, 15],
+    ".ne*": [14, 15],
+    "net": [14, 15],
+    "asp.net": [15],
+    "的.NET": [],
+    "和.NET": [14],
+    "@maya": [14],
+    "maya": [14, 15],
+    "#123": [14],
+    "repo#123": [14],
+    "123": [14, 15],
+    "node.js": [15],
+    "...std": [13, 15],
+    "++": [],
     "": [],
     "   ": [],
     "***": [],
@@ -160,6 +202,27 @@ def test_hits_are_marked_in_snippets(lab):
     (hit,) = lab.store.search("fails", context=1).hits
     assert hit.snippet.text.lstrip().startswith("x x")
     assert [hit.snippet.text[lo:hi] for lo, hi in hit.snippet.marks] == ["fails"]
+
+
+def test_signs_are_marked_with_their_word(lab):
+    chat = lab.store.create()
+    chat.append("user", "From C to C++ and .NET, with C#")
+    for query, marked in (("C++", ["C++"]), (".net", [".NET"]), ("C", ["C", "C", "C"])):
+        (hit,) = lab.store.search(query).hits
+        assert [hit.snippet.text[lo:hi] for lo, hi in hit.snippet.marks] == marked
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_signs_count_in_hidden_and_rewound_messages(lab, indexed):
+    chat = lab.store.create()
+    for text_ in ("I use C here", "I use C++ here", "and more", "C++ again", "C again"):
+        chat.append("user", text_)
+    chat.commit(Plan.condense(chat.view(), [1, 2], "."))
+    chat.rewind(to=3)
+    if indexed:
+        lab.store.index()
+    assert seqs(lab.store.search("C++")) == [2, 4]
+    assert seqs(lab.store.search("C")) == [1, 2, 4, 5]
 
 
 @pytest.mark.every_leg
@@ -332,6 +395,120 @@ def indexed_rows(lab):
     return {tuple(row) for row in lab.sql("SELECT session_id, seq FROM search_rows")}
 
 
+def unindexed(lab):
+    """The sessions that the index may not hold as a whole."""
+    rows = lab.sql("SELECT session_id FROM sessions WHERE unindexed = TRUE ORDER BY session_id")
+    return [row[0] for row in rows]
+
+
+@pytest.fixture
+def settled(monkeypatch):
+    """Each session is noted as indexed when it is, however few there are."""
+    monkeypatch.setattr("roocontext.store.search.index.FEW", 1)
+
+
+@pytest.mark.usefixtures("settled")
+@pytest.mark.every_leg
+def test_what_is_not_indexed_is_known_by_its_session(lab):
+    store = lab.store
+    changes = {
+        "append": lambda chat: chat.append("user", "more"),
+        "append_many": lambda chat: chat.append_many([NewMessage("user", "more")] * 2),
+        "note": lambda chat: chat.rename("a"),
+        "rewind": lambda chat: chat.rewind(to=1),
+        "condense": lambda chat: chat.commit(Plan.condense(chat.view(), [1], ".")),
+        "redact": lambda chat: chat.redact(1),
+    }
+    for name in changes:
+        texts = ("a first message, which is the longest", "a second one")
+        store.create(name).append_many([NewMessage("user", one) for one in texts])
+    assert unindexed(lab) == sorted(changes)
+    assert store.index() == 2 * len(changes)
+    assert unindexed(lab) == []
+    for name, change in changes.items():
+        chat = store.session(name)
+        change(chat)
+        assert unindexed(lab) == [name]
+        store.index()
+        assert unindexed(lab) == []
+    fork = store.session("append").fork()
+    store.create("new")
+    assert unindexed(lab) == sorted([fork.id, "new"])
+    store.purge(fork.id)
+    assert unindexed(lab) == ["new"]
+    store.drop_index()
+    assert unindexed(lab) == sorted([*changes, "new"])
+
+
+def test_few_sessions_are_not_noted_as_indexed(lab):
+    """Busy ones would set it again with their next append."""
+    for number in range(FEW - 1):
+        lab.store.create(f"{number:03}").append("user", "needle")
+    lab.store.index()
+    assert len(unindexed(lab)) == FEW - 1
+    lab.store.create("last").append("user", "needle")
+    assert lab.store.index() == 1
+    assert unindexed(lab) == []
+    assert len(found(lab.store, "needle")) == FEW
+
+
+@pytest.mark.usefixtures("settled")
+@pytest.mark.every_leg
+def test_a_session_that_is_indexed_but_not_noted_as_such_is_found_once(lab):
+    """A crash between the two transactions of a batch leaves it like this."""
+    chat = written(lab, "fresh")
+    before = indexed_rows(lab)
+    lab.sql("UPDATE sessions SET unindexed = TRUE")
+    assert seqs(lab.store.search("token")) == [1]
+    assert lab.store.index() == 0
+    assert unindexed(lab) == []
+    assert indexed_rows(lab) == before
+    chat.append("user", "token")
+    assert seqs(lab.store.search("token")) == [1, len(CORPUS) + 1]
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_session_whose_index_was_lost_is_indexed_anew(lab):
+    """Deleted past the library, so that no session was noted as not indexed."""
+    chat = written(lab, "fresh")
+    for table in ("search_rows", "search_marks"):
+        lab.sql(f"DELETE FROM {table}")
+    assert lab.store.index(anew=True) == len(CORPUS)
+    assert seqs(lab.store.search("parser", session=chat.id)) == [1, 2]
+
+
+@pytest.mark.usefixtures("settled")
+def test_an_index_is_dropped_while_others_index_and_append(lab):
+    store = lab.store
+    chats = [store.create(name) for name in "abc"]
+    failures = []
+
+    def index(drops):
+        try:
+            with Store.open(lab.url) as own:
+                for _ in range(8):
+                    own.index()
+                    if drops:
+                        own.drop_index()
+        except Exception as error:  # noqa: BLE001 - shown by the test
+            failures.append(error)
+
+    threads = [threading.Thread(target=index, args=(drops,)) for drops in (True, False, True)]
+    for thread in threads:
+        thread.start()
+    for number in range(60):
+        chats[number % 3].append("user", f"needle more{number}")
+        assert store.search(f"more{number}").hits
+    for thread in threads:
+        thread.join()
+    assert not failures
+    expected = {(name, seq) for name in "abc" for seq in range(1, 21)}
+    assert set(found(store, "needle", limit=1_000)) == expected
+    store.index()
+    assert set(found(store, "needle", limit=1_000)) == expected
+    assert indexed_rows(lab) == expected
+
+
 def test_nothing_of_the_erased_is_left_in_the_file(tmp_path):
     path = tmp_path / "store.db"
     with Store.open(path) as store:
@@ -388,6 +565,15 @@ def test_a_damaged_message_is_in_the_way_of_its_own_session_only(lab, indexed):
     assert found(lab.store, "needle", session="c") == [("c", 1)]
     if indexed:  # else its text says that it cannot match
         with pytest.raises(HistoryCorrupt, match="'b'"):
+            lab.store.search("needle")
+
+
+def test_a_message_without_content_is_damaged(opened):
+    with opened("file", "sync") as lab:
+        lab.drop_guards()
+        lab.store.create().append("user", "needle")
+        lab.sql("UPDATE entries SET content = NULL")
+        with pytest.raises(HistoryCorrupt, match="Entry 1"):
             lab.store.search("needle")
 
 

@@ -147,6 +147,51 @@ def test_the_listed_minute_is_written_only_when_it_changes(work: Work, tmp_path:
     assert named == [*[False] * 5, True, *[False] * 5, True]
 
 
+def test_a_search_over_all_costs_the_same_among_many_sessions(work: Work, store: Store) -> None:
+    chat = store.create()
+    chat.append_many([NewMessage("user", f"message {number}") for number in range(40)])
+    costs = []
+    for count in (120, 800):
+        for _ in range(count):
+            store.create()
+        store.index()
+        chat.append("user", "a message that is not indexed")
+        costs.append(work.of(lambda: store.search("39"))[1])
+    assert costs[1] < 1.2 * costs[0]
+
+
+def test_a_search_in_a_session_costs_the_same_in_a_long_one(work: Work, store: Store) -> None:
+    for name, count in (("short", 40), ("long", 2_000)):
+        store.create(name).append_many([NewMessage("user", "hello") for _ in range(count)])
+        store.session(name).append("user", "needle")
+    store.index()
+    short, long = (
+        work.of(lambda name=name: store.search("needle", session=name))
+        for name in ("short", "long")
+    )
+    assert long[0] == short[0]
+    assert long[1] < 1.2 * short[1]
+
+
+@pytest.mark.parametrize("few", [1, 100])
+def test_that_a_session_is_not_indexed_is_written_once(
+    work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    """And not at all while few sessions have anything that is not indexed."""
+    monkeypatch.setattr("roocontext.store.search.index.FEW", few)
+    clock = SetClock(now=1_700_000_040_000, step=1)
+    with Store.open(tmp_path / "noted.db", clock=clock) as store:
+        chat = store.create()
+        named = []
+        for number in range(6):
+            if number % 3 == 1:
+                store.index()
+            work.texts.clear()
+            chat.append("user", "hello")
+            named.append(any("unindexed=" in text for text in work.texts))
+    assert named == [False, few == 1, False, False, few == 1, False]
+
+
 def test_only_new_messages_are_looked_for(work: Work, store: Store) -> None:
     """What was counted is summed, and neither joined nor read."""
     counter = Letters()

@@ -24,6 +24,7 @@ from roocontext.log.budget import Size
 from roocontext.log.counting import BYTES
 from roocontext.log.plan import Action
 from roocontext.store.engine.transaction import Transaction
+from roocontext.store.schema import metadata
 from roocontext.store.snapshot import Rows, Wanted
 from support.steady_sources import SetClock
 
@@ -116,7 +117,9 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "search in some sessions": lambda store, _: [
         store.search("hello", session="long", among="visible"),
         store.search("hello", family="p7", tool="run"),
+        store.search("hello", where={"user": "u7"}, order="oldest"),
     ],
+    "index": lambda store, _: store.index(),
     "children": lambda store, _: store.session("s7").children(),
     "open": lambda store, chat: store.open_session(chat.id),
     "create a child": lambda store, chat: store.create(parent=chat.id, metadata={"user": "u7"}),
@@ -210,13 +213,18 @@ def work(store: Store, catcher: Catcher) -> None:
 ENTRY = """session_id, seq, kind, format, role, recorded_at, message_id, size, messages_total,
     bytes_total, salt, content_digest, hash, content"""
 SESSION = """session_id, created_at, updated_at, updated_minute, last_seq, last_hash, head_seq,
-    messages, bytes, latest_recorded, recorded_back, latest_own, own_back, parent"""
+    messages, bytes, latest_recorded, recorded_back, latest_own, own_back, unindexed,
+    parent"""
 SPAN = "session_id, lo, hi, position"
 OPEN_END = (1 << 62) - 1
 
 
-def fill(run: Callable[[str], Any], series: str, blob: str, text: str) -> None:
-    """One long session and many short ones, past the library: their hashes do not matter here."""
+def fill(run: Callable[[str], Any], series: str, blob: str, text: str, terms: str) -> None:
+    """One long session and many short ones, past the library: their hashes do not matter here.
+
+    All of it is indexed. Of a thousand messages one has the word that is searched for, and of two
+    thousand one is too large for the index.
+    """
     for sessions, last, name, session in (
         (1, LONG, "'long'", "'long'"),
         (SESSIONS, SHORT, "'s' || n", f"'s' || ((n - 1) / {SHORT} + 1)"),
@@ -231,7 +239,7 @@ def fill(run: Callable[[str], Any], series: str, blob: str, text: str) -> None:
         )
         run(
             f"INSERT INTO sessions ({SESSION}) SELECT {name}, n, n, n / 60000, {last}, {blob},"
-            f" {last}, {last}, 202 * {last}, {last}, 0, {last}, 0, 'p' || (n / 10)"
+            f" {last}, {last}, 202 * {last}, {last}, 0, {last}, 0, FALSE, 'p' || (n / 10)"
             f" FROM {every_session}"
         )
         run(
@@ -241,6 +249,12 @@ def fill(run: Callable[[str], Any], series: str, blob: str, text: str) -> None:
         run(
             "INSERT INTO counts (session_id, counter, seq, tokens, exact)"
             f" SELECT {session}, 'other', {seq}, 7, TRUE"
+            f" FROM {every_entry}"
+        )
+        words = terms.format("CASE WHEN n % 1000 = 7 THEN 'hello' ELSE 'word' || n END")
+        run(
+            "INSERT INTO search_rows (session_id, seq, recorded_at, terms)"
+            f" SELECT {session}, {seq}, n, CASE WHEN n % 2000 <> 9 THEN {words} END"
             f" FROM {every_entry}"
         )
     run(
@@ -266,12 +280,15 @@ INDEXES = {
     "entries.answers_seq =": "entries_answers",
     "entries.details IS NOT NULL": "entries_control",
     "sessions.parent =": "sessions_parent",
+    "sessions.unindexed = TRUE": "sessions_unindexed",
     "fact_0.value =": "facts_value",
 }
 
 
 def _expected_index(text: str) -> set[str]:
     """What finds the few rows that are wanted, however many there are: one of these."""
+    if "FROM search_rows" in text:  # its words find the few rows
+        return set()
     if "sessions.parent =" in text and "fact_0.value =" in text:
         return {"sessions_parent", "facts_value"}
     found = next((index for part, index in INDEXES.items() if part in text), None)
@@ -300,6 +317,7 @@ def sqlite_work(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Catcher
             " WHERE n < {last}) SELECT n FROM t)",
             "zeroblob(32)",
             "'\"' || hex(zeroblob(100)) || '\"'",
+            "({})",
         )
 
     connect = sqlite3.connect
@@ -372,6 +390,24 @@ def test_sqlite_sums_up_only_the_sessions_of_the_page(sqlite_work: tuple[Path, C
         assert {row[3] for row in rows} & {"CO-ROUTINE page", "MATERIALIZE page"}
 
 
+@pytest.mark.parametrize("analyzed", [False, True], ids=["before ANALYZE", "after ANALYZE"])
+def test_sqlite_finds_terms_by_their_indexes(
+    sqlite_work: tuple[Path, Catcher], analyzed: bool
+) -> None:
+    path, catcher = sqlite_work
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN")
+        if analyzed:
+            connection.execute("ANALYZE")
+        for _, text, params in _of_terms(catcher):
+            rows = connection.execute(f"EXPLAIN QUERY PLAN {text}", params)
+            steps = [row[3] for row in rows if " search_rows " in row[3]]
+            is_large = "terms IS NULL" in text
+            key = "INDEX search_rows_unindexed" if is_large else "INTEGER PRIMARY KEY"
+            assert [step.split(" (")[0] for step in steps] == [f"SEARCH search_rows USING {key}"]
+        connection.execute("ROLLBACK")
+
+
 # PostgreSQL
 
 
@@ -386,13 +422,14 @@ def postgres_work(postgres: Any) -> Iterator[tuple[psycopg.Connection, Catcher]]
         return execute(self, text, params, **options)
 
     with psycopg.connect(url, autocommit=True) as admin:
-        for table in ("sessions", "entries", "spans", "clearings", "counts", "facts"):
+        for table in (*metadata.tables, "search_rows"):
             admin.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
         fill(
             admin.execute,
             "generate_series(1, {last}) AS n",
             "decode(repeat('00', 32), 'hex')",
             "'\"' || repeat('0', 200) || '\"'",
+            "to_tsvector('simple', {})",
         )
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(psycopg.RawCursor, "execute", recording)
@@ -432,6 +469,23 @@ def test_postgres_searches_and_never_scans(
         indexes = _expected_index(text)
         if vacuumed and indexes:
             assert indexes & {node.get("Index Name") for node in _nodes(plan)}, (text, plan)
+
+
+@pytest.mark.parametrize("vacuumed", [False, True], ids=["before VACUUM", "after VACUUM"])
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan", "auto"])
+def test_postgres_finds_terms_by_their_indexes(
+    postgres_work: tuple[psycopg.Connection, Catcher], mode: str, vacuumed: bool
+) -> None:
+    admin, catcher = postgres_work
+    if vacuumed:
+        admin.execute("VACUUM ANALYZE")
+    admin.execute(f"SET plan_cache_mode = {mode}")
+    for _, text, params in _of_terms(catcher):
+        plan = _explain(admin, text, params, 10 if mode == "auto" else 0)
+        names = {node.get("Index Name") or node.get("Relation Name") for node in _nodes(plan)}
+        index = "search_rows_unindexed" if "terms IS NULL" in text else "search_rows_terms"
+        assert index in names, (text, plan)
+        assert "search_rows_pkey" not in names, (text, plan)
 
 
 def test_postgres_reads_a_view_by_its_spans(
@@ -564,6 +618,14 @@ def test_every_table_of_the_view_was_caught(catcher: Catcher) -> None:
         for table in re.findall(r"(?:FROM|JOIN) (\w+)", caught.text)
     }
     assert tables - {"LATERAL"} == {"sessions", "spans", "entries", "clearings"}
+
+
+def _of_terms(catcher: Catcher) -> list[Caught]:
+    """The statements that ask the index for messages: of each search one for the large ones."""
+    searches = [*catcher.of("search"), *catcher.of("search in some sessions")]
+    found = [caught for caught in searches if "FROM search_rows" in caught.text]
+    assert sum("terms IS NULL" in caught.text for caught in found) == len(found) / 2 == 4
+    return found
 
 
 def _explain(admin: psycopg.Connection, text: str, params: Params, times: int) -> dict[str, Any]:

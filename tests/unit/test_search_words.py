@@ -16,6 +16,7 @@ from support.rows_of_formats import histories, marks, rows
 PIECES = st.sampled_from(
     [
         *("foo", "Bar", "HTTP", "x1", "_", ".", "/", " ", "-", "\n", "*", '"', "\0", "\ud800"),
+        *("+", "#", "$", "@", "(", ")"),
         *("数", "据", "ア", "ｱ", "가", "é", "e\u0301", "ß", "İ", "\u212a", "٣", "Ａ", "ก", "ำ"),
         *("👍", "🏽", "→"),
     ]

@@ -29,7 +29,8 @@ def search(
         typer.Argument(
             metavar="TEXT",
             help='The words, all of which a message has to hold. `"a phrase"` is found as it is'
-            " written, `begin*` finds all that begins so.",
+            " written, `begin*` finds all that begins so, and `C++` finds only that. Put `--`"
+            " before a text that begins with a dash.",
         ),
     ],
     *,

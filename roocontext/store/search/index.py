@@ -2,6 +2,10 @@
 
 An append writes nothing here. A session's mark says up to which entry it is indexed; what is beyond
 is read by the search itself. The terms only say which messages to read: no answer is made of them.
+
+A session is `unindexed` whenever its log may go beyond its mark (0046). Each append sets that.
+`_settle` alone takes it back, and `_drop` sets it before it deletes a mark. The reverse does no
+harm: some are `unindexed` although they have no more to index.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +13,20 @@ from functools import cache
 from heapq import merge
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import bindparam, delete, func, insert, select, text, tuple_
+from sqlalchemy import (
+    bindparam,
+    delete,
+    false,
+    func,
+    insert,
+    literal_column,
+    or_,
+    select,
+    text,
+    true,
+    tuple_,
+    update,
+)
 from sqlalchemy.sql import Select
 
 from roocontext.errors import HistoryCorrupt
@@ -32,19 +49,33 @@ _MOST: Final = 200_000
 by every search."""
 _PAGE: Final = 256
 
+FEW: Final = 100
+"""So many sessions may stay `unindexed`, so that appends to the busy ones need not set it again."""
+_DROPPED: Final = 100
+"""How many sessions are dropped from the index in one transaction."""
+
+# As the index says it: SQLite does not know that 1 is the same.
+_IS_UNINDEXED = text("sessions.unindexed = TRUE")
 _mark = func.coalesce(search_marks.c.seq, 0)
 _with_marks = sessions.outerjoin(search_marks, search_marks.c.session_id == sessions.c.session_id)
 _STALE = (
     select(sessions.c.session_id, _mark, sessions.c.last_seq)
     .select_from(_with_marks)
-    .where(sessions.c.purged_at.is_(None), sessions.c.last_seq > _mark)
+    .where(_IS_UNINDEXED, sessions.c.purged_at.is_(None), sessions.c.last_seq > _mark)
+    .order_by(sessions.c.session_id)
+    .limit(BATCH)
+)
+_WHOLE = (
+    select(sessions.c.session_id)
+    .select_from(_with_marks)
+    .where(_IS_UNINDEXED, sessions.c.purged_at.is_(None), sessions.c.last_seq <= _mark)
     .order_by(sessions.c.session_id)
     .limit(BATCH)
 )
 _MISSING = (
     select(func.sum(sessions.c.last_seq - _mark))
     .select_from(_with_marks)
-    .where(sessions.c.purged_at.is_(None), sessions.c.last_seq > _mark)
+    .where(_IS_UNINDEXED, sessions.c.purged_at.is_(None), sessions.c.last_seq > _mark)
 )
 MESSAGES = (
     select(
@@ -58,12 +89,11 @@ MESSAGES = (
     .order_by(entries.c.seq)
     .limit(bindparam("page"))
 )
-# A share that no append waits for, because it changes no key; a redaction and a purge wait.
-_HOLD = (
-    select(sessions.c.session_id)
-    .where(sessions.c.session_id == bindparam("session_id"), sessions.c.purged_at.is_(None))
-    .with_for_update(read=True, key_share=True)
+_NAMED = select(sessions.c.session_id).where(
+    sessions.c.session_id == bindparam("session_id"), sessions.c.purged_at.is_(None)
 )
+# A share that no append waits for, because it changes no key; a redaction and a purge wait.
+_HOLD = _NAMED.with_for_update(read=True, key_share=True)
 _BEGIN = text(
     "INSERT INTO search_marks (session_id, seq) VALUES (:session_id, 0) ON CONFLICT DO NOTHING"
 )
@@ -74,11 +104,41 @@ _REDACTED = select(entries.c.seq).where(
     text("role IS NOT NULL AND salt IS NULL"),
 )
 _ADD = insert(search_rows)
-# Locked, so that no other index of these sessions is made meanwhile.
-_MARKED = select(search_marks.c.session_id).order_by(search_marks.c.session_id).with_for_update()
+# The lock of an append, which waits for this and nothing else.
+_LOCK = _NAMED.with_for_update(key_share=True)
+_SETTLE = (
+    update(sessions)
+    .where(
+        sessions.c.session_id == bindparam("of"),
+        sessions.c.last_seq
+        <= func.coalesce(
+            select(search_marks.c.seq)
+            .where(search_marks.c.session_id == bindparam("of"))
+            .scalar_subquery(),
+            0,
+        ),
+    )
+    .values(unindexed=false())
+)
+_INDEXED = (
+    select(sessions.c.session_id)
+    .select_from(_with_marks)
+    .where(
+        sessions.c.purged_at.is_(None),
+        or_(sessions.c.unindexed.is_(false()), search_marks.c.session_id.is_not(None)),
+    )
+    .order_by(sessions.c.session_id)
+)
+# The marks before the rows: whatever else indexes these sessions holds a mark until its rows are
+# committed.
 _DROP = [
-    delete(table).where(table.c.session_id == bindparam("of"))
-    for table in (search_rows, search_marks)
+    update(sessions)
+    .where(sessions.c.session_id == bindparam("of"), sessions.c.purged_at.is_(None))
+    .values(unindexed=true()),
+    *(
+        delete(table).where(table.c.session_id == bindparam("of"))
+        for table in (search_marks, search_rows)
+    ),
 ]
 
 
@@ -101,14 +161,27 @@ def bring_up_to_date(database: Database, progress: Progress | None) -> int:
         done += sum(last - after for _, after, last, _ in stretches)
         if progress is not None:
             progress(min(done, total), total)
+        _settle_many(database)
+    _settle_many(database)
     return indexed
 
 
-def drop(tx: Transaction) -> None:
+def _settle_many(database: Database) -> None:
+    # Not in the transaction of a batch, because an append waits for this one.
+    while len(found := database.snapshot(lambda tx: tx.rows(_WHOLE))) >= FEW:
+        database.write(_settle, [session_id for (session_id,) in found])
+
+
+def drop(database: Database) -> None:
     """Forget all terms and marks."""
-    marked = [{"of": session_id} for (session_id,) in tx.rows(_MARKED)]
+    found = database.snapshot(lambda tx: tx.rows(_INDEXED))
+    for at in range(0, len(found), _DROPPED):
+        database.write(_drop, [{"of": row[0]} for row in found[at : at + _DROPPED]])
+
+
+def _drop(tx: Transaction, named: Sequence[Mapping[str, str]]) -> None:
     for statement in _DROP:
-        tx.many(statement, marked)
+        tx.many(statement, named)
 
 
 def _missing(tx: Transaction) -> int:
@@ -157,6 +230,14 @@ def _add(tx: Transaction, stretches: Sequence[_Stretch]) -> int:
     return len(added)
 
 
+def _settle(tx: Transaction, session_ids: Sequence[str]) -> None:
+    """Note which of these sessions are indexed up to their end."""
+    # In the order of their ids, like all that locks several. The marks are read when all are
+    # locked, because a drop that went first has deleted some.
+    tx.each(_LOCK, [{"session_id": session_id} for session_id in session_ids])
+    tx.many(_SETTLE, [{"of": session_id} for session_id in session_ids])
+
+
 # What a search asks
 
 
@@ -164,6 +245,8 @@ def _add(tx: Transaction, stretches: Sequence[_Stretch]) -> int:
 def _beyond(shape: Shape) -> Select[Any]:
     found = in_scope(shape, "last_seq").add_columns(_mark)
     found = found.outerjoin(search_marks, search_marks.c.session_id == sessions.c.session_id)
+    if not any(shape):  # else the sessions are few, and are found by what they are asked for
+        found = found.where(_IS_UNINDEXED)
     return found.where(sessions.c.last_seq > _mark)
 
 
@@ -214,6 +297,8 @@ def _candidates(dialect: str | None, shape: Shape, *, is_oldest_first: bool) -> 
         tuple_(*key) >= start if is_oldest_first else tuple_(*key) <= start,
     )
     if any(shape):
-        found = found.where(search_rows.c.session_id.in_(in_scope(shape)))
+        # Not by the key: both engines would read the keys of whole sessions, however long.
+        of = search_rows.c.session_id + literal_column("''")
+        found = found.where(of.in_(in_scope(shape)))
     order = key if is_oldest_first else [one.desc() for one in key]
     return found.order_by(*order).limit(bindparam("page"))
