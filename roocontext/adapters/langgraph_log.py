@@ -6,7 +6,6 @@ of the channels that are new in it, and names the notes that hold the others. Me
 of the session: a conversation, as a checkpoint has it, is the session's view as of its note.
 """
 
-import marshal
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -43,6 +42,7 @@ from roocontext.adapters.langgraph_messages import (
 from roocontext.adapters.langgraph_notes import KIND, own_notes
 from roocontext.adapters.langgraph_sends import Left, completed, shortened
 from roocontext.errors import DuplicateMessage, InvalidPlan
+from roocontext.log.encoding import encode
 from roocontext.store.items import Item, NewNote, Rewind
 from roocontext.store.notes import Note
 from roocontext.store.session import Session
@@ -203,7 +203,9 @@ class Log:
                 # the others the newest does, which may be equal to one that was replaced.
                 kind = f"{self._kind(checkpoint_id)}!{key[-16:]}"
                 notes.append(NewNote(kind, content, client_id=None if some is special else key))
-        return self.session.write_batch(notes)[-1].head_seq if notes else None
+        if not notes:
+            return None
+        return self.session.write_batch(notes, skip_stored=True)[-1].head_seq
 
     def writes(self, saved: Saved) -> list[tuple[str, str, Any]]:
         """What tasks have written towards the next checkpoint, in the order of a run."""
@@ -312,7 +314,7 @@ class Log:
             ):
                 items.append(to_new(to_content(message, channel, self.serde)))
                 shown.append(Shown(0, channel, digest, message.id))
-        key = _key(self.epoch, content, {c: b"".join(d) for c, d in said.digests.items()})
+        key = _key(self.epoch, content, {c: b"".join(d).hex() for c, d in said.digests.items()})
         content = {**content, "key": key}
         kind = self._kind(content["id"])
         items.append(NewNote(kind, content, client_id=key))
@@ -351,4 +353,4 @@ def _behind(kind: str) -> str:
 
 
 def _key(*parts: Any) -> str:
-    return "langgraph:" + sha256(marshal.dumps(parts, 0)).hexdigest()[:40]
+    return "langgraph:" + sha256(encode([*parts]).encode()).hexdigest()[:40]

@@ -1,6 +1,8 @@
 """Threads and their ids, writes of tasks, deleting, pruning, copying, two processes at once."""
 
+import hashlib
 import importlib
+import json
 import sys
 import threading
 import types
@@ -70,6 +72,30 @@ def test_a_call_that_is_repeated_writes_nothing(thread):
         assert thread.shown() == shown
         assert len([*thread.saver.list(at(thread.name))]) == 2
     assert thread.session.head().seq > last
+
+
+def test_the_key_of_a_stored_call_is_made_of_json(thread):
+    config = thread.put(messages=said("a", "é\ud800"), n=1.0)
+    thread.saver.put_writes(config, [("n", 2)], "task")
+    task, note = thread.session.newest_notes("langgraph/", limit=9)
+    for found, parts in (
+        (task, [0, config["configurable"]["checkpoint_id"], task.content]),
+        (note, [0, without_key(note.content), {"messages": digests(thread.session)}]),
+    ):
+        text = json.dumps(parts, separators=(",", ":"))
+        key = "langgraph:" + hashlib.sha256(text.encode()).hexdigest()[:40]
+        assert thread.session.noted([key])[key].seq == found.seq
+
+
+def without_key(content):
+    return {name: value for name, value in content.items() if name != "key"}
+
+
+def digests(session):
+    texts = (
+        json.dumps(one.content, separators=(",", ":")).encode() for one in session.view().messages
+    )
+    return "".join(hashlib.blake2b(text, digest_size=16).hexdigest() for text in texts)
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "~a", "x" * 5_000, "\ud800", "\0", "тема ✓", " "])
