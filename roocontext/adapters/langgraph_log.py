@@ -39,7 +39,7 @@ from roocontext.adapters.langgraph_messages import (
     to_new,
     unpacked,
 )
-from roocontext.adapters.langgraph_notes import KIND, own_notes
+from roocontext.adapters.langgraph_notes import KIND, LOST_PARENT, NO_WRITES, own_notes
 from roocontext.adapters.langgraph_sends import Left, completed, shortened
 from roocontext.errors import DuplicateMessage, InvalidPlan
 from roocontext.log.encoding import encode
@@ -221,18 +221,32 @@ class Log:
             for task_id, channel, stored, seq in (found[key][1] for key in order)
         ]
 
-    def hide(self, hidden: Sequence[Saved], by: str, *, shows: Saved | None = None) -> None:
-        """Hide checkpoints, and show the conversation of the one that is the newest now."""
-        kinds = (self._kind(saved.id) for saved in hidden)
-        notes: list[Item] = [
-            NewNote(kind, {"id": saved.id, "hidden": by, "key": saved.content["key"]})
-            for kind, saved in zip(kinds, hidden, strict=True)
-        ]
-        if not notes:
+    def hide(self, gone: Sequence[Saved], by: str, *, left: Sequence[Saved]) -> None:
+        """Hide checkpoints, the newest first; show the conversation of the newest that is left."""
+        if not gone:
             return
+        ids = {saved.id for saved in gone}
+        notes: list[Item] = [
+            NewNote(self._kind(one.id), {"id": one.id, "hidden": by, "key": one.content["key"]})
+            for one in gone
+        ]
+        notes += [
+            NewNote(f"{self._kind(one.id)}{LOST_PARENT}", {**NO_WRITES, "by": by})
+            for one in left
+            if one.content["parent"] in ids
+        ]
         self.session.write_batch(notes)
-        if shows is not None:
-            self.session.rewind(shows.seq, trigger=by)
+        if left and self._kind(gone[0].id) > self._kind(left[0].id):
+            self.session.rewind(left[0].seq, trigger=by)
+
+    def parent(self, saved: Saved) -> str | None:
+        """The checkpoint behind which this one was put, unless that was hidden."""
+        parent: str | None = saved.content["parent"]
+        # Only those whose parent was hidden once have the note, so that a load needs no other read.
+        if parent is not None and any(one.note.endswith(LOST_PARENT) for one in saved.writes):
+            found = self.find(parent)
+            return None if found is None or found.is_hidden else parent
+        return parent
 
     def _kind(self, checkpoint_id: str | None = None) -> str:
         own = "" if checkpoint_id is None else short(checkpoint_id)
