@@ -1,6 +1,8 @@
 """Threads and their ids, writes of tasks, deleting, pruning, copying, two processes at once."""
 
+import hashlib
 import importlib
+import json
 import sys
 import threading
 import types
@@ -10,6 +12,7 @@ from langchain_core.messages import (
     HumanMessage,
 )
 from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.base import CipherProtocol
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 
@@ -60,7 +63,7 @@ def test_a_call_that_is_repeated_writes_nothing(thread):
     checkpoint["channel_versions"] = {"messages": "2"}
     for _ in range(2):
         thread.saver.put(config, checkpoint, {}, {"messages": "2"})
-        RooContextSaver(thread.saver._store).put(config, checkpoint, {}, {"messages": "2"})
+        RooContextSaver(thread.store).put(config, checkpoint, {}, {"messages": "2"})
     assert thread.written() == ["a", "b"]
     assert len([*thread.saver.list(at(thread.name))]) == 2
     last = thread.session.head().seq
@@ -72,9 +75,33 @@ def test_a_call_that_is_repeated_writes_nothing(thread):
     assert thread.session.head().seq > last
 
 
+def test_the_key_of_a_stored_call_is_made_of_json(thread):
+    config = thread.put(messages=said("a", "é\ud800"), n=1.0)
+    thread.saver.put_writes(config, [("n", 2)], "task")
+    task, note = thread.session.newest_notes("langgraph/", limit=9)
+    for found, parts in (
+        (task, [0, config["configurable"]["checkpoint_id"], task.content]),
+        (note, [0, without_key(note.content), {"messages": digests(thread.session)}]),
+    ):
+        text = json.dumps(parts, separators=(",", ":"))
+        key = "langgraph:" + hashlib.sha256(text.encode()).hexdigest()[:40]
+        assert thread.session.noted([key])[key].seq == found.seq
+
+
+def without_key(content):
+    return {name: value for name, value in content.items() if name != "key"}
+
+
+def digests(session):
+    texts = (
+        json.dumps(one.content, separators=(",", ":")).encode() for one in session.view().messages
+    )
+    return "".join(hashlib.blake2b(text, digest_size=16).hexdigest() for text in texts)
+
+
 @pytest.mark.parametrize("name", ["", "a/b", "~a", "x" * 5_000, "\ud800", "\0", "тема ✓", " "])
 def test_a_thread_id_is_any_string(saver, name):
-    own = saver._store.create().id
+    own = saver._given.run_now(lambda store: store.create()).id
     thread = f"{name}{own}" if name else ""
     namespaces = sorted({"", name, "child:1|grandchild:2"})
     for number, namespace in enumerate(namespaces):
@@ -139,14 +166,14 @@ def test_deleting_hides_and_the_id_can_be_used_again(thread):
     thread.put(messages=said("c"))
     assert thread.shown() == ["c"]
     assert len([*thread.saver.list(at(thread.name))]) == 1
-    again = RooContextSaver(thread.saver._store).get_tuple(gone)
+    again = RooContextSaver(thread.store).get_tuple(gone)
     assert again is None
     assert thread.session.verify().ok
 
 
 def test_another_process_has_deleted_the_thread(thread):
     config = thread.put(messages=said("a"))
-    RooContextSaver(thread.saver._store).delete_thread(thread.name)
+    RooContextSaver(thread.store).delete_thread(thread.name)
     thread.put(config, messages=said("a", "b"))
     assert thread.shown() == ["a", "b"]
     assert len([*thread.saver.list(at(thread.name))]) == 1
@@ -155,14 +182,14 @@ def test_another_process_has_deleted_the_thread(thread):
 def test_deleting_a_thread_whose_own_session_was_purged_hides_its_namespaces(thread):
     for namespace in ("", "sub"):
         thread.saver.put(at(thread.name, namespace=namespace), empty_checkpoint(), {}, {})
-    thread.saver._store.purge(f"langgraph:{thread.name}")
+    thread.store.purge(f"langgraph:{thread.name}")
     thread.saver.delete_thread(thread.name)
     assert [*thread.saver.list({"configurable": {"thread_id": thread.name}})] == []
 
 
 def test_writes_reach_a_thread_that_another_process_has_begun_anew(thread):
     thread.put(messages=said("a"))
-    other = RooContextSaver(thread.saver._store)
+    other = RooContextSaver(thread.store)
     other.delete_thread(thread.name)
     config = other.put(at(thread.name), empty_checkpoint(), {}, {})
     assert thread.saver.get_tuple(at(thread.name)).config == config
@@ -202,6 +229,121 @@ def test_pruning_hides_all_but_the_newest(thread):
         thread.saver.prune([thread.name], strategy="some")
 
 
+def test_no_checkpoint_names_a_parent_that_is_hidden(thread):
+    def parents():
+        listed = [*thread.saver.list(at(thread.name))]
+        assert thread.saver.get_tuple(at(thread.name)) == (listed[0] if listed else None)
+        ids = {one.checkpoint["id"] for one in listed}
+        named = [one.parent_config["configurable"]["checkpoint_id"] for one in listed[:-1]]
+        assert {*named} <= ids
+        return [one.parent_config for one in listed]
+
+    configs = []
+    for run in ("1", "2", "2", "3"):
+        checkpoint = empty_checkpoint() | {"channel_values": {"n": run}}
+        before = configs[-1] if configs else at(thread.name)
+        run_of = {"run_id": f"{thread.name}-{run}"}
+        configs.append(thread.saver.put(before, checkpoint, run_of, {"n": run}))
+    assert parents() == [*reversed(configs[:-1]), None]
+    thread.saver.put_writes(configs[3], [("w", 1)], "task")
+    thread.saver.delete_for_runs([f"{thread.name}-2"])
+    first, last = (thread.saver.get_tuple(configs[place]) for place in (0, 3))
+    assert (first.parent_config, last.parent_config) == (None, None)
+    assert last.pending_writes == [("task", "w", 1)]
+    thread.saver.put(configs[3], empty_checkpoint(), {}, {})
+    thread.saver.prune([thread.name])
+    assert parents() == [None]
+    assert thread.session.verify().ok
+
+
+def test_one_string_is_no_list_of_ids(thread):
+    digits = [f"{thread.name}{digit}" for digit in "12"]
+    for name in [*digits, "1", "2"]:
+        thread.saver.put(at(name), empty_checkpoint(), {"run_id": name}, {})
+    saver = thread.saver
+    for call in (
+        lambda: saver.prune("12"),
+        lambda: saver.prune("12", strategy="delete"),
+        lambda: saver.delete_for_runs("12"),
+        lambda: saver.get_delta_channel_history(config=at("1"), channels="ab"),
+    ):
+        with pytest.raises(TypeError, match="is a list of ids, not a str"):
+            call()
+    for name in [*digits, "1", "2"]:
+        assert saver.get_tuple(at(name)) is not None
+    saver.prune([1], strategy="delete")  # ids may be numbers, as in a config
+    saver.delete_thread(2)
+    assert (saver.get_tuple(at("1")), saver.get_tuple(at(2))) == (None, None)
+
+
+def test_checkpoints_that_are_their_own_ancestors_end(thread):
+    one = thread.put(a=1)
+    two = thread.put(a=2)
+    name = one["configurable"]["checkpoint_id"]
+    checkpoint = empty_checkpoint() | {"id": name, "channel_values": {}}
+    for parent in (two, one):
+        thread.saver.put(parent, checkpoint, {}, {})
+        thread.saver.put_writes(two, [("log", "x")], "task")
+        found = thread.saver.get_delta_channel_history(config=two, channels=["log"])
+        assert [value for _, _, value in found["log"]["writes"]] in (["x"], [])
+        assert thread.saver.get_tuple(one).checkpoint["channel_values"] == {}
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_channel_that_a_step_did_not_write_has_the_value_that_it_had(thread, own):
+    saver = thread.saver if own else InMemorySaver()
+    config = at(thread.name)
+    steps = [({"b": 1, "c": 1}, {"b": "1", "c": "1"}), ({"c": 2}, {"c": "2"}), ({}, {"c": "3"})]
+    versions = {}
+    for values, new in steps:
+        versions |= new
+        checkpoint = empty_checkpoint() | {"channel_values": values}
+        checkpoint["channel_versions"] = dict(versions)
+        config = saver.put(config, checkpoint, {}, new)
+    found = [one.checkpoint["channel_values"] for one in saver.list(at(thread.name))]
+    assert found == [{"b": 1}, {"b": 1, "c": 2}, {"b": 1, "c": 1}]
+
+
+FILTERS = [
+    ({"a": {"b": 1}}, True),
+    ({"a": {"b": 1, "c": [1, {"d": None}]}}, True),
+    ({"a": {"c": [{"d": None}]}}, True),
+    ({"a": {"c": [{"d": 1}]}}, False),
+    ({"a": {"c": []}, "list": [3, 1]}, True),
+    ({"a": {"b": 2}}, False),
+    ({"a": {"b": True}}, False),
+    ({"a": {"b": 1.0}}, True),
+    ({"a": {"b": {"c": 1}}}, False),
+    ({"a": {}}, True),
+    ({"list": 1}, False),
+    ({"list": [4]}, False),
+    ({"a.b": 1}, True),
+    ({"a.c.x": None, "no": None}, True),
+    ({"x.y": "literal"}, True),
+    ({"a.b": 2}, False),
+    ({}, True),
+]
+
+
+@pytest.mark.parametrize(("wanted", "is_found"), FILTERS)
+def test_a_filter_is_contained_in_the_metadata(thread, wanted, is_found):
+    metadata = {
+        "a": {"b": 1, "c": [1, {"d": None, "e": 2}]},
+        "list": [1, 2, 3],
+        "x.y": "literal",
+        "x": {"y": "nested"},
+    }
+    config = thread.saver.put(at(thread.name), empty_checkpoint(), metadata, {})
+    found = [one.config for one in thread.saver.list(at(thread.name), filter=wanted)]
+    assert found == ([config] if is_found else [])
+
+
+@pytest.mark.parametrize("wanted", ["a", [("a", 1)], {1: 2}])
+def test_what_is_no_filter_is_refused(thread, wanted):
+    with pytest.raises(InvalidOption):
+        next(thread.saver.list(at(thread.name), filter=wanted), None)
+
+
 def test_a_copy_has_its_own_life(thread):
     thread.put(messages=said("a", "b"), n=1)
     child = at(thread.name, namespace="child:1")
@@ -232,7 +374,7 @@ def test_a_namespace_is_a_child_of_its_thread(thread):
 
 def test_two_savers_that_write_at_once_lose_nothing(thread):
     """As two processes do: each with its own idea of the session, of which one is out of date."""
-    savers = [RooContextSaver(thread.saver._store) for _ in range(2)]
+    savers = [RooContextSaver(thread.store) for _ in range(2)]
     first = thread.put(messages=said("a"))
     failed = []
 

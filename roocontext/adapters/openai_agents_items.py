@@ -1,0 +1,163 @@
+"""The items of the OpenAI Agents SDK, and the messages that hold them.
+
+Runs of items become messages in the format `openai-responses`: what the model gives in one step is
+one message, and so are the outputs that answer it. The items come back as they were given.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import dropwhile, groupby
+from typing import Any, Final, NamedTuple
+
+from roocontext.adapters.replay import take_back
+from roocontext.errors import InvalidMessage, VersionConflict
+from roocontext.log.entries import Kind, Message, NewMessage, View
+from roocontext.log.forms import forms
+from roocontext.log.readings import REDACTED, reader
+from roocontext.log.readings.openai_responses import OUTPUTS, type_of
+from roocontext.store.items import Rewind
+from roocontext.store.session import Session
+
+FORMAT: Final = "openai-responses"
+RAW: Final = "roocontext.item"
+"""The type of an item that holds what the format cannot hold, as it was given."""
+
+
+def to_messages(items: Iterable[dict[str, Any]]) -> list[NewMessage]:
+    """Gather items: what the model gives in one step is a message, and so are the outputs."""
+    messages: list[NewMessage] = []
+    run: list[dict[str, Any]] = []
+    for item in items:
+        kind, role = type_of(item), _role(item)
+        if kind == "message" and role != "assistant":
+            messages.append(NewMessage(role, item, FORMAT))
+            run = []
+        elif run and messages[-1].role == role:
+            run.append(item)
+        else:
+            run = [item]
+            messages.append(NewMessage(role, run, FORMAT))
+    return messages
+
+
+def _role(item: dict[str, Any]) -> str:
+    kind = type_of(item)
+    if kind == "message":
+        return str(item.get("role"))
+    is_answer = kind in OUTPUTS or kind == "mcp_approval_response"
+    return "user" if is_answer and item.get("execution") != "server" else "assistant"
+
+
+def as_object(item: Any) -> dict[str, Any]:
+    """The item, or one that holds it if it is no object, or could be taken for such a one."""
+    if isinstance(item, dict) and item.get("type") != RAW:
+        return item
+    return {"type": RAW, "item": item}
+
+
+def storable(item: Any) -> dict[str, Any]:
+    """The item, or one that holds it if the format has no such items."""
+    shown = as_object(item)
+    try:
+        reader(FORMAT).check(_role(shown), shown)
+    except InvalidMessage:
+        return {"type": RAW, "item": item}
+    return shown
+
+
+def to_items(messages: Sequence[Message]) -> list[Any]:
+    """The items of messages; those of other formats are converted."""
+    return [item for block in _blocks(messages) for item in block.items]
+
+
+class _Block(NamedTuple):
+    """How many messages were made into items together, and these items."""
+
+    messages: int
+    items: list[Any]
+
+
+def _blocks(messages: Sequence[Message]) -> Iterator[_Block]:
+    for own, run in groupby(messages, key=_is_own):
+        if own:
+            for message in run:
+                content = message.content
+                items = content if isinstance(content, list) else [content]
+                yield _Block(1, [*map(_given, items)])
+        else:
+            others = list(run)
+            composed = forms[FORMAT].compose(others).messages
+            yield _Block(len(others), [*map(_given, composed)])
+
+
+def _is_own(message: Message) -> bool:
+    return message.format == FORMAT
+
+
+def _given(item: Any) -> Any:
+    """The item as it was given; a fixed one where the item that is held was redacted."""
+    if item.get("type") != RAW:
+        return item
+    return item.get("item", {"role": "assistant", "content": REDACTED})
+
+
+class Tail(NamedTuple):
+    """The latest items of a session, as a view of it shows them; all if it `is_complete`."""
+
+    view: View
+    items: list[Any]
+    is_complete: bool
+
+    def replace(
+        self,
+        chat: Session,
+        start: int,
+        output: Sequence[Any],
+        *,
+        prune: Callable[[Any], bool] | None = None,
+        trigger: str,
+    ) -> bool:
+        """Put other items in the place of those from `start` on, by a rewind.
+
+        The oldest items before them are left out as far as `prune` says so; then what stays is
+        written again. False if nothing was written: the session has changed since, or no item is
+        there, or a summary is among them that stands for a part of what they follow.
+        """
+        count, kept = self._from(start)
+        new = to_messages(map(storable, [*kept, *output]))
+        head, shown = self.view.head_seq, self.view.messages
+        whole = self.is_complete and count == len(shown)
+        if count and prune and not whole:
+            before = to_items(chat.view().messages)[: start - len(self.items)]
+            stays = [*dropwhile(prune, before)]
+            if len(stays) < len(before):
+                new, whole = to_messages(map(storable, [*stays, *output])), True
+        try:
+            if count and whole:
+                chat.write_batch([Rewind(0, head, trigger), *new], expected_seq=head)
+            elif count and all(one.kind is Kind.MESSAGE for one in shown[-count:]):
+                take_back(chat, self.view, count=count, instead=new, trigger=trigger)
+            else:
+                return False
+        except VersionConflict:
+            return False
+        return True
+
+    def _from(self, start: int) -> tuple[int, list[Any]]:
+        """How many messages hold the items from `start` on, and what they hold before it."""
+        blocks = [*_blocks(self.view.messages)]
+        place = sum(len(block.items) for block in blocks) - len(self.items) + start
+        for index, block in enumerate(blocks):
+            if place < len(block.items):
+                return sum(one.messages for one in blocks[index:]), block.items[:place]
+            place -= len(block.items)
+        return 0, []
+
+
+def read_tail(chat: Session, limit: int | None) -> Tail:
+    """The latest items of a session; without a limit all."""
+    # One more message than items: what is left out then holds at least one item, or none is.
+    view = chat.view() if limit is None else chat.view(last=limit + 1)
+    items = to_items(view.messages)
+    if limit is None or max(len(view.messages), len(items)) <= limit:
+        return Tail(view, items, is_complete=True)
+    return Tail(view, items[-limit:], is_complete=False)
