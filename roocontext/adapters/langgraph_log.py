@@ -6,7 +6,6 @@ of the channels that are new in it, and names the notes that hold the others. Me
 of the session: a conversation, as a checkpoint has it, is the session's view as of its note.
 """
 
-import marshal
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -40,9 +39,10 @@ from roocontext.adapters.langgraph_messages import (
     to_new,
     unpacked,
 )
-from roocontext.adapters.langgraph_notes import KIND, own_notes
+from roocontext.adapters.langgraph_notes import KIND, LOST_PARENT, NO_WRITES, own_notes
 from roocontext.adapters.langgraph_sends import Left, completed, shortened
 from roocontext.errors import DuplicateMessage, InvalidPlan
+from roocontext.log.encoding import encode
 from roocontext.store.items import Item, NewNote, Rewind
 from roocontext.store.notes import Note
 from roocontext.store.session import Session
@@ -203,7 +203,9 @@ class Log:
                 # the others the newest does, which may be equal to one that was replaced.
                 kind = f"{self._kind(checkpoint_id)}!{key[-16:]}"
                 notes.append(NewNote(kind, content, client_id=None if some is special else key))
-        return self.session.write_batch(notes)[-1].head_seq if notes else None
+        if not notes:
+            return None
+        return self.session.write_batch(notes, skip_stored=True)[-1].head_seq
 
     def writes(self, saved: Saved) -> list[tuple[str, str, Any]]:
         """What tasks have written towards the next checkpoint, in the order of a run."""
@@ -219,18 +221,32 @@ class Log:
             for task_id, channel, stored, seq in (found[key][1] for key in order)
         ]
 
-    def hide(self, hidden: Sequence[Saved], by: str, *, shows: Saved | None = None) -> None:
-        """Hide checkpoints, and show the conversation of the one that is the newest now."""
-        kinds = (self._kind(saved.id) for saved in hidden)
-        notes: list[Item] = [
-            NewNote(kind, {"id": saved.id, "hidden": by, "key": saved.content["key"]})
-            for kind, saved in zip(kinds, hidden, strict=True)
-        ]
-        if not notes:
+    def hide(self, gone: Sequence[Saved], by: str, *, left: Sequence[Saved]) -> None:
+        """Hide checkpoints, the newest first; show the conversation of the newest that is left."""
+        if not gone:
             return
+        ids = {saved.id for saved in gone}
+        notes: list[Item] = [
+            NewNote(self._kind(one.id), {"id": one.id, "hidden": by, "key": one.content["key"]})
+            for one in gone
+        ]
+        notes += [
+            NewNote(f"{self._kind(one.id)}{LOST_PARENT}", {**NO_WRITES, "by": by})
+            for one in left
+            if one.content["parent"] in ids
+        ]
         self.session.write_batch(notes)
-        if shows is not None:
-            self.session.rewind(shows.seq, trigger=by)
+        if left and self._kind(gone[0].id) > self._kind(left[0].id):
+            self.session.rewind(left[0].seq, trigger=by)
+
+    def parent(self, saved: Saved) -> str | None:
+        """The checkpoint behind which this one was put, unless that was hidden."""
+        parent: str | None = saved.content["parent"]
+        # Only those whose parent was hidden once have the note, so that a load needs no other read.
+        if parent is not None and any(one.note.endswith(LOST_PARENT) for one in saved.writes):
+            found = self.find(parent)
+            return None if found is None or found.is_hidden else parent
+        return parent
 
     def _kind(self, checkpoint_id: str | None = None) -> str:
         own = "" if checkpoint_id is None else short(checkpoint_id)
@@ -312,7 +328,7 @@ class Log:
             ):
                 items.append(to_new(to_content(message, channel, self.serde)))
                 shown.append(Shown(0, channel, digest, message.id))
-        key = _key(self.epoch, content, {c: b"".join(d) for c, d in said.digests.items()})
+        key = _key(self.epoch, content, {c: b"".join(d).hex() for c, d in said.digests.items()})
         content = {**content, "key": key}
         kind = self._kind(content["id"])
         items.append(NewNote(kind, content, client_id=key))
@@ -351,4 +367,4 @@ def _behind(kind: str) -> str:
 
 
 def _key(*parts: Any) -> str:
-    return "langgraph:" + sha256(marshal.dumps(parts, 0)).hexdigest()[:40]
+    return "langgraph:" + sha256(encode([*parts]).encode()).hexdigest()[:40]

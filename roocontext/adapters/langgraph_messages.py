@@ -18,7 +18,7 @@ import msgspec
 
 from roocontext.adapters.frameworks import framework
 from roocontext.adapters.serializing import serializing
-from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER
+from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER, encode
 from roocontext.log.entries import NewMessage
 from roocontext.log.plan import LEFT_OUT
 from roocontext.log.readings.langchain import role_of
@@ -172,7 +172,7 @@ def channel_of(content: Any) -> str:
 
 def digest_of(content: Content) -> bytes:
     """A digest that two contents share only if they are equal, types and order included."""
-    return blake2b(marshal.dumps(content, 0), digest_size=16).digest()
+    return blake2b(encode(content).encode(), digest_size=16).digest()
 
 
 def live_hashes(messages: Sequence[BaseMessage]) -> list[object]:

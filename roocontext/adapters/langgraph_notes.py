@@ -1,5 +1,8 @@
 """The notes that hold the checkpoints of a LangGraph thread, and none that somebody else wrote."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from roocontext.adapters.own_notes import newest_own_notes
 from roocontext.store.notes import Note
 from roocontext.store.session import Session
@@ -7,7 +10,12 @@ from roocontext.store.session import Session
 KIND = "langgraph/"
 """What the kinds of all notes begin with: the epoch follows, the checkpoint, and `!` for writes."""
 
-_WRITES = frozenset({"task_id", "task_path", "writes"})
+LOST_PARENT = "!parent"
+"""How the kind of the note ends that says that a checkpoint's parent was hidden."""
+NO_WRITES: Mapping[str, Any] = {"task_id": "", "task_path": "", "writes": []}
+"""What such a note holds: it is read with the checkpoint's writes, and is none."""
+
+_WRITES = frozenset(NO_WRITES)
 _HIDDEN = frozenset({"id", "hidden", "key"})
 _CHECKPOINT = frozenset(
     {"id", "key", "checkpoint", "metadata", "channels", "messages", "places", "values"}

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 
 from roocontext.adapters.frameworks import framework
 from roocontext.adapters.langgraph_conversations import Saved, State, read_state
+from roocontext.adapters.langgraph_filter import check_filter, matches
 from roocontext.adapters.langgraph_log import Log, begin_epoch, short
 from roocontext.adapters.langgraph_messages import WORKS
 from roocontext.errors import InvalidOption, SessionNotFound, SessionPurged, VersionConflict
@@ -124,6 +125,7 @@ class Work:
         limit: int | None,
     ) -> Iterator[CheckpointTuple]:
         """The visible checkpoints of a thread or of all, those with the greatest ids first."""
+        check_filter(wanted)
         only = get_checkpoint_id(config) if config else None
         end = get_checkpoint_id(before) if before else None
         found = [_visible(*one, only, end) for one in self._threads(config)]
@@ -132,7 +134,7 @@ class Work:
         matching = (
             self._tuple(log, thread, saved)
             for thread, log, saved in merged
-            if _matches(log, saved, wanted)
+            if not wanted or matches(log.read_plain(saved.content["metadata"]), wanted)
         )
         return islice(matching, limit)
 
@@ -169,7 +171,7 @@ class Work:
             **log.read_plain(content["checkpoint"]),
             "channel_values": log.values(saved),
         }
-        parent = content["parent"]
+        parent = log.parent(saved)
         return CheckpointTuple(
             thread.config(saved.id),
             cast("Checkpoint", checkpoint),
@@ -245,7 +247,7 @@ class Work:
 
     def hide_threads(self, thread_ids: Sequence[str], by: str) -> None:
         """Begin a new epoch of every namespace of these threads."""
-        for thread_id in thread_ids:
+        for thread_id in ids_of("thread_ids", thread_ids):
             thread = Thread(thread_id)
             # The thread itself last: if the process ends in between, it is still there to delete.
             for _, log in reversed(self._all(thread)):
@@ -259,7 +261,7 @@ class Work:
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Hide the checkpoints of these runs, and show what is left."""
-        runs = frozenset(run_ids)
+        runs = frozenset(ids_of("run_ids", run_ids))
         for _, log in self._threads(None) if runs else ():
             visible = [*log.pages()]
             gone = [
@@ -270,9 +272,8 @@ class Work:
             if len(gone) == len(visible) > 0:
                 begin_epoch(log.session, "langgraph.delete_for_runs")
             elif gone:
-                left = next(one for one in visible if one not in gone)
-                is_newest = visible[0] is not left
-                log.hide(gone, "langgraph.delete_for_runs", shows=left if is_newest else None)
+                left = [one for one in visible if one not in gone]
+                log.hide(gone, "langgraph.delete_for_runs", left=left)
             self.states.pop(log.session.id, None)
 
     def prune(self, thread_ids: Sequence[str], strategy: str) -> None:
@@ -282,14 +283,15 @@ class Work:
             return
         if strategy != "keep_latest":
             raise InvalidOption('strategy must be "keep_latest" or "delete".', name="strategy")
-        for thread_id in thread_ids:
+        for thread_id in ids_of("thread_ids", thread_ids):
             for _, log in self._all(Thread(thread_id)):
-                log.hide([*log.pages()][1:], "langgraph.prune")
+                visible = [*log.pages()]
+                log.hide(visible[1:], "langgraph.prune", left=visible[:1])
 
     def copy_thread(self, source: str, target: str) -> None:
         """Fork the session of each namespace."""
-        for thread, log in self._all(Thread(source)):
-            copy = Thread(target, thread.namespace)
+        for thread, log in self._all(Thread(str(source))):
+            copy = Thread(str(target), thread.namespace)
             parent = self._session(copy.whole).id if copy.namespace else None
             log.session.fork(session_id=copy.session_id, parent=parent).describe(copy.metadata)
 
@@ -297,6 +299,7 @@ class Work:
         self, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """What was written to channels since a stored value, from the checkpoint's ancestors."""
+        channels = ids_of("channels", channels)
         found: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
         log = self._log(Thread.of(config))
         if log is None or not channels:
@@ -304,8 +307,12 @@ class Work:
         asked = get_checkpoint_id(config)
         saved = log.find(asked) if asked else log.newest()
         open_, parent = {*channels}, saved and saved.content.get("parent")
+        seen = set() if saved is None else {saved.id}  # a caller may name any parent: also a child
         # Ancestors that were pruned are hidden, not gone: their writes still count.
-        while open_ and parent is not None and (ancestor := log.find(parent)) is not None:
+        while open_ and parent is not None and parent not in seen:
+            if (ancestor := log.find(parent)) is None:
+                break
+            seen.add(parent)
             ancestor = log.original(ancestor)
             for write in reversed(log.writes(ancestor)):
                 if write[1] in open_:
@@ -326,11 +333,11 @@ def _visible(
             yield thread, log, saved
 
 
-def _matches(log: Log, saved: Saved, wanted: Mapping[str, Any] | None) -> bool:
-    if not wanted:
-        return True
-    metadata = log.read_plain(saved.content["metadata"])
-    return all(metadata.get(name) == value for name, value in wanted.items())
+def ids_of(name: str, given: Sequence[str]) -> list[str]:
+    """The ids of a list. A single string is a list too, of its characters: it is refused."""
+    if isinstance(given, str | bytes):
+        raise TypeError(f"{name} is a list of ids, not a {type(given).__name__}.")
+    return [str(one) for one in given]
 
 
 def _keep(kept: dict[str, Value], name: str, value: Value) -> None:

@@ -4,7 +4,7 @@ Everything that is ever written to a log goes through `write`, except a single m
 `single`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain, repeat
 from operator import itemgetter
@@ -131,16 +131,26 @@ def filled_columns(is_filled: tuple[bool, ...]) -> tuple[str, ...]:
 
 
 def append_many(
-    tx: Transaction, session_id: str, drafts: Sequence[Draft], expected_seq: int | None = None
+    tx: Transaction,
+    session_id: str,
+    drafts: Sequence[Draft],
+    expected_seq: int | None = None,
+    *,
+    skip_stored: bool = False,
 ) -> list[Receipt]:
-    """Append messages, all or none; when all were stored before, give their first receipts."""
+    """Append messages, all or none; when all were stored before, give their first receipts.
+
+    With `skip_stored` some may have been stored before: only the others are written.
+    """
     head = lock(tx, session_id)
     # Before the version: the head has moved since a request that is now repeated.
-    repeated = repeated_as(tx, session_id, drafts)
+    ids, found = first_receipts(tx, session_id, drafts)
+    repeated = all_stored(found) if skip_stored else all_or_none(ids, found)
     if repeated is not None:
         return repeated
     check_version(expected_seq, head)
-    return write(tx, session_id, head, drafts)
+    new = [draft for draft, first in zip(drafts, found, strict=True) if first is None]
+    return merged(found, write(tx, session_id, head, new))
 
 
 def write(
@@ -301,13 +311,28 @@ def all_or_none(
     return [receipt for _, receipt in first] or None
 
 
+def all_stored(found: Sequence[AReceipt | None]) -> list[AReceipt] | None:
+    """The first receipts of a request if all of it was stored before."""
+    first = [receipt for receipt in found if receipt is not None]
+    return first if first and len(first) == len(found) else None
+
+
+def merged(found: Sequence[AReceipt | None], new: Iterable[AReceipt]) -> list[AReceipt]:
+    """The first receipts of what was stored before, and those of what is new, in the order."""
+    rest = iter(new)
+    return [next(rest) if first is None else first for first in found]
+
+
+def first_receipts(
+    tx: Transaction, session_id: str, drafts: Sequence[Draft]
+) -> tuple[list[str | None], list[Receipt | None]]:
+    """The client ids of messages, and the first receipts of those that were stored before."""
+    ids = [draft.sealed.client_id for draft in drafts]
+    refuse_twice(ids)
+    stored = stored_by(tx, session_id, ids)
+    return ids, [first_receipt(tx, session_id, draft, stored) for draft in drafts]
+
+
 def repeated_as(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> list[Receipt] | None:
     """The first receipts of messages that were all stored before; None when none was."""
-    ids = [draft.sealed.client_id for draft in drafts]
-    if not any(ids):
-        return None
-    refuse_twice(ids)
-    found = stored_by(tx, session_id, ids)
-    if not found:
-        return None
-    return all_or_none(ids, [first_receipt(tx, session_id, draft, found) for draft in drafts])
+    return all_or_none(*first_receipts(tx, session_id, drafts))

@@ -20,7 +20,9 @@ from roocontext.store.append import (
     Receipt,
     Stored,
     all_or_none,
+    all_stored,
     first_receipt,
+    merged,
     refuse_twice,
     repeated_receipt,
     stored_by,
@@ -63,7 +65,12 @@ _BETWEEN = (
 
 
 def ready_items(
-    items: Iterable[Item], expected_seq: int | None, *, now: int, salts: Salts
+    items: Iterable[Item],
+    expected_seq: int | None,
+    *,
+    skip_stored: bool,
+    now: int,
+    salts: Salts,
 ) -> list[ReadyItem]:
     """Draft the items, or raise the error that says why one cannot be written."""
     if not isinstance(items, Iterable):
@@ -71,10 +78,15 @@ def ready_items(
     check_maybe("expected_seq", expected_seq)
     ready = [_ready_item(item, now=now, salts=salts) for item in items]
     # They name seqs, which are only meaningful relative to a known version.
-    if expected_seq is None and any(isinstance(item, Plan | Rewind) for item in ready):
-        raise InvalidOption(
-            "A batch with a plan or a rewind needs expected_seq.", name="expected_seq"
-        )
+    if any(isinstance(item, Plan | Rewind) for item in ready):
+        if expected_seq is None:
+            raise InvalidOption(
+                "A batch with a plan or a rewind needs expected_seq.", name="expected_seq"
+            )
+        if skip_stored:
+            raise InvalidOption(
+                "A batch with a plan or a rewind cannot skip items.", name="skip_stored"
+            )
     return ready
 
 
@@ -102,25 +114,32 @@ def write_batch(
     items: Sequence[ReadyItem],
     expected_seq: int | None,
     *,
+    skip_stored: bool,
     now: int,
     salts: Salts,
     new_id: Callable[[], str],
 ) -> list[Written]:
-    """Write all items, or none. If all were stored before, return their first receipts."""
+    """Write all items, or none. If all were stored before, return their first receipts.
+
+    With `skip_stored`, write those that were not stored before.
+    """
     head = lock(tx, session_id)
     ids = [_client_id(item) for item in items]
+    found: list[Written | None] = [None] * len(items)
     if any(ids):
         # A companion's id would otherwise be found by a later item and taken for that item's own.
         refuse_twice([*ids, *_ids_of_companions(items)])
         if stored := stored_by(tx, session_id, ids):
             found = [_first(tx, session_id, item, stored) for item in items]
-            if first := all_or_none(ids, found):
+            first = all_stored(found) if skip_stored else all_or_none(ids, found)
+            if first is not None:
                 return first
     check_version(expected_seq, head)
-    batch = _Batch(tx, session_id, head, now, salts, new_id)
-    for item in items:
-        batch.add(item)
-    return batch.finish()
+    batch = _Batch(tx, session_id, head, now, salts, new_id, foreseen=not skip_stored)
+    for item, stored_before in zip(items, found, strict=True):
+        if stored_before is None:
+            batch.add(item)
+    return merged(found, batch.finish())
 
 
 @dataclass(slots=True)
@@ -128,7 +147,8 @@ class _Batch:
     """Writes a batch to a locked session.
 
     Messages and notes are held back until a plan or a rewind needs them in the log, or until the
-    end. So a run of them costs one statement, as in `append_many`.
+    end. So a run of them costs one statement, as in `append_many`. The seqs are `foreseen` if no
+    item is skipped.
     """
 
     tx: Transaction
@@ -137,6 +157,7 @@ class _Batch:
     now: int
     salts: Salts
     new_id: Callable[[], str]
+    foreseen: bool
     waiting: list[Drafted] = field(default_factory=list)
     shown: dict[str, Any] = field(default_factory=dict)
     written: list[Written] = field(default_factory=list)
@@ -181,7 +202,7 @@ class _Batch:
     def _check_target(self, new: Drafted) -> None:
         """Check that a note is about a message of the log, or one earlier in the batch."""
         target = new.draft.sealed.target
-        waiting = 0 if target is None else target - self.head.last_seq
+        waiting = 0 if target is None or not self.foreseen else target - self.head.last_seq
         if not (0 < waiting <= len(self.waiting) and self.waiting[waiting - 1].draft.is_message):
             last = self.head.last_seq + len(self.waiting)
             check_target_exists(self.tx, self.session_id, new.draft, last)

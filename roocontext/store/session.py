@@ -76,13 +76,25 @@ class Session(SessionLoop):
         return single.append(self._database, self.id, draft, expected_seq)
 
     def append_many(
-        self, messages: Iterable[NewMessage | Mapping[str, Any]], *, expected_seq: int | None = None
+        self,
+        messages: Iterable[NewMessage | Mapping[str, Any]],
+        *,
+        expected_seq: int | None = None,
+        skip_stored: bool = False,
     ) -> list[Receipt]:
-        """Append messages in one transaction, all or none."""
+        """Append messages in one transaction, all or none.
+
+        If all of their client ids were stored before, their first receipts are returned; if some
+        were, DuplicateMessage is raised. With `skip_stored`, those that were stored before with
+        the same content are skipped, rewound ones too, and the others are appended in the given
+        order.
+        """
         check_maybe("expected_seq", expected_seq)
         now, salts = self._clock(), self._ids.salt
         drafts = [message_draft(one, now=now, salts=salts) for one in to_messages(messages)]
-        return self._database.write(append.append_many, self.id, drafts, expected_seq)
+        return self._database.write(
+            append.append_many, self.id, drafts, expected_seq, skip_stored=skip_stored
+        )
 
     def commit(
         self,
@@ -112,18 +124,25 @@ class Session(SessionLoop):
         )
 
     def write_batch(
-        self, items: Iterable[Item], *, expected_seq: int | None = None
+        self,
+        items: Iterable[Item],
+        *,
+        expected_seq: int | None = None,
+        skip_stored: bool = False,
     ) -> list[Written]:
         """Write messages, notes, plans and rewinds in one transaction, all or none.
 
         Plans and rewinds name the seqs that the batch's own entries will have; with any of them
         `expected_seq` is required. If all items were stored before, their first receipts are
-        returned; if some were, nothing is written.
+        returned; if some were, nothing is written. With `skip_stored` these are skipped and the
+        others are written: such a batch has messages and notes only, and no note of it is about
+        an entry of its own.
         """
         run, now, salts = self._database.write, self._clock(), self._ids.salt
-        ready = batch.ready_items(items, expected_seq, now=now, salts=salts)
+        skips = {"skip_stored": skip_stored}
+        ready = batch.ready_items(items, expected_seq, **skips, now=now, salts=salts)
         sources = {"now": now, "salts": salts, "new_id": self._ids.new_id}
-        return run(batch.write_batch, self.id, ready, expected_seq, **sources)
+        return run(batch.write_batch, self.id, ready, expected_seq, **skips, **sources)
 
     def rewind(
         self,

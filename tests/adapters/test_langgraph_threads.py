@@ -1,6 +1,8 @@
 """Threads and their ids, writes of tasks, deleting, pruning, copying, two processes at once."""
 
+import hashlib
 import importlib
+import json
 import sys
 import threading
 import types
@@ -70,6 +72,30 @@ def test_a_call_that_is_repeated_writes_nothing(thread):
         assert thread.shown() == shown
         assert len([*thread.saver.list(at(thread.name))]) == 2
     assert thread.session.head().seq > last
+
+
+def test_the_key_of_a_stored_call_is_made_of_json(thread):
+    config = thread.put(messages=said("a", "é\ud800"), n=1.0)
+    thread.saver.put_writes(config, [("n", 2)], "task")
+    task, note = thread.session.newest_notes("langgraph/", limit=9)
+    for found, parts in (
+        (task, [0, config["configurable"]["checkpoint_id"], task.content]),
+        (note, [0, without_key(note.content), {"messages": digests(thread.session)}]),
+    ):
+        text = json.dumps(parts, separators=(",", ":"))
+        key = "langgraph:" + hashlib.sha256(text.encode()).hexdigest()[:40]
+        assert thread.session.noted([key])[key].seq == found.seq
+
+
+def without_key(content):
+    return {name: value for name, value in content.items() if name != "key"}
+
+
+def digests(session):
+    texts = (
+        json.dumps(one.content, separators=(",", ":")).encode() for one in session.view().messages
+    )
+    return "".join(hashlib.blake2b(text, digest_size=16).hexdigest() for text in texts)
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "~a", "x" * 5_000, "\ud800", "\0", "тема ✓", " "])
@@ -200,6 +226,106 @@ def test_pruning_hides_all_but_the_newest(thread):
     assert thread.shown() == ["a", "x"]
     with pytest.raises(InvalidOption):
         thread.saver.prune([thread.name], strategy="some")
+
+
+def test_no_checkpoint_names_a_parent_that_is_hidden(thread):
+    def parents():
+        listed = [*thread.saver.list(at(thread.name))]
+        assert thread.saver.get_tuple(at(thread.name)) == (listed[0] if listed else None)
+        ids = {one.checkpoint["id"] for one in listed}
+        named = [one.parent_config["configurable"]["checkpoint_id"] for one in listed[:-1]]
+        assert {*named} <= ids
+        return [one.parent_config for one in listed]
+
+    configs = []
+    for run in ("1", "2", "2", "3"):
+        checkpoint = empty_checkpoint() | {"channel_values": {"n": run}}
+        before = configs[-1] if configs else at(thread.name)
+        run_of = {"run_id": f"{thread.name}-{run}"}
+        configs.append(thread.saver.put(before, checkpoint, run_of, {"n": run}))
+    assert parents() == [*reversed(configs[:-1]), None]
+    thread.saver.put_writes(configs[3], [("w", 1)], "task")
+    thread.saver.delete_for_runs([f"{thread.name}-2"])
+    first, last = (thread.saver.get_tuple(configs[place]) for place in (0, 3))
+    assert (first.parent_config, last.parent_config) == (None, None)
+    assert last.pending_writes == [("task", "w", 1)]
+    thread.saver.put(configs[3], empty_checkpoint(), {}, {})
+    thread.saver.prune([thread.name])
+    assert parents() == [None]
+    assert thread.session.verify().ok
+
+
+def test_one_string_is_no_list_of_ids(thread):
+    digits = [f"{thread.name}{digit}" for digit in "12"]
+    for name in [*digits, "1", "2"]:
+        thread.saver.put(at(name), empty_checkpoint(), {"run_id": name}, {})
+    saver = thread.saver
+    for call in (
+        lambda: saver.prune("12"),
+        lambda: saver.prune("12", strategy="delete"),
+        lambda: saver.delete_for_runs("12"),
+        lambda: saver.get_delta_channel_history(config=at("1"), channels="ab"),
+    ):
+        with pytest.raises(TypeError, match="is a list of ids, not a str"):
+            call()
+    for name in [*digits, "1", "2"]:
+        assert saver.get_tuple(at(name)) is not None
+    saver.prune([1], strategy="delete")  # ids may be numbers, as in a config
+    saver.delete_thread(2)
+    assert (saver.get_tuple(at("1")), saver.get_tuple(at(2))) == (None, None)
+
+
+def test_checkpoints_that_are_their_own_ancestors_end(thread):
+    one = thread.put(a=1)
+    two = thread.put(a=2)
+    name = one["configurable"]["checkpoint_id"]
+    checkpoint = empty_checkpoint() | {"id": name, "channel_values": {}}
+    for parent in (two, one):
+        thread.saver.put(parent, checkpoint, {}, {})
+        thread.saver.put_writes(two, [("log", "x")], "task")
+        found = thread.saver.get_delta_channel_history(config=two, channels=["log"])
+        assert [value for _, _, value in found["log"]["writes"]] in (["x"], [])
+        assert thread.saver.get_tuple(one).checkpoint["channel_values"] == {}
+
+
+FILTERS = [
+    ({"a": {"b": 1}}, True),
+    ({"a": {"b": 1, "c": [1, {"d": None}]}}, True),
+    ({"a": {"c": [{"d": None}]}}, True),
+    ({"a": {"c": [{"d": 1}]}}, False),
+    ({"a": {"c": []}, "list": [3, 1]}, True),
+    ({"a": {"b": 2}}, False),
+    ({"a": {"b": True}}, False),
+    ({"a": {"b": 1.0}}, True),
+    ({"a": {"b": {"c": 1}}}, False),
+    ({"a": {}}, True),
+    ({"list": 1}, False),
+    ({"list": [4]}, False),
+    ({"a.b": 1}, True),
+    ({"a.c.x": None, "no": None}, True),
+    ({"x.y": "literal"}, True),
+    ({"a.b": 2}, False),
+    ({}, True),
+]
+
+
+@pytest.mark.parametrize(("wanted", "is_found"), FILTERS)
+def test_a_filter_is_contained_in_the_metadata(thread, wanted, is_found):
+    metadata = {
+        "a": {"b": 1, "c": [1, {"d": None, "e": 2}]},
+        "list": [1, 2, 3],
+        "x.y": "literal",
+        "x": {"y": "nested"},
+    }
+    config = thread.saver.put(at(thread.name), empty_checkpoint(), metadata, {})
+    found = [one.config for one in thread.saver.list(at(thread.name), filter=wanted)]
+    assert found == ([config] if is_found else [])
+
+
+@pytest.mark.parametrize("wanted", ["a", [("a", 1)], {1: 2}])
+def test_what_is_no_filter_is_refused(thread, wanted):
+    with pytest.raises(InvalidOption):
+        next(thread.saver.list(at(thread.name), filter=wanted), None)
 
 
 def test_a_copy_has_its_own_life(thread):

@@ -165,6 +165,35 @@ def test_some_of_many_stored_before_writes_nothing(chat):
         assert state(chat) == before
 
 
+def test_those_stored_before_are_skipped_if_asked(chat):
+    fill(chat, 1)
+    chat.append("user", "2", client_id="c2")
+    chat.append("user", "3", client_id="c3")
+    chat.rewind(2)
+    batch = [NewMessage("user", str(n), client_id=f"c{n}") for n in (5, 3, 6, 2)]
+    receipts = chat.append_many([*batch, NewMessage("user", "7")], skip_stored=True)
+    assert [(one.seq, one.new) for one in receipts] == [
+        *((5, True), (3, False), (6, True), (2, False), (7, True))
+    ]
+    assert [one.rewound_by for one in receipts] == [None, 4, None, None, None]
+    assert shown(chat) == [1, 2, 5, 6, 7]
+    before = state(chat)
+    again = chat.append_many(batch, skip_stored=True, expected_seq=0)  # all of it: no conflict
+    assert [one.seq for one in again] == [5, 3, 6, 2]
+    refused = [
+        [NewMessage("user", "8", client_id="c8"), NewMessage("user", "other", client_id="c2")],
+        [NewMessage("user", "8", client_id="c8"), NewMessage("user", "9", client_id="c8")],
+    ]
+    for one in refused:
+        with pytest.raises(DuplicateMessage):
+            chat.append_many(one, skip_stored=True)
+    with pytest.raises(VersionConflict):
+        chat.append_many([batch[0], NewMessage("user", "8")], skip_stored=True, expected_seq=2)
+    assert state(chat) == before
+    assert chat.append_many([], skip_stored=True) == []
+    assert chat.verify().ok
+
+
 def test_more_than_one_statement_can_name_are_found_again(chat):
     batch = [NewMessage("user", str(n), client_id=f"c{n}") for n in range(MOST_IDS + 3)]
     first = chat.append_many([*batch, NewMessage("user", "without an id")])

@@ -124,6 +124,39 @@ def test_a_repeated_batch_gives_its_first_receipts(chat):
     assert (one.seqs, one.new) == ((8, 9), False)
 
 
+def test_items_stored_before_are_skipped_if_asked(chat):
+    first = chat.write_batch([NewNote("fact", {"n": 1}, client_id="n1")], skip_stored=True)
+    items = [
+        NewNote("fact", {"n": 2}),
+        NewNote("fact", {"n": 1}, client_id="n1"),
+        NewMessage("user", "hello", client_id="m"),
+        Rename("a title", client_id="t"),
+    ]
+    written = chat.write_batch(items, skip_stored=True)
+    assert [(one.seq, one.new) for one in written] == [
+        *((2, True), (1, False), (3, True), (4, True))
+    ]
+    assert written[1].hash == first[0].hash
+    assert chat.info().title == "a title"
+    again = chat.write_batch([*items[1:], NewNote("fact", {"n": 3})], skip_stored=True)
+    assert [(one.seq, one.new) for one in again] == [
+        *((1, False), (3, False), (4, False), (5, True))
+    ]
+    head = chat.head()
+    assert [one.seq for one in chat.write_batch(items[1:], skip_stored=True)] == [1, 3, 4]
+    other = [NewNote("fact", {"n": 4}), NewNote("fact", {"n": 9}, client_id="n1")]
+    with pytest.raises(DuplicateMessage):
+        chat.write_batch(other, skip_stored=True)
+    with pytest.raises(InvalidOption):  # it names a seq, and what is skipped shifts them
+        chat.write_batch([Rewind(0)], expected_seq=3, skip_stored=True)
+    for target in (6, 7):
+        about_itself = [NewMessage("user", "mine"), NewNote("fact", {}, target=target)]
+        with pytest.raises(MessageNotFound):
+            chat.write_batch(about_itself, skip_stored=True)
+    assert chat.head() == head
+    assert chat.verify().ok
+
+
 def test_the_hashes_are_those_of_the_log(chat):
     done = chat.write_batch(imported(), expected_seq=0)
     last = chat.head()
