@@ -94,6 +94,8 @@ def run(
     plugins = ["frameworks.outcomes"]
     if store == "ours":
         plugins += ["frameworks.ours.stores", f"frameworks.ours.{suite.plugin}"]
+    if alone:
+        plugins.append("frameworks.patience")
     command = [sys.executable, "-m", "pytest", "-q", "--tb=short", f"--timeout={_SECONDS}"]
     command += [f"--outcomes={found}", *(option for name in plugins for option in ("-p", name))]
     command += ["-n", "0"] if alone else ["-n", "2", "--dist", "worksteal"]

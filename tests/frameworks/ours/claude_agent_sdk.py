@@ -9,8 +9,6 @@ from claude_agent_sdk import SessionKey, SessionStoreEntry
 
 from frameworks.ours.stores import new_store, now
 from roocontext.adapters.claude_agent_sdk import RooContextSessionStore
-from roocontext.store.aio import AsyncStore
-from roocontext.store.engine.threads import Threads
 
 
 class InMemorySessionStore(RooContextSessionStore):
@@ -18,7 +16,7 @@ class InMemorySessionStore(RooContextSessionStore):
 
     def __init__(self) -> None:
         self._plain = new_store()
-        super().__init__(AsyncStore(self._plain, Threads()))
+        super().__init__(self._plain)
 
     def get_entries(self, key: SessionKey) -> list[SessionStoreEntry]:
         return now(self.load(key)) or []

@@ -3,8 +3,8 @@
 A pytest plugin: it is loaded before the tests are, which import the savers by name.
 """
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from typing import Any, Self
 
 import langgraph.checkpoint.memory
@@ -12,12 +12,15 @@ import langgraph.checkpoint.sqlite
 import langgraph.checkpoint.sqlite.aio
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from frameworks.ours.stores import new_store, store_at
+from frameworks.ours.stores import new_store, url_at
 from roocontext.adapters.langgraph import RooContextSaver
 
 
 class InMemorySaver(RooContextSaver):
-    """Made as LangGraph's own, and a context manager as that."""
+    """Made as LangGraph's own, and a context manager as that.
+
+    Its asynchronous methods call the others, which is where tests interfere.
+    """
 
     def __init__(self, *, serde: SerializerProtocol | None = None, factory: Any = None) -> None:
         super().__init__(new_store(), serde=serde)
@@ -36,23 +39,33 @@ class InMemorySaver(RooContextSaver):
     async def __aexit__(self, *raised: object) -> bool | None:
         return self.__exit__(*raised)
 
+    async def aget_tuple(self, *args: Any, **options: Any) -> Any:
+        return self.get_tuple(*args, **options)
+
+    async def alist(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
+        for found in self.list(*args, **options):
+            yield found
+
+    async def aput(self, *args: Any, **options: Any) -> Any:
+        return self.put(*args, **options)
+
+    async def aput_writes(self, *args: Any, **options: Any) -> None:
+        self.put_writes(*args, **options)
+
+    async def aget_delta_channel_history(self, *args: Any, **options: Any) -> Any:
+        return self.get_delta_channel_history(*args, **options)
+
 
 class SqliteSaver(RooContextSaver):
     """Made from a connection string, as LangGraph's own."""
 
     @classmethod
-    @contextmanager
-    def from_conn_string(cls, conn_string: str) -> Iterator[Self]:
-        yield cls(store_at(conn_string))
+    def from_conn_string(cls, conn_string: str, **options: Any) -> Self:
+        return super().from_conn_string(url_at(conn_string), **options)
 
 
-class AsyncSqliteSaver(RooContextSaver):
-    """Made from a connection string, as LangGraph's own."""
-
-    @classmethod
-    @asynccontextmanager
-    async def from_conn_string(cls, conn_string: str) -> AsyncIterator[Self]:
-        yield cls(store_at(conn_string))
+class AsyncSqliteSaver(SqliteSaver):
+    """The same: one class of ours has both interfaces."""
 
 
 langgraph.checkpoint.memory.InMemorySaver = InMemorySaver

@@ -1,27 +1,24 @@
-"""The sessions of the OpenAI Agents SDK are ours: `SQLiteSession` and `AsyncSQLiteSession`.
+"""`SQLiteSession` of the OpenAI Agents SDK is ours.
 
 So is the list that its tests of runs use as a session.
 
-A pytest plugin: it is loaded before the tests are, which import the sessions by name.
+A pytest plugin: it is loaded before the tests are, which import the session by name.
 """
 
 from typing import Any
 
 import agents
-import agents.extensions.memory
-import agents.extensions.memory.async_sqlite_session
 import agents.extensions.memory.encrypt_session  # it asks whether a session is the SDK's own
 import agents.memory
 import agents.memory.sqlite_session
 import tests.utils.simple_session
 
 from frameworks.ours.stores import new_store, now, store_at
+from roocontext.adapters import openai_agents
 from roocontext.adapters.openai_agents import RooContextSession
-from roocontext.store.aio import AsyncStore
-from roocontext.store.engine.threads import Threads
 
 
-class _Session(RooContextSession):
+class SQLiteSession(RooContextSession):
     """Made as the SDK's own: the tables have other names here."""
 
     def __init__(
@@ -33,22 +30,7 @@ class _Session(RooContextSession):
         session_settings: Any = None,
     ) -> None:
         self.db_path = db_path
-        store = AsyncStore(store_at(db_path), Threads())
-        super().__init__(session_id, store, session_settings=session_settings)
-
-
-class SQLiteSession(_Session):
-    """Closed synchronously."""
-
-    def close(self) -> None:
-        pass
-
-
-class AsyncSQLiteSession(_Session):
-    """Closed asynchronously."""
-
-    async def close(self) -> None:
-        pass
+        super().__init__(session_id, store_at(db_path), session_settings=session_settings)
 
 
 class _Listed:
@@ -56,7 +38,7 @@ class _Listed:
 
     def __init__(self, session_id: str = "test", history: Any = None) -> None:
         self.session_id = session_id
-        self._ours = RooContextSession(session_id, AsyncStore(new_store(), Threads()))
+        self._ours = RooContextSession(session_id, new_store())
         self._ignore_ids_for_matching = False
         if history:
             now(self._ours.add_items(history))
@@ -80,10 +62,10 @@ class _Listed:
         await self._ours.clear_session()
 
 
+# A subclass of ours may show other items, so it is not compacted: here this one is the class.
+openai_agents.RooContextSession = SQLiteSession
 for package in (agents, agents.memory, agents.memory.sqlite_session):
     package.SQLiteSession = SQLiteSession
-for package in (agents.extensions.memory, agents.extensions.memory.async_sqlite_session):
-    package.AsyncSQLiteSession = AsyncSQLiteSession
 # The sessions that derive from it are in the same module: so its methods are replaced.
 for name, member in vars(_Listed).items():
     if name not in ("__dict__", "__weakref__", "__module__", "__doc__"):

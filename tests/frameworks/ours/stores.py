@@ -1,4 +1,4 @@
-"""Stores of ours for the tests of a framework: each closed after the test that opened it.
+"""Stores of ours for the tests of a framework: each is gone after the test that asked for it.
 
 A store is a file, or a PostgreSQL database if ROOCONTEXT_FRAMEWORKS_ENGINE says so.
 """
@@ -24,33 +24,41 @@ Result = TypeVar("Result")
 
 POSTGRES = os.environ.get("ROOCONTEXT_FRAMEWORKS_ENGINE") == "postgres"
 _forever = ExitStack()
-_numbers = count()
 _of_test: list[ExitStack] = []
-_named: dict[str, Store] = {}
+_numbers = count()
+_named: dict[str, str] = {}
 
 
 def new_store() -> Store:
-    """A store of its own."""
-    if POSTGRES:
-        url = _server().fresh()
-        _scope().callback(_server().drop, url)
-    else:
-        url = empty_file(_folder() / f"{next(_numbers)}.db")
-    return _opened(url)
+    """An open store of its own."""
+    return _opened(url_at(":memory:"))
 
 
 def store_at(place: object) -> Store:
-    """The store of a place as the framework names it: `:memory:` is a new store each time."""
+    """An open store at a place as the framework names it."""
+    return _opened(url_at(place))
+
+
+def url_at(place: object) -> str:
+    """The URL of an empty store, or of that which is at this place: `:memory:` is a new one."""
     name = str(place)
-    if name == ":memory:":
-        return new_store()
     if name not in _named:
-        if POSTGRES:
-            _named[name] = new_store()
-        else:
-            _named[name] = _opened(name if Path(name).exists() else empty_file(Path(name)))
+        url = _created(name)
+        if name == ":memory:":
+            return url
+        _named[name] = url
         _scope().callback(_named.pop, name)
     return _named[name]
+
+
+def _created(name: str) -> str:
+    if POSTGRES:
+        url = _server().fresh()
+        _scope().callback(_server().drop, url)
+        return url
+    path = _folder() / f"{next(_numbers)}.db" if name == ":memory:" else Path(name)
+    _scope().callback(path.unlink, missing_ok=True)
+    return str(path) if path.exists() else empty_file(path)
 
 
 def now(call: Coroutine[Any, Any, Result]) -> Result:
@@ -81,7 +89,7 @@ def _server() -> postgres_server.Postgres:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol() -> Iterator[object]:
-    """Close what a test has opened, after its fixtures are gone."""
+    """Remove the stores of a test, after its fixtures are gone."""
     with ExitStack() as stack:
         _of_test.append(stack)
         try:
@@ -92,7 +100,7 @@ def pytest_runtest_protocol() -> Iterator[object]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[object]:
-    """Note in the report whether a store of ours was open."""
+    """Note in the report whether the test has a store of ours."""
     report = yield
     if _of_test and _of_test[-1]._exit_callbacks:
         report.user_properties.append(("ours", True))
