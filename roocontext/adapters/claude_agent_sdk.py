@@ -17,8 +17,8 @@ from roocontext.adapters.listing import pages
 from roocontext.errors import SessionNotFound, VersionConflict
 from roocontext.formats.imported import storable_title
 from roocontext.log.spans import within
-from roocontext.store.aio import AsyncStore
 from roocontext.store.audit import AuditEntry
+from roocontext.store.given import AnyStore, GivenStore, OverStore
 from roocontext.store.items import Describe, Item, Rename
 from roocontext.store.session import Session
 from roocontext.store.sessions import SessionInfo
@@ -41,42 +41,46 @@ _TRIES = 100
 """How often others may be first. Each time one of them has made progress."""
 
 
-class RooContextSessionStore(SessionStore):
-    """Keeps the transcripts of Claude agents: `ClaudeAgentOptions(session_store=...)`."""
+class RooContextSessionStore(OverStore, SessionStore):
+    """Keeps the transcripts of Claude agents: `ClaudeAgentOptions(session_store=...)`.
 
-    def __init__(self, store: AsyncStore) -> None:
-        self._store = store
+    Give it an open store, or a URL or path, which it opens with the first call. It works under
+    asyncio and under trio.
+    """
+
+    def __init__(self, store: AnyStore) -> None:
+        self._given = GivenStore(store)
         self._desks: dict[str, _Desk] = {}
         self._lock = Lock()
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Append the entries whose `uuid` is new, and those without one."""
-        await self._store.run(partial(self._append, key, entries))
+        await self._given.run(partial(self._append, key, entries))
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """All entries since the session was last deleted, those of all branches.
 
         After a rewind of yours, only those that were live at the entry you went back to.
         """
-        return await self._store.run(partial(_load, key))
+        return await self._given.run(partial(_load, key))
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         """The main transcripts of a project, the one written last first."""
-        found = await self._store.run(partial(_sessions_of, project_key))
+        found = await self._given.run(partial(_sessions_of, project_key))
         return [{"session_id": one.metadata["session"], "mtime": one.updated_at} for one in found]
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
         """What the SDK shows of each main transcript of a project."""
-        return [_summary(one) for one in await self._store.run(partial(_sessions_of, project_key))]
+        return [_summary(one) for one in await self._given.run(partial(_sessions_of, project_key))]
 
     async def delete(self, key: SessionKey) -> None:
         """Hide a transcript, and those of its sub-agents. Only `Store.purge` destroys."""
-        await self._store.run(partial(_delete, key))
+        await self._given.run(partial(_delete, key))
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """The subpaths of a session's sub-agents."""
         main: SessionKey = {"project_key": key["project_key"], "session_id": key["session_id"]}
-        found = await self._store.run(partial(_listed, parent=_id(main), framework=NAME))
+        found = await self._given.run(partial(_listed, parent=_id(main), framework=NAME))
         # A child of yours may have any metadata, and a fork has that of its origin.
         subpaths = [(one.session_id, str(one.metadata.get("subpath"))) for one in found]
         return sorted(one for name, one in subpaths if name == _id({**main, "subpath": one}))

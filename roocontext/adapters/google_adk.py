@@ -18,11 +18,11 @@ from roocontext.adapters import google_adk_log as log
 from roocontext.adapters.frameworks import framework
 from roocontext.adapters.google_adk_state import APP, USER, Key, Revision, shared
 from roocontext.adapters.serializing import serializing
-from roocontext.errors import DuplicateMessage, InvalidMessage, SessionNotFound
+from roocontext.errors import DuplicateMessage, InvalidMessage, InvalidOption, SessionNotFound
 from roocontext.formats.imported import storable
 from roocontext.log.entries import NewMessage
 from roocontext.log.readings import reader
-from roocontext.store.aio import AsyncStore
+from roocontext.store.given import AnyStore, GivenStore, OverStore
 
 with framework("google-adk", works=">=2.13,<3", extra="google-adk"):
     from google.adk.errors import StaleSessionError
@@ -37,13 +37,24 @@ FORMAT: Final = "gemini"
 SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
-class RooContextSessionService(BaseSessionService):
-    """ADK's sessions in a store. The store stays the caller's to close."""
+class RooContextSessionService(OverStore, BaseSessionService):
+    """ADK's sessions in a store.
 
-    def __init__(self, store: AsyncStore) -> None:
-        self._store = store
+    Give it an open store, or the `db_url` of one, which it opens with the first call or with
+    `prepare_tables`. A store that was given stays the caller's to close.
+    """
+
+    def __init__(self, store: AnyStore | None = None, *, db_url: str | None = None) -> None:
+        given = db_url if store is None else store
+        if given is None or (store is not None and db_url is not None):
+            raise InvalidOption("Give either a store or a db_url.", name="store")
+        self._given = GivenStore(given)
         # Parallel branches append to one Session object, each behind the other.
         self._locks: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
+
+    async def prepare_tables(self) -> None:
+        """Open the store now, and create or upgrade its schema, as the first call does."""
+        await self._given.run(lambda _: None)
 
     async def create_session(
         self,
@@ -59,7 +70,7 @@ class RooContextSessionService(BaseSessionService):
         begun = _dumped(Event(author="user", actions=EventActions(state_delta=_kept(state or {}))))
         delta = begun["actions"]["state_delta"]
         try:
-            found = await self._store.run(
+            found = await self._given.run(
                 lambda store: log.create(store, key, delta, at=time.time())
             )
         except DuplicateMessage:
@@ -78,7 +89,7 @@ class RooContextSessionService(BaseSessionService):
         key = Key(app_name, user_id, session_id.strip())
         last = config.num_recent_events if config else None
         since = config.after_timestamp if config else None
-        found = await self._store.run(
+        found = await self._given.run(
             lambda store: log.read(store, key, Event.model_validate, last=last, since=since)
         )
         return None if found is None else _session(found)
@@ -87,7 +98,7 @@ class RooContextSessionService(BaseSessionService):
         self, *, app_name: str, user_id: str | None = None
     ) -> ListSessionsResponse:
         """List the sessions of an app, or of one of its users, the oldest update first."""
-        found = await self._store.run(lambda store: log.listed(store, app_name, user_id))
+        found = await self._given.run(lambda store: log.listed(store, app_name, user_id))
         sessions = sorted(
             map(_session, found), key=lambda it: (it.last_update_time, it.user_id, it.id)
         )
@@ -96,12 +107,12 @@ class RooContextSessionService(BaseSessionService):
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Hide a session. Its id can be used again, and `Store.purge` destroys it."""
         key = Key(app_name, user_id, session_id.strip())
-        await self._store.run(lambda store: log.delete(store, key))
+        await self._given.run(lambda store: log.delete(store, key))
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """Read the state of a user, by keys without `user:`."""
         key = Key(app_name, user_id, "")
-        return await self._store.run(lambda store: shared(store, key, USER))
+        return await self._given.run(lambda store: shared(store, key, USER))
 
     async def append_event(self, session: Session, event: Event) -> Event:
         """Append an event in one transaction.
@@ -118,7 +129,7 @@ class RooContextSessionService(BaseSessionService):
         async with lock:
             new = _new_event(session, event)
             try:
-                revision, is_new = await self._store.run(lambda store: log.append(store, key, new))
+                revision, is_new = await self._given.run(lambda store: log.append(store, key, new))
             except SessionNotFound:
                 raise SessionNotFoundError(f"Session {session.id} not found.") from None
             except log.Stale:

@@ -2,21 +2,19 @@
 
 The two lines of the switch::
 
-    store = Store.open("agent.db")
-    graph = builder.compile(checkpointer=RooContextSaver(store))
+    from roocontext.adapters.langgraph import RooContextSaver
+    graph = builder.compile(checkpointer=RooContextSaver("agent.db"))
 """
 
-import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from roocontext.adapters.frameworks import framework
 from roocontext.adapters.langgraph_conversations import State
 from roocontext.adapters.langgraph_messages import WORKS
 from roocontext.adapters.langgraph_threads import Work
-from roocontext.errors import InvalidOption
-from roocontext.store.aio import AsyncStore
+from roocontext.store.given import AnyStore, Done, GivenStore, OverStore
 from roocontext.store.session import Session
 from roocontext.store.store import Store
 
@@ -35,20 +33,31 @@ with framework("langgraph-checkpoint", works=WORKS, extra="langgraph"):
 Result = TypeVar("Result")
 
 
-class RooContextSaver(BaseCheckpointSaver[str]):
+class RooContextSaver(OverStore, BaseCheckpointSaver[str]):
     """Keeps the checkpoints of LangGraph's threads in a store, each thread as a session.
 
-    With a `Store` use either interface; with an `AsyncStore` the async methods, or the sync ones
-    outside of an event loop. The checkpointer does not close the store.
+    Give it an open store, or a URL or path, which it opens with the first call or with `setup`.
+    With an `AsyncStore` use the async methods, or the sync ones outside of an event loop; with all
+    others use either. It closes only a store that it has opened.
     """
 
-    def __init__(
-        self, store: Store | AsyncStore, *, serde: SerializerProtocol | None = None
-    ) -> None:
+    def __init__(self, store: AnyStore, *, serde: SerializerProtocol | None = None) -> None:
         super().__init__(serde=serde)
-        self._store = store
+        self._given = GivenStore(store)
         self._states: dict[str, State] = {}
         self._sessions: dict[str, Session] = {}
+
+    @classmethod
+    def from_conn_string(cls, conn_string: str, *, serde: SerializerProtocol | None = None) -> Self:
+        """A checkpointer for a `with` or an `async with`, which closes its store at the end."""
+        return cls(conn_string, serde=serde)
+
+    def setup(self) -> Done:
+        """Open the store now, and create or upgrade its schema, as the first call does.
+
+        You may await this, and need not.
+        """
+        return self._given.open()
 
     def get_next_version(self, current: str | None, channel: None) -> str:  # noqa: ARG002
         """The next version of a channel: a number that grows, and a random part."""
@@ -186,35 +195,10 @@ class RooContextSaver(BaseCheckpointSaver[str]):
     # Running
 
     def _now(self, work: Callable[[Work], Result]) -> Result:
-        store = self._store
-        if isinstance(store, Store):
-            return work(self._over(store))
-        if _in_a_loop():
-            raise InvalidOption(
-                "This checkpointer has an AsyncStore, and an event loop is running: use the"
-                " asynchronous method, or give it a Store.",
-                name="store",
-            )
-        return asyncio.run(store.run(lambda plain: work(self._over(plain))))
+        return self._given.run_now(lambda store: work(self._over(store)))
 
     async def _soon(self, work: Callable[[Work], Result]) -> Result:
-        store = self._store
-        if isinstance(store, AsyncStore):
-            return await store.run(lambda plain: work(self._over(plain)))
-        running = asyncio.ensure_future(asyncio.to_thread(work, self._over(store)))
-        try:
-            return await asyncio.shield(running)
-        except asyncio.CancelledError:
-            await asyncio.wait([running])  # what was begun is done when the caller goes on
-            raise
+        return await self._given.run(lambda store: work(self._over(store)))
 
     def _over(self, store: Store) -> Work:
         return Work(store, self.serde, self._states, self._sessions)
-
-
-def _in_a_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

@@ -1,48 +1,45 @@
 """The `Session` of the OpenAI Agents SDK, over a store.
 
-Runs of items become messages in the format `openai-responses`: what the model gives in one step is
-one message, and so are the outputs that answer it. The items come back as they were given.
-
 `pop_item` and `clear_session` are rewinds: what they take away stays in the log.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import groupby
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from roocontext.adapters.frameworks import framework
+from roocontext.adapters.openai_agents_items import (
+    as_object,
+    read_tail,
+    storable,
+    to_items,
+    to_messages,
+)
 from roocontext.adapters.replay import take_back
 from roocontext.context.manager import AsyncContextManager, ContextManager
 from roocontext.errors import InvalidMessage, SessionNotFound, VersionConflict
-from roocontext.log.entries import Message, NewMessage
-from roocontext.log.forms import forms
-from roocontext.log.readings import REDACTED, reader
-from roocontext.log.readings.openai_responses import OUTPUTS, type_of
-from roocontext.store.aio import AsyncStore
+from roocontext.store.given import AnyStore, GivenStore, OverStore
 from roocontext.store.session import Session
 from roocontext.store.store import Store
 
 with framework("openai-agents", works=">=0.24,<0.25", extra="openai-agents"):
     from agents import TResponseInputItem
     from agents.memory import OpenAIResponsesCompactionArgs, SessionSettings
+    from agents.memory.session import _CompactionSnapshot
     from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 
-FORMAT: Final = "openai-responses"
-RAW: Final = "roocontext.item"
-"""The type of an item that holds what the format cannot hold, as it was given."""
 
-
-class RooContextSession:
+class RooContextSession(OverStore):
     """A conversation of the Agents SDK in the session of this id.
 
-    The session is created with the first items.
+    The session is created with the first items. Give it an open store, or a URL or path, which it
+    opens with the first call and closes with `close`.
     """
 
     def __init__(
         self,
         session_id: str,
-        store: AsyncStore,
+        store: AnyStore,
         *,
         session_settings: SessionSettings | dict[str, Any] | None = None,
     ) -> None:
@@ -50,30 +47,73 @@ class RooContextSession:
         self.session_settings: SessionSettings | None = coerce_session_settings(
             session_settings or SessionSettings()
         )
-        self._store = store
+        self._given = GivenStore(store)
         self._found: Session | None = None
+
+    @classmethod
+    def from_url(
+        cls,
+        session_id: str,
+        *,
+        url: str,
+        session_settings: SessionSettings | dict[str, Any] | None = None,
+    ) -> "RooContextSession":
+        """A conversation in the database of a URL, as `SQLAlchemySession.from_url` gives one."""
+        return RooContextSession(session_id, url, session_settings=session_settings)
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """The items that the model sees: all of them, or the latest."""
         wanted = resolve_session_limit(limit, self.session_settings)
-        return await self._store.run(lambda store: _read(self._chat(store), wanted))
+        return await self._given.run(lambda store: _read(self._chat(store), wanted))
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Append items in one transaction."""
         given = cast("list[Any]", items)
         if given:
-            await self._store.run(lambda store: _add(self._opened(store), given))
+            await self._given.run(lambda store: _add(self._opened(store), given))
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Rewind to before the newest item, and return it.
 
         Summaries, markers and clearings that were written behind it are written again.
         """
-        return await self._store.run(lambda store: _pop(self._chat(store)))
+        return await self._given.run(lambda store: _pop(self._chat(store)))
 
     async def clear_session(self) -> None:
         """Rewind to the start of the session."""
-        await self._store.run(lambda store: _clear(self._chat(store)))
+        await self._given.run(lambda store: _clear(self._chat(store)))
+
+    # The SDK's OpenAIResponsesCompactionSession looks for these two.
+
+    async def _get_compaction_snapshot(
+        self,
+        limit: int,
+        *,
+        prune_prefix: Callable[[TResponseInputItem], bool] | None = None,  # noqa: ARG002 - see below
+    ) -> _CompactionSnapshot | None:
+        """The latest items, and how others take the place of the last of them.
+
+        What `prune_prefix` would delete stays in the log: nothing is deleted here.
+        """
+        if type(self) is not RooContextSession:  # a subclass may give the SDK other items
+            return None
+        tail = await self._given.run(lambda store: read_tail(self._chat(store), limit))
+
+        async def replace_suffix(start: int, output: list[TResponseInputItem]) -> bool:
+            return await self._given.run(
+                lambda store: tail.replace(self._chat(store), start, output)
+            )
+
+        return _CompactionSnapshot(tail.items, tail.is_complete, replace_suffix)
+
+    async def _atomic_replace_items(self, items: list[TResponseInputItem]) -> bool:
+        """Put these items in the place of all that are shown; False if nothing was changed."""
+
+        def replace_all(store: Store) -> bool:
+            chat = self._chat(store)
+            return read_tail(chat, None).replace(chat, 0, items)
+
+        return type(self) is RooContextSession and await self._given.run(replace_all)
 
     def _chat(self, store: Store) -> Session | None:
         """The session if it exists. It is looked for until then, and never again."""
@@ -97,7 +137,7 @@ class CompactingSession(RooContextSession):
     def __init__(
         self,
         session_id: str,
-        store: AsyncStore,
+        store: AnyStore,
         manager: ContextManager | AsyncContextManager,
         *,
         session_settings: SessionSettings | dict[str, Any] | None = None,
@@ -111,10 +151,10 @@ class CompactingSession(RooContextSession):
         try:
             if isinstance(self._manager, ContextManager):
                 plain = self._manager.condense if force else self._manager.manage
-                await self._store.run(lambda store: plain(store.session(self.session_id)))
+                await self._given.run(lambda store: plain(store.session(self.session_id)))
             else:
                 run = self._manager.condense if force else self._manager.manage
-                await run(await self._store.session(self.session_id))
+                await run(await self._given.session(self.session_id))
         except SessionNotFound:
             return
 
@@ -123,12 +163,12 @@ def _read(chat: Session | None, limit: int | None) -> list[TResponseInputItem]:
     if chat is None or limit == 0:
         return []
     if limit is None or limit < 0:  # a negative one is no limit, as in the SDK's own sessions
-        return _items(chat.view().messages)
-    return _items(chat.view(last=limit).messages)[-limit:]
+        return to_items(chat.view().messages)
+    return to_items(chat.view(last=limit).messages)[-limit:]
 
 
 def _add(chat: Session, items: Sequence[Any]) -> None:
-    new = _messages(map(_object, items))
+    new = to_messages(map(as_object, items))
     try:
         if len(new) == 1:  # in a single statement
             (one,) = new
@@ -136,7 +176,7 @@ def _add(chat: Session, items: Sequence[Any]) -> None:
         else:
             chat.append_many(new)
     except InvalidMessage:  # rarely: so the items are checked by themselves only now
-        chat.append_many(_messages(map(_storable, items)))
+        chat.append_many(to_messages(map(storable, items)))
 
 
 def _pop(chat: Session | None) -> TResponseInputItem | None:
@@ -146,9 +186,9 @@ def _pop(chat: Session | None) -> TResponseInputItem | None:
         view = chat.view(last=1)
         if not view.messages:
             return None
-        *kept, popped = _items(view.messages)
+        *kept, popped = cast("list[TResponseInputItem]", to_items(view.messages))
         try:
-            take_back(chat, view, instead=_messages(map(_storable, kept)), trigger="pop_item")
+            take_back(chat, view, instead=to_messages(map(storable, kept)), trigger="pop_item")
         except VersionConflict:  # somebody wrote in the meantime
             continue
         return popped
@@ -157,63 +197,3 @@ def _pop(chat: Session | None) -> TResponseInputItem | None:
 def _clear(chat: Session | None) -> None:
     if chat is not None:
         chat.rewind(0, trigger="clear_session")
-
-
-def _messages(items: Iterable[dict[str, Any]]) -> list[NewMessage]:
-    """Gather items: what the model gives in one step is a message, and so are the outputs."""
-    messages: list[NewMessage] = []
-    run: list[dict[str, Any]] = []
-    for item in items:
-        kind, role = type_of(item), _role(item)
-        if kind == "message" and role != "assistant":
-            messages.append(NewMessage(role, item, FORMAT))
-            run = []
-        elif run and messages[-1].role == role:
-            run.append(item)
-        else:
-            run = [item]
-            messages.append(NewMessage(role, run, FORMAT))
-    return messages
-
-
-def _role(item: dict[str, Any]) -> str:
-    kind = type_of(item)
-    if kind == "message":
-        return str(item.get("role"))
-    is_answer = kind in OUTPUTS or kind == "mcp_approval_response"
-    return "user" if is_answer and item.get("execution") != "server" else "assistant"
-
-
-def _object(item: Any) -> dict[str, Any]:
-    """The item, or one that holds it if it is no object, or could be taken for such a one."""
-    if isinstance(item, dict) and item.get("type") != RAW:
-        return item
-    return {"type": RAW, "item": item}
-
-
-def _storable(item: Any) -> dict[str, Any]:
-    """The item, or one that holds it if the format has no such items."""
-    shown = _object(item)
-    try:
-        reader(FORMAT).check(_role(shown), shown)
-    except InvalidMessage:
-        return {"type": RAW, "item": item}
-    return shown
-
-
-def _items(messages: Sequence[Message]) -> list[TResponseInputItem]:
-    """The items of messages; those of other formats are converted."""
-    items: list[Any] = []
-    for own, run in groupby(messages, key=_is_own):
-        if own:
-            for message in run:
-                content = message.content
-                items += content if isinstance(content, list) else [content]
-        else:
-            items += forms[FORMAT].compose(list(run)).messages
-    gone = {"role": "assistant", "content": REDACTED}  # where the item that is held was redacted
-    return [item.get("item", gone) if item.get("type") == RAW else item for item in items]
-
-
-def _is_own(message: Message) -> bool:
-    return message.format == FORMAT

@@ -25,7 +25,7 @@ from roocontext.errors import (
     SessionPurged,
     VersionConflict,
 )
-from roocontext.store.aio import AsyncStore
+from roocontext.store.given import AnyStore, GivenStore, OverStore
 from roocontext.store.items import Describe, Item, NewNote, Rewind
 from roocontext.store.session import Session
 from roocontext.store.store import Store
@@ -52,14 +52,15 @@ _TRIES = 100
 """How often others may be first. Each time one of them has made progress."""
 
 
-class RooContextConversationStore(ConversationStore):
+class RooContextConversationStore(OverStore, ConversationStore):
     """Keeps the conversations of pydantic-ai agents.
 
-    `delete` hides a conversation; only `Store.purge` destroys it. Its id can be used again.
+    Give it an open store, or a URL or path, which it opens with the first call. `delete` hides a
+    conversation; only `Store.purge` destroys it. Its id can be used again.
     """
 
-    def __init__(self, store: AsyncStore) -> None:
-        self._store = store
+    def __init__(self, store: AnyStore) -> None:
+        self._given = GivenStore(store)
 
     async def save(
         self, conversation: Conversation | AgentRunResult[Any], *, scope: str | None = None
@@ -72,13 +73,13 @@ class RooContextConversationStore(ConversationStore):
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """The newest record of a conversation, or None if it was never saved, or was deleted."""
-        return await self._store.run(partial(_read_record, conversation_id))
+        return await self._given.run(partial(_read_record, conversation_id))
 
     async def read_records(
         self, *, scope: str | None = None, limit: int | None = None
     ) -> Sequence[ConversationRecord]:
         """The records of a scope, or all of them, the newest first."""
-        return await self._store.run(partial(_read_records, scope, limit))
+        return await self._given.run(partial(_read_records, scope, limit))
 
     async def write_record(
         self,
@@ -88,15 +89,15 @@ class RooContextConversationStore(ConversationStore):
         expected_revision: str | None,
     ) -> None:
         """Store the record and its new entries in one transaction."""
-        await self._store.run(partial(_write_record, record, new_entries, expected_revision))
+        await self._given.run(partial(_write_record, record, new_entries, expected_revision))
 
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
         """Hide a conversation. Its entries stay in the log, and its forks keep their own copies."""
-        await self._store.run(partial(_delete_record, conversation_id, expected_revision))
+        await self._given.run(partial(_delete_record, conversation_id, expected_revision))
 
     async def read_entry(self, entry_id: str) -> ConversationEntry:
         """The entry with this id, from the session that the id names."""
-        return (await self._store.run(partial(_read_path, entry_id, 1)))[-1]
+        return (await self._given.run(partial(_read_path, entry_id, 1)))[-1]
 
     async def read_history(
         self, head_id: str | None, *, limit: int | None = None
@@ -104,7 +105,7 @@ class RooContextConversationStore(ConversationStore):
         """The entries up to `head_id`, those that a summary hides too."""
         if head_id is None or limit == 0:
             return []
-        return await self._store.run(partial(_read_path, head_id, limit))
+        return await self._given.run(partial(_read_path, head_id, limit))
 
     async def effective_history(
         self, context: RunContext[Any], messages: list[ModelMessage]
@@ -116,7 +117,7 @@ class RooContextConversationStore(ConversationStore):
         """
         name = context.conversation_id
         return (
-            messages if name is None else await self._store.run(partial(_effective, name, messages))
+            messages if name is None else await self._given.run(partial(_effective, name, messages))
         )
 
 

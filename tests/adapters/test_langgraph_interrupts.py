@@ -81,7 +81,7 @@ def test_checkpoints_are_copied_in_again(saver, thread):
         copied = asking(ask_twice, saver)
         assert shown(copied, at_thread) == shown(graph, at_thread)
     copied, last = asking(ask_twice, saver), thread.session.head().seq
-    copy(source, RooContextSaver(saver._store), at_thread)
+    copy(source, RooContextSaver(thread.store), at_thread)
     assert shown(copied, at_thread) == shown(graph, at_thread)
     # Only what a task may write again and again is written again.
     again = [one for one in thread.session.audit(after=last) if "!" not in one.entry.note]

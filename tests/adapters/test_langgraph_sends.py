@@ -60,7 +60,7 @@ def test_what_is_sent_comes_back_equal(thread: Thread, kind: str):
         write()
         (note,) = [one for one in thread.session.audit(after=before) if one.entry.note]
         sizes.append(len(str(note.content)))
-    again = RooContextSaver(thread.saver._store)
+    again = RooContextSaver(thread.store)
     found = again.get_tuple(thread.config)
     assert found.checkpoint["channel_values"] == {"messages": LONG, TASKS: [value, value]}
     (parent,) = [one for one in again.list(at(thread.name)) if one.pending_writes]
@@ -86,7 +86,7 @@ def test_what_was_sent_stays_when_the_conversation_changes(thread):
     thread.put(messages=[SystemMessage("summary", id="s"), *LONG[-2:]], **{TASKS: []})
     thread.put(first, messages=LONG[:3], **{TASKS: [called(LONG[:3])]})
     thread.saver.prune([thread.name])
-    again = RooContextSaver(thread.saver._store)
+    again = RooContextSaver(thread.store)
     assert again.get_tuple(at(thread.name)).checkpoint["channel_values"][TASKS] == [
         called(LONG[:3])
     ]

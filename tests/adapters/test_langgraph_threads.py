@@ -62,7 +62,7 @@ def test_a_call_that_is_repeated_writes_nothing(thread):
     checkpoint["channel_versions"] = {"messages": "2"}
     for _ in range(2):
         thread.saver.put(config, checkpoint, {}, {"messages": "2"})
-        RooContextSaver(thread.saver._store).put(config, checkpoint, {}, {"messages": "2"})
+        RooContextSaver(thread.store).put(config, checkpoint, {}, {"messages": "2"})
     assert thread.written() == ["a", "b"]
     assert len([*thread.saver.list(at(thread.name))]) == 2
     last = thread.session.head().seq
@@ -100,7 +100,7 @@ def digests(session):
 
 @pytest.mark.parametrize("name", ["", "a/b", "~a", "x" * 5_000, "\ud800", "\0", "тема ✓", " "])
 def test_a_thread_id_is_any_string(saver, name):
-    own = saver._store.create().id
+    own = saver._given.run_now(lambda store: store.create()).id
     thread = f"{name}{own}" if name else ""
     namespaces = sorted({"", name, "child:1|grandchild:2"})
     for number, namespace in enumerate(namespaces):
@@ -165,14 +165,14 @@ def test_deleting_hides_and_the_id_can_be_used_again(thread):
     thread.put(messages=said("c"))
     assert thread.shown() == ["c"]
     assert len([*thread.saver.list(at(thread.name))]) == 1
-    again = RooContextSaver(thread.saver._store).get_tuple(gone)
+    again = RooContextSaver(thread.store).get_tuple(gone)
     assert again is None
     assert thread.session.verify().ok
 
 
 def test_another_process_has_deleted_the_thread(thread):
     config = thread.put(messages=said("a"))
-    RooContextSaver(thread.saver._store).delete_thread(thread.name)
+    RooContextSaver(thread.store).delete_thread(thread.name)
     thread.put(config, messages=said("a", "b"))
     assert thread.shown() == ["a", "b"]
     assert len([*thread.saver.list(at(thread.name))]) == 1
@@ -181,14 +181,14 @@ def test_another_process_has_deleted_the_thread(thread):
 def test_deleting_a_thread_whose_own_session_was_purged_hides_its_namespaces(thread):
     for namespace in ("", "sub"):
         thread.saver.put(at(thread.name, namespace=namespace), empty_checkpoint(), {}, {})
-    thread.saver._store.purge(f"langgraph:{thread.name}")
+    thread.store.purge(f"langgraph:{thread.name}")
     thread.saver.delete_thread(thread.name)
     assert [*thread.saver.list({"configurable": {"thread_id": thread.name}})] == []
 
 
 def test_writes_reach_a_thread_that_another_process_has_begun_anew(thread):
     thread.put(messages=said("a"))
-    other = RooContextSaver(thread.saver._store)
+    other = RooContextSaver(thread.store)
     other.delete_thread(thread.name)
     config = other.put(at(thread.name), empty_checkpoint(), {}, {})
     assert thread.saver.get_tuple(at(thread.name)).config == config
@@ -358,7 +358,7 @@ def test_a_namespace_is_a_child_of_its_thread(thread):
 
 def test_two_savers_that_write_at_once_lose_nothing(thread):
     """As two processes do: each with its own idea of the session, of which one is out of date."""
-    savers = [RooContextSaver(thread.saver._store) for _ in range(2)]
+    savers = [RooContextSaver(thread.store) for _ in range(2)]
     first = thread.put(messages=said("a"))
     failed = []
 

@@ -33,14 +33,18 @@ class Thread:
     def values(self, config: Any = None) -> Any:
         """The values at a checkpoint, or at the newest."""
         return (
-            RooContextSaver(self.saver._store)
+            RooContextSaver(self.store)
             .get_tuple(config or at(self.name))
             .checkpoint["channel_values"]
         )
 
     @property
+    def store(self) -> Any:
+        return self.saver._given.run_now(lambda store: store)
+
+    @property
     def session(self) -> Any:
-        return self.saver._store.session(f"langgraph:{self.name}")
+        return self.store.session(f"langgraph:{self.name}")
 
     def shown(self) -> list[str]:
         return [message.content["data"]["content"] for message in self.session.view().messages]

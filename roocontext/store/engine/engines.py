@@ -76,23 +76,29 @@ def engine_of(
     """The engine of a URL, or of an SQLite file. At most an empty file is created."""
     if durability not in get_args(Durability):
         raise InvalidOption(f"durability is one of {get_args(Durability)}.", name="durability")
-    parsed = _parse(url)
-    backend = parsed.get_backend_name()
-    if backend == "postgresql":
+    parsed = checked_url(url)
+    if parsed.get_backend_name() == "postgresql":
         return _postgres(parsed, durability, read_only=read_only)
-    if backend != "sqlite":
-        raise InvalidOption(f"{backend} is neither sqlite nor postgresql.", name="url")
-    if parsed.host or parsed.query or parsed.database == "":
-        raise InvalidOption(
-            "An SQLite URL names its file behind three slashes, sqlite:///agent.db, or behind four"
-            " if its path begins at the root, and takes no options.",
-            name="url",
-        )
     if parsed.database in (None, ":memory:"):
         return _in_memory(durability)
     return _sqlite_file(
         sqlite_files.resolved(parsed.database), durability, create=create, read_only=read_only
     )
+
+
+def checked_url(url: str | Path | URL) -> URL:
+    """The URL of a database that a store can be in; InvalidOption if it is none."""
+    parsed = _parse(url)
+    backend = parsed.get_backend_name()
+    if backend not in ("sqlite", "postgresql"):
+        raise InvalidOption(f"{backend} is neither sqlite nor postgresql.", name="url")
+    if backend == "sqlite" and (parsed.host or parsed.query or parsed.database == ""):
+        raise InvalidOption(
+            "An SQLite URL names its file behind three slashes, sqlite:///agent.db, or behind four"
+            " if its path begins at the root, and takes no options.",
+            name="url",
+        )
+    return parsed
 
 
 def file_of(url: str | Path | URL) -> Path | None:

@@ -7,6 +7,8 @@ turns. With it, a short call through an adapter took about a tenth longer (0010)
 import asyncio
 import atexit
 import os
+import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
@@ -14,7 +16,7 @@ from threading import RLock, Thread
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 from weakref import WeakSet, finalize
 
-from roocontext.errors import StoreClosed, StoreUnavailable
+from roocontext.errors import InvalidOption, StoreClosed, StoreUnavailable
 
 MOST: Final = 16
 """How many calls of a store run at once."""
@@ -41,19 +43,21 @@ class Threads:
         """Run a call in a thread. A cancellation is raised after the call has ended."""
         if self._crew.process != os.getpid():  # threads stay behind in the parent
             self._begin_life()
-        job = _Job(lambda: call(*args, **kwargs))
+        # Trio is not imported here: where it runs, somebody has imported it (0050).
+        trio = sys.modules.get("trio")
+        is_trio = trio is not None and trio.lowlevel.in_trio_task()
+        kind: type[_Job[Result]] = _OfTrio if is_trio else _OfAsyncio
+        job = kind(lambda: call(*args, **kwargs))
         self._crew.take(job)
-        return await job.joined()
+        await job.joined()
+        return job.outcome()
 
 
-class _Job(Generic[Result]):
+class _Job(ABC, Generic[Result]):
     """A call of a coroutine, which waits for it."""
 
     def __init__(self, call: Callable[[], Result]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._waits: asyncio.Future[None] = self._loop.create_future()
         self._call = call
-        self._has_ended = False
         self._result: Result
         self._error: BaseException | None = None
 
@@ -66,13 +70,42 @@ class _Job(Generic[Result]):
         finally:
             del self._call  # the thread may keep this job for longer than the coroutine waits
 
+    def outcome(self) -> Result:
+        """What the call returned or raised."""
+        if self._error is not None:
+            try:
+                raise self._error
+            finally:
+                self._error = None  # its traceback refers to this job
+        return self._result
+
+    @abstractmethod
     def report(self) -> None:
-        """Wake the coroutine."""
+        """Wake the coroutine, from the thread."""
+
+    @abstractmethod
+    async def joined(self) -> None:
+        """Wait until the call has ended. Only then is a cancellation raised."""
+
+
+class _OfAsyncio(_Job[Result]):
+    def __init__(self, call: Callable[[], Result]) -> None:
+        super().__init__(call)
+        try:
+            self._loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise InvalidOption(
+                "An AsyncStore is called by a coroutine of asyncio or trio, and neither runs here.",
+                name="store",
+            ) from None
+        self._waits: asyncio.Future[None] = self._loop.create_future()
+        self._has_ended = False
+
+    def report(self) -> None:
         with suppress(RuntimeError):  # the loop was closed, and nobody waits any more
             self._loop.call_soon_threadsafe(self._end)
 
-    async def joined(self) -> Result:
-        """What the call returned or raised; a cancellation only once it has ended."""
+    async def joined(self) -> None:
         cancelled: asyncio.CancelledError | None = None
         while not self._has_ended:
             try:
@@ -82,17 +115,28 @@ class _Job(Generic[Result]):
                 self._waits = self._loop.create_future()
         if cancelled is not None:
             raise cancelled
-        if self._error is not None:
-            try:
-                raise self._error
-            finally:
-                self._error = None  # its traceback refers to this job
-        return self._result
 
     def _end(self) -> None:
         self._has_ended = True
         if not self._waits.done():
             self._waits.set_result(None)
+
+
+class _OfTrio(_Job[Result]):
+    def __init__(self, call: Callable[[], Result]) -> None:
+        super().__init__(call)
+        self._trio: Any = sys.modules["trio"]
+        self._token = self._trio.lowlevel.current_trio_token()
+        self._has_ended = self._trio.Event()
+
+    def report(self) -> None:
+        with suppress(self._trio.RunFinishedError):  # nobody waits any more
+            self._token.run_sync_soon(self._has_ended.set)
+
+    async def joined(self) -> None:
+        with self._trio.CancelScope(shield=True):
+            await self._has_ended.wait()
+        await self._trio.lowlevel.checkpoint_if_cancelled()
 
 
 class _Crew:
