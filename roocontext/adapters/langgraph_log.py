@@ -277,9 +277,11 @@ class Log:
             "parent": parent,
             "checkpoint": self._plain(rest),
             "metadata": self._plain(metadata),
-            "channels": [*values],
+            # A delta channel that the step did not write is left out of the values: it has the
+            # value that it had.
+            "channels": [*values, *(c for c in places if c not in values)],
             "messages": [*said.channels],
-            "places": {c: places[c] for c in values if c in places and c not in said.channels},
+            "places": {c: place for c, place in places.items() if c not in said.channels},
         }
         content["values"] = {
             channel: self._packed(channel, value, f"channel_values.{channel}", said, 0)

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from roocontext.adapters.frameworks import framework
 from roocontext.adapters.openai_agents_items import (
+    Tail,
     as_object,
     read_tail,
     storable,
@@ -97,23 +98,32 @@ class RooContextSession(OverStore):
         """
         if type(self) is not RooContextSession:  # a subclass may give the SDK other items
             return None
-        tail = await self._given.run(lambda store: read_tail(self._chat(store), limit))
+        tail = await self._given.run(lambda store: self._tail(store, limit))
 
         async def replace_suffix(start: int, output: list[TResponseInputItem]) -> bool:
-            return await self._given.run(
-                lambda store: tail.replace(self._chat(store), start, output)
-            )
+            return await self._given.run(lambda store: self._replace(store, tail, start, output))
 
-        return _CompactionSnapshot(tail.items, tail.is_complete, replace_suffix)
+        return _CompactionSnapshot(
+            tail.items if tail else [], not tail or tail.is_complete, replace_suffix
+        )
 
     async def _atomic_replace_items(self, items: list[TResponseInputItem]) -> bool:
         """Put these items in the place of all that are shown; False if nothing was changed."""
+        if type(self) is not RooContextSession:
+            return False
+        return await self._given.run(
+            lambda store: self._replace(store, self._tail(store, None), 0, items)
+        )
 
-        def replace_all(store: Store) -> bool:
-            chat = self._chat(store)
-            return read_tail(chat, None).replace(chat, 0, items)
+    def _tail(self, store: Store, limit: int | None) -> Tail | None:
+        chat = self._chat(store)
+        return None if chat is None else read_tail(chat, limit)
 
-        return type(self) is RooContextSession and await self._given.run(replace_all)
+    def _replace(self, store: Store, tail: Tail | None, start: int, items: Sequence[Any]) -> bool:
+        chat = self._chat(store)
+        if chat is None or tail is None:
+            return False
+        return tail.replace(chat, start, items, trigger="run_compaction")
 
     def _chat(self, store: Store) -> Session | None:
         """The session if it exists. It is looked for until then, and never again."""

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from roocontext.errors import InvalidMessage, InvalidPlan, VersionConflict
-from roocontext.log.entries import Message, NewMessage, ranges_of
+from roocontext.adapters.replay import take_back
+from roocontext.errors import InvalidMessage, VersionConflict
+from roocontext.log.entries import Kind, Message, NewMessage, View
 from roocontext.log.forms import forms
-from roocontext.log.plan import Action, Plan
 from roocontext.log.readings import REDACTED, reader
 from roocontext.log.readings.openai_responses import OUTPUTS, type_of
+from roocontext.store.items import Rewind
 from roocontext.store.session import Session
 
 FORMAT: Final = "openai-responses"
@@ -69,9 +70,9 @@ def to_items(messages: Sequence[Message]) -> list[Any]:
 
 
 class _Block(NamedTuple):
-    """Messages that were made into items together, and these items."""
+    """How many messages were made into items together, and these items."""
 
-    seqs: list[int]
+    messages: int
     items: list[Any]
 
 
@@ -81,11 +82,11 @@ def _blocks(messages: Sequence[Message]) -> Iterator[_Block]:
             for message in run:
                 content = message.content
                 items = content if isinstance(content, list) else [content]
-                yield _Block([message.seq], [*map(_given, items)])
+                yield _Block(1, [*map(_given, items)])
         else:
             others = list(run)
             composed = forms[FORMAT].compose(others).messages
-            yield _Block([one.seq for one in others], [*map(_given, composed)])
+            yield _Block(len(others), [*map(_given, composed)])
 
 
 def _is_own(message: Message) -> bool:
@@ -100,57 +101,48 @@ def _given(item: Any) -> Any:
 
 
 class Tail(NamedTuple):
-    """The latest items of a session, at one of its heads; all of them if it `is_complete`."""
+    """The latest items of a session, as a view of it shows them; all if it `is_complete`."""
 
-    head_seq: int
-    blocks: Sequence[_Block]
+    view: View
     items: list[Any]
     is_complete: bool
 
-    def replace(self, chat: Session | None, start: int, output: Sequence[Any]) -> bool:
-        """Put other items in the place of those from `start` on, by a summary that hides them.
+    def replace(self, chat: Session, start: int, output: Sequence[Any], *, trigger: str) -> bool:
+        """Put other items in the place of those from `start` on, by a rewind.
 
-        False if the session has changed since, or a pin forbids it: then nothing was written.
+        False if nothing was written: the session has changed since, or no item is there, or a
+        summary is among them that stands for a part of what they follow.
         """
-        blocks, kept = self._from(start)
+        count, kept = self._from(start)
         new = to_messages(map(storable, [*kept, *output]))
-        if chat is None or not (blocks and new):
-            return False
-        plan = Plan(
-            head_seq=self.head_seq,
-            action=Action.CONDENSE,
-            hides=ranges_of(sorted(seq for block in blocks for seq in block.seqs)),
-            # The rest are ordinary messages, so that `pop_item` takes back one after the other.
-            rows=(new[0],),
-            # The SDK has decided: nothing of it is refused but hiding a pin.
-            compat=True,
-            policy="openai-agents",
-            trigger="run_compaction",
-        )
+        head, shown = self.view.head_seq, self.view.messages
         try:
-            chat.write_batch([plan, *new[1:]], expected_seq=self.head_seq)
-        except (VersionConflict, InvalidPlan):
+            if count and self.is_complete and count == len(shown):
+                chat.write_batch([Rewind(0, head, trigger), *new], expected_seq=head)
+            elif count and all(one.kind is Kind.MESSAGE for one in shown[-count:]):
+                take_back(chat, self.view, count=count, instead=new, trigger=trigger)
+            else:
+                return False
+        except VersionConflict:
             return False
         return True
 
-    def _from(self, start: int) -> tuple[Sequence[_Block], list[Any]]:
-        """The blocks that hold the items from `start` on, and what the first holds before it."""
-        place = sum(len(block.items) for block in self.blocks) - len(self.items) + start
-        for index, block in enumerate(self.blocks):
+    def _from(self, start: int) -> tuple[int, list[Any]]:
+        """How many messages hold the items from `start` on, and what they hold before it."""
+        blocks = [*_blocks(self.view.messages)]
+        place = sum(len(block.items) for block in blocks) - len(self.items) + start
+        for index, block in enumerate(blocks):
             if place < len(block.items):
-                return self.blocks[index:], block.items[:place]
+                return sum(one.messages for one in blocks[index:]), block.items[:place]
             place -= len(block.items)
-        return (), []
+        return 0, []
 
 
-def read_tail(chat: Session | None, limit: int | None) -> Tail:
+def read_tail(chat: Session, limit: int | None) -> Tail:
     """The latest items of a session; without a limit all."""
-    if chat is None:
-        return Tail(0, (), [], is_complete=True)
     # One more message than items: what is left out then holds at least one item, or none is.
     view = chat.view() if limit is None else chat.view(last=limit + 1)
-    blocks = [*_blocks(view.messages)]
-    items = [item for block in blocks for item in block.items]
+    items = to_items(view.messages)
     if limit is None or max(len(view.messages), len(items)) <= limit:
-        return Tail(view.head_seq, blocks, items, is_complete=True)
-    return Tail(view.head_seq, blocks, items[-limit:], is_complete=False)
+        return Tail(view, items, is_complete=True)
+    return Tail(view, items[-limit:], is_complete=False)

@@ -1,6 +1,6 @@
-"""Take back the newest message of a view, and nothing else.
+"""Take back the newest messages of a view, and nothing else.
 
-A rewind to before the message would also take back the plans that were committed behind it: what
+A rewind to before the messages would also take back the plans that were committed behind them: what
 they hide would be seen again. So they are written again, in the same transaction.
 """
 
@@ -24,14 +24,19 @@ _PLANNED = frozenset({*_ACTIONS, Kind.COMPANION})
 
 
 def take_back(
-    session: Session, view: View, *, instead: Sequence[NewMessage] = (), trigger: str
+    session: Session,
+    view: View,
+    *,
+    count: int = 1,
+    instead: Sequence[NewMessage] = (),
+    trigger: str,
 ) -> None:
-    """Rewind to before the newest message of the view, and write `instead` in its place.
+    """Rewind to before the `count` newest messages of the view, and write `instead` in their place.
 
-    A summary or marker is taken back with its companions, so what it hides is seen again. Raises
-    VersionConflict if the view is no longer the newest.
+    A summary or marker is taken back by itself only, with its companions, so what it hides is seen
+    again. Raises VersionConflict if the view is no longer the newest.
     """
-    newest = view.messages[-1]
+    newest = view.messages[-count]
     seq = newest.seq if newest.kind is Kind.MESSAGE else _first_row(session, newest)
     bare: list[Item] = [Rewind(seq - 1, head_seq=view.head_seq, trigger=trigger), *instead]
     behind: list[AuditEntry] = []

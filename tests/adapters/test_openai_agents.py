@@ -6,7 +6,7 @@ import math
 import runpy
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from agents.memory import (
@@ -15,6 +15,7 @@ from agents.memory import (
     SessionSettings,
     is_openai_responses_compaction_aware_session,
 )
+from agents.run_internal.items import digest_input_item
 
 from roocontext import (
     AsyncContextManager,
@@ -22,6 +23,7 @@ from roocontext import (
     ContextManager,
     FrameworkMissing,
     InvalidMessage,
+    Plan,
 )
 from roocontext.adapters.openai_agents import CompactingSession, RooContextSession
 from support.agents_desk import ANSWER, CALLS, LONG, OUTPUTS, REASONING, TURN, UNUSUAL, USER, Desk
@@ -132,26 +134,105 @@ def test_compaction_is_the_managers(desk, kind):
     assert desk.sync.session(session.session_id).stats().messages == 9
 
 
-def test_the_sdks_own_compaction_over_our_session(desk):
+COMPACTED = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAA"}
+QUESTION = {"type": "message", "role": "user", "content": "What was asked."}
+
+
+def compacting(session, **options):
+    """The SDK's own compaction, with a server that keeps a question and adds a compaction."""
+
+    class Compacted:
+        output = [QUESTION, COMPACTED]
+        usage = None
+
     class Client:
         class responses:  # noqa: N801 - as the SDK's client names it
             @staticmethod
             async def compact(**request):
-                class Compacted:
-                    output = [{"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAA"}]
-                    usage = None
-
+                Client.asked = request["input"]
                 return Compacted
 
+    mode = {"client": Client, "compaction_mode": "input", **options}
+    return OpenAIResponsesCompactionSession(session.session_id, session, **mode), Client
+
+
+def test_the_sdks_own_compaction_over_our_session(desk):
     session = desk.session()
     desk.add(session, TURN)
-    compacting = OpenAIResponsesCompactionSession(
-        session.session_id, session, client=Client, compaction_mode="input"
+    compaction, _ = compacting(session)
+    desk.run(compaction.run_compaction({"force": True}))
+    assert desk.items(session) == [QUESTION, COMPACTED]
+    chat = desk.sync.session(session.session_id)
+    assert chat.stats().messages == 6
+    chat.undo(force=True)  # it was one rewind
+    assert desk.items(session) == TURN
+    chat.undo()
+    desk.add(session, [USER])
+    assert [desk.run(session.pop_item()) for _ in range(2)] == [USER, COMPACTED]
+    assert desk.items(session) == [QUESTION]
+    assert chat.verify().ok
+
+
+def automatic(items):
+    """What the SDK's runner says of a run: it asked the model with these items."""
+    return SimpleNamespace(
+        usage=None,
+        _session_compaction_is_automatic=True,
+        _session_compaction_model_exchange=(tuple(map(digest_input_item, items)), None),
     )
-    desk.run(compacting.run_compaction({"force": True}))
-    compacted = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAA"}
-    assert desk.items(session) == [compacted]
-    assert desk.sync.session(session.session_id).stats().messages == 5
+
+
+@pytest.mark.parametrize("budget", [None, 3])
+def test_the_sdk_compacts_the_end_of_a_history_that_it_does_not_read_whole(desk, budget):
+    session = desk.session(session_settings={"limit": 5})
+    desk.add(session, [*TURN, USER, ANSWER])
+    compaction, client = compacting(
+        session, max_rollback_items=budget, should_trigger_compaction=lambda _: True
+    )
+    run = automatic([*TURN[-2:], USER, ANSWER])
+    desk.run(compaction.run_compaction({"response_id": "resp_1"}, wrapper=run))
+    assert client.asked == [USER, ANSWER]  # from a message of the user on
+    assert run._session_compaction_completed
+    everything = desk.run(session.get_items(100))
+    assert everything == [*TURN, QUESTION, COMPACTED]
+
+
+def test_the_sdk_replaces_what_it_has_read_and_nothing_else(desk):
+    session = desk.session()
+    assert desk.run(session._get_compaction_snapshot(3)).complete
+    desk.add(session, TURN)
+    chat = desk.sync.session(session.session_id)
+    for limit, is_complete in ((3, False), (len(TURN), True), (100, True)):
+        snapshot = desk.run(session._get_compaction_snapshot(limit))
+        assert (snapshot.items, snapshot.complete) == (TURN[-limit:], is_complete)
+    stale = desk.run(session._get_compaction_snapshot(2))
+    inside = desk.run(session._get_compaction_snapshot(4))  # from within a message of the model
+    assert not desk.run(inside.replace_suffix(4, [COMPACTED]))  # nothing is there
+    assert desk.run(inside.replace_suffix(0, [COMPACTED]))
+    assert desk.items(session) == [*TURN[:3], COMPACTED]
+    for snapshot in (stale, inside):
+        assert not desk.run(snapshot.replace_suffix(0, [USER]))
+    assert desk.items(session) == [*TURN[:3], COMPACTED]
+    assert chat.verify().ok
+
+
+def test_what_a_manager_has_hidden_stays_hidden_when_the_sdk_compacts(desk):
+    session = desk.session()
+    desk.add(session, [*TURN, *TURN, USER, ANSWER])
+    chat = desk.sync.session(session.session_id)
+    view = chat.view()
+    chat.commit(Plan.condense(view, [one.seq for one in view.messages[:4]], "A summary."))
+    before = desk.items(session)
+    snapshot = desk.run(session._get_compaction_snapshot(2))
+    assert desk.run(snapshot.replace_suffix(0, [COMPACTED]))
+    assert desk.items(session) == [*before[:-2], COMPACTED]
+    partly = desk.run(session._get_compaction_snapshot(len(before)))
+    assert desk.items(session)[0] == before[0]
+    assert desk.run(partly.replace_suffix(0, [QUESTION]))  # all of it, the summary too
+    assert desk.items(session) == [QUESTION]
+    chat.undo(force=True)
+    assert desk.items(session) == [*before[:-2], COMPACTED]
+    assert chat.verify().ok
 
 
 def test_two_writers_at_once(desk):

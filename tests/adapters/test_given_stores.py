@@ -1,0 +1,171 @@
+"""What an adapter is given: an open store of either kind, or the URL of one that it opens."""
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+from google.adk.events import Event
+from langgraph.checkpoint.base import empty_checkpoint
+
+from roocontext import AsyncStore, InvalidOption, Store, StoreClosed
+from roocontext.adapters.claude_agent_sdk import RooContextSessionStore
+from roocontext.adapters.google_adk import RooContextSessionService
+from roocontext.adapters.langgraph import RooContextSaver
+from roocontext.adapters.openai_agents import RooContextSession
+from roocontext.adapters.pydantic_ai import RooContextConversationStore
+from support.langgraph_thread import at
+
+AT = at("t")
+USER = {"app_name": "a", "user_id": "u"}
+KEY = {"project_key": "p", "session_id": "s"}
+ITEM = {"role": "user", "content": "Hello."}
+RECORD = {"type": "user", "uuid": "u-1", "message": ITEM}
+
+MODULE = """
+import asyncio
+from roocontext.adapters.claude_agent_sdk import RooContextSessionStore
+from roocontext.adapters.google_adk import RooContextSessionService
+from roocontext.adapters.langgraph import RooContextSaver
+from roocontext.adapters.openai_agents import RooContextSession
+from roocontext.adapters.pydantic_ai import RooContextConversationStore
+
+made = [
+    RooContextSessionStore("a.db"), RooContextSessionService(db_url="sqlite+aiosqlite:///a.db"),
+    RooContextSaver("sqlite:///a.db"), RooContextSession("s", "a.db"),
+    RooContextConversationStore("a.db"),
+]
+import os
+assert not os.path.exists("a.db")
+asyncio.run(made[3].add_items([{"role": "user", "content": "Hello."}]))
+assert asyncio.run(made[3].get_items())
+for one in made:
+    one.close()
+"""
+
+
+@pytest.fixture(params=["file", "postgres"])
+def lab(request, opened):
+    with opened(request.param, "sync") as lab:
+        yield lab
+
+
+async def use_langgraph(given):
+    saver = RooContextSaver(given)
+    await saver.setup()
+    await saver.aput(AT, empty_checkpoint(), {}, {})
+    assert await saver.aget_tuple(AT) is not None
+    return saver
+
+
+async def use_openai(given):
+    session = RooContextSession("s", given)
+    await session.add_items([ITEM])
+    assert await session.get_items() == [ITEM]
+    return session
+
+
+async def use_adk(given):
+    service = RooContextSessionService(given)
+    await service.prepare_tables()
+    session = await service.create_session(**USER, session_id="s")
+    await service.append_event(session, Event(author="user"))
+    return service
+
+
+async def use_claude(given):
+    store = RooContextSessionStore(given)
+    await store.append(KEY, [RECORD])
+    assert await store.load(KEY) == [RECORD]
+    return store
+
+
+async def use_pydantic(given):
+    store = RooContextConversationStore(given)
+    assert await store.read_record("none") is None
+    return store
+
+
+USES = [use_langgraph, use_openai, use_adk, use_claude, use_pydantic]
+AGAIN = {
+    RooContextSaver: lambda one: one.aget_tuple(AT),
+    RooContextSession: lambda one: one.get_items(),
+    RooContextSessionService: lambda one: one.get_session(**USER, session_id="s"),
+    RooContextSessionStore: lambda one: one.load(KEY),
+    RooContextConversationStore: lambda one: one.read_record("none"),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_store_that_was_opened_by_its_url_is_closed(lab, use):
+    async def run():
+        used = await use(lab.url)
+        assert await used.close() is None
+        used.close()  # it need not be awaited, and may be repeated
+        with pytest.raises(StoreClosed):
+            await AGAIN[type(used)](used)
+        async with await use_claude(lab.url):
+            pass
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+@pytest.mark.parametrize("use", USES)
+def test_a_store_that_was_given_stays_open(lab, use, kind):
+    async def run():
+        given = await AsyncStore.open(lab.url) if kind == "async" else lab.store
+        used = await use(given)
+        await used.close()
+        async with used:
+            pass
+        await AGAIN[type(used)](used)
+        if kind == "async":
+            await given.close()
+
+    asyncio.run(run())
+    assert lab.store.sessions() is not None
+
+
+def test_adapters_are_made_at_the_top_of_a_module(tmp_path):
+    subprocess.run([sys.executable, "-c", MODULE], cwd=tmp_path, check=True)
+
+
+def test_a_saver_is_made_from_a_connection_string(lab):
+    url = str(lab.url)
+    with RooContextSaver.from_conn_string(url) as saver:
+        saver.setup()
+        config = saver.put(AT, empty_checkpoint(), {}, {})
+
+    async def run():
+        async with RooContextSaver.from_conn_string(url) as one:
+            await one.setup()
+            return await one.aget_tuple(AT)
+
+    assert asyncio.run(run()).config == config
+    with pytest.raises(StoreClosed):
+        saver.get_tuple(AT)
+
+
+def test_the_urls_of_the_frameworks_stores(tmp_path):
+    async def run():
+        path = tmp_path / "a.db"
+        async with RooContextSession.from_url("s", url=f"sqlite+aiosqlite:///{path}") as one:
+            await one.add_items([ITEM])
+        service = RooContextSessionService(db_url=f"sqlite+aiosqlite:///{path}")
+        await service.create_session(**USER, session_id="s")
+        await service.close()
+        with Store.open(path) as store:
+            assert len(store.sessions()) > 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("given", ["mysql://host/db", "host=a dbname=b", "", None, 7, sqlite3])
+def test_what_is_no_store_is_refused_at_once(given):
+    for make in (RooContextSaver, RooContextSessionStore, RooContextSessionService):
+        with pytest.raises(InvalidOption):
+            make(given)
+    with pytest.raises(InvalidOption):
+        RooContextSessionService("a.db", db_url="b.db")
