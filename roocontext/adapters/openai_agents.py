@@ -90,18 +90,17 @@ class RooContextSession(OverStore):
         self,
         limit: int,
         *,
-        prune_prefix: Callable[[TResponseInputItem], bool] | None = None,  # noqa: ARG002 - see below
+        prune_prefix: Callable[[TResponseInputItem], bool] | None = None,
     ) -> _CompactionSnapshot | None:
-        """The latest items, and how others take the place of the last of them.
-
-        What `prune_prefix` would delete stays in the log: nothing is deleted here.
-        """
+        """The latest items, and how others take the place of the last of them."""
         if type(self) is not RooContextSession:  # a subclass may give the SDK other items
             return None
         tail = await self._given.run(lambda store: self._tail(store, limit))
 
         async def replace_suffix(start: int, output: list[TResponseInputItem]) -> bool:
-            return await self._given.run(lambda store: self._replace(store, tail, start, output))
+            return await self._given.run(
+                lambda store: self._replace(store, tail, start, output, prune_prefix)
+            )
 
         return _CompactionSnapshot(
             tail.items if tail else [], not tail or tail.is_complete, replace_suffix
@@ -119,11 +118,18 @@ class RooContextSession(OverStore):
         chat = self._chat(store)
         return None if chat is None else read_tail(chat, limit)
 
-    def _replace(self, store: Store, tail: Tail | None, start: int, items: Sequence[Any]) -> bool:
+    def _replace(
+        self,
+        store: Store,
+        tail: Tail | None,
+        start: int,
+        items: Sequence[Any],
+        prune: Callable[[Any], bool] | None = None,
+    ) -> bool:
         chat = self._chat(store)
         if chat is None or tail is None:
             return False
-        return tail.replace(chat, start, items, trigger="run_compaction")
+        return tail.replace(chat, start, items, prune=prune, trigger="run_compaction")
 
     def _chat(self, store: Store) -> Session | None:
         """The session if it exists. It is looked for until then, and never again."""

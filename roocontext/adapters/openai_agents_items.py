@@ -4,8 +4,8 @@ Runs of items become messages in the format `openai-responses`: what the model g
 one message, and so are the outputs that answer it. The items come back as they were given.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import dropwhile, groupby
 from typing import Any, Final, NamedTuple
 
 from roocontext.adapters.replay import take_back
@@ -107,17 +107,32 @@ class Tail(NamedTuple):
     items: list[Any]
     is_complete: bool
 
-    def replace(self, chat: Session, start: int, output: Sequence[Any], *, trigger: str) -> bool:
+    def replace(
+        self,
+        chat: Session,
+        start: int,
+        output: Sequence[Any],
+        *,
+        prune: Callable[[Any], bool] | None = None,
+        trigger: str,
+    ) -> bool:
         """Put other items in the place of those from `start` on, by a rewind.
 
-        False if nothing was written: the session has changed since, or no item is there, or a
-        summary is among them that stands for a part of what they follow.
+        The oldest items before them are left out as far as `prune` says so; then what stays is
+        written again. False if nothing was written: the session has changed since, or no item is
+        there, or a summary is among them that stands for a part of what they follow.
         """
         count, kept = self._from(start)
         new = to_messages(map(storable, [*kept, *output]))
         head, shown = self.view.head_seq, self.view.messages
+        whole = self.is_complete and count == len(shown)
+        if count and prune and not whole:
+            before = to_items(chat.view().messages)[: start - len(self.items)]
+            stays = [*dropwhile(prune, before)]
+            if len(stays) < len(before):
+                new, whole = to_messages(map(storable, [*stays, *output])), True
         try:
-            if count and self.is_complete and count == len(shown):
+            if count and whole:
                 chat.write_batch([Rewind(0, head, trigger), *new], expected_seq=head)
             elif count and all(one.kind is Kind.MESSAGE for one in shown[-count:]):
                 take_back(chat, self.view, count=count, instead=new, trigger=trigger)

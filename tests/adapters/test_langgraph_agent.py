@@ -171,6 +171,7 @@ def test_a_delta_channel_is_rebuilt_also_behind_pruned_checkpoints(opened):
             assert graph.get_state(CONFIG).values["log"] == [*range(_ + 1)]
         saver.prune(["t"])
         assert len([*graph.get_state_history(CONFIG)]) == 1
+        assert saver.get_tuple(CONFIG).parent_config is None
         assert graph.get_state(CONFIG).values["log"] == [*range(7)]
         assert graph.invoke({"log": []}, CONFIG)["log"] == [*range(8)]
 

@@ -9,7 +9,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
 from roocontext.adapters.langgraph import RooContextSaver
-from support.langgraph_thread import at
+from support.langgraph_thread import Thread, at
 
 
 class State(TypedDict):
@@ -41,7 +41,9 @@ def shown(graph: Any, thread: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("answers", [("yes", "no"), ("yes", "yes"), ("yes", "no", "yes", "no")])
-def test_a_paused_checkpoint_is_answered_again(saver, thread, answers):
+def test_a_paused_checkpoint_is_answered_again(
+    saver: RooContextSaver, thread: Thread, answers: tuple[str, ...]
+) -> None:
     histories = []
     for one in (saver, InMemorySaver()):
         graph, at_thread = asking(ask_once, one), at(thread.name)
@@ -55,7 +57,9 @@ def test_a_paused_checkpoint_is_answered_again(saver, thread, answers):
     assert thread.session.verify().ok
 
 
-def test_two_questions_of_a_node_are_answered_with_an_update(saver, thread):
+def test_two_questions_of_a_node_are_answered_with_an_update(
+    saver: RooContextSaver, thread: Thread
+) -> None:
     histories = []
     for one in (saver, InMemorySaver()):
         graph, at_thread = asking(ask_twice, one), at(thread.name)
@@ -69,7 +73,7 @@ def test_two_questions_of_a_node_are_answered_with_an_update(saver, thread):
     assert histories[0] == histories[1]
 
 
-def test_checkpoints_are_copied_in_again(saver, thread):
+def test_checkpoints_are_copied_in_again(saver: RooContextSaver, thread: Thread) -> None:
     at_thread = at(thread.name)
     source = InMemorySaver()
     graph = asking(ask_twice, source)

@@ -12,6 +12,7 @@ from langchain_core.messages import (
     HumanMessage,
 )
 from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.base import CipherProtocol
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 
@@ -286,6 +287,21 @@ def test_checkpoints_that_are_their_own_ancestors_end(thread):
         found = thread.saver.get_delta_channel_history(config=two, channels=["log"])
         assert [value for _, _, value in found["log"]["writes"]] in (["x"], [])
         assert thread.saver.get_tuple(one).checkpoint["channel_values"] == {}
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_channel_that_a_step_did_not_write_has_the_value_that_it_had(thread, own):
+    saver = thread.saver if own else InMemorySaver()
+    config = at(thread.name)
+    steps = [({"b": 1, "c": 1}, {"b": "1", "c": "1"}), ({"c": 2}, {"c": "2"}), ({}, {"c": "3"})]
+    versions = {}
+    for values, new in steps:
+        versions |= new
+        checkpoint = empty_checkpoint() | {"channel_values": values}
+        checkpoint["channel_versions"] = dict(versions)
+        config = saver.put(config, checkpoint, {}, new)
+    found = [one.checkpoint["channel_values"] for one in saver.list(at(thread.name))]
+    assert found == [{"b": 1}, {"b": 1, "c": 2}, {"b": 1, "c": 1}]
 
 
 FILTERS = [

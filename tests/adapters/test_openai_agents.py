@@ -216,6 +216,25 @@ def test_the_sdk_replaces_what_it_has_read_and_nothing_else(desk):
     assert chat.verify().ok
 
 
+def test_what_the_sdk_lets_expire_is_left_out_with_a_compaction(desk):
+    session = desk.session()
+    old = [{**USER, "content": f"old {number}"} for number in range(3)]
+    desk.add(session, [*old[:2], ANSWER, old[2], USER, ANSWER])
+
+    async def replace(limit, output):
+        expired = {"prune_prefix": lambda item: item in old}
+        snapshot = await session._get_compaction_snapshot(limit, **expired)
+        return await snapshot.replace_suffix(0, output)
+
+    assert desk.run(replace(1, [COMPACTED]))
+    assert desk.items(session) == [ANSWER, old[2], USER, COMPACTED]
+    assert desk.run(replace(1, []))
+    assert desk.items(session) == [ANSWER, old[2], USER]
+    chat = desk.sync.session(session.session_id)
+    assert "old 0" in str([one.content for one in chat.audit()])
+    assert chat.verify().ok
+
+
 def test_what_a_manager_has_hidden_stays_hidden_when_the_sdk_compacts(desk):
     session = desk.session()
     desk.add(session, [*TURN, *TURN, USER, ANSWER])

@@ -11,7 +11,7 @@ from time import monotonic, sleep
 import pytest
 
 from roocontext import Store
-from roocontext.errors import StoreClosed, StoreUnavailable
+from roocontext.errors import InvalidOption, StoreClosed, StoreUnavailable
 from roocontext.store.engine import threads
 from roocontext.store.engine.threads import MOST, Threads
 
@@ -210,3 +210,9 @@ def _wait_until(condition, seconds=10):
     while not condition():
         assert monotonic() < end
         sleep(0.001)
+
+
+def test_a_call_outside_of_any_loop_is_refused():
+    call = Threads().run(len, "abc")
+    with pytest.raises(InvalidOption, match="asyncio or trio"):
+        call.send(None)
