@@ -26,11 +26,13 @@ def judge(suite: Suite, source: Path) -> Verdict:
 
 def main(names: list[str]) -> int:
     """Run these suites, or all; the exit code."""
+    known = {suite.name: suite for suite in suites()}
+    if unknown := set(names) - set(known):
+        sys.stderr.write(f"No suite is called {min(unknown)}. There are: {', '.join(known)}\n")
+        return 2
     folders = unpacked()
     verdicts = []
-    for suite in suites():
-        if names and suite.name not in names:
-            continue
+    for suite in [known[name] for name in names or known]:
         try:
             verdict = judge(suite, folders[suite.package])
         except SuiteFailed as failed:
