@@ -7,7 +7,7 @@ RUN := $(VENV)/bin
 # Without compiled files every process of a test compiles the library again, and every worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-adapters test-oldest check format torture bench compare docs build clean
+.PHONY: help demo test test-adapters test-frameworks test-oldest check format torture bench compare docs build clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -24,7 +24,7 @@ $(OLDEST)/.ready: pyproject.toml constraints-oldest.txt
 
 $(ADAPTERS)/.ready: pyproject.toml constraints-adapters.txt
 	$(PYTHON) -m venv $(ADAPTERS)
-	$(ADAPTERS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-adapters.txt -e '.[test-adapters]'
+	$(ADAPTERS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-adapters.txt -e '.[test-frameworks]'
 	touch $@
 
 demo: $(VENV)/.ready  ## the main job, shown on an embedded database: no key, no network
@@ -36,6 +36,9 @@ test: $(VENV)/.ready  ## every test, on SQLite and on a real PostgreSQL
 test-adapters: $(ADAPTERS)/.ready  ## the frameworks' adapters: strict types, and tests beside the frameworks
 	$(ADAPTERS)/bin/mypy $(wildcard roocontext/adapters/*.py)
 	$(ADAPTERS)/bin/python -m pytest -n 2 --dist worksteal -m 'not torture' tests/adapters
+
+test-frameworks: $(ADAPTERS)/.ready  ## the frameworks' own tests, over our adapters
+	PYTHONPATH=tests $(ADAPTERS)/bin/python -m frameworks
 
 test-oldest: $(OLDEST)/.ready  ## every test, with the oldest allowed version of each dependency
 	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal -m 'not torture'
@@ -70,4 +73,4 @@ build: $(VENV)/.ready  ## the wheel and the source archive, into dist/
 	$(RUN)/python -m build
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(ADAPTERS) $(OLDEST) build dist site *.egg-info
+	rm -rf $(VENV) $(ADAPTERS) $(OLDEST) .frameworks build dist site *.egg-info
