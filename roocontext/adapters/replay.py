@@ -6,7 +6,7 @@ they hide would be seen again. So they are written again, in the same transactio
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import groupby
+from itertools import groupby, takewhile
 
 from roocontext.errors import InvalidPlan, MessageNotFound
 from roocontext.log.entries import Kept, Kind, Message, NewMessage, Range, View, ranges_of
@@ -42,7 +42,7 @@ def take_back(
     behind: list[AuditEntry] = []
     if view.head_seq > newest.seq:
         behind = [one for one in session.audit(after=newest.seq) if _stands(one)]
-    items = [*bare, *_again(behind, newest.seq, view.seq + len(bare))]
+    items = [*bare, *_again(session, behind, newest.seq, view.seq + len(bare))]
     try:
         session.write_batch(items, expected_seq=view.head_seq)
     except InvalidPlan:  # such as a pin that was set since: what was hidden is seen again
@@ -65,13 +65,15 @@ def _stands(one: AuditEntry) -> bool:
     return one.rewound_by is None and one.uncovered_by is None
 
 
-def _again(behind: Iterable[AuditEntry], newest: int, last: int) -> Iterator[Plan]:
+def _again(
+    session: Session, behind: Iterable[AuditEntry], newest: int, last: int
+) -> Iterator[Plan]:
     """The plans, for the seqs that their entries will have when the last entry is `last`."""
     moved: dict[int, int] = {}
     planned = (one for one in behind if one.kind in _PLANNED)
     for _, run in groupby(planned, key=lambda one: one.entry.compaction_id or one.seq):
         rows = list(run)
-        plan = _plan(rows, newest, moved, head_seq=last)
+        plan = _plan(session, rows, newest, moved, head_seq=last)
         if not (plan.hides or plan.clears):
             continue
         yield plan
@@ -81,7 +83,12 @@ def _again(behind: Iterable[AuditEntry], newest: int, last: int) -> Iterator[Pla
 
 
 def _plan(
-    rows: Sequence[AuditEntry], newest: int, moved: Mapping[int, int], *, head_seq: int
+    session: Session,
+    rows: Sequence[AuditEntry],
+    newest: int,
+    moved: Mapping[int, int],
+    *,
+    head_seq: int,
 ) -> Plan:
     (lead,) = (number for number, row in enumerate(rows) if row.kind in _ACTIONS)
     kind, decided = rows[lead].kind, rows[lead].entry.details
@@ -90,7 +97,7 @@ def _plan(
     return Plan(
         head_seq=head_seq,
         action=_ACTIONS[kind],
-        hides=_moved(decided.get("hides", ()), newest, moved),
+        hides=_moved(session, decided.get("hides", ()), newest, moved),
         rows=() if kind is Kind.CLEARING else tuple(map(_row, rows)),
         clears=tuple((seq, block) for seq, block in clears if seq < newest),
         keeps=tuple(Kept(*kept) for kept in decided.get("keeps", ()) if kept[0] < newest),
@@ -104,11 +111,23 @@ def _plan(
     )
 
 
-def _moved(hides: Iterable[Range], newest: int, moved: Mapping[int, int]) -> tuple[Range, ...]:
+def _moved(
+    session: Session, hides: Sequence[Range], newest: int, moved: Mapping[int, int]
+) -> tuple[Range, ...]:
     """The ranges, with the rows behind the newest message where they are now."""
-    before = [(lo, min(hi, newest - 1)) for lo, hi in hides if lo < newest]
+    # Ranges that were committed may begin with notes; those of a plan begin with a message.
+    before = [
+        (first, min(hi, newest - 1))
+        for lo, hi in hides
+        if lo < newest and (first := _first_message(session, lo, hi))
+    ]
     after = (new for seq, new in moved.items() if any(lo <= seq <= hi for lo, hi in hides))
     return (*before, *ranges_of(sorted(after)))
+
+
+def _first_message(session: Session, lo: int, hi: int) -> int | None:
+    rows = takewhile(lambda one: one.seq <= hi, session.audit(after=lo - 1))
+    return next((one.seq for one in rows if one.role is not None and _stands(one)), None)
 
 
 def _row(one: AuditEntry) -> NewMessage:

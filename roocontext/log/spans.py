@@ -286,10 +286,12 @@ class _Stretches:
         spans: list[Span] = []
         start = self._cuts[0]
         shared: _Shared | None = None
+        apart = False
         for lo, is_live, condense, truncate, rewind, uncover in zip(
             self._cuts, live, condensed, truncated, rewound, uncovered, strict=True
         ):
             own: _Shared
+            apart |= lo in self._apart
             if is_live and uncover:
                 own = (0, None, None, None, uncover)
             # As a shift from the natural position, so that neighbours that were moved alike stay
@@ -298,15 +300,18 @@ class _Stretches:
                 natural = natural_position(lo)
                 shift = self._placed.get(lo, natural) - natural
                 own = (shift, condense, truncate, None, None)
-            elif rewind is None and shared is not None and lo not in self._apart:
-                continue  # Rewinds have no tags, and go with what precedes them.
+            elif rewind is None and shared is not None:
+                # Rewinds have no tags, and go with what precedes them. As a span of their own they
+                # would be visible, and nothing would ever hide them.
+                continue
             else:
                 own = (0, None, None, rewind, None)
             if shared is None:
                 shared = own
-            elif own != shared or lo in self._apart:
+            elif own != shared or apart:
                 spans.append(Span(start, lo - 1, natural_position(start) + shared[0], *shared[1:]))
                 start, shared = lo, own
+            apart = False
         shift, *tags = shared or (0, None, None, None, None)
         spans.append(Span(start, OPEN_END, natural_position(start) + shift, *tags))
         return spans

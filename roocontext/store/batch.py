@@ -14,8 +14,9 @@ from sqlalchemy import bindparam, select
 from roocontext.errors import InvalidOption, VersionConflict
 from roocontext.log.draft import Salts, control_of, message_draft
 from roocontext.log.encoding import check_id, encode
-from roocontext.log.entries import NewMessage
+from roocontext.log.entries import Control, NewMessage, Range, common, subtract
 from roocontext.log.plan import Action, Plan
+from roocontext.log.spans import standing_ranges
 from roocontext.store.append import (
     Receipt,
     Stored,
@@ -38,6 +39,8 @@ from roocontext.store.items import AnyNote, Item, Rewind
 from roocontext.store.notes import Drafted, check_target_exists, drafted, first_note, set_title
 from roocontext.store.rewind import rewind_on
 from roocontext.store.schema import IN_LOG, entries
+from roocontext.store.totals import totals_of
+from roocontext.store.view import read_controls
 
 
 class Written(Receipt, frozen=True):
@@ -294,7 +297,7 @@ def _seqs_of(
         return (stored.seq,) if same else None
     rows = _rows_of(tx, session_id, stored, len(item.rows))
     same = (
-        control.hides == tuple(item.hides)
+        _hides_the_same(tx, session_id, control, item.hides)
         and len(rows) == len(item.rows)
         and rows[item.lead].seq == stored.seq
         and all(
@@ -303,6 +306,22 @@ def _seqs_of(
         )
     )
     return tuple(row.seq for row in rows) if same else None
+
+
+def _hides_the_same(
+    tx: Transaction, session_id: str, control: Control, hides: Sequence[Range]
+) -> bool:
+    """Whether a stored summary or marker hides the messages of these ranges, and no other."""
+    more = subtract(control.hides, hides)
+    if subtract(hides, control.hides):
+        return False
+    if not more:
+        return True
+    # A commit takes in what no message stands among.
+    before = control.seq - 1
+    standing = standing_ranges(read_controls(tx, session_id, before), before)
+    (other,) = totals_of(tx, session_id, [common(more, standing)])
+    return other.messages == 0
 
 
 def _rows_of(tx: Transaction, session_id: str, stored: Stored, count: int) -> list[Stored]:

@@ -119,8 +119,8 @@ def commit_on(
         hidden = 0
         drafts, placed = [_clearing(plan, head, now)], [_clears(plan, head)]
     else:
-        hidden = _check_hiding(state, plan)
-        placed = _placed(state, plan)
+        hidden, hides = _check_hiding(state, plan)
+        placed = _placed(state, plan, hides)
         drafts = _rows(plan, placed, compaction_id, now, salts)
     committed = Committed(
         session_id,
@@ -171,15 +171,16 @@ def _check_id_is_new(tx: Transaction, session_id: str, compaction_id: str) -> No
         )
 
 
-def _check_hiding(state: CommitState, plan: Plan) -> int:
-    """Refuse what may not be hidden; how many visible messages are."""
+def _check_hiding(state: CommitState, plan: Plan) -> tuple[int, tuple[Range, ...]]:
+    """Refuse what may not be hidden; how many visible messages are, and the ranges to hide."""
     # A range may span rewound rows, and that of a compat plan hidden ones: only visible ones leave.
     hidden = common(plan.hides, state.visible_ranges)
     kept = subtract(state.visible_ranges, hidden)
     # Counted in the same statement as the sides: a range must begin and end with a message.
     ends = [end for stretch in plan.hides for end in stretch]
-    sides = [hidden, kept, *([(end, end)] for end in ends)]
+    sides = [hidden, kept, *([(end, end)] for end in ends), *([one] for one in kept)]
     here, there, *each = (side.messages for side in totals_of(state.tx, state.session_id, sides))
+    lone, each = each[len(ends) :], each[: len(ends)]
     # Programs do separate pairs, and their policies are compared with them row by row.
     if not plan.compat:
         # A separated pair shows from either side, so the one with fewer messages is read (0013).
@@ -188,7 +189,31 @@ def _check_hiding(state: CommitState, plan: Plan) -> int:
     messages = {end for end, count in zip(ends, each, strict=True) if count}
     check_hides(plan, state.spans, messages=messages, pinned=pinned)
     _check_not_redacted(state, plan)
-    return here
+    empty = [one for one, count in zip(kept, lone, strict=True) if not count]
+    return here, _taking_in(state, plan.hides, empty)
+
+
+def _taking_in(
+    state: CommitState, hides: Sequence[Range], empty: Sequence[Range]
+) -> tuple[Range, ...]:
+    """The ranges of a plan, and what they enclose: rows that no message stands among.
+
+    `empty` are the visible stretches without a message that would stay. A note, clearing or
+    uncovering between two hidden messages would be a span of the view for ever, and each makes
+    every later read of the view slower.
+    """
+    last = hides[-1][1]
+    ranges = sorted([*hides, *(one for one in empty if one[1] < last)])
+    state.from_row(ranges[0][0])
+    joined = [ranges[0]]
+    for lo, hi in ranges[1:]:
+        end = joined[-1][1]
+        # What rewinds and uncoverings took back between them needs no range to end.
+        if common([(end + 1, lo - 1)], state.ranges):
+            joined.append((lo, hi))
+        else:
+            joined[-1] = (joined[-1][0], hi)
+    return tuple(joined)
 
 
 def _check_not_redacted(state: CommitState, plan: Plan) -> None:
@@ -261,7 +286,7 @@ def _clearing(plan: Plan, head: SessionHead, now: int) -> Draft:
     return control_draft(Kind.CLEARING, details, now=now, client_id=plan.client_id)
 
 
-def _placed(state: CommitState, plan: Plan) -> list[Control]:
+def _placed(state: CommitState, plan: Plan, hides: tuple[Range, ...]) -> list[Control]:
     """The rows of the plan as control rows, with their positions."""
     first = state.head.last_seq + 1
     behind = _last_hidden(state, plan.hides)
@@ -270,7 +295,7 @@ def _placed(state: CommitState, plan: Plan) -> list[Control]:
     controls = []
     for index, position in enumerate(place(plan, state.standing, behind, first_seq=first)):
         if index == plan.lead:
-            hider = Control(first + index, plan.hider, hides=plan.hides, position=position)
+            hider = Control(first + index, plan.hider, hides=hides, position=position)
             controls.append(hider)
         else:
             controls.append(Control(first + index, Kind.COMPANION, position=position))
