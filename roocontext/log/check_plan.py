@@ -10,7 +10,7 @@ from msgspec import structs
 
 from roocontext.errors import InvalidPlan
 from roocontext.log.budget import Size
-from roocontext.log.encoding import MAX_INTEGER, check_id, encode, plain
+from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER, check_id, encode, plain
 from roocontext.log.entries import NewMessage
 from roocontext.log.plan import Action, Plan, as_pairs
 from roocontext.log.readings import reader, text_of
@@ -58,6 +58,8 @@ def check_form(plan: Plan) -> None:
         raise InvalidPlan("policy and trigger are strings.")
     if not isinstance(plan.record, Mapping):
         raise InvalidPlan("record is a mapping.")
+    if plan.ts is not None and not _is_time(plan.ts):
+        raise InvalidPlan("ts is an integer of 64 bits.")
     counts = plan.counts
     if counts is not None and not (
         isinstance(counts.before, Size) and isinstance(counts.after, Size)
@@ -74,6 +76,10 @@ def check_form(plan: Plan) -> None:
     else:
         _check_ranges(plan)
         _check_new_rows(plan)
+
+
+def _is_time(value: object) -> bool:
+    return type(value) is int and MIN_INTEGER <= value <= MAX_INTEGER
 
 
 def _check_ids(plan: Plan) -> None:

@@ -1,9 +1,25 @@
-"""Points in time as the log stores them: milliseconds since the epoch."""
+"""Points in time as the log stores them, milliseconds since the epoch, and points in a log."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Moment(NamedTuple):
+    """A point in time: of what happened or, if `recorded`, of what the store had recorded."""
+
+    time: int
+    recorded: bool = False
+
+
+Point: TypeAlias = int | Moment | None
+"""A point in a log: an entry, or a moment; None is now."""
+
+
+def happened(ts: int | None, recorded_at: int) -> int:
+    """When an entry happened: the agent's own time, or else when it was recorded."""
+    return recorded_at if ts is None else ts
 
 
 def milliseconds(when: datetime) -> int:

@@ -208,9 +208,10 @@ def work(store: Store, catcher: Catcher) -> None:
 
 
 ENTRY = """session_id, seq, kind, format, role, recorded_at, message_id, size, messages_total,
-    bytes_total, salt, content_digest, hash, content"""
-SESSION = """session_id, created_at, updated_at, updated_minute, last_seq, last_hash, head_seq,
-    messages, bytes, latest_recorded, recorded_back, latest_own, own_back, parent"""
+    bytes_total, latest_happened, salt, content_digest, hash, content"""
+SESSION = """session_id, created_at, updated_at, updated_minute, listed_at, listed_minute, last_seq,
+    last_hash, head_seq, messages, bytes, latest_recorded, recorded_back, latest_happened,
+    happened_at, parent"""
 SPAN = "session_id, lo, hi, position"
 OPEN_END = (1 << 62) - 1
 
@@ -226,12 +227,13 @@ def fill(run: Callable[[str], Any], series: str, blob: str, text: str) -> None:
         seq = f"((n - 1) % {last}) + 1"
         run(
             f"INSERT INTO entries ({ENTRY}) SELECT {session}, {seq}, 'message', 'anthropic',"
-            f" 'user', n, 'm' || ({seq}), 202, {seq}, 202 * ({seq}), {blob}, {blob}, {blob}, {text}"
+            f" 'user', n, 'm' || ({seq}), 202, {seq}, 202 * ({seq}), n, {blob}, {blob},"
+            f" {blob}, {text}"
             f" FROM {every_entry}"
         )
         run(
-            f"INSERT INTO sessions ({SESSION}) SELECT {name}, n, n, n / 60000, {last}, {blob},"
-            f" {last}, {last}, 202 * {last}, {last}, 0, {last}, 0, 'p' || (n / 10)"
+            f"INSERT INTO sessions ({SESSION}) SELECT {name}, n, n, n / 60000, n, n / 60000,"
+            f" {last}, {blob}, {last}, {last}, 202 * {last}, {last}, 0, {last}, n, 'p' || (n / 10)"
             f" FROM {every_session}"
         )
         run(
