@@ -28,6 +28,15 @@ def milliseconds(when: datetime) -> int:
     return (since.days * 86_400 + since.seconds) * 1_000 + since.microseconds // 1_000
 
 
+def iso_utc(milliseconds: int) -> str:
+    """A time of the log in UTC, with the offset; what no calendar has stays a number."""
+    try:
+        when = EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return f"{milliseconds} ms"
+    return when.isoformat(timespec="milliseconds")
+
+
 def utc(milliseconds: int) -> str:
     """A time of the log as people read it; what no calendar has stays a number."""
     try:
