@@ -174,10 +174,8 @@ def _prose(thing: Any) -> str:
 def _type(kind: Any) -> str:
     if kind in DOCUMENTS.values():
         return f"[{kind.__name__}](#{kind.__name__.lower()})"
-    if kind == Time:
-        return "time"
     if get_origin(kind) is Annotated:
-        return _type(get_args(kind)[0])
+        return "time" if kind == Time else _type(get_args(kind)[0])
     if get_origin(kind) in (list, tuple):
         inside = [one for one in get_args(kind) if one is not ...]
         return f"list of {' and '.join(map(_type, inside))}"

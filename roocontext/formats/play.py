@@ -100,6 +100,7 @@ class _Player:
         self._seqs = NumberedNames()
         self._at = self.size = 0
         self._time: int | None = None
+        self._before: int | None = None
         key, size = self._keys_of_metadata()
         self._take_note(
             None, f"metadata#{key}", size, lambda client_id: Describe(self._metadata(), client_id)
@@ -108,6 +109,7 @@ class _Player:
     def take(self, event: Event) -> None:
         """Take the next event of the source."""
         self.done.events += 1
+        self._before = self._time
         try:
             event = self._timed(self._checked(event))
             key, size = self._keys.key(event)
@@ -175,6 +177,7 @@ class _Player:
 
     def finish(self) -> Played:
         """Write what waits; return what was done."""
+        self._before = self._time
         if self._following and not any(problem.cuts for problem in self._source.problems):
             # The source may end earlier than it did: then the session goes back to there.
             self._go_to_cursor(only_if_moved=True)
@@ -221,7 +224,7 @@ class _Player:
         if self._out.session is not None and not self._dry_run:
             head = self._out.session.head_seq()
             to = self._known.end(self._cursor)
-            item = Rewind(to, trigger="import", client_id=client_id, ts=self._time)
+            item = Rewind(to, trigger="import", client_id=client_id, ts=self._before)
             self._out.session.write_batch([item], expected_seq=head)
 
     def _leave(self) -> None:
@@ -242,7 +245,7 @@ class _Player:
         self._known.foreign = None
         if not self._dry_run:
             self._out.session = session.fork(
-                self._known.end(self._cursor), session_id=self.done.session_id, ts=self._time
+                self._known.end(self._cursor), session_id=self.done.session_id, ts=self._before
             )
             self._known.generation += 1
             self._known.tip = self._cursor
