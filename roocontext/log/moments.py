@@ -37,6 +37,12 @@ def iso_utc(milliseconds: int) -> str:
     return when.isoformat(timespec="milliseconds")
 
 
+def from_iso(text: str) -> int:
+    """The time that `iso_utc` has written."""
+    number, _, unit = text.partition(" ")
+    return int(number) if unit == "ms" else milliseconds(datetime.fromisoformat(text))
+
+
 def utc(milliseconds: int) -> str:
     """A time of the log as people read it; what no calendar has stays a number."""
     try:

@@ -7,15 +7,16 @@ from functools import cache
 from typing import Annotated, Any, TypeAlias, get_args
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, PlainSerializer, SkipValidation
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, SkipValidation
 
-from roocontext.log.moments import iso_utc
+from roocontext.log.moments import from_iso, iso_utc
 
 Text: TypeAlias = SkipValidation[str]
 """Text from a model or a file system: it may hold lone surrogates, which pydantic refuses."""
 
 _IN_UTC = PlainSerializer(iso_utc, return_type=str)
-Time: TypeAlias = Annotated[int, _IN_UTC]
+_READ = BeforeValidator(lambda given: from_iso(given) if isinstance(given, str) else given)
+Time: TypeAlias = Annotated[int, _READ, _IN_UTC]
 """A time of the log: milliseconds since the epoch, and a text in what is printed."""
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})

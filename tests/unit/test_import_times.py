@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,7 @@ def test_every_control_row_has_a_time(store: Store) -> None:
         ("companion", 60),
         ("message", 70),
     ]
-    for entry, following in zip(folded, folded[1:], strict=False):
+    for entry, following in pairwise(folded):
         then = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=entry.entry.happened_at)
         if following.entry.happened_at > entry.entry.happened_at:
             assert chat.view(as_of=then).seq == following.seq - 1
