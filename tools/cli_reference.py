@@ -154,8 +154,8 @@ def _documents() -> str:
             " meaning; new names may be added. Times are in UTC, with the offset:"
             " `2026-01-31T09:30:00.000+00:00`. `ts`, which is the agent's own, stays in"
             " milliseconds since the epoch; `happened_at` is the `ts`, or else `recorded_at`. A"
-            " `seq` is an entry's place in its session. A document is indented over several lines; those"
-            " of a stream are one line each."
+            " `seq` is an entry's place in its session. A document is indented over several lines;"
+            " those of a stream are one line each."
         ),
         "",
     ]
