@@ -81,18 +81,18 @@ class SqliteWork:
     """
 
     _HEAD = (
-        "SELECT last_seq, last_hash, messages, bytes, latest_recorded, recorded_back, latest_own,"
-        " own_back FROM sessions WHERE session_id = ?"
+        "SELECT last_seq, last_hash, messages, bytes, latest_recorded, recorded_back,"
+        " latest_happened, happened_at FROM sessions WHERE session_id = ?"
     )
     _ENTRY = (
         "INSERT INTO entries (session_id, seq, kind, format, role, recorded_at, size,"
-        " messages_total, bytes_total, salt, content_digest, hash, content)"
-        " VALUES (?, ?, 'message', 'anthropic', ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " messages_total, bytes_total, latest_happened, salt, content_digest, hash, content)"
+        " VALUES (?, ?, 'message', 'anthropic', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     )
     _MOVE = (
         "UPDATE sessions SET last_seq = ?, last_hash = ?, head_seq = ?, messages = ?, bytes = ?,"
-        " updated_at = ?, latest_recorded = ?, recorded_back = ?, latest_own = ?, own_back = ?"
-        " WHERE session_id = ?"
+        " updated_at = ?, latest_recorded = ?, recorded_back = ?, latest_happened = ?,"
+        " happened_at = ?, listed_at = ? WHERE session_id = ?"
     )
 
     def __init__(self, path: str, session_id: str, *, synchronous: str) -> None:
@@ -129,7 +129,8 @@ class SqliteWork:
         own = entry_digest(sealed, digest)
         run("BEGIN IMMEDIATE")
         seq, previous, messages, total, *times = run(self._HEAD, (self._session_id,)).fetchone()
-        recorded, recorded_back, latest, back = times
+        recorded, back, latest, own_time = [now if time is None else time for time in times]
+        latest, own_time = max(latest, now), max(own_time, now)
         seq, messages, total, following = seq + 1, messages + 1, total + size, link(previous, own)
         run(
             self._ENTRY,
@@ -141,14 +142,15 @@ class SqliteWork:
                 size,
                 messages,
                 total,
+                latest,
                 salt,
                 digest,
                 following,
                 text,
             ),
         )
-        recorded_back, back = recorded_back + (now < recorded), back + (now < latest)
-        times = (max(recorded, now), recorded_back, max(latest, now), back)
+        back += now < recorded
+        times = (max(recorded, now), back, latest, own_time, min(own_time, now))
         run(self._MOVE, (seq, following, seq, messages, total, now, *times, self._session_id))
         run("COMMIT")
 

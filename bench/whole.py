@@ -147,8 +147,10 @@ def _forking(site: Site, chat: Session, at: int, sizes: Sizes) -> Line:
     site.settle("fork_floor")
     columns = "seq, kind, format, role, ts, recorded_at, message_id, client_id, model, usage,"
     columns += " compaction_id, note, target, asked_at, answers_seq, answers_block, size,"
-    columns += " messages_total, bytes_total, salt, content_digest, hash, tools, details, extra,"
-    columns += " content"
+    columns += (
+        " messages_total, bytes_total, latest_happened, salt, content_digest, hash, tools, details,"
+    )
+    columns += " extra, content"
     copy = (
         f"INSERT INTO entries (session_id, {columns}) SELECT {floor.holder}, {columns}"
         f" FROM entries WHERE session_id = {floor.holder} AND seq <= {floor.holder}"

@@ -4,13 +4,14 @@ import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from roocontext.cli.app import commands
 from roocontext.cli.command_context import described
 from roocontext.cli.command_group import under_headings
 from roocontext.cli.exit_codes import MEANINGS
 from roocontext.reports.catalogue import DOCUMENTS
+from roocontext.reports.document import Time
 
 PAGE = Path(__file__).parents[1] / "docs" / "cli" / "reference.md"
 
@@ -51,10 +52,11 @@ several messages have the same id, the newest of those that no rewind took back 
 
 **A time** is written as `2026-01-31`, `2026-01-31 09:30`, `09:30` of today, `yesterday 09:30`,
 `now`, or `90m ago` or `1h 30m ago`, in seconds, minutes, hours, days or weeks. A time without a
-zone is local, and a date without a time is its midnight. `--to` compares a time with the agent's
-own times of the live messages, if it gave any; everything else compares it with the times entries
-were recorded. Screens show local times with the name of the zone; `--utc` changes both to UTC.
-Documents have milliseconds since the epoch.
+zone is local, and a date without a time is its midnight. Everything is compared with when things
+happened: the agent's own time, if it gave one, or else the time of recording. `--recorded` compares
+with the time of recording alone, which differs for what was imported. Screens show local times with
+the name of the zone; `--utc` changes both to UTC.
+Documents have times in UTC, with the offset.
 
 **Reading changes nothing.** Commands that read open the database read-only. They neither make nor
 upgrade it: `db upgrade` does. Only the default file is also made by the first `append new`: another
@@ -152,14 +154,16 @@ def _documents() -> str:
         "",
         (
             "What `--json` prints. Within a major version, no name is removed or given another"
-            " meaning; new names may be added. Times are milliseconds since the epoch, and a `seq`"
-            " is an entry's place in its session. A document is indented over several lines; those"
-            " of a stream are one line each."
+            " meaning; new names may be added. Times are in UTC, with the offset:"
+            " `2026-01-31T09:30:00.000+00:00`. `ts`, which is the agent's own, stays in"
+            " milliseconds since the epoch; `happened_at` is the `ts`, or else `recorded_at`. A"
+            " `seq` is an entry's place in its session. A document is indented over several lines;"
+            " those of a stream are one line each."
         ),
         "",
     ]
     for name, shape in DOCUMENTS.items():
-        hints = get_type_hints(shape)
+        hints = get_type_hints(shape, include_extras=True)
         parts += [f"### {name}", "", _prose(shape), "", "| name | type |", "|---|---|"]
         parts += [f"| `{key}` | {_type(kind)} |" for key, kind in hints.items()]
         parts.append("")
@@ -173,6 +177,8 @@ def _prose(thing: Any) -> str:
 def _type(kind: Any) -> str:
     if kind in DOCUMENTS.values():
         return f"[{kind.__name__}](#{kind.__name__.lower()})"
+    if get_origin(kind) is Annotated:
+        return "time" if kind == Time else _type(get_args(kind)[0])
     if get_origin(kind) in (list, tuple):
         inside = [one for one in get_args(kind) if one is not ...]
         return f"list of {' and '.join(map(_type, inside))}"

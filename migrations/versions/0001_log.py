@@ -40,7 +40,7 @@ SESSIONS_RULES = {
     "head": "last_seq >= 0 AND head_seq BETWEEN 0 AND last_seq AND length(last_hash) = 32",
     "totals": """messages >= 0 AND bytes >= 0
         AND rewound_messages BETWEEN 0 AND messages AND rewound_bytes BETWEEN 0 AND bytes""",
-    "times": "recorded_back >= 0 AND own_back >= 0",
+    "times": "recorded_back >= 0",
     "parent": "parent <> session_id",
     "purged": "(purged_at IS NULL) = (receipt IS NULL)",
 }
@@ -93,6 +93,8 @@ def _tables() -> None:
         sa.Column("created_at", sa.BigInteger, nullable=False),
         sa.Column("updated_at", sa.BigInteger, nullable=False),
         sa.Column("updated_minute", sa.BigInteger, nullable=False, server_default="0"),
+        sa.Column("listed_at", sa.BigInteger, nullable=False, server_default="0"),
+        sa.Column("listed_minute", sa.BigInteger, nullable=False, server_default="0"),
         sa.Column("last_seq", sa.BigInteger, nullable=False),
         sa.Column("last_hash", sa.LargeBinary, nullable=False),
         sa.Column("head_seq", sa.BigInteger, nullable=False),
@@ -100,10 +102,10 @@ def _tables() -> None:
         sa.Column("bytes", sa.BigInteger, nullable=False),
         sa.Column("rewound_messages", sa.BigInteger, nullable=False, server_default="0"),
         sa.Column("rewound_bytes", sa.BigInteger, nullable=False, server_default="0"),
-        sa.Column("latest_recorded", sa.BigInteger, nullable=False),
+        sa.Column("latest_recorded", sa.BigInteger),
         sa.Column("recorded_back", sa.BigInteger, nullable=False),
-        sa.Column("latest_own", sa.BigInteger, nullable=False),
-        sa.Column("own_back", sa.BigInteger, nullable=False),
+        sa.Column("latest_happened", sa.BigInteger),
+        sa.Column("happened_at", sa.BigInteger),
         sa.Column("unindexed", sa.Boolean, nullable=False, server_default=sa.true()),
         sa.Column("title", TEXT),
         sa.Column("metadata", TEXT),
@@ -136,6 +138,7 @@ def _tables() -> None:
         sa.Column("size", sa.BigInteger, nullable=False),
         sa.Column("messages_total", sa.BigInteger, nullable=False),
         sa.Column("bytes_total", sa.BigInteger, nullable=False),
+        sa.Column("latest_happened", sa.BigInteger),
         sa.Column("salt", sa.LargeBinary),
         sa.Column("content_digest", sa.LargeBinary),
         sa.Column("hash", sa.LargeBinary, nullable=False),
@@ -231,7 +234,9 @@ def _indexes() -> None:
     _partial("entries_notes", "entries", "session_id, note, target, seq", "note")
     _partial("sessions_parent", "sessions", "parent", "parent")
     op.execute("CREATE INDEX facts_value ON facts (key, value)")
-    op.execute("CREATE INDEX sessions_updated ON sessions (updated_minute) WHERE purged_at IS NULL")
+    for time in ("listed", "updated"):
+        columns = f"({time}_minute) WHERE purged_at IS NULL"
+        op.execute(f"CREATE INDEX sessions_{time} ON sessions {columns}")
     op.execute(
         "CREATE INDEX sessions_unindexed ON sessions (unindexed, session_id) WHERE unindexed = TRUE"
     )

@@ -4,12 +4,13 @@ CREATE TABLE search_rows (
     id INTEGER PRIMARY KEY,
     session_id TEXT NOT NULL,
     seq INTEGER NOT NULL,
+    happened_at INTEGER NOT NULL,
     recorded_at INTEGER NOT NULL,
     terms TEXT,
     UNIQUE (session_id, seq)
 )
 
-CREATE INDEX search_rows_unindexed ON search_rows (recorded_at) WHERE terms IS NULL
+CREATE INDEX search_rows_unindexed ON search_rows (happened_at) WHERE terms IS NULL
 
 -- Which messages have a term, and nothing else. Its tokens end at spaces: terms have no ASCII
 -- punctuation, and are in lower case.

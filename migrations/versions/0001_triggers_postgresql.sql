@@ -28,6 +28,7 @@ BEGIN
             AND NEW.size IS NOT DISTINCT FROM OLD.size
             AND NEW.messages_total IS NOT DISTINCT FROM OLD.messages_total
             AND NEW.bytes_total IS NOT DISTINCT FROM OLD.bytes_total
+            AND NEW.latest_happened IS NOT DISTINCT FROM OLD.latest_happened
             AND NEW.content_digest IS NOT DISTINCT FROM OLD.content_digest
             AND NEW.hash IS NOT DISTINCT FROM OLD.hash
             AND NEW.tools IS NOT DISTINCT FROM OLD.tools

@@ -23,6 +23,7 @@ CREATE TRIGGER entries_update BEFORE UPDATE ON entries WHEN NOT (
     AND NEW.size IS OLD.size
     AND NEW.messages_total IS OLD.messages_total
     AND NEW.bytes_total IS OLD.bytes_total
+    AND NEW.latest_happened IS OLD.latest_happened
     AND NEW.content_digest IS OLD.content_digest
     AND NEW.hash IS OLD.hash
     AND NEW.tools IS OLD.tools

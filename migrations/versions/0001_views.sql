@@ -4,6 +4,7 @@
 -- units of 2^32 (4294967296), so that rows can be inserted between two others.
 CREATE VIEW messages AS
 SELECT e.session_id, e.seq, e.kind, e.role, e.format, e.ts, e.recorded_at,
+    coalesce(e.ts, e.recorded_at) AS happened_at,
     e.message_id, e.client_id, e.model, e.usage,
     CASE WHEN e.kind = 'summary' THEN e.compaction_id END AS condense_id,
     condensed.compaction_id AS condense_parent,
@@ -30,7 +31,8 @@ WHERE e.kind IN ('message', 'summary', 'marker', 'companion');
 -- JOINED_BLOCKS becomes the engine's way to join the numbers of the cleared blocks with commas.
 CREATE VIEW effective_history AS
 SELECT e.session_id, s.position + (e.seq - s.lo) * 4294967296 AS position,
-    e.seq, e.kind, e.role, e.format, e.ts, e.recorded_at, e.message_id,
+    e.seq, e.kind, e.role, e.format, e.ts, e.recorded_at,
+    coalesce(e.ts, e.recorded_at) AS happened_at, e.message_id,
     CASE WHEN e.kind = 'summary' THEN e.compaction_id END AS condense_id,
     CASE WHEN e.kind = 'marker' THEN e.compaction_id END AS truncation_id,
     e.content,

@@ -245,7 +245,7 @@ def record_of(shown: AuditEntry, above: str | None) -> Any:
         return shown.content["entry"]
     if shown.redacted:
         message = {"role": entry.role, "content": shown.content}
-        when = datetime.fromtimestamp((entry.ts or entry.recorded_at) / 1000, UTC).isoformat()
+        when = datetime.fromtimestamp(entry.happened_at / 1000, UTC).isoformat()
         return {
             "type": entry.role,
             "uuid": entry.message_id,

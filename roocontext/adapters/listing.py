@@ -1,6 +1,7 @@
 """The sessions of a framework, which are found by their metadata."""
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from roocontext.store.sessions import SessionInfo
 from roocontext.store.store import Store
@@ -14,6 +15,7 @@ def pages(
     A fork of such a session has its metadata too: compare the ids if that matters.
     """
     last: SessionInfo | None = None
-    while page := store.sessions(limit=size, before=last, parent=parent, where=where):
+    asked: dict[str, Any] = {"parent": parent, "where": where, "recorded": True}
+    while page := store.sessions(limit=size, before=last, **asked):
         yield page
         last = page[-1]

@@ -84,7 +84,7 @@ def shown(row: Message) -> ModelMessage | None:
     if row.format == FORMAT and row.kind is Kind.MESSAGE:
         return ModelMessagesTypeAdapter.validate_python([row.content])[0]
     role, blocks = reader(row.format).blocks(row.role, row.content)
-    text, when = text_of(blocks), datetime.fromtimestamp((row.ts or row.recorded_at) / 1000, UTC)
+    text, when = text_of(blocks), datetime.fromtimestamp(row.happened_at / 1000, UTC)
     if not text:
         return None
     if role == "assistant":

@@ -77,4 +77,12 @@ Expected = Annotated[
         help="Refuse if the session has changed since `show --json` printed this `head_seq`.",
     ),
 ]
+Recorded = Annotated[
+    bool,
+    typer.Option(
+        "--recorded",
+        help="Go by when the store recorded things, not by when they happened. The two differ for"
+        " what was imported.",
+    ),
+]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]

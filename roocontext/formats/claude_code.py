@@ -215,7 +215,8 @@ def events_of(step: Step, record: dict[str, Any], calls: Calls) -> Iterator[Even
 def _cleared(row: Row, record: dict[str, Any], calls: Calls) -> Cleared:
     given = compacted_calls(record.get("microcompactMetadata"))
     blocks = [calls.results[one] for one in given if one in calls.results]
-    return Cleared(f"{row.uuid}:cleared", tuple(blocks), CLEARED, line=row.line)
+    ts = iso_ms(record.get("timestamp"))
+    return Cleared(f"{row.uuid}:cleared", tuple(blocks), CLEARED, line=row.line, ts=ts)
 
 
 def _loose_events(

@@ -137,7 +137,7 @@ def _events_of(at: Placed, history: History) -> Iterator[Event]:
         if history.events is not None and (shown := _event_text(payload, at, ts)):
             history.events.append(shown)
         if payload.get("type") == "thread_rolled_back":
-            yield from _rolled_back(payload, at, history)
+            yield from _rolled_back(payload, at, ts, history)
     yield Noted(None, kind, record, ts, line.number)
 
 
@@ -151,16 +151,18 @@ def _event_text(payload: dict[str, Any], at: Placed, ts: int | None) -> Added | 
     return Added(name, message_of(spoken(role, text), name, ts, None), at.line.number)
 
 
-def _rolled_back(payload: dict[str, Any], at: Placed, history: History) -> Iterator[Event]:
+def _rolled_back(
+    payload: dict[str, Any], at: Placed, ts: int | None, history: History
+) -> Iterator[Event]:
     turns = payload.get("num_turns")
     history.cut(turns if type(turns) is int else 1)
     left = history.items
     name, line = f"rollback:{at.name}", at.line.number
     if len(left) >= history.compacted or not left:
-        yield WentBack(name, history.id_of(left[-1]) if left else None, line)
+        yield WentBack(name, history.id_of(left[-1]) if left else None, line, ts)
         return
     # A part of what a compaction left: nothing before it may come back, so it is written again.
-    yield WentBack(name, None, line)
+    yield WentBack(name, None, line, ts)
     history.items, history.compacted = Items(), len(left)
     for item in left:
         message = history.again(item)

@@ -43,7 +43,7 @@ def _replaced(
         yield Hid(name, tuple(rows), lead=lead, record=_RECORD, line=line)
         return
     # Nothing that can be read stands for what was replaced: these items are all there is.
-    yield WentBack(name, None, line)
+    yield WentBack(name, None, line, ts)
     for row in rows:
         yield Added(row.message_id, row, line)
 

@@ -1,7 +1,8 @@
 """What happened in a session of a foreign tool, in the words that every importer shares.
 
 A reader of a format yields these in the order of its source. `id` is the source's own id of the
-record. Ids are how later events refer to earlier ones.
+record. Ids are how later events refer to earlier ones. What hides, clears or goes back, and has no
+`ts`, gets that of the event before it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -67,6 +68,7 @@ class Cleared:
     placeholder: str
     record: Mapping[str, Any] = field(default_factory=dict)
     line: int | None = None
+    ts: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ class WentBack:
     id: str | None
     to: str | None
     line: int | None = None
+    ts: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

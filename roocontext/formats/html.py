@@ -127,7 +127,7 @@ class _Section:
         if entry.kind not in MESSAGE_KINDS:
             what = "".join(self._control(entry))
             return _template("control.html").substitute(id=name, seq=entry.seq, what=what)
-        ts = entry.entry.recorded_at if entry.entry.ts is None else entry.entry.ts
+        ts = entry.entry.happened_at
         kind = "" if entry.kind is Kind.MESSAGE else f", {entry.kind}"
         model = f", {line(entry.entry.model)}" if entry.entry.model else ""
         remarks = "\n".join(f'<p class="remark">{one}</p>' for one in self._remarks(entry))

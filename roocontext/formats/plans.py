@@ -71,6 +71,7 @@ def clearing(
     head: int,
     by: str,
     client_id: str,
+    ts: int | None,
 ) -> Plan | None:
     """The plan of a clearing; None if the session shows nothing that it clears."""
     wanted = {(seqs.get(one), block) for one, block in event.blocks}
@@ -94,6 +95,7 @@ def clearing(
         trigger=by,
         record=event.record,
         client_id=client_id,
+        ts=ts,
     )
 
 

@@ -100,6 +100,8 @@ class _Player:
         self._following = True
         self._seqs = NumberedNames()
         self._at = self.size = 0
+        self._time: int | None = None
+        self._before: int | None = None
         key, size = self._keys_of_metadata()
         self._take_note(
             None, f"metadata#{key}", size, lambda client_id: Describe(self._metadata(), client_id)
@@ -108,8 +110,9 @@ class _Player:
     def take(self, event: Event) -> None:
         """Take the next event of the source."""
         self.done.events += 1
+        self._before = self._time
         try:
-            event = self._checked(event)
+            event = self._timed(self._checked(event))
             key, size = self._keys.key(event)
             self.size += size
         except InvalidMessage as error:
@@ -139,6 +142,26 @@ class _Player:
             case WentBack():
                 self._go_back(event, key)
 
+    def _timed(self, event: Event) -> Event:
+        """The event: what hides, clears or goes back with the time of its record, or of the last.
+
+        So a moment finds the same place in the session as in the source.
+        """
+        match event:
+            case Added(message=message):
+                self._now(message.ts)
+            case Hid(rows=rows):
+                for row in rows:
+                    self._now(row.ts)
+                dated = tuple(_dated(row, self._time) for row in rows)
+                return replace(event, rows=dated)
+            case Noted() | Cleared() | WentBack():
+                self._now(event.ts)
+        return event
+
+    def _now(self, ts: int | None) -> None:
+        self._time = self._time if ts is None else ts
+
     def flush(self) -> None:
         """Write what waits."""
         self._out.flush()
@@ -155,6 +178,7 @@ class _Player:
 
     def finish(self) -> Played:
         """Write what waits; return what was done."""
+        self._before = self._time
         if self._following and not any(problem.cuts for problem in self._source.problems):
             # The source may end earlier than it did: then the session goes back to there.
             self._go_to_cursor(only_if_moved=True)
@@ -199,7 +223,8 @@ class _Player:
         self.done.controls += 1
         client_id = self._known.switch(self._cursor)
         session = self._out.open()
-        item = Rewind(self._known.end(self._cursor), trigger="import", client_id=client_id)
+        to = self._known.end(self._cursor)
+        item = Rewind(to, trigger="import", client_id=client_id, ts=self._before)
         session.write_batch([item], expected_seq=session.head_seq())
 
     def _leave(self) -> None:
@@ -219,7 +244,7 @@ class _Player:
         self.done.session_id = f"{base}~{int(number) + 1}"
         self._known.foreign = None
         self._out.session = session.fork(
-            self._known.end(self._cursor), session_id=self.done.session_id
+            self._known.end(self._cursor), session_id=self.done.session_id, ts=self._before
         )
         self._known.generation += 1
         self._known.tip = self._cursor
@@ -302,8 +327,14 @@ class _Player:
         self._out.flush()
         session = self._out.open()
         head = session.head_seq()
-        named = self._known.client_id(key)
-        plan = clearing(session, event, seqs=self._seqs, head=head, by="import", client_id=named)
+        plan = clearing(
+            *(session, event),
+            seqs=self._seqs,
+            head=head,
+            by="import",
+            client_id=self._known.client_id(key),
+            ts=self._time,
+        )
         if plan is None:
             self._skip(event, key, "what it cleared is hidden", is_problem=False)
             return
@@ -317,7 +348,8 @@ class _Player:
             return
         self.done.controls += 1
         session = self._out.open()
-        item = Rewind(to, trigger="import", client_id=self._known.client_id(key))
+        named = self._known.client_id(key)
+        item = Rewind(to, trigger="import", client_id=named, ts=self._time)
         written = session.write_batch([item], expected_seq=session.head_seq())
         self._remember(event, written[0].seq)
 
@@ -353,3 +385,7 @@ class _Player:
 
     def _keys_of_metadata(self) -> tuple[str, int]:
         return Keys().key(Noted(None, "metadata", self._metadata()))
+
+
+def _dated(row: NewMessage, ts: int | None) -> NewMessage:
+    return row if row.ts is not None else with_fields(row, ts=ts)

@@ -136,7 +136,7 @@ class _Transcript:
 
     def _timestamp(self, message: Message) -> str:
         """The message's time, but later than the row above: the newest row is the live one."""
-        ts = message.recorded_at if message.ts is None else message.ts
+        ts = message.happened_at
         self._time = min(max(ts, self._time + 1), _LATEST)
         when = datetime.fromtimestamp(self._time / 1000, UTC)
         return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")

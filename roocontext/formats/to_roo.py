@@ -156,4 +156,4 @@ def _item(
 
 
 def _time(message: Message) -> int:
-    return message.recorded_at if message.ts is None else message.ts
+    return message.happened_at

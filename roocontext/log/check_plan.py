@@ -10,7 +10,7 @@ from msgspec import structs
 
 from roocontext.errors import InvalidPlan
 from roocontext.log.budget import Size
-from roocontext.log.encoding import MAX_INTEGER, check_id, encode, plain
+from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER, check_id, encode, plain
 from roocontext.log.entries import Kept, NewMessage
 from roocontext.log.plan import Action, Plan, as_pairs
 from roocontext.log.readings import reader, text_of
@@ -58,6 +58,8 @@ def check_form(plan: Plan) -> None:
         raise InvalidPlan("policy and trigger are strings.")
     if not isinstance(plan.record, Mapping):
         raise InvalidPlan("record is a mapping.")
+    if plan.ts is not None and not _is_time(plan.ts):
+        raise InvalidPlan("ts is an integer of 64 bits.")
     counts = plan.counts
     if counts is not None and not (
         isinstance(counts.before, Size) and isinstance(counts.after, Size)
@@ -65,18 +67,22 @@ def check_form(plan: Plan) -> None:
         raise InvalidPlan("counts hold two sizes: Size(tokens) before and after.")
     _check_ids(plan)
     if plan.action is Action.CLEAR:
-        if not plan.clears or plan.hides or plan.rows:
-            raise InvalidPlan("A clearing names blocks and neither hides nor inserts rows.")
-        if len(set(as_pairs(plan.clears))) != len(plan.clears):
-            raise InvalidPlan("A clearing names the same block twice.")
-        parts = [kept[:2] for kept in plan.keeps]
-        if len(set(parts)) < len(parts) or not set(parts) <= set(as_pairs(plan.clears)):
-            raise InvalidPlan("A clearing keeps parts of a block that it does not clear, or twice.")
-        if not _is_text(plan.placeholder):
-            raise InvalidPlan("The placeholder is not a text, or contains NUL or a lone surrogate.")
+        _check_clears(plan)
     else:
         _check_ranges(plan)
         _check_new_rows(plan)
+
+
+def _check_clears(plan: Plan) -> None:
+    if not plan.clears or plan.hides or plan.rows:
+        raise InvalidPlan("A clearing names blocks and neither hides nor inserts rows.")
+    if len(set(as_pairs(plan.clears))) != len(plan.clears):
+        raise InvalidPlan("A clearing names the same block twice.")
+    parts = [kept[:2] for kept in plan.keeps]
+    if len(set(parts)) < len(parts) or not set(parts) <= set(as_pairs(plan.clears)):
+        raise InvalidPlan("A clearing keeps parts of a block that it does not clear, or twice.")
+    if not _is_text(plan.placeholder):
+        raise InvalidPlan("The placeholder is not a text, or contains NUL or a lone surrogate.")
 
 
 def _kept(plan: Plan) -> Sequence[Kept]:
@@ -85,6 +91,10 @@ def _kept(plan: Plan) -> Sequence[Kept]:
     if plan.keeps and plan.action is not Action.CLEAR:
         raise InvalidPlan(f"A plan to {plan.action} keeps no parts of blocks.")
     return plan.keeps
+
+
+def _is_time(value: object) -> bool:
+    return type(value) is int and MIN_INTEGER <= value <= MAX_INTEGER
 
 
 def _check_ids(plan: Plan) -> None:

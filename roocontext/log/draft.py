@@ -125,10 +125,12 @@ def note_draft(
     return _draft(sealed._replace(ts=ts, client_id=client_id), text, salts)
 
 
-def control_draft(kind: Kind, details: str, *, now: int, client_id: str | None = None) -> Draft:
+def control_draft(
+    kind: Kind, details: str, *, now: int, client_id: str | None = None, ts: int | None = None
+) -> Draft:
     """Draft a clearing, a rewind or an uncovering: it has details and no content."""
-    _check_request(None, client_id)
-    sealed = _bare(kind, now, details=details)._replace(client_id=client_id)
+    _check_request(ts, client_id)
+    sealed = _bare(kind, now, details=details)._replace(ts=ts, client_id=client_id)
     return Draft(sealed, None, None, None, entry_digest(sealed, None))
 
 

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from roocontext.log.moments import happened
+
 Range: TypeAlias = tuple[int, int]
 """First and last seq, both included."""
 
@@ -142,6 +144,11 @@ class Entry(NamedTuple):
     asked_at: int | None = None
     answers: BlockRef | None = None
 
+    @property
+    def happened_at(self) -> int:
+        """When it happened: the agent's own time, or else when it was recorded."""
+        return happened(self.ts, self.recorded_at)
+
 
 class Message(msgspec.Struct, frozen=True):
     """A message as the view shows it: cleared blocks already hold their placeholder.
@@ -165,6 +172,11 @@ class Message(msgspec.Struct, frozen=True):
     asked_at: int | None = None
     answers: BlockRef | None = None
     shortened: tuple[Shortened, ...] = ()
+
+    @property
+    def happened_at(self) -> int:
+        """When it happened: the agent's own time, or else when it was recorded."""
+        return happened(self.ts, self.recorded_at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,46 @@
-"""Points in time as the log stores them: milliseconds since the epoch."""
+"""Points in time as the log stores them, milliseconds since the epoch, and points in a log."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Moment(NamedTuple):
+    """A point in time: of what happened or, if `recorded`, of what the store had recorded."""
+
+    time: int
+    recorded: bool = False
+
+
+Point: TypeAlias = int | Moment | None
+"""A point in a log: an entry, or a moment; None is now."""
+
+
+def happened(ts: int | None, recorded_at: int) -> int:
+    """When an entry happened: the agent's own time, or else when it was recorded."""
+    return recorded_at if ts is None else ts
 
 
 def milliseconds(when: datetime) -> int:
     """A datetime, which has a zone, as milliseconds since the epoch."""
     since = when - EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000 + since.microseconds // 1_000
+
+
+def iso_utc(milliseconds: int) -> str:
+    """A time of the log in UTC, with the offset; what no calendar has stays a number."""
+    try:
+        when = EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return f"{milliseconds} ms"
+    return when.isoformat(timespec="milliseconds")
+
+
+def from_iso(text: str) -> int:
+    """The time that `iso_utc` has written."""
+    number, _, unit = text.partition(" ")
+    return int(number) if unit == "ms" else milliseconds(datetime.fromisoformat(text))
 
 
 def utc(milliseconds: int) -> str:

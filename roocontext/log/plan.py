@@ -91,6 +91,7 @@ class Plan:
     `compat` plan imitates a real program, its defects included, and is checked less. If the plan
     brings a `compaction_id`, it is kept, and no other plan of the session may have it. `client_id`
     names the request: it is stored with the summary, marker or clearing.
+    `ts` is the agent's own time of a clearing; rows have theirs.
     """
 
     head_seq: int
@@ -111,6 +112,7 @@ class Plan:
     compaction_id: str | None = None
     client_id: str | None = None
     record: Mapping[str, Any] = field(default_factory=dict)
+    ts: int | None = None
 
     def __post_init__(self) -> None:
         try:

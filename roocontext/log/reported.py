@@ -2,6 +2,8 @@
 
 from typing import Any, Final, NamedTuple
 
+from roocontext.log.moments import happened
+
 COMPACTION: Final = "compaction"
 """The kind of the notes about compactions."""
 
@@ -14,7 +16,7 @@ class ReportedUsage(NamedTuple):
 
     `usage` is what was recorded, in the provider's own words. Of a summary it is what the
     summariser reported, and None if nothing was. With `is_failed`, its calls gave no summary.
-    `recorded_at` is when the entry was written.
+    `ts` and `recorded_at` are those of the entry.
     """
 
     session_id: str
@@ -24,3 +26,9 @@ class ReportedUsage(NamedTuple):
     recorded_at: int
     is_summary: bool = False
     is_failed: bool = False
+    ts: int | None = None
+
+    @property
+    def happened_at(self) -> int:
+        """When it happened: the agent's own time, or else when it was recorded."""
+        return happened(self.ts, self.recorded_at)

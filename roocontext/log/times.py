@@ -1,53 +1,58 @@
-"""Whether the times of a log ever went back.
+"""When an entry happened, and what a session keeps of the times of its log.
 
-A clock may be set back, and an agent's own times may be in any order; the log stores them
-unchanged. If none ever went back, a moment is found by bisection instead of a scan. So each session
-keeps count, updated with each entry.
+An entry happened at the agent's own time, its `ts`, or else when it was recorded. A clock may be
+set back, and an agent's own times may be in any order; the log stores them unchanged.
 """
 
-from collections.abc import Iterable
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
-from roocontext.log.chain import Sealed
 from roocontext.log.entries import Kind
 
-_MESSAGE = Kind.MESSAGE.value
+ORIGIN: Final = "origin"
+"""The kind of the note with which the own part of a fork begins."""
 
-Moment: TypeAlias = tuple[str, int | None, int]
-"""Of an entry: its kind, the agent's own time, and when it was recorded."""
+MINUTE_MS: Final = 60_000
+_MESSAGE, _NOTE = Kind.MESSAGE.value, Kind.NOTE.value
+
+
+def listed(happened_at: int, updated_at: int) -> int:
+    """The time that lists are ordered by, so that a time in the future does not stay on top."""
+    return min(happened_at, updated_at)
+
+
+def minute_of(time: int) -> int:
+    """The minute that sessions are indexed by, so that most appends leave that index alone."""
+    return time // MINUTE_MS
 
 
 class Times(NamedTuple):
-    """The latest time of each kind, and how many entries were earlier than one before them.
+    """What is known of the times of a log, updated with each entry.
 
-    `recorded` is about all entries. `own` is about the messages that the agent appended: their own
-    time is `ts`, else when they were recorded. Rows that a plan inserted do not count, because
-    their time is often later than that of the next message.
+    `latest_recorded` is about all entries, and `recorded_back` counts those that were recorded
+    earlier than one before them: while it is 0, a time of recording is found by bisection.
+    `latest_happened` is about messages and control rows. `happened_at` is the session's own time:
+    of the messages that were appended, the latest; a fork's begins with its note of origin. Until
+    there is any of these, a time is None: any number is an ordinary time.
     """
 
-    latest_recorded: int = 0
+    latest_recorded: int | None = None
     recorded_back: int = 0
-    latest_own: int = 0
-    own_back: int = 0
+    latest_happened: int | None = None
+    happened_at: int | None = None
 
-    def after(self, entries: Iterable[Moment]) -> "Times":
-        """The times after these entries."""
-        latest_recorded, recorded_back, latest_own, own_back = self
-        for kind, ts, recorded in entries:
-            # Two entries of the same millisecond are in order.
-            if recorded < latest_recorded:
-                recorded_back += 1
-            else:
-                latest_recorded = recorded
+    def after(self, kind: str, note: str | None, ts: int | None, recorded_at: int) -> "Times":
+        """The times after one more entry."""
+        recorded, back, latest, own = self
+        # Two entries of the same millisecond are in order.
+        if recorded is None or recorded_at >= recorded:
+            recorded = recorded_at
+        else:
+            back += 1
+        time = recorded_at if ts is None else ts
+        if kind != _NOTE:
+            latest = time if latest is None or time > latest else latest
             if kind == _MESSAGE:
-                own = recorded if ts is None else ts
-                if own < latest_own:
-                    own_back += 1
-                else:
-                    latest_own = own
-        return Times(latest_recorded, recorded_back, latest_own, own_back)
-
-
-def moment(entry: Sealed) -> Moment:
-    """The kind and times of an entry."""
-    return entry.kind, entry.ts, entry.recorded_at
+                own = time if own is None or time > own else own
+        elif note == ORIGIN:
+            own = time
+        return Times(recorded, back, latest, own)

@@ -34,7 +34,7 @@ class Excerpt(NamedTuple):
 
     session: str | None
     seq: int
-    recorded_at: int
+    happened_at: int
     speaker: str
     text: str
     remark: str = ""
@@ -104,7 +104,7 @@ def quotes_of_excerpts(excerpts: Iterable[Excerpt]) -> tuple[Quote, ...]:
 
 
 def _block(excerpt: Excerpt) -> str:
-    when = datetime.fromtimestamp(excerpt.recorded_at / 1_000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    when = datetime.fromtimestamp(excerpt.happened_at / 1_000, UTC).strftime("%Y-%m-%d %H:%M UTC")
     of = "" if excerpt.session is None else f" of session {excerpt.session!r}"
     remark = f", {excerpt.remark}" if excerpt.remark else ""
     lines = excerpt.text.splitlines() or [""]

@@ -211,7 +211,7 @@ def _of_original(session: str | None, one: Original) -> Excerpt:
     speaker = speaker_of(one.format, one.role, one.content)
     remark = "taken back by a rewind" if one.rewound else ""
     text = passages(one.format, one.role, one.content)
-    return Excerpt(session, one.seq, one.recorded_at, speaker, text, remark)
+    return Excerpt(session, one.seq, one.happened_at, speaker, text, remark)
 
 
 def _holds(one: Original, query: str) -> bool:

@@ -4,7 +4,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from roocontext.log.readings import reader, text_of
-from roocontext.reports.document import Document, Text, as_json
+from roocontext.reports.document import Document, Text, Time, as_json
 from roocontext.reports.history import EntryRow, one_entry
 
 if TYPE_CHECKING:
@@ -43,18 +43,20 @@ class PurgedReport(Document):
     `changed` is False if the session was purged before: everything else is the first receipt then.
     `copies` are the sessions that still hold entries of it, such as its forks. `erased` says that
     its bytes are out of the file and its log too, as for a redaction. Only a dry run has `title`,
-    `first_prompt` and `updated_at`, the time of the last entry.
+    `first_prompt`, and the times `happened_at` of the last message and `updated_at` of the last
+    entry.
     """
 
     session_id: str
     title: str | None
     first_prompt: str | None
-    updated_at: int | None
+    happened_at: Time | None
+    updated_at: Time | None
     entries: int
     messages: int
     bytes: int
     last_hash: str
-    purged_at: int
+    purged_at: Time
     copies: list[str]
     dry_run: bool
     erased: bool
@@ -98,6 +100,7 @@ def purged_report(
         **known,
         title=info.title if info else None,
         first_prompt=info.first_prompt if info else None,
+        happened_at=info.happened_at if info else None,
         updated_at=info.updated_at if info else None,
     )
 

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from roocontext.errors import MessageNotFound
 from roocontext.reports import gauge
-from roocontext.reports.document import Document, Text, as_json
+from roocontext.reports.document import Document, Text, Time, as_json
 from roocontext.reports.gauge import Gauge
 from roocontext.reports.selection import Selection
 from roocontext.reports.speakers import Speakers
 
 if TYPE_CHECKING:
     from roocontext import AuditEntry, Message, Session
+    from roocontext.store.audit import Hider
     from roocontext.store.verify import Progress
 
 
@@ -39,7 +40,8 @@ class MessageRow(Document):
     content: Any
     format: str
     ts: int | None
-    recorded_at: int
+    happened_at: Time
+    recorded_at: Time
     message_id: str | None
     compaction_id: str | None
     cleared: list[int]
@@ -65,7 +67,8 @@ class HiderRow(Document):
 
     seq: int
     kind: str
-    recorded_at: int
+    happened_at: Time
+    recorded_at: Time
     trigger: str | None
 
 
@@ -89,7 +92,8 @@ class EntryRow(Document):
     tools: list[Text]
     content: Any
     ts: int | None
-    recorded_at: int
+    happened_at: Time
+    recorded_at: Time
     message_id: str | None
     client_id: str | None
     model: str | None
@@ -132,11 +136,12 @@ def effective_history(
     model: str | None,
     *,
     as_of: int | datetime | None = None,
+    recorded: bool = False,
     selection: Selection = EVERYTHING,
     progress: "Progress" = gauge.silent,
 ) -> Shown:
     """The effective history at some time, or a selection of it."""
-    view = chat.view(as_of=as_of)
+    view = chat.view(as_of=as_of, recorded=recorded)
     then = None if as_of is None else view.seq
     return Shown(
         session_id=chat.id,
@@ -202,9 +207,15 @@ def one_entry(chat: "Session", seq: int) -> EntryRow:
     return row
 
 
-def difference(chat: "Session", old: int | datetime, new: int | datetime | None) -> Difference:
+def difference(
+    chat: "Session",
+    old: int | datetime,
+    new: int | datetime | None,
+    *,
+    recorded: bool = False,
+) -> Difference:
     """The difference of two views."""
-    found = chat.diff(old, new)
+    found = chat.diff(old, new, recorded=recorded)
     return Difference(
         session_id=chat.id,
         old=found.old,
@@ -240,15 +251,28 @@ def message_row(message: "Message", speakers: Speakers) -> MessageRow:
     """A message of a view. The speakers know what came before it."""
     row = as_json(message)
     speaker, tools = speakers.named(row["role"], row["content"], row["format"])
-    return MessageRow.model_construct(**row, speaker=speaker, tools=tools)
+    return MessageRow.model_construct(
+        **row, happened_at=message.happened_at, speaker=speaker, tools=tools
+    )
+
+
+def hider_row(hider: "Hider") -> HiderRow:
+    """What hides, takes back or clears an entry."""
+    return HiderRow.model_construct(
+        seq=hider.seq,
+        kind=hider.kind,
+        happened_at=hider.happened_at,
+        recorded_at=hider.recorded_at,
+        trigger=hider.trigger,
+    )
 
 
 def entry_row(found: "AuditEntry", speakers: Speakers) -> EntryRow:
     """An entry of the audit."""
-    row = as_json(found)
-    hiders = [HiderRow.model_construct(**one) for one in row.pop("hiders")]
+    row = as_json(found._replace(hiders=()))
+    hiders = [hider_row(one) for one in found.hiders]
     del row["hider"]
-    entry = row.pop("entry")
+    entry = {**row.pop("entry"), "happened_at": found.entry.happened_at}
     speaker, tools = None, list[str]()
     if entry["role"] is not None:
         speaker, tools = speakers.named(entry["role"], entry["content"], entry["format"])

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from roocontext.reports.document import Document, Text
-from roocontext.reports.history import HiderRow
+from roocontext.reports.document import Document, Text, Time
+from roocontext.reports.history import HiderRow, hider_row
 
 if TYPE_CHECKING:
     from roocontext import Hit, SearchPage, Snippet
@@ -31,7 +31,8 @@ class HitRow(Document):
     role: str
     speaker: str
     ts: int | None
-    recorded_at: int
+    happened_at: Time
+    recorded_at: Time
     snippet: SnippetRow
     score: float
     visible: bool
@@ -61,12 +62,13 @@ def found(query: str, page: "SearchPage") -> Found:
 
 
 def _row(hit: "Hit") -> HitRow:
-    hider = None if hit.hider is None else HiderRow(**hit.hider._asdict())
+    hider = None if hit.hider is None else hider_row(hit.hider)
     given = {
         name: getattr(hit, name) for name in HitRow.model_fields if name in hit.__struct_fields__
     }
     cleared = [list(pair) for pair in hit.cleared]
-    return HitRow(**{**given, "snippet": _snippet(hit.snippet), "hider": hider, "cleared": cleared})
+    own = {"snippet": _snippet(hit.snippet), "hider": hider, "cleared": cleared}
+    return HitRow(**{**given, **own, "happened_at": hit.happened_at})
 
 
 def _snippet(shown: "Snippet") -> SnippetRow:

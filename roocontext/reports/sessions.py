@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from roocontext.log.moments import milliseconds
 from roocontext.reports import gauge
-from roocontext.reports.document import Document, as_json
+from roocontext.reports.document import Document, Time, as_json
 from roocontext.reports.gauge import Gauge
 from roocontext.reports.naming import ALL, shortened
 from roocontext.tokens import usage_tokens
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 class SessionRow(Document):
     """A session of the list. `messages` and `bytes` count everything, hidden messages too.
 
+    `happened_at` is when the latest of its messages happened, or when it was created, until it has
+    one; `updated_at` is when its last entry was recorded.
+
     `short_id` is the shortest beginning of the id that no other session has, or the whole id if it
     is short. `visible_bytes` is the size of the visible messages as they were written: cleared
     outputs count in full. What the provider did not report of `context` is estimated from bytes.
@@ -28,8 +31,9 @@ class SessionRow(Document):
     short_id: str
     title: str | None
     metadata: Any
-    created_at: int
-    updated_at: int
+    created_at: Time
+    happened_at: Time
+    updated_at: Time
     head_seq: int
     last_seq: int
     messages: int
@@ -49,7 +53,7 @@ class PurgedRow(Document):
     messages: int
     bytes: int
     last_hash: str
-    purged_at: int
+    purged_at: Time
 
 
 class Sessions(Document):
@@ -90,17 +94,20 @@ def listed(
     where: Mapping[str, str] | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
+    recorded: bool = False,
     limit: int = 20,
     model: str | None = None,
 ) -> Sessions:
     """The newest sessions with a text in their id, title or first prompt, ignoring case.
 
     With a `parent`, only its children; with `where`, only those whose metadata has these strings;
-    with `since` and `until`, those whose newest entry is of that time. It is one statement.
+    with `since` and `until`, those of that time: of when they happened or, if `recorded`, of their
+    last entry. It is one statement.
     """
     # Python compares the letters, because SQLite ignores the case of ASCII letters only.
     page = ALL if text else limit + 1
-    found = store.overview(limit=page, parent=parent, where=where, since=since, until=until)
+    times: dict[str, Any] = {"since": since, "until": until, "recorded": recorded}
+    found = store.overview(limit=page, parent=parent, where=where, **times)
     wanted = text.casefold()
     matching = [one for one in found if _mentions(one.info, wanted)]
     rows = [_row(one, model) for one in matching[:limit]]

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from roocontext import ReportedUsage, Store
     from roocontext.tokens import Prices
 
-BY: "Mapping[str, Callable[[ReportedUsage], str]]" = {
-    "day": lambda row: local_time(row.recorded_at).split()[0],
-    "model": lambda row: row.model or "(not named)",
-    "session": lambda row: row.session_id,
+BY: "Mapping[str, Callable[[ReportedUsage, int], str]]" = {
+    "day": lambda _, time: local_time(time).split()[0],
+    "model": lambda row, _: row.model or "(not named)",
+    "session": lambda row, _: row.session_id,
 }
 """What calls can be summed up by."""
 
@@ -61,14 +61,19 @@ def spending_of(
     *,
     since: datetime | None = None,
     until: datetime | None = None,
+    recorded: bool = False,
     table: "Prices | None" = None,
 ) -> Spending:
-    """The calls of all sessions that were recorded since a time and before another."""
+    """The calls of all sessions that happened since a time and before another.
+
+    If `recorded`, their time is when they were recorded.
+    """
     used = prices() if table is None else table
-    reported = store.usage(since=since, until=until)
+    reported = store.usage(since=since, until=until, recorded=recorded)
     groups: defaultdict[str, list[ReportedUsage]] = defaultdict(list)
     for row in reported:
-        groups[BY[by](row)].append(row)
+        time = row.recorded_at if recorded else row.happened_at
+        groups[BY[by](row, time)].append(row)
     rows = [_row(name, group, used) for name, group in groups.items()]
     everything = _row("", reported, used)
     if by == "day":

@@ -1,9 +1,10 @@
 """Times and ages as people read them: in the time zone of the process.
 
-The log and every document count milliseconds since the epoch, and know no zone.
+The log counts milliseconds since the epoch, and documents have times in UTC.
 """
 
 from datetime import UTC, datetime, timedelta
+from typing import Protocol
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86_400
@@ -17,6 +18,18 @@ _AGES = (
 )
 """Below how many seconds an age is shown in which unit: its seconds, and how it is written."""
 _YEAR = 31_557_600
+
+
+class Timed(Protocol):
+    """A row of a document that has both times."""
+
+    @property
+    def happened_at(self) -> int:
+        """When it happened."""
+
+    @property
+    def recorded_at(self) -> int:
+        """When it was recorded."""
 
 
 def local_time(milliseconds: int) -> str:
@@ -34,6 +47,11 @@ def zone(milliseconds: int) -> str:
 def zoned_time(milliseconds: int) -> str:
     """A time of the log to the second, with its zone."""
     return f"{local_time(milliseconds)} {zone(milliseconds)}"
+
+
+def chosen_time(row: "Timed", *, recorded: bool) -> int:
+    """The time of a row that is shown: when it happened, or was recorded."""
+    return row.recorded_at if recorded else row.happened_at
 
 
 def age(milliseconds: int, now: int) -> str:

@@ -10,7 +10,7 @@ from roocontext.errors import NothingToUndo, UndoRefused
 from roocontext.log.draft import UNCOVERED
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import standing_ranges, within
-from roocontext.reports.document import Document, as_json
+from roocontext.reports.document import Document, Time, as_json
 from roocontext.reports.history import MessageRow, last_row
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class ViewChange(Document):
     undone: int | None
     undone_kind: str | None
     target: int | None
-    target_time: int | None
+    target_time: Time | None
     left: int
     returned: int
     restored: int

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.log.readings import reader, text_of
-from roocontext.reports.document import Document, Text
+from roocontext.reports.document import Document, Text, Time
 from roocontext.reports.history import EntryRow, one_entry
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ class Reason(Document):
 
     seq: int
     kind: str
-    recorded_at: int
+    happened_at: Time
+    recorded_at: Time
     trigger: Text | None
     policy: Text | None
     text: Text | None
@@ -77,6 +78,7 @@ def _reasons(chat: "Session", row: EntryRow) -> Iterator[Reason]:
         yield Reason(
             seq=hider.seq,
             kind=hider.kind,
+            happened_at=hider.happened_at,
             recorded_at=hider.recorded_at,
             trigger=hider.trigger,
             policy=record.get("policy") if isinstance(record.get("policy"), str) else None,

@@ -222,19 +222,26 @@ class AsyncSession(_Threaded[Session]):
     rebuild = _threaded(Session.rebuild)
 
     async def fork(
-        self, at: int | None = None, *, session_id: str | None = None, parent: str | None = None
+        self,
+        at: int | None = None,
+        *,
+        session_id: str | None = None,
+        parent: str | None = None,
+        ts: int | None = None,
     ) -> "AsyncSession":
         """See Session.fork."""
-        made = await self._threads.run(self._plain.fork, at, session_id=session_id, parent=parent)
+        made = await self._threads.run(
+            self._plain.fork, at, session_id=session_id, parent=parent, ts=ts
+        )
         return AsyncSession(made, self._threads)
 
     # Generators are advanced in a thread, one page for each call.
 
     async def pages(
-        self, size: int = 200, *, as_of: int | datetime | None = None
+        self, size: int = 200, *, as_of: int | datetime | None = None, recorded: bool = False
     ) -> AsyncIterator[View]:
         """See Session.pages."""
-        pages = self._plain.pages(size, as_of=as_of)
+        pages = self._plain.pages(size, as_of=as_of, recorded=recorded)
         while (page := await self._threads.run(next, pages, None)) is not None:
             yield page
 

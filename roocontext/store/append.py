@@ -21,7 +21,7 @@ from roocontext.errors import (
 )
 from roocontext.log.chain import Sealed, link
 from roocontext.log.draft import Draft
-from roocontext.log.times import moment
+from roocontext.log.times import Times
 from roocontext.store.engine.driver_errors import UniqueViolation
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.first_prompt import keep_first
@@ -105,7 +105,7 @@ _REWOUND_BY = (
 
 
 VALUES = (
-    *("session_id", "seq", "messages_total", "bytes_total", "hash"),
+    *("session_id", "seq", "messages_total", "bytes_total", "latest_happened", "hash"),
     *("salt", "content_digest", "tools", "extra", "content"),
     *Sealed._fields,
 )
@@ -160,7 +160,7 @@ def write(
     if not drafts:
         return []
     rows = []
-    seq, hash_, head_seq, messages, size, _, times, has_prompt, _ = head
+    seq, hash_, head_seq, messages, size, _, created_at, times, has_prompt, _ = head
     for draft in drafts:
         seq += 1
         # A message may refer to an earlier one of the same call, so this is checked row by row.
@@ -170,7 +170,9 @@ def write(
         head_seq = head_seq if draft.is_note else seq
         if draft.is_message:
             messages, size = messages + 1, size + draft.sealed.size
-        rows.append(values_of(session_id, seq, messages, size, hash_, draft))
+        times = times_after(times, draft)
+        latest = times.latest_happened
+        rows.append(values_of(session_id, seq, messages, size, latest, hash_, draft))
     columns = list(zip(*rows, strict=True))
     # One statement for all rows: it names every column that at least one of them fills.
     statement, pick = filling(tuple([column.count(None) < len(rows) for column in columns]))
@@ -180,8 +182,7 @@ def write(
         # The head is locked, so the next seq can only be taken by a row that no head knows.
         raise beyond(session_id, head.last_seq) from None
     updated_at = drafts[-1].sealed.recorded_at
-    times = times.after(moment(draft.sealed) for draft in drafts)
-    moved = SessionHead(seq, hash_, head_seq, messages, size, updated_at, times)
+    moved = SessionHead(seq, hash_, head_seq, messages, size, updated_at, created_at, times)
     move_head(tx, session_id, head, moved)
     if not has_prompt:
         keep_first(tx, session_id, drafts)
@@ -219,12 +220,24 @@ def refuse_taken(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> N
             )
 
 
+def times_after(times: Times, draft: Draft) -> Times:
+    """What is known of the times of a log after one more entry."""
+    sealed = draft.sealed
+    return times.after(sealed.kind, sealed.note, sealed.ts, sealed.recorded_at)
+
+
 def values_of(  # noqa: PLR0917 - by position: keywords take twice as long
-    session_id: str, seq: int, messages: int, size: int, hash_: bytes, draft: Draft
+    session_id: str,
+    seq: int,
+    messages: int,
+    size: int,
+    latest: int | None,
+    hash_: bytes,
+    draft: Draft,
 ) -> tuple[Any, ...]:
     """All values of an entry."""
     return (
-        *(session_id, seq, messages, size, hash_),
+        *(session_id, seq, messages, size, latest, hash_),
         *(draft.salt, draft.content_digest, draft.tools, draft.extra, draft.content),
         *draft.sealed,
     )

@@ -1,17 +1,13 @@
 """Points in time: the seq that a seq or a datetime names, and the head of a session at a seq."""
 
-from datetime import datetime
-
-from sqlalchemy import bindparam, select, text
+from sqlalchemy import bindparam, select
 
 from roocontext.errors import MessageNotFound
-from roocontext.log.moments import milliseconds
+from roocontext.log.moments import Moment, Point
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.head import read_head
 from roocontext.store.schema import UP_TO_SEQ, entries
-from roocontext.store.times import last_recorded
-
-IS_FOLDED = text("kind <> 'note'")
+from roocontext.store.times import IS_FOLDED, last_at
 
 _HEAD_AT = (
     select(entries.c.seq)
@@ -21,13 +17,13 @@ _HEAD_AT = (
 )
 
 
-def seq_at(tx: Transaction, session_id: str, as_of: int | datetime | None) -> int:
+def seq_at(tx: Transaction, session_id: str, as_of: Point) -> int:
     """The seq that a point in time names; None is now."""
     head = read_head(tx, session_id)
     if as_of is None:
         return head.last_seq
-    if isinstance(as_of, datetime):
-        return last_recorded(tx, session_id, head, milliseconds(as_of))
+    if isinstance(as_of, Moment):
+        return last_at(tx, session_id, head, as_of)
     if not 0 <= as_of <= head.last_seq:
         raise no_entry(as_of, head.last_seq)
     return as_of

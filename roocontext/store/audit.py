@@ -19,6 +19,7 @@ from roocontext.log.entries import (
     block_ref,
     subtract,
 )
+from roocontext.log.moments import happened
 from roocontext.log.spans import Span, clearings_of, spans_of, visible_ranges
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.head import read_head
@@ -40,6 +41,12 @@ class Hider(NamedTuple):
     kind: Kind
     recorded_at: int
     trigger: str | None
+    ts: int | None = None
+
+    @property
+    def happened_at(self) -> int:
+        """When it happened: the agent's own time, or else when it was recorded."""
+        return happened(self.ts, self.recorded_at)
 
 
 class AuditEntry(NamedTuple):
@@ -113,7 +120,7 @@ _PAGE = (
     .order_by(entries.c.seq)
     .limit(bindparam("page"))
 )
-_CONTROLS = CONTROLS.add_columns(entries.c.recorded_at)
+_CONTROLS = CONTROLS.add_columns(entries.c.recorded_at, entries.c.ts)
 # From `visible` to `redacted`: by position, because keywords take half as long again.
 _UNTOUCHED = (True, None, None, (), None, None, None, None, (), False)
 _KINDS = {kind.value: kind for kind in Kind}
@@ -248,12 +255,13 @@ def to_entry(fields: Sequence[Any]) -> Entry:
 
 
 def to_hider(row: SqlRow) -> Hider:
-    """The entry that hides a row, from its seq, kind, details and time."""
-    seq, kind, details, recorded_at = row
+    """The entry that hides a row, from its seq, kind, details and times."""
+    seq, kind, details, recorded_at, ts = row
+    hider = Hider(seq, Kind(kind), recorded_at, None, ts)
     match decode(details):
         case {"record": {"trigger": str(trigger)}}:
-            return Hider(seq, Kind(kind), recorded_at, trigger)
-    return Hider(seq, Kind(kind), recorded_at, None)
+            return hider._replace(trigger=trigger)
+    return hider
 
 
 def _by_row(controls: Sequence[Control], seq: int) -> Mapping[int, tuple[tuple[int, int], ...]]:

@@ -13,7 +13,7 @@ from sqlalchemy import bindparam, select
 
 from roocontext.errors import InvalidOption, VersionConflict
 from roocontext.log.draft import Salts, control_of, message_draft
-from roocontext.log.encoding import check_id, encode
+from roocontext.log.encoding import check_id, check_integer, encode
 from roocontext.log.entries import Control, NewMessage, Range, common, subtract
 from roocontext.log.plan import Action, Plan
 from roocontext.log.spans import standing_ranges
@@ -108,6 +108,8 @@ def _ready_item(item: object, *, now: int, salts: Salts) -> ReadyItem:
     check_id("trigger", item.trigger)
     if item.client_id is not None:
         check_id("client_id", item.client_id)
+    if item.ts is not None:
+        check_integer("ts", item.ts)
     return item
 
 
@@ -228,6 +230,7 @@ class _Batch:
             now=self.now,
             trigger=item.trigger,
             client_id=item.client_id,
+            ts=item.ts,
         )
         self.written.append(_written(receipt, receipt.head_seq, (receipt.seq,)))
 

@@ -8,6 +8,7 @@ from roocontext.errors import InvalidMessage, InvalidOption
 from roocontext.log.check_plan import checked
 from roocontext.log.encoding import MAX_INTEGER, check_id, check_integer
 from roocontext.log.entries import NewMessage
+from roocontext.log.moments import Moment, Point, milliseconds
 from roocontext.log.plan import Plan
 
 
@@ -25,13 +26,14 @@ def check_maybe(name: str, value: object, *, least: int = 0) -> None:
         check_whole(name, value, least=least)
 
 
-def check_moment(name: str, value: object) -> None:
-    """Refuse what is neither None, a seq, nor a datetime with a zone."""
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise InvalidOption(f"{name} needs a time zone.", name=name)
-    else:
+def to_point(name: str, value: int | datetime | None, *, recorded: bool = False) -> Point:
+    """The point in a log that None, a seq, or a datetime with a zone names; refuse all else."""
+    if not isinstance(value, datetime):
         check_maybe(name, value)
+        return value
+    if value.tzinfo is None:
+        raise InvalidOption(f"{name} needs a time zone.", name=name)
+    return Moment(milliseconds(value), recorded)
 
 
 def check_page(
@@ -51,13 +53,15 @@ def check_page(
         )
 
 
-def check_rewind(to: object, ts: object) -> None:
-    """Refuse a rewind that has no target, or two."""
+def to_rewind_target(
+    to: int | str | datetime | None, ts: object, *, recorded: bool
+) -> int | str | Moment | None:
+    """What a rewind names with `to`; refuse a rewind that has no target, or two."""
     if (to is None) is (ts is None):
         raise InvalidOption("A rewind needs one target: `to` or `ts`.", name="to")
-    check_target("to", to)
     if ts is not None:
         check_integer("ts", ts)
+    return to_target("to", to, recorded=recorded)
 
 
 def check_mapping(name: str, value: object) -> None:
@@ -66,12 +70,14 @@ def check_mapping(name: str, value: object) -> None:
         raise InvalidOption(f"{name} must be a mapping.", name=name)
 
 
-def check_target(name: str, value: object) -> None:
-    """Refuse what names no entry: it takes a seq, a message id, or a datetime with a zone."""
+def to_target(
+    name: str, value: int | str | datetime | None, *, recorded: bool = False
+) -> int | str | Moment | None:
+    """What a seq, a message id, or a datetime with a zone names; refuse all else."""
     if isinstance(value, str):
         check_id(name, value)
-    else:
-        check_moment(name, value)
+        return value
+    return to_point(name, value, recorded=recorded)
 
 
 def to_messages(messages: Iterable[NewMessage | Mapping[str, Any]]) -> Iterator[NewMessage]:

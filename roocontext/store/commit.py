@@ -283,7 +283,7 @@ def _clears(plan: Plan, head: SessionHead) -> Control:
 
 def _clearing(plan: Plan, head: SessionHead, now: int) -> Draft:
     details = details_of(_clears(plan, head), _record(plan))
-    return control_draft(Kind.CLEARING, details, now=now, client_id=plan.client_id)
+    return control_draft(Kind.CLEARING, details, now=now, client_id=plan.client_id, ts=plan.ts)
 
 
 def _placed(state: CommitState, plan: Plan, hides: tuple[Range, ...]) -> list[Control]:

@@ -6,7 +6,6 @@ take its time.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
@@ -17,6 +16,7 @@ from roocontext.log.clearing import Shown
 from roocontext.log.counting import Counter, count_message
 from roocontext.log.encoding import check_id, encode
 from roocontext.log.entries import Control, Message, Range, ranges_of
+from roocontext.log.moments import Point
 from roocontext.log.spans import spans_of, visible_ranges, within
 from roocontext.store.as_of import seq_at
 from roocontext.store.calls import newest_control
@@ -196,7 +196,7 @@ def tokens(
     session_id: str,
     counter: Counter,
     *,
-    as_of: int | datetime | None = None,
+    as_of: Point = None,
     after: int = 0,
 ) -> int:
     """What the view costs behind entry `after`; only messages without a count are read."""
@@ -267,9 +267,7 @@ def behind(
     )
 
 
-def shown_at(
-    tx: Transaction, session_id: str, as_of: int | datetime | None
-) -> tuple[Sequence[Range], Cleared]:
+def shown_at(tx: Transaction, session_id: str, as_of: Point) -> tuple[Sequence[Range], Cleared]:
     """What the view shows at a point in time, and what is cleared in it."""
     if as_of is None:
         return visible_now(tx, session_id, read_head(tx, session_id).last_seq)

@@ -8,16 +8,17 @@ from sqlalchemy import bindparam, insert, select
 
 from roocontext.log.chain import GENESIS
 from roocontext.log.draft import Salts, note_draft
+from roocontext.log.times import ORIGIN
 from roocontext.store.append import write
 from roocontext.store.as_of import head_at, no_entry
 from roocontext.store.caches import NONE, caches_of, renew
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.first_prompt import refresh_prompt
 from roocontext.store.head import SessionHead, lock
-from roocontext.store.notes import ORIGIN, REDACTION, read_notes, refresh_title
+from roocontext.store.notes import REDACTION, read_notes, refresh_title
 from roocontext.store.schema import UP_TO_SEQ, entries
 from roocontext.store.sessions import add
-from roocontext.store.times import read_times
+from roocontext.store.times import times_at
 from roocontext.store.totals import keep_rewound
 from roocontext.store.view import read_controls
 
@@ -40,6 +41,7 @@ def fork(
     *,
     at: int | None,
     parent: str | None,
+    ts: int | None,
     now: int,
     salts: Salts,
 ) -> None:
@@ -53,10 +55,10 @@ def fork(
         raise no_entry(seq, origin.last_seq)
     row = tx.row(_AT, session_id=session_id, seq=seq)
     hash_, messages, size = row or (GENESIS, 0, 0)
-    times = read_times(tx, session_id, seq)
-    head = SessionHead(seq, hash_, head_at(tx, session_id, seq), messages, size, now, times)
+    times = times_at(tx, session_id, origin, seq)
+    head = SessionHead(seq, hash_, head_at(tx, session_id, seq), messages, size, now, now, times)
     controls = read_controls(tx, session_id, seq)
-    add(tx, fork_id, head, now=now, parent=parent)
+    add(tx, fork_id, head, parent=parent)
     tx.run(_COPY, fork_id=fork_id, session_id=session_id, seq=seq)
     came_from = {"session_id": session_id, "seq": seq, "hash": hash_.hex()}
     later = [
@@ -68,7 +70,7 @@ def fork(
         note_draft(REDACTION, note.content, now=now, salts=salts, target=note.target)
         for note in later
     ]
-    write(tx, fork_id, head, [note_draft(ORIGIN, came_from, now=now, salts=salts), *drafts])
+    write(tx, fork_id, head, [note_draft(ORIGIN, came_from, now=now, salts=salts, ts=ts), *drafts])
     renew(tx, fork_id, NONE, caches_of(controls, seq))
     keep_rewound(tx, fork_id)
     refresh_title(tx, fork_id, seq)

@@ -4,13 +4,13 @@ They are compared by their salted digests, so an unchanged prompt is neither wri
 No rewind takes a frame back, like any other note.
 """
 
-from datetime import datetime
 from typing import NamedTuple
 
 from roocontext.log.chain import content_digest
 from roocontext.log.draft import Salts, note_draft
 from roocontext.log.encoding import encode
 from roocontext.log.frame import Frame, GivenFrame
+from roocontext.log.moments import Point
 from roocontext.store.append import write
 from roocontext.store.as_of import seq_at
 from roocontext.store.engine.transaction import Transaction
@@ -40,9 +40,7 @@ def newest(tx: Transaction, session_id: str, seq: int) -> Recorded | None:
     return None if row is None else Recorded(*row)
 
 
-def read_frame(
-    tx: Transaction, session_id: str, as_of: int | datetime | None = None
-) -> Frame | None:
+def read_frame(tx: Transaction, session_id: str, as_of: Point = None) -> Frame | None:
     """The frame that counts at a point in time, by default now; None if none was recorded."""
     note = newest_note(tx, session_id, FRAME, None, seq_at(tx, session_id, as_of))
     return None if note is None else Frame.of(note.content)

@@ -8,7 +8,7 @@ from sqlalchemy.sql import Update
 
 from roocontext.errors import SessionNotFound, SessionPurged, VersionConflict
 from roocontext.log.encoding import decode
-from roocontext.log.times import Times
+from roocontext.log.times import Times, listed, minute_of
 from roocontext.store.engine.transaction import Query, SqlRow, Transaction
 from roocontext.store.schema import sessions
 
@@ -25,22 +25,34 @@ class SessionHead(NamedTuple):
     messages: int
     bytes: int
     updated_at: int
+    created_at: int
     times: Times = Times()
     has_prompt: bool = False
     is_unindexed: bool = True
 
+    @property
+    def listed_at(self) -> int:
+        """The time that lists are ordered by."""
+        own = self.times.happened_at
+        return listed(self.created_at if own is None else own, self.updated_at)
+
+    @property
+    def minutes(self) -> tuple[int, int]:
+        """The minutes that lists find the session by."""
+        return minute_of(self.updated_at), minute_of(self.listed_at)
+
+    def moved(self) -> tuple[Any, ...]:
+        """What every entry moves, in the order of the columns."""
+        return (*self[:_CREATED], *self.times, self.listed_at)
+
     def columns(self) -> dict[str, Any]:
         """The same as columns of the session's row."""
-        return dict(zip(_MOVED, (*self[:_TIMES], *self.times), strict=True))
+        values = (*self.moved(), *self.minutes)
+        return dict(zip((*_MOVED, *MINUTES), values, strict=True), created_at=self.created_at)
 
 
-MINUTE_MS = 60_000
-
-
-def minute_of(updated_at: int) -> int:
-    """The minute that sessions are indexed by, so that most appends leave that index alone."""
-    return updated_at // MINUTE_MS
-
+MINUTES = ("updated_minute", "listed_minute")
+"""The columns that index sessions by their times, by the minute."""
 
 _session_id = sessions.c.session_id == bindparam("session_id")
 _HEAD_COLUMNS = (
@@ -50,6 +62,7 @@ _HEAD_COLUMNS = (
     sessions.c.messages,
     sessions.c.bytes,
     sessions.c.updated_at,
+    sessions.c.created_at,
     *(sessions.c[name] for name in Times._fields),
     sessions.c.first_prompt.is_not(None),
     sessions.c.unindexed,
@@ -59,8 +72,8 @@ _HEAD_COLUMNS = (
 _READ_HEAD = select(*_HEAD_COLUMNS).where(_session_id)
 # SQLite has no row locks and ignores this: there the transaction holds the file's write lock.
 _LOCK_HEAD = _READ_HEAD.with_for_update()
-_TIMES = SessionHead._fields.index("times")
-_MOVED = (*SessionHead._fields[:_TIMES], *Times._fields)
+_CREATED = SessionHead._fields.index("created_at")
+_MOVED = (*SessionHead._fields[:_CREATED], *Times._fields, "listed_at")
 
 
 def _move_head(*names: str) -> Update:
@@ -74,7 +87,7 @@ def _move_head(*names: str) -> Update:
 
 _MOVE_HEAD = _move_head(*_MOVED)
 # SQLite writes an index anew whenever a statement names its column, changed or not.
-_MOVE_INDEXED = _move_head(*_MOVED, "updated_minute", "unindexed")
+_MOVE_INDEXED = _move_head(*_MOVED, *MINUTES, "unindexed")
 
 
 def lock(tx: Transaction, session_id: str) -> SessionHead:
@@ -114,18 +127,16 @@ def check_version(expected_seq: int | None, head: SessionHead) -> None:
 
 def move_head(tx: Transaction, session_id: str, old: SessionHead, new: SessionHead) -> None:
     """Write the new head of a locked session."""
-    moved = (*new[:_TIMES], *new.times)
-    minute = minute_of(new.updated_at)
-    if minute == minute_of(old.updated_at) and old.is_unindexed:
-        tx.put(_MOVE_HEAD, (*moved, session_id))
+    if new.minutes == old.minutes and old.is_unindexed:
+        tx.put(_MOVE_HEAD, (*new.moved(), session_id))
     else:
-        tx.put(_MOVE_INDEXED, (*moved, minute, True, session_id))
+        tx.put(_MOVE_INDEXED, (*new.moved(), *new.minutes, True, session_id))
 
 
 def _head(session_id: str, row: tuple[Any, ...] | None) -> SessionHead:
     if row is None:
         raise SessionNotFound(f"There is no session {session_id!r}.", session_id=session_id)
-    last_seq, last_hash, head_seq, messages, size, updated_at, *rest = row
+    seq, hash_, head_seq, messages, size, updated, created, *rest = row
     *times, has_prompt, is_unindexed, purged_at, receipt = rest
     if purged_at is not None:
         # A purged row stays as a receipt, so its id is never used for another history.
@@ -133,7 +144,7 @@ def _head(session_id: str, row: tuple[Any, ...] | None) -> SessionHead:
             f"Session {session_id!r} was purged.", session_id=session_id, receipt=decode(receipt)
         )
     return SessionHead(
-        *(last_seq, last_hash, head_seq, messages, size, updated_at, Times(*times)),
+        *(seq, hash_, head_seq, messages, size, updated, created, Times(*times)),
         bool(has_prompt),
         bool(is_unindexed),
     )

@@ -58,13 +58,15 @@ class Unpin:
 class Rewind:
     """A rewind to right after entry `to`, which may be an entry of the same batch.
 
-    With `head_seq` it is only written if that is the last fold entry before it.
+    With `head_seq` it is only written if that is the last fold entry before it. `ts` is when the
+    agent went back.
     """
 
     to: int
     head_seq: int | None = None
     trigger: str = "manual"
     client_id: str | None = None
+    ts: int | None = None
 
 
 AnyNote: TypeAlias = NewNote | Rename | Describe | Pin | Unpin

@@ -5,15 +5,15 @@ from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Column, and_, bindparam, or_, select
-from sqlalchemy.sql import Select
+from sqlalchemy import BigInteger, Column, and_, bindparam, or_, select
+from sqlalchemy.sql import ColumnElement, Select
 
 from roocontext.errors import InvalidOption
 from roocontext.log.encoding import check_id
 from roocontext.log.moments import milliseconds
+from roocontext.log.times import minute_of
 from roocontext.store.check_arguments import check_mapping
 from roocontext.store.facts import indexed
-from roocontext.store.head import minute_of
 from roocontext.store.schema import facts, sessions
 
 MOST_FACTS = 8
@@ -27,10 +27,11 @@ class ListShape(NamedTuple):
     facts: int = 0
     has_since: bool = False
     has_until: bool = False
+    is_recorded: bool = False
 
 
 class ListFilter(NamedTuple):
-    """Which sessions a list shows: by their parent, their metadata and their newest entry."""
+    """Which sessions a list shows: by their parent, their metadata and their time."""
 
     shape: ListShape
     params: Mapping[str, Any]
@@ -41,6 +42,8 @@ def wanted(
     where: Mapping[str, str] | None,
     since: datetime | None = None,
     until: datetime | None = None,
+    *,
+    recorded: bool = False,
 ) -> ListFilter:
     """Check what a list is filtered by, or raise the error that says what is allowed."""
     params: dict[str, Any] = {}
@@ -59,8 +62,8 @@ def wanted(
         if moment is not None:
             params[name] = _time(name, moment)
             params[f"{name}_minute"] = minute_of(params[name])
-    shape = ListShape(parent is not None, len(conditions), since is not None, until is not None)
-    return ListFilter(shape, params)
+    times = since is not None, until is not None, recorded
+    return ListFilter(ListShape(parent is not None, len(conditions), *times), params)
 
 
 def _time(name: str, moment: object) -> int:
@@ -69,45 +72,40 @@ def _time(name: str, moment: object) -> int:
     return milliseconds(moment)
 
 
-_AFTER = (
-    sessions.c.updated_minute <= bindparam("updated_minute"),
-    or_(
-        sessions.c.updated_at < bindparam("updated_at"),
-        and_(
-            sessions.c.updated_at == bindparam("updated_at"),
-            sessions.c.session_id > bindparam("session_id"),
-        ),
-    ),
-)
+def _after(minute: Column[int], time: Column[int]) -> ColumnElement[bool]:
+    """What comes later in the list than a session."""
+    updated, updated_at = sessions.c.updated_at, bindparam("updated_at", type_=BigInteger)
+    behind = sessions.c.session_id > bindparam("session_id")
+    later = or_(updated < updated_at, and_(updated == updated_at, behind))
+    at = bindparam("time", type_=BigInteger)
+    return and_(minute <= bindparam("minute"), or_(time < at, and_(time == at, later)))
 
 
 @cache
 def page_of(
-    columns: tuple[Column[Any], ...], shape: ListShape, *, older: bool = False
+    columns: tuple[ColumnElement[Any], ...], shape: ListShape, *, older: bool = False
 ) -> Select[Any]:
-    """A page of the sessions, newest entry first. With `older`, the page after that session."""
+    """A page of the sessions, newest first. With `older`, the page after that session.
+
+    They are listed, and found by their time, by the earlier of when they happened and when their
+    last entry was recorded, or by the latter alone.
+    """
+    name = "updated" if shape.is_recorded else "listed"
+    minute, time = sessions.c[f"{name}_minute"], sessions.c[f"{name}_at"]
     page = (
         select(*columns)
-        .where(sessions.c.purged_at.is_(None), *(_AFTER if older else ()))
-        # By the indexed minute first: an order by `updated_at` alone would sort all sessions.
-        .order_by(
-            sessions.c.updated_minute.desc(), sessions.c.updated_at.desc(), sessions.c.session_id
-        )
+        .where(sessions.c.purged_at.is_(None), *([_after(minute, time)] if older else ()))
+        # By the indexed minute first: an order by the time alone would sort all sessions.
+        .order_by(minute.desc(), time.desc(), sessions.c.updated_at.desc(), sessions.c.session_id)
         .limit(bindparam("page"))
     )
     if shape.has_parent:
         page = page.where(sessions.c.parent.is_not(None), sessions.c.parent == bindparam("parent"))
     # By the minute too, which is indexed.
     if shape.has_since:
-        page = page.where(
-            sessions.c.updated_minute >= bindparam("since_minute"),
-            sessions.c.updated_at >= bindparam("since"),
-        )
+        page = page.where(minute >= bindparam("since_minute"), time >= bindparam("since"))
     if shape.has_until:
-        page = page.where(
-            sessions.c.updated_minute <= bindparam("until_minute"),
-            sessions.c.updated_at < bindparam("until"),
-        )
+        page = page.where(minute <= bindparam("until_minute"), time < bindparam("until"))
     for number in range(shape.facts):
         fact = facts.alias(f"fact_{number}")
         page = page.join(

@@ -8,10 +8,10 @@ from sqlalchemy import bindparam, select
 from roocontext.errors import MessageNotFound
 from roocontext.log.entries import Range
 from roocontext.log.spans import standing_ranges, within
-from roocontext.store.as_of import IS_FOLDED
 from roocontext.store.engine.transaction import Query, Transaction
 from roocontext.store.head import head_query, to_head
 from roocontext.store.schema import IN_LOG, entries
+from roocontext.store.times import IS_FOLDED
 from roocontext.store.view import ALL_CONTROLS, IS_MESSAGE, to_controls
 
 _in_session = entries.c.session_id == bindparam("session_id")

@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, Select, bindparam, literal_column, select,
 from roocontext.errors import HistoryCorrupt, InvalidOption, MessageNotFound
 from roocontext.log.draft import Draft, Salts, note_draft
 from roocontext.log.encoding import check_id, decode, encode, plain
+from roocontext.log.times import ORIGIN
 from roocontext.store.append import Receipt, Stored, first_receipt, stored_by, write
 from roocontext.store.as_of import head_at
 from roocontext.store.check_arguments import check_mapping, check_maybe, check_whole
@@ -26,7 +27,6 @@ from roocontext.store.schema import IN_LOG, LAST, UP_TO_SEQ, entries, sessions
 PIN = "pin"
 TITLE = "title"
 METADATA = "metadata"
-ORIGIN = "origin"
 FRAME = "frame"
 REDACTION = "redaction"
 BEGUN = "begun"

@@ -7,6 +7,7 @@ from sqlalchemy import bindparam, select, text
 
 from roocontext.log.encoding import decode_all
 from roocontext.log.entries import Range, common
+from roocontext.log.moments import happened
 from roocontext.log.quotes import is_quoting
 from roocontext.log.spans import within
 from roocontext.store.engine.transaction import SqlRow, Transaction
@@ -24,6 +25,12 @@ class Original(NamedTuple):
     format: str
     recorded_at: int
     rewound: bool
+    ts: int | None = None
+
+    @property
+    def happened_at(self) -> int:
+        """When it happened: the agent's own time, or else when it was recorded."""
+        return happened(self.ts, self.recorded_at)
 
 
 _PAGE = (
@@ -34,6 +41,7 @@ _PAGE = (
         entries.c.format,
         entries.c.recorded_at,
         entries.c.extra,
+        entries.c.ts,
     )
     .where(
         entries.c.session_id == bindparam("session_id"),
@@ -60,8 +68,10 @@ def read_originals(
             break
     contents = decode_all([row[2] for row in found])
     return [
-        Original(seq, role, content, format_, recorded_at, not within(standing, seq))
-        for (seq, role, _, format_, recorded_at, _), content in zip(found, contents, strict=True)
+        Original(seq, role, content, format_, recorded_at, not within(standing, seq), ts)
+        for (seq, role, _, format_, recorded_at, _, ts), content in zip(
+            found, contents, strict=True
+        )
     ]
 
 

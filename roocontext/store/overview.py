@@ -25,7 +25,7 @@ from roocontext.store.engine.shapes import whole_number
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.listing import ListFilter, ListShape, page_of
 from roocontext.store.schema import VISIBLE, entries, sessions, spans
-from roocontext.store.sessions import SessionInfo, Stats
+from roocontext.store.sessions import INFO, SessionInfo, Stats
 from roocontext.store.totals import Total
 
 RECENT = 200
@@ -58,13 +58,14 @@ class SessionOverview:
 
 
 def overview(tx: Transaction, limit: int, wanted: ListFilter) -> list[SessionOverview]:
-    """The sessions by their last entry, newest first."""
+    """The sessions by their time, newest first."""
     rows = tx.rows(_newest(wanted.shape), page=limit, recent=RECENT, **wanted.params)
     return [_overview(row) for row in rows]
 
 
 _INFO = tuple(field.name for field in fields(SessionInfo))
-_COLUMNS = tuple(sessions.c[name] for name in (*_INFO, "rewound_messages", "rewound_bytes"))
+_LISTED_BY = ("listed_at", "rewound_messages", "rewound_bytes")
+_COLUMNS = (*INFO, *(sessions.c[name] for name in _LISTED_BY))
 
 
 @cache
@@ -86,7 +87,10 @@ def _newest(shape: ListShape) -> Select[Any]:
         page.c.called_at,
         *(_of_call(page, column) for column in _CALL),
         _visible(page, entries.c.bytes_total, after=page.c.called_at),
-    ).order_by(page.c.updated_at.desc(), page.c.session_id)
+    ).order_by(
+        *(() if shape.is_recorded else (page.c.listed_at.desc(),)),
+        *(page.c.updated_at.desc(), page.c.session_id),
+    )
 
 
 _CALL = (entries.c.model, entries.c.usage)

@@ -7,14 +7,14 @@ numbers that only their counter knows: of these, the messages that they belong t
 from collections.abc import Callable
 from functools import cache
 
-from sqlalchemy import and_, bindparam, delete, or_, select, true, tuple_, update
+from sqlalchemy import and_, bindparam, delete, null, or_, select, true, tuple_, update
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.times import Times
 from roocontext.store.caches import NONE, caches_of, read_present, renew
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.first_prompt import prompt_is_fresh, refresh_prompt
-from roocontext.store.head import lock
+from roocontext.store.head import MINUTES, SessionHead, lock
 from roocontext.store.notes import refresh_title, title_is_fresh
 from roocontext.store.schema import UP_TO_SEQ, clearings, counts, entries, sessions, spans
 from roocontext.store.sessions import is_misplaced, put_in_place
@@ -26,15 +26,17 @@ _PAGE = 10_000
 _SHOWN = ((title_is_fresh, refresh_title), (prompt_is_fresh, refresh_prompt))
 """What lists show of a log: how it is compared with the log, and how it is computed anew."""
 _SESSION = select(*sessions.columns).where(sessions.c.session_id == bindparam("session_id"))
-_NUMBERS = ("updated_minute", "rewound_messages", "rewound_bytes", *Times._fields)
-"""What the session's row keeps of its log besides its head."""
-_KEPT = select(sessions.c.unindexed, *(sessions.c[name] for name in _NUMBERS)).where(
+_NUMBERS = ("rewound_messages", "rewound_bytes", "recorded_back", "listed_at", *MINUTES)
+"""What the session's row keeps of its log besides its head, and 0 before it is computed."""
+_MAYBE = tuple(name for name in Times._fields if name not in _NUMBERS)
+"""The same, NULL before it is computed."""
+_KEPT = select(sessions.c.unindexed, *(sessions.c[name] for name in (*_NUMBERS, *_MAYBE))).where(
     sessions.c.session_id == bindparam("session_id")
 )
 _FORGET = (
     update(sessions)
     .where(sessions.c.session_id == bindparam("of"))
-    .values(unindexed=true(), **dict.fromkeys(_NUMBERS, 0))
+    .values({**dict.fromkeys(_NUMBERS, 0), **dict.fromkeys(_MAYBE, null()), "unindexed": true()})
 )
 _COUNTS = (
     select(*counts.columns)
@@ -66,9 +68,10 @@ _DROP_STRAY_COUNTS = _DROP_COUNTS.where(
 
 
 def problem_of(
-    tx: Transaction, session_id: str, last: int, is_message: Callable[[int], bool]
+    tx: Transaction, session_id: str, head: SessionHead, is_message: Callable[[int], bool]
 ) -> str | None:
-    """What is wrong with what is kept beside a log that ends at entry `last`, if anything is."""
+    """What is wrong with what is kept beside a log that has this head, if anything is."""
+    last = head.last_seq
     try:
         row = tx.row(_SESSION, session_id=session_id)
         controls, cached = read_present(tx, session_id, last)
@@ -83,7 +86,7 @@ def problem_of(
         (is_prompted, "the first prompt is not that of the log"),
         (cached.spans == present.spans, "the spans are not those of the log"),
         (cached.clearings == present.clearings, "the clearings are not those of the log"),
-        (not is_misplaced(tx, session_id), "updated_minute is not that of updated_at"),
+        (not is_misplaced(tx, session_id, head), "listed_at or a minute is not that of its times"),
         (not is_rewound_wrong(tx, session_id), "the sums of rewound rows are wrong"),
     )
     wrong = next((problem for is_right, problem in checks if not is_right), None)
@@ -104,8 +107,8 @@ def rebuild(tx: Transaction, session_id: str) -> int:
         wrong += tx.run(_DROP_SPANS, **session) + tx.run(_DROP_CLEARINGS, **session)
         cached = NONE
     wrong += renew(tx, session_id, cached, caches_of(controls, seq))
-    wrong += renew_times(tx, session_id, head)
-    wrong += put_in_place(tx, session_id, head.updated_at)
+    head, is_renewed = renew_times(tx, session_id, head)
+    wrong += is_renewed + put_in_place(tx, session_id, head)
     if is_rewound_wrong(tx, session_id):
         keep_rewound(tx, session_id)
         wrong += 1

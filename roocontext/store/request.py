@@ -1,13 +1,12 @@
 """What a request for the model's turn is made of, as it is at one moment."""
 
-from datetime import datetime
-
 from roocontext.errors import InvalidOption, NotTheModelsTurn
 from roocontext.log.draft import Salts
 from roocontext.log.entries import View
 from roocontext.log.forms.bound import unbound
 from roocontext.log.frame import Frame, GivenFrame
 from roocontext.log.models import binds_thinking
+from roocontext.log.moments import Point
 from roocontext.log.request import Asked, Sendable, as_recorded
 from roocontext.store import frame, loop
 from roocontext.store.engine.database import Database
@@ -25,7 +24,7 @@ def read_request(
     given: GivenFrame,
     *,
     model: str | None,
-    as_of: int | datetime | None,
+    as_of: Point,
     unanswered: bool,
     prefill: bool,
 ) -> Asked:
@@ -48,9 +47,7 @@ def read_request(
     )
 
 
-def sendable(
-    database: Database, session_id: str, *, model: str | None, as_of: int | datetime | None
-) -> Sendable:
+def sendable(database: Database, session_id: str, *, model: str | None, as_of: Point) -> Sendable:
     """Read what `messages` sends behind the recorded frame, whosever turn it is."""
     if as_of is not None:
         return database.snapshot(_read_past, session_id, model, as_of)
@@ -63,9 +60,7 @@ def sendable(
     return database.snapshot(_read_beside, session_id, view, model)
 
 
-def _read_past(
-    tx: Transaction, session_id: str, model: str | None, as_of: int | datetime
-) -> Sendable:
+def _read_past(tx: Transaction, session_id: str, model: str | None, as_of: Point) -> Sendable:
     view = view_at(tx, session_id, as_of)
     return _sendable(tx, session_id, view, model, is_past=True)
 

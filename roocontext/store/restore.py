@@ -195,8 +195,8 @@ def _opened(
         if type(error) is not SessionNotFound:
             raise  # it was purged, and its id is never used again
         refuse_cycle(tx, session_id, parent)
-        head = SessionHead(0, GENESIS, 0, 0, 0, created_at)
-        add(tx, session_id, head, now=created_at, parent=parent)
+        head = SessionHead(0, GENESIS, 0, 0, 0, created_at, created_at)
+        add(tx, session_id, head, parent=parent)
         return head, True
     if (found := parent_of(tx, session_id)) != parent:
         raise SessionExists(
@@ -213,7 +213,7 @@ class _Restoring:
         self._tx, self._session_id, self._head = tx, session_id, head
         self.seq, self._hash = 0, GENESIS
         self._head_seq, self._updated_at = head.head_seq, head.updated_at
-        self._messages, self._bytes = head.messages, head.bytes
+        self._messages, self._bytes, self._times = head.messages, head.bytes, head.times
         self._skeletons: dict[int, str] = {}
         self._redacts: list[int] = []
         self.redacted: list[int] = []
@@ -243,6 +243,7 @@ class _Restoring:
             messages=self._messages,
             bytes=self._bytes,
             updated_at=self._updated_at,
+            times=self._times,
         )
         move_head(self._tx, self._session_id, old, new)
         for seq in self._redacts:
@@ -279,10 +280,12 @@ class _Restoring:
         if sealed.kind in _MESSAGES:
             self._messages, self._bytes = self._messages + 1, self._bytes + sealed.size
         self._updated_at = sealed.recorded_at
+        self._times = self._times.after(sealed.kind, sealed.note, sealed.ts, sealed.recorded_at)
         row = {
             "session_id": self._session_id,
             "messages_total": self._messages,
             "bytes_total": self._bytes,
+            "latest_happened": self._times.latest_happened,
             "tools": tools,
             **entry._asdict(),
             **sealed._asdict(),

@@ -6,7 +6,6 @@ entry `to`. So an undo is a rewind to just before a rewind, and an undo can be u
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import NamedTuple
 
 from sqlalchemy import bindparam, func, select, text
@@ -14,9 +13,10 @@ from sqlalchemy import bindparam, func, select, text
 from roocontext.errors import MessageNotFound, NothingToUndo, UndoRefused
 from roocontext.log.draft import control_draft, control_of, details_of
 from roocontext.log.entries import Control, Kind
+from roocontext.log.moments import Moment
 from roocontext.log.spans import Path
 from roocontext.store.append import Receipt
-from roocontext.store.as_of import IS_FOLDED, no_entry
+from roocontext.store.as_of import no_entry
 from roocontext.store.caches import (
     Caches,
     Moved,
@@ -30,6 +30,7 @@ from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.head import SessionHead, check_version, lock_query, to_head
 from roocontext.store.schema import AFTER_SEQ, IN_LOG, entries
 from roocontext.store.targets import Targets
+from roocontext.store.times import IS_FOLDED
 from roocontext.store.view import bounds
 
 
@@ -41,7 +42,8 @@ class Rewound:
     nothing is written: `changed` is False, and `seq` and `hash` are None. In a dry run `seq` is the
     entry that would be written, and `hash` is None. `undone` is the rewind that an undo took back.
     If the rewind names a time or a message's id, `target` is the message
-    that was found, and `target_time` its own time: the agent's `ts`, or else when it was recorded.
+    that was found, and `target_time` when it happened: the agent's `ts`, or else when it was
+    recorded. It is the time of recording if the rewind asks for that one.
     """
 
     session_id: str
@@ -80,7 +82,7 @@ def rewind(
     tx: Transaction,
     session_id: str,
     *,
-    to: int | str | datetime | None,
+    to: int | str | Moment | None,
     ts: int | None,
     keep_target: bool,
     expected_seq: int | None,
@@ -109,12 +111,13 @@ def rewind_on(
     now: int,
     trigger: str,
     client_id: str | None,
+    ts: int | None,
 ) -> Receipt:
     """Write a rewind to a session that is at this head, whether it changes anything or not."""
     if not 0 <= to <= head.last_seq:
         raise no_entry(to, head.last_seq)
     tail = rewound_tail(tx, session_id, read_tail(tx, session_id, head.last_seq, to + 1), to)
-    going = _Rewind(tx, session_id, head, now, trigger, client_id, in_batch=True)
+    going = _Rewind(tx, session_id, head, now, trigger, client_id, ts, in_batch=True)
     return going.write(tail, going.change(tail, to))
 
 
@@ -169,6 +172,7 @@ class _Rewind:
     now: int
     trigger: str
     client_id: str | None = None
+    ts: int | None = None
     in_batch: bool = False
 
     def to(
@@ -229,7 +233,10 @@ class _Rewind:
         if undone is not None:
             record["undone"] = undone
         draft = control_draft(
-            Kind.REWIND, details_of(rewind, record), now=self.now, client_id=self.client_id
+            *(Kind.REWIND, details_of(rewind, record)),
+            now=self.now,
+            client_id=self.client_id,
+            ts=self.ts,
         )
         (receipt,) = write_controls(
             *(self.tx, self.session_id, self.head, [draft]),

@@ -20,6 +20,7 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
+    func,
     literal_column,
     select,
     text,
@@ -46,6 +47,9 @@ sessions = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Column("updated_minute", BigInteger, nullable=False, server_default="0"),
+    # The earlier of `happened_at` and `updated_at`, which lists are ordered by (0040).
+    Column("listed_at", BigInteger, nullable=False, server_default="0"),
+    Column("listed_minute", BigInteger, nullable=False, server_default="0"),
     Column("last_seq", BigInteger, nullable=False),
     Column("last_hash", LargeBinary, nullable=False),
     Column("head_seq", BigInteger, nullable=False),
@@ -55,11 +59,14 @@ sessions = Table(
     # visible ones are made when they are asked for.
     Column("rewound_messages", BigInteger, nullable=False, server_default="0"),
     Column("rewound_bytes", BigInteger, nullable=False, server_default="0"),
-    # While a `_back` is 0, no time went back, and a time is found by binary search (0026).
-    Column("latest_recorded", BigInteger, nullable=False),
+    # While `recorded_back` is 0, no time of recording went back, and one is found by bisection
+    # (0026).
+    Column("latest_recorded", BigInteger),
     Column("recorded_back", BigInteger, nullable=False),
-    Column("latest_own", BigInteger, nullable=False),
-    Column("own_back", BigInteger, nullable=False),
+    # The first is that of the last entry; the second is the session's own time, and NULL as long
+    # as its creation is.
+    Column("latest_happened", BigInteger),
+    Column("happened_at", BigInteger),
     # Whether entries were written since the index of the search was last brought up to date.
     Column("unindexed", Boolean, nullable=False, server_default=true()),
     Column("title", TEXT),
@@ -95,6 +102,9 @@ entries = Table(
     # Running totals: what a range holds is the difference of two rows, whatever its length.
     Column("messages_total", BigInteger, nullable=False),
     Column("bytes_total", BigInteger, nullable=False),
+    # The latest time at which a message or control row happened so far: in order, whatever the
+    # times are, so that a moment is found by bisection (0040).
+    Column("latest_happened", BigInteger),
     Column("salt", LargeBinary),
     Column("content_digest", LargeBinary),
     Column("hash", LargeBinary, nullable=False),
@@ -181,9 +191,15 @@ search_rows = Table(
     MetaData(),
     Column("session_id", TEXT, nullable=False),
     Column("seq", BigInteger, nullable=False),
+    Column("happened_at", BigInteger, nullable=False),
     Column("recorded_at", BigInteger, nullable=False),
     Column("terms"),
 )
+
+HAPPENED = func.coalesce(entries.c.ts, entries.c.recorded_at)
+"""When an entry happened, as `log.times.happened` says."""
+SESSION_HAPPENED = func.coalesce(sessions.c.happened_at, sessions.c.created_at)
+"""When a session happened: at its creation, until it has a message."""
 
 _FIRST = literal_column("1", BigInteger)
 UP_TO_SEQ = entries.c.seq.between(_FIRST, bindparam("seq"))
@@ -234,6 +250,7 @@ _PARTIAL = (
     ("entries_notes", entries, ("session_id", "note", "target", "seq"), "note IS NOT NULL"),
     # By the minute, which most appends leave as it is: an index of `updated_at` would be written
     # by each, and would end HOT updates on PostgreSQL.
+    ("sessions_listed", sessions, ("listed_minute",), "purged_at IS NULL"),
     ("sessions_updated", sessions, ("updated_minute",), "purged_at IS NULL"),
     # Appends leave this one alone too, except the first after the session was indexed.
     ("sessions_unindexed", sessions, ("unindexed", "session_id"), "unindexed = TRUE"),

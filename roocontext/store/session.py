@@ -8,7 +8,7 @@ from typing import Any
 from roocontext.log.committed import Committed
 from roocontext.log.counting import Counter
 from roocontext.log.draft import message_draft
-from roocontext.log.encoding import check_id
+from roocontext.log.encoding import check_id, check_integer
 from roocontext.log.entries import BlockRef, NewMessage
 from roocontext.log.plan import Plan
 from roocontext.store import (
@@ -28,10 +28,10 @@ from roocontext.store.append import Receipt
 from roocontext.store.batch import Written
 from roocontext.store.check_arguments import (
     check_maybe,
-    check_rewind,
     check_whole,
     to_messages,
     to_plan,
+    to_rewind_target,
 )
 from roocontext.store.erase import Redacted
 from roocontext.store.items import AnyNote, Describe, Item, NewNote, Pin, Rename, Unpin
@@ -155,6 +155,7 @@ class Session(SessionLoop):
         to: int | str | datetime | None = None,
         *,
         ts: int | None = None,
+        recorded: bool = False,
         keep_target: bool = True,
         expected_seq: int | None = None,
         trigger: str = "manual",
@@ -163,17 +164,18 @@ class Session(SessionLoop):
         """Make the session what it was right after a seq, a message id, a datetime or a `ts`.
 
         Without the target (`keep_target=False`): right before it. A seq is any entry, also one
-        that was taken back. Nothing is deleted, and `undo` takes the rewind back. A dry run writes
-        nothing and returns what would be done.
+        that was taken back. A datetime is right before the first live entry that happened later,
+        or with `recorded`, that was recorded later. Nothing is deleted, and `undo` takes the
+        rewind back. A dry run writes nothing and returns what would be done.
         """
-        check_rewind(to, ts)
+        target = to_rewind_target(to, ts, recorded=recorded)
         check_id("trigger", trigger)
         check_maybe("expected_seq", expected_seq)
         run = self._database.snapshot if dry_run else self._database.write
         return run(
             rewind.rewind,
             self.id,
-            to=to,
+            to=target,
             ts=ts,
             keep_target=keep_target,
             expected_seq=expected_seq,
@@ -264,15 +266,23 @@ class Session(SessionLoop):
         return self._note(NewNote(note, content, target, ts, client_id))
 
     def fork(
-        self, at: int | None = None, *, session_id: str | None = None, parent: str | None = None
+        self,
+        at: int | None = None,
+        *,
+        session_id: str | None = None,
+        parent: str | None = None,
+        ts: int | None = None,
     ) -> "Session":
         """A new session that begins as a copy of this one up to entry `at`.
 
-        It does not have the parent of this one. Give it a `parent` if it belongs to a family.
+        It does not have the parent of this one. Give it a `parent` if it belongs to a family. Its
+        own time begins now, or at `ts`: the messages that were copied do not count.
         """
         check_maybe("at", at)
         if parent is not None:
             check_id("parent", parent)
+        if ts is not None:
+            check_integer("ts", ts)
         name = self._ids.new_id() if session_id is None else session_id
         check_id("session_id", name)
         self._database.write(
@@ -281,6 +291,7 @@ class Session(SessionLoop):
             name,
             at=at,
             parent=parent,
+            ts=ts,
             now=self._clock(),
             salts=self._ids.salt,
         )

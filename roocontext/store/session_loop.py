@@ -15,7 +15,7 @@ from roocontext.log.request import Request, compose_request
 from roocontext.log.turns import PendingCall
 from roocontext.store import frame, loop, record, request
 from roocontext.store.append import Receipt
-from roocontext.store.check_arguments import check_moment
+from roocontext.store.check_arguments import to_point
 from roocontext.store.clock_and_ids import Clock, Ids
 from roocontext.store.engine.database import Database
 from roocontext.store.session_reader import SessionReader
@@ -48,6 +48,7 @@ class SessionLoop(SessionReader):
         tools: Sequence[Any] | None = None,
         cache: bool = False,
         as_of: int | datetime | None = None,
+        recorded: bool = False,
         unanswered: bool = False,
         prefill: bool = False,
     ) -> Request:
@@ -60,12 +61,12 @@ class SessionLoop(SessionReader):
         ends the request with the assistant's own words. `as_of` gives what the model got then, and
         records nothing.
         """
-        check_moment("as_of", as_of)
+        point = to_point("as_of", as_of, recorded=recorded)
         if model is not None:
             check_model(model)
         given = GivenFrame.checked(system, tools)
         asked: dict[str, Any] = {"model": model, "unanswered": unanswered, "prefill": prefill}
-        read = self._database.snapshot(request.read_request, self.id, given, as_of=as_of, **asked)
+        read = self._database.snapshot(request.read_request, self.id, given, as_of=point, **asked)
         # Composed before anything is recorded: it may be refused.
         made = compose_request(read, form, cache=cache)
         if not (read.is_new and self._record_frames):

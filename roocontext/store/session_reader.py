@@ -10,6 +10,7 @@ from roocontext.log.encoding import MAX_INTEGER, check_id, check_model
 from roocontext.log.entries import Message, View
 from roocontext.log.forms import Outgoing, Repair
 from roocontext.log.frame import Frame
+from roocontext.log.moments import Point
 from roocontext.log.reported import ReportedUsage
 from roocontext.log.turns import PendingCall, WaitsFor
 from roocontext.store import (
@@ -40,9 +41,9 @@ from roocontext.store.audit import AuditEntry, Diff
 from roocontext.store.calls import Call
 from roocontext.store.check_arguments import (
     check_maybe,
-    check_moment,
     check_page,
     check_whole,
+    to_point,
 )
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.transaction import Transaction
@@ -105,6 +106,7 @@ class SessionReader:
         self,
         *,
         as_of: int | datetime | None = None,
+        recorded: bool = False,
         after: int | None = None,
         limit: int | None = None,
         before: int | None = None,
@@ -112,34 +114,39 @@ class SessionReader:
     ) -> View:
         """What the model sees, or saw; or a page of it.
 
+        A datetime is right before the first entry that happened later; with `recorded`, right after
+        the last one that the store had recorded by then.
+
         `limit` messages from the start or behind the message `after`; or the `last` messages, or
         the last ones ahead of the message `before`, which costs the same however long the view is.
         """
-        check_moment("as_of", as_of)
+        point = to_point("as_of", as_of, recorded=recorded)
         check_page(after, limit, before, last)
         read = self._database.snapshot
         if last is not None:
-            return read(view_end.read_newest, self.id, as_of=as_of, before=before, last=last)
+            return read(view_end.read_newest, self.id, as_of=point, before=before, last=last)
         if as_of is None and after is None and limit is None:
             return view_now.view_now(self._database, self.id)
-        asked: dict[str, Any] = {"as_of": as_of, "after": after, "limit": limit}
+        asked: dict[str, Any] = {"as_of": point, "after": after, "limit": limit}
         return read(view.read_view, self.id, **asked, is_last=True)
 
-    def pages(self, size: int = 200, *, as_of: int | datetime | None = None) -> Iterator[View]:
+    def pages(
+        self, size: int = 200, *, as_of: int | datetime | None = None, recorded: bool = False
+    ) -> Iterator[View]:
         """The view page by page, all pages of one moment, even if more is written."""
-        page = self.view(as_of=as_of, limit=size)
+        page = self.view(as_of=as_of, recorded=recorded, limit=size)
         moment = page.seq
         while page.messages:
             yield page
             page = self.view(as_of=moment, after=page.messages[-1].seq, limit=size)
 
-    def frame(self, *, as_of: int | datetime | None = None) -> Frame | None:
+    def frame(self, *, as_of: int | datetime | None = None, recorded: bool = False) -> Frame | None:
         """The system prompt and tools that were recorded last; None if none were.
 
         What a redaction left of them has neither.
         """
-        check_moment("as_of", as_of)
-        return self._database.snapshot(frame.read_frame, self.id, as_of)
+        point = to_point("as_of", as_of, recorded=recorded)
+        return self._database.snapshot(frame.read_frame, self.id, point)
 
     def messages(
         self,
@@ -147,13 +154,14 @@ class SessionReader:
         *,
         model: str | None = None,
         as_of: int | datetime | None = None,
+        recorded: bool = False,
     ) -> list[dict[str, Any]]:
         """The view as a provider accepts it; `validate` lists what had to be repaired.
 
         Forms are `anthropic`, `openai` (Chat Completions), `openai-responses` and `gemini`.
         Thinking only goes to the model that wrote it: `model`, by default that of the newest reply.
         """
-        return self._composed(form, model, as_of).messages
+        return self._composed(form, model, to_point("as_of", as_of, recorded=recorded)).messages
 
     def validate(
         self,
@@ -161,12 +169,12 @@ class SessionReader:
         *,
         model: str | None = None,
         as_of: int | datetime | None = None,
+        recorded: bool = False,
     ) -> tuple[Repair, ...]:
         """What `messages` has to repair for the provider. The log itself is never changed."""
-        return self._composed(form, model, as_of).repairs
+        return self._composed(form, model, to_point("as_of", as_of, recorded=recorded)).repairs
 
-    def _composed(self, form: str, model: str | None, as_of: int | datetime | None) -> Outgoing:
-        check_moment("as_of", as_of)
+    def _composed(self, form: str, model: str | None, as_of: Point) -> Outgoing:
         if model is not None:
             check_model(model)
         read = request.sendable(self._database, self.id, model=model, as_of=as_of)
@@ -208,13 +216,20 @@ class SessionReader:
             yield from page
             seq = page[-1].seq
 
-    def diff(self, old: int | datetime, new: int | datetime | None = None) -> Diff:
+    def diff(
+        self,
+        old: int | datetime,
+        new: int | datetime | None = None,
+        *,
+        recorded: bool = False,
+    ) -> Diff:
         """What left the view and what came into it between two points; the second is now."""
-        check_moment("old", old)
-        check_moment("new", new)
+        points = [
+            to_point(name, point, recorded=recorded) for name, point in (("old", old), ("new", new))
+        ]
         with self._database.read() as tx:
-            points = (seq_at(tx, self.id, point) for point in (old, new))
-            return audit.diff(tx, self.id, *points)
+            seqs = (seq_at(tx, self.id, point) for point in points)
+            return audit.diff(tx, self.id, *seqs)
 
     def message(self, seq: int) -> Message:
         """One message, visible or not, as it was written."""
@@ -243,19 +258,30 @@ class SessionReader:
         asked: dict[str, Any] = {"first": first, "last": last, "limit": limit, "rewound": rewound}
         return self._database.snapshot(read_originals, self.id, **asked)
 
-    def notes(self, note: str, *, as_of: int | datetime | None = None) -> list[Note]:
+    def notes(
+        self, note: str, *, as_of: int | datetime | None = None, recorded: bool = False
+    ) -> list[Note]:
         """All notes of a kind, oldest first; the newest of each target counts."""
         check_id("note", note)
-        return self._read_at(as_of, lambda tx, seq: notes.read_notes(tx, self.id, note, seq))
+        return self._read_at(
+            to_point("as_of", as_of, recorded=recorded),
+            lambda tx, seq: notes.read_notes(tx, self.id, note, seq),
+        )
 
     def newest_note(
-        self, note: str, *, target: int | None = None, as_of: int | datetime | None = None
+        self,
+        note: str,
+        *,
+        target: int | None = None,
+        as_of: int | datetime | None = None,
+        recorded: bool = False,
     ) -> Note | None:
         """The note of a kind and target that counts; None if there is none. Reads one row."""
         check_id("note", note)
         check_maybe("target", target, least=1)
         return self._read_at(
-            as_of, lambda tx, seq: notes.newest_note(tx, self.id, note, target, seq)
+            to_point("as_of", as_of, recorded=recorded),
+            lambda tx, seq: notes.newest_note(tx, self.id, note, target, seq),
         )
 
     def newest_notes(
@@ -294,9 +320,14 @@ class SessionReader:
         """
         return restorable.restorable(self._database, self.id, counters, given)
 
-    def pins(self, *, as_of: int | datetime | None = None) -> frozenset[int]:
+    def pins(
+        self, *, as_of: int | datetime | None = None, recorded: bool = False
+    ) -> frozenset[int]:
         """The messages that are pinned."""
-        return frozenset(self._read_at(as_of, lambda tx, seq: notes.pinned(tx, self.id, seq)))
+        return self._read_at(
+            to_point("as_of", as_of, recorded=recorded),
+            lambda tx, seq: frozenset(notes.pinned(tx, self.id, seq)),
+        )
 
     def stats(self) -> Stats:
         """How many messages and bytes are visible, hidden and taken back."""
@@ -315,17 +346,22 @@ class SessionReader:
         return self._database.snapshot(sessions.visible_bytes, self.id)
 
     def tokens(
-        self, counter: Counter | str, *, as_of: int | datetime | None = None, after: int = 0
+        self,
+        counter: Counter | str,
+        *,
+        as_of: int | datetime | None = None,
+        recorded: bool = False,
+        after: int = 0,
     ) -> int:
         """What the view costs by a counter, or the part of it that follows entry `after`.
 
         The counter is given itself or by its name, such as `o200k_base`. Each message is counted
         once and remembered.
         """
-        check_moment("as_of", as_of)
+        point = to_point("as_of", as_of, recorded=recorded)
         check_whole("after", after)
         chosen = counter_named(counter)
-        return count.tokens(self._database, self.id, chosen, as_of=as_of, after=after)
+        return count.tokens(self._database, self.id, chosen, as_of=point, after=after)
 
     def counts(self, counter: Counter | str, *, hidden: bool = False) -> dict[int, int]:
         """What each message of the view costs, by seq; with `hidden`, each live message."""
@@ -364,10 +400,7 @@ class SessionReader:
             raise InvalidOption("It is no saved head of this session.", name="saved")
         return verify.verify(self._database, self.id, saved, progress)
 
-    def _read_at(
-        self, as_of: int | datetime | None, read: Callable[[Transaction, int], Result]
-    ) -> Result:
-        """Read something at the seq that a moment names."""
-        check_moment("as_of", as_of)
+    def _read_at(self, as_of: Point, read: Callable[[Transaction, int], Result]) -> Result:
+        """Read something at the seq that a point names."""
         with self._database.read() as tx:
             return read(tx, seq_at(tx, self.id, as_of))

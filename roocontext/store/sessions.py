@@ -9,14 +9,15 @@ from sqlalchemy import bindparam, insert, select, update
 from roocontext.errors import InvalidOption, SessionExists
 from roocontext.log.chain import GENESIS
 from roocontext.log.encoding import decode
+from roocontext.log.times import listed, minute_of
 from roocontext.store.append import write
 from roocontext.store.caches import NONE, caches_of, renew
 from roocontext.store.engine.driver_errors import UniqueViolation
 from roocontext.store.engine.transaction import SqlRow, Transaction
-from roocontext.store.head import SessionHead, head_query, lock, minute_of, read_head, to_head
+from roocontext.store.head import MINUTES, SessionHead, head_query, lock, read_head, to_head
 from roocontext.store.listing import ListFilter, page_of
 from roocontext.store.notes import Drafted, set_title
-from roocontext.store.schema import sessions
+from roocontext.store.schema import SESSION_HAPPENED, sessions
 from roocontext.store.totals import Total, rewound_total, visible_total
 
 
@@ -24,13 +25,16 @@ from roocontext.store.totals import Total, rewound_total, visible_total
 class SessionInfo:
     """What a list shows of a session. `messages` and `bytes` count hidden and rewound ones too.
 
-    `first_prompt` is the beginning of the first message that a person typed.
+    `happened_at` is the session's own time: when the latest of its messages happened, or when it
+    was created, until it has one. `updated_at` is when its last entry was recorded. `first_prompt`
+    is the beginning of the first message that a person typed.
     """
 
     session_id: str
     title: str | None
     metadata: Any
     created_at: int
+    happened_at: int
     updated_at: int
     head_seq: int
     last_seq: int
@@ -38,6 +42,11 @@ class SessionInfo:
     bytes: int
     first_prompt: str | None
     parent: str | None
+
+    @property
+    def listed_at(self) -> int:
+        """The time that lists are ordered by: the earlier of the two."""
+        return listed(self.happened_at, self.updated_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +66,12 @@ class Stats:
 
 
 _ADD_SESSION = insert(sessions)
-_INFO = (
+INFO = (
     sessions.c.session_id,
     sessions.c.title,
     sessions.c.metadata,
     sessions.c.created_at,
+    SESSION_HAPPENED.label("happened_at"),
     sessions.c.updated_at,
     sessions.c.head_seq,
     sessions.c.last_seq,
@@ -70,9 +80,9 @@ _INFO = (
     sessions.c.first_prompt,
     sessions.c.parent,
 )
-_ONE = select(*_INFO).where(sessions.c.session_id == bindparam("session_id"))
+_ONE = select(*INFO).where(sessions.c.session_id == bindparam("session_id"))
 _CHILDREN = (
-    select(*_INFO)
+    select(*INFO)
     .where(
         sessions.c.parent.is_not(None),
         sessions.c.parent == bindparam("parent"),
@@ -81,16 +91,17 @@ _CHILDREN = (
     .order_by(sessions.c.created_at, sessions.c.session_id)
 )
 _PARENT = select(sessions.c.parent).where(sessions.c.session_id == bindparam("session_id"))
-_LISTED_BY = select(sessions.c.updated_minute, sessions.c.updated_at).where(
+_PLACE = ("listed_at", *MINUTES)
+_LISTED_BY = select(*(sessions.c[name] for name in _PLACE)).where(
     sessions.c.session_id == bindparam("session_id")
 )
 _LIST_BY = (
     update(sessions)
-    .where(sessions.c.session_id == bindparam("session_id"))
-    .values(updated_minute=bindparam("minute"))
+    .where(sessions.c.session_id == bindparam("of"))
+    .values({name: bindparam(f"new_{name}") for name in _PLACE})
 )
 _FROM = (
-    select(*_INFO)
+    select(*INFO)
     .where(sessions.c.session_id >= bindparam("beginning"), sessions.c.purged_at.is_(None))
     .order_by(sessions.c.session_id)
     .limit(bindparam("page"))
@@ -103,8 +114,8 @@ def create(
     """A new session, with the notes that title it."""
     if parent is not None:
         lock(tx, parent)  # so that nobody purges it meanwhile
-    head = SessionHead(0, GENESIS, 0, 0, 0, now)
-    add(tx, session_id, head, now=now, parent=parent)
+    head = SessionHead(0, GENESIS, 0, 0, 0, now, now)
+    add(tx, session_id, head, parent=parent)
     # A new session has one open-ended span, so that an append never has to add one.
     renew(tx, session_id, NONE, caches_of([], 0))
     write(tx, session_id, head, [draft for draft, _ in notes])
@@ -112,17 +123,13 @@ def create(
         set_title(tx, session_id, draft.sealed.note, shown)
 
 
-def add(
-    tx: Transaction, session_id: str, head: SessionHead, *, now: int, parent: str | None = None
-) -> None:
+def add(tx: Transaction, session_id: str, head: SessionHead, *, parent: str | None = None) -> None:
     """The row of a new session."""
     if tx.row(_ONE, session_id=session_id):
         read_head(tx, session_id)  # raises SessionPurged if the id was purged
         raise SessionExists(f"Session {session_id!r} exists.", session_id=session_id)
     row = {
         "session_id": session_id,
-        "created_at": now,
-        "updated_minute": minute_of(head.updated_at),
         "rewound_messages": 0,
         "rewound_bytes": 0,
         "unindexed": True,
@@ -184,13 +191,13 @@ def children(tx: Transaction, session_id: str) -> list[SessionInfo]:
 def newest_first(
     tx: Transaction, limit: int, before: SessionInfo | None, wanted: ListFilter
 ) -> list[SessionInfo]:
-    """The sessions by their last entry, newest first; those that follow `before`."""
+    """The sessions by their time, newest first; those that follow `before`."""
     params = dict(wanted.params, page=limit)
     if before is not None:
-        params["updated_minute"] = minute_of(before.updated_at)
-        params["updated_at"] = before.updated_at
-        params["session_id"] = before.session_id
-    rows = tx.rows(page_of(_INFO, wanted.shape, older=before is not None), **params)
+        time = before.updated_at if wanted.shape.is_recorded else before.listed_at
+        params |= {"minute": minute_of(time), "time": time}
+        params |= {"updated_at": before.updated_at, "session_id": before.session_id}
+    rows = tx.rows(page_of(INFO, wanted.shape, older=before is not None), **params)
     return [_info(row) for row in rows]
 
 
@@ -202,18 +209,17 @@ def beginning_with(tx: Transaction, beginning: str, limit: int) -> list[SessionI
     return [_info(row) for row in rows if row[0].startswith(beginning)]
 
 
-def is_misplaced(tx: Transaction, session_id: str) -> bool:
-    """Whether the minute that a session is listed by is not that of its last entry."""
-    row = tx.row(_LISTED_BY, session_id=session_id)
-    return row is not None and row[0] != minute_of(row[1])
+def is_misplaced(tx: Transaction, session_id: str, head: SessionHead) -> bool:
+    """Whether the columns that a session is listed by are not those of its times."""
+    return tx.row(_LISTED_BY, session_id=session_id) != (head.listed_at, *head.minutes)
 
 
-def put_in_place(tx: Transaction, session_id: str, updated_at: int) -> int:
-    """List a session by the minute of its last entry again; whether it was misplaced."""
-    wrong = is_misplaced(tx, session_id)
-    if wrong:
-        tx.run(_LIST_BY, session_id=session_id, minute=minute_of(updated_at))
-    return int(wrong)
+def put_in_place(tx: Transaction, session_id: str, head: SessionHead) -> int:
+    """List a session by its times again; 1 if it was misplaced, else 0."""
+    if not is_misplaced(tx, session_id, head):
+        return 0
+    place = zip(_PLACE, (head.listed_at, *head.minutes), strict=True)
+    return tx.run(_LIST_BY, of=session_id, **{f"new_{name}": value for name, value in place})
 
 
 def stats(tx: Transaction, session_id: str) -> Stats:

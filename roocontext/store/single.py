@@ -16,6 +16,7 @@ from sqlalchemy import (
     case,
     func,
     insert,
+    literal_column,
     select,
     true,
     update,
@@ -24,7 +25,7 @@ from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from roocontext.log.chain import link
 from roocontext.log.draft import Draft
-from roocontext.log.times import moment
+from roocontext.log.times import MINUTE_MS
 from roocontext.store.append import (
     VALUES,
     Receipt,
@@ -33,20 +34,25 @@ from roocontext.store.append import (
     filling,
     not_earlier,
     repeated_as,
+    times_after,
     values_of,
 )
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.driver_errors import UniqueViolation
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.first_prompt import drafted_prompt, keep_first
-from roocontext.store.head import SessionHead, check_version, lock, minute_of, move_head, read_head
+from roocontext.store.head import SessionHead, check_version, lock, move_head, read_head
 from roocontext.store.schema import entries, sessions
 
-_DRAWN = ("seq", "messages_total", "bytes_total", "hash")
+_DRAWN = ("seq", "messages_total", "bytes_total", "latest_happened", "hash")
+_RETURNED = ("last_seq", "messages", "bytes", "latest_happened", "last_hash")
+"""The columns of the session that these come from, in the same order."""
 
 
-def _is_earlier(time: ColumnElement[int], latest: str) -> ColumnElement[int]:
-    return case((time < sessions.c[latest], 1), else_=0)
+def _minute_of(time: ColumnElement[int]) -> ColumnElement[int]:
+    # Division rounds towards zero on the server, and down in Python.
+    minute = literal_column(f"{MINUTE_MS}", BigInteger)
+    return time.op("/")(minute) - case((time.op("%")(minute) < 0, 1), else_=0)
 
 
 @cache
@@ -64,6 +70,9 @@ def _one_statement(
         conditions.append(sessions.c.last_seq >= bindparam("refers_to", type_=BigInteger))
     recorded = bindparam("recorded_at", type_=BigInteger)
     own = bindparam("ts", type_=BigInteger) if "ts" in names else recorded
+    # `greatest` and `least` pass over NULL: the time of no message yet.
+    session_own = func.greatest(sessions.c.happened_at, own, type_=BigInteger)
+    listed = func.least(session_own, recorded, type_=BigInteger)
     prompt = bindparam("prompt", type_=sessions.c.first_prompt.type)
     kept = {"first_prompt": func.coalesce(sessions.c.first_prompt, prompt)} if prompts else {}
     # One statement (0004): an UPDATE that draws the seq and chains the hash, as a CTE, and an
@@ -80,17 +89,20 @@ def _one_statement(
             messages=sessions.c.messages + 1,
             bytes=sessions.c.bytes + bindparam("size", type_=BigInteger),
             latest_recorded=func.greatest(sessions.c.latest_recorded, recorded),
-            recorded_back=sessions.c.recorded_back + _is_earlier(recorded, "latest_recorded"),
-            latest_own=func.greatest(sessions.c.latest_own, own),
-            own_back=sessions.c.own_back + _is_earlier(own, "latest_own"),
+            recorded_back=sessions.c.recorded_back
+            + case((recorded < sessions.c.latest_recorded, 1), else_=0),
+            latest_happened=func.greatest(sessions.c.latest_happened, own),
+            happened_at=session_own,
             # The same rules as `Times.after` and `SessionHead`, written for the server; tests
             # compare the two.
             updated_at=recorded,
-            updated_minute=bindparam("minute", type_=BigInteger),
+            updated_minute=_minute_of(recorded),
+            listed_at=listed,
+            listed_minute=_minute_of(listed),
             unindexed=true(),
             **kept,
         )
-        .returning(sessions.c.last_seq, sessions.c.messages, sessions.c.bytes, sessions.c.last_hash)
+        .returning(*(sessions.c[name] for name in _RETURNED))
         .cte("moved")
     )
     given = [bindparam(name, type_=entries.c[name].type) for name in names]
@@ -113,12 +125,11 @@ def append(
 def _append_in_one_statement(
     tx: Transaction, session_id: str, draft: Draft, expected_seq: int | None
 ) -> Receipt:
-    values = values_of(session_id, 0, 0, 0, draft.digest, draft)
+    values = values_of(session_id, 0, 0, 0, 0, draft.digest, draft)
     prompt = drafted_prompt(draft)
     params = {
         **dict(zip(VALUES, values, strict=True)),
         "digest": draft.digest,
-        "minute": minute_of(draft.sealed.recorded_at),
         "expected_seq": expected_seq,
         "refers_to": draft.refers_to,
         "prompt": prompt,
@@ -160,9 +171,11 @@ def _append_directly(
         raise not_earlier(draft, head.last_seq + 1)
     seq, hash_ = head.last_seq + 1, link(head.last_hash, draft.digest)
     messages, size = head.messages + 1, head.bytes + sealed.size
-    times = head.times.after([moment(sealed)])
-    new = SessionHead(seq, hash_, seq, messages, size, sealed.recorded_at, times)
-    values = values_of(session_id, seq, messages, size, hash_, draft)
+    times = times_after(head.times, draft)
+    new = SessionHead(
+        *(seq, hash_, seq, messages, size, sealed.recorded_at, head.created_at), times
+    )
+    values = values_of(session_id, seq, messages, size, times.latest_happened, hash_, draft)
     # Most messages fill half of the columns. Naming all of them took a sixth longer.
     statement, pick = filling(tuple([value is not None for value in values]))
     try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from sqlalchemy import URL
 
 from roocontext.errors import InvalidOption, SessionExists, SessionNotFound, SessionPurged
-from roocontext.log.encoding import check_id
+from roocontext.log.encoding import MIN_INTEGER, check_id
 from roocontext.log.reported import ReportedUsage
 from roocontext.store import erase, overview, restore, sessions, usage
 from roocontext.store.check_arguments import check_maybe, check_whole
@@ -161,7 +161,7 @@ class Store:
         check_id("session_id", session_id)
         if parent is not None:
             check_id("parent", parent)
-        check_maybe("created_at", created_at)
+        check_maybe("created_at", created_at, least=MIN_INTEGER)
         now = self._clock()
         run = self._database.rehearse if dry_run else self._database.write
         with repeatable(entries) as again:
@@ -186,17 +186,20 @@ class Store:
         where: Mapping[str, str] | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        recorded: bool = False,
     ) -> list[SessionInfo]:
-        """One page of sessions, that of the newest entry first; the next one begins `before`.
+        """One page of sessions, the newest first; the next one begins `before`.
 
-        With a `parent`, only its children; with `where`, only the sessions whose newest metadata
-        has these strings at its top level; with `since` and `until`, only those whose newest entry
-        was written at the first or later, and before the second.
+        The time of a session is when its latest message happened, or when its last entry was
+        recorded, if that is earlier. With `recorded`, it is the latter: so a program that polls
+        finds what has changed. With a `parent`, only its children are listed; with `where`, only
+        the sessions whose newest metadata has these strings at its top level; with `since` and
+        `until`, only those whose time is the first or later, and before the second.
         """
         check_whole("limit", limit, least=1)
         if before is not None and not isinstance(before, SessionInfo):
             raise InvalidOption("The next page begins behind a SessionInfo.", name="before")
-        asked = wanted(parent, where, since, until)
+        asked = wanted(parent, where, since, until, recorded=recorded)
         return self._database.lookup(sessions.newest_first, limit, before, asked)
 
     def overview(
@@ -207,10 +210,11 @@ class Store:
         where: Mapping[str, str] | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        recorded: bool = False,
     ) -> list[SessionOverview]:
         """The same sessions with their sizes and last calls of a model, in one statement."""
         check_whole("limit", limit, least=1)
-        asked = wanted(parent, where, since, until)
+        asked = wanted(parent, where, since, until, recorded=recorded)
         return self._database.lookup(overview.overview, limit, asked)
 
     def find(self, beginning: str, *, limit: int = 100) -> list[SessionInfo]:
@@ -220,16 +224,21 @@ class Store:
         return self._database.lookup(sessions.beginning_with, beginning, limit)
 
     def usage(
-        self, *, since: datetime | None = None, until: datetime | None = None
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        recorded: bool = False,
     ) -> list[ReportedUsage]:
         """What was reported for the replies and summaries of all sessions, by session.
 
-        With `since` and `until`, only for entries recorded at the first or later, and before the
-        second. What forks have copied is left out. No content is read.
+        With `since` and `until`, only for entries that happened at the first or later, and before
+        the second; with `recorded`, that were recorded then. What forks have copied is left out. No
+        content is read.
         """
         times = wanted(None, None, since, until).params
         lo, hi = times.get("since"), times.get("until")
-        return self._database.snapshot(usage.reported_between, lo, hi)
+        return self._database.snapshot(usage.reported_between, lo, hi, recorded=recorded)
 
     def search(
         self,
@@ -247,17 +256,19 @@ class Store:
         limit: int = 20,
         after: str | None = None,
         context: int = 0,
+        recorded: bool = False,
     ) -> "SearchPage":
         """The messages that hold all words of the query, hidden and rewound ones too.
 
         A `"phrase"` is found as it is written, and `begin*` finds all that begins so. Only messages
         of one `session`, of a session and its descendants (`family`), or of sessions whose metadata
         has the strings of `where`; only messages of the `user` or the `assistant`, or outputs of a
-        `tool` (`role`); only the calls and outputs of one `tool`; only messages recorded at `since`
-        or later, and before `until`. `among` is "all", "standing" (not rewound), "visible" (what
-        the model sees now) or "hidden" (what a summary or marker hides).
+        `tool` (`role`); only the calls and outputs of one `tool`; only messages that happened at
+        `since` or later, and before `until`. `among` is "all", "standing" (not rewound), "visible"
+        (what the model sees now) or "hidden" (what a summary or marker hides).
 
-        The `order` is "best", "newest" or "oldest". The next page begins `after` the page's `next`.
+        The `order` is "best", "newest" or "oldest", by when messages happened; with `recorded`, all
+        times are those of recording. The next page begins `after` the page's `next`.
         Snippets show `context` more lines on either side.
         """
         # Loaded with the first search: opening a store does not need it.
@@ -277,6 +288,7 @@ class Store:
             limit=limit,
             after=after,
             context=context,
+            recorded=recorded,
         )
         return self._database.snapshot(hits.search, search_for, self._database.dialect)
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from roocontext.errors import MessageNotFound
 from roocontext.log.entries import Range
-from roocontext.log.moments import milliseconds, utc
+from roocontext.log.moments import Moment, happened, utc
 from roocontext.log.spans import standing_ranges, within
 from roocontext.store import times
 from roocontext.store.as_of import no_entry
@@ -47,10 +46,10 @@ class Targets:
         self._expected_seq = expected_seq
         self._head = (head_query if dry_run else lock_query)(session_id)
 
-    def find(self, to: int | str | datetime | None, ts: int | None) -> Place:
+    def find(self, to: int | str | Moment | None, ts: int | None) -> Place:
         """Find the entry to go to."""
-        if isinstance(to, datetime):
-            return self._until(milliseconds(to))
+        if isinstance(to, Moment):
+            return self._until(to)
         if isinstance(to, str):
             return self._by_message_id(to)
         if ts is not None:
@@ -80,7 +79,7 @@ class Targets:
         live, rows = self._live_and(by_id(self._session_id, message_id))
         for seq, ts, recorded_at in rows:
             if within(live, seq):
-                return Place(seq, seq - 1, seq, _time(ts, recorded_at))
+                return Place(seq, seq - 1, seq, happened(ts, recorded_at))
         seqs = [row[0] for row in rows]
         if seqs:
             raise MessageNotFound(
@@ -103,57 +102,47 @@ class Targets:
             candidates=tuple(at for _, at in near),
         )
 
-    def _until(self, when: int) -> Place:
-        """Just before the first live message that is later; the target is the one before that."""
-        ((found,),) = self._locked(times.last_appended(self._session_id, when))
-        if self.head.times.own_back:
-            return self._searched(when, 1)
-        return self._beside(when, found[0]) or self._searched(when, found[0] + 1)
+    def _until(self, moment: Moment) -> Place:
+        """Just before the first live entry that is later; the target is the last message there."""
+        ((found,),) = self._locked(times.none_later(self._session_id, moment))
+        if moment.recorded and self.head.times.recorded_back:
+            return self._searched(moment, 1)
+        return self._beside(moment, found[0]) or self._searched(moment, found[0] + 1)
 
-    def _beside(self, when: int, reached: int) -> Place | None:
-        """The same if all depends on the messages beside the last one that is not later.
+    def _beside(self, moment: Moment, reached: int) -> Place | None:
+        """The same if all depends on the entries beside the last one that is not later.
 
-        That is so unless one of them is not live, or a plan inserted a row that is later.
+        That is so unless one of them is not live.
         """
         last, start = self.head.last_seq, reached + 1
-        beside = times.beside(self._session_id, when, start, last)
-        inserted, first, before, cached, controls = self._tx.all(
+        beside = times.beside(self._session_id, moment, start, last)
+        first, before, cached, controls = self._tx.all(
             [*beside, *tail_queries(self._session_id, start)]
         )
         tail = to_tail(start, last, cached, controls)
         live = tail.live()
         # Nothing before the end that was read is known to be live.
-        if inserted or not before or not all(within(live, row[0]) for row in (*first, *before)):
+        if not before or not all(within(live, row[0]) for row in (*first, *before)):
             return None
         end = first[0][0] if first else last + 1
-        seq, ts, recorded_at, messages, size = before[0]
-        target = seq, ts, recorded_at
-        if end != start:
-            # What is between them is no message that was appended, but may be an inserted one.
-            target = times.last_message(self._tx, self._session_id, live, end) or target
+        seq, time, messages, size = before[0]
         totals = [(seq, messages, size), (last, self.head.messages, self.head.bytes)]
-        return Place(end - 1, target[0] - 1, target[0], _time(*target[1:]), tail, totals)
+        return Place(end - 1, seq - 1, seq, time, tail, totals)
 
-    def _searched(self, when: int, start: int) -> Place:
-        """The same, if no message before `start` is later but those that a plan inserted."""
+    def _searched(self, moment: Moment, start: int) -> Place:
+        """The same, if no entry before `start` is later."""
         where = (self._tx, self._session_id)
         controls = self._tx.rows(ALL_CONTROLS, **self._session)
         live = standing_ranges(to_controls(controls), self.head.last_seq)
-        later, target = times.first_later(*where, live, time=when, start=start)
+        later = times.first_later(*where, live, moment, start=start)
         end = self.head.last_seq + 1 if later is None else later[0]
-        if end != start or target is None:
-            target = times.last_message(*where, live, end)
+        target = times.last_message(*where, live, moment, end)
         if target is not None:
-            return Place(end - 1, target[0] - 1, target[0], _time(*target[1:]))
+            return Place(end - 1, target[0] - 1, *target)
         if later is None:
             raise MessageNotFound("The session has no live message.", candidates=())
         raise MessageNotFound(
-            f"No live message is as early as {utc(when)}; the first is entry {end},"
-            f" of {utc(_time(*later[1:]))}.",
+            f"No live message is as early as {utc(moment.time)}; the first is entry {end},"
+            f" of {utc(later[1])}.",
             candidates=(end,),
         )
-
-
-def _time(ts: int | None, recorded_at: int) -> int:
-    """A message's own time: the agent's, or else when it was recorded."""
-    return recorded_at if ts is None else ts

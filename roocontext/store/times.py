@@ -1,28 +1,33 @@
-"""Finds a moment in a log: by bisection if its times never went back, else by reading them."""
+"""Finds a moment in a log by bisection, by either of two clocks: when it happened, or was recorded.
+
+Each entry has the latest time at which a message or control row happened so far, which never goes
+back. Times of recording may: once one of a session has, they are read in order of `seq`.
+"""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import NamedTuple
 
-from sqlalchemy import BigInteger, and_, bindparam, case, cast, func, select, text, update
+from sqlalchemy import BigInteger, Select, and_, bindparam, case, cast, func, select, text, update
 from sqlalchemy.sql import ClauseElement, ColumnElement
 
 from roocontext.log.entries import Range
-from roocontext.log.spans import within
+from roocontext.log.moments import Moment
 from roocontext.log.times import Times
-from roocontext.store.engine.shapes import whole_number
 from roocontext.store.engine.transaction import Query, Transaction
 from roocontext.store.head import SessionHead
-from roocontext.store.schema import IN_LOG, UP_TO_SEQ, entries, sessions, spans
+from roocontext.store.schema import HAPPENED, IN_LOG, UP_TO_SEQ, entries, sessions, spans
 
-TimedRow = tuple[int, int | None, int]
-"""A message's seq, its `ts`, and when it was recorded."""
+TimedRow = tuple[int, int]
+"""The seq of an entry, and its time by one of the clocks."""
 
+IS_FOLDED = text("kind <> 'note'")
+
+_PAGE = 10_000
 _in_session = entries.c.session_id == bindparam("session_id")
 _between = entries.c.seq.between(bindparam("lo"), bindparam("hi"))
 _is_message = text("role IS NOT NULL")
-_is_appended = text("kind = 'message'")
-_own = func.coalesce(entries.c.ts, entries.c.recorded_at)
-_timed = select(entries.c.seq, entries.c.ts, entries.c.recorded_at).where(_in_session, _is_message)
+# Until there is a time, none is later than the one that is asked about.
+_latest_happened = func.coalesce(entries.c.latest_happened, bindparam("time"))
 
 
 def _halving(
@@ -54,37 +59,53 @@ def _halving(
     return select(func.max(found.union_all(steps).c.seq))
 
 
-_LAST_RECORDED_BY_HALVING = _halving(
-    lambda seq, last: (
-        select(entries.c.recorded_at)
-        .where(_in_session, entries.c.seq == seq, entries.c.seq <= last)
-        .scalar_subquery()
+def _in_order(time: ColumnElement[int], near: int = 0) -> ClauseElement:
+    """The last seq whose time is at most `time`, of times that never go back."""
+    return _halving(
+        lambda seq, last: (
+            select(time)
+            .where(_in_session, entries.c.seq == seq, entries.c.seq <= last)
+            .scalar_subquery()
+        ),
+        near,
     )
-)
+
+
+class _Clock(NamedTuple):
+    """The statements about one of the clocks."""
+
+    last: ClauseElement
+    near: ClauseElement
+    first_later: Select[int, int]
+    last_message: Select[int, int]
+    last_with_totals: Select[int, int, int, int]
+
+
+def _clock(running: ColumnElement[int], own: ColumnElement[int]) -> _Clock:
+    timed = select(entries.c.seq, own).where(_in_session, _between)
+    later = timed.where(IS_FOLDED, own > bindparam("time")).order_by(entries.c.seq).limit(1)
+    before = timed.where(_is_message).order_by(entries.c.seq.desc()).limit(1)
+    return _Clock(
+        _in_order(running),
+        _in_order(running, near=256),  # most rewinds go back a little
+        later,
+        before,
+        before.add_columns(entries.c.messages_total, entries.c.bytes_total),
+    )
+
+
+_HAPPENED = _clock(_latest_happened, HAPPENED)
+_RECORDED = _clock(entries.c.recorded_at, entries.c.recorded_at)
 _LAST_RECORDED = (
     select(entries.c.seq)
     .where(_in_session, IN_LOG, entries.c.recorded_at <= bindparam("time"))
     .order_by(entries.c.seq.desc())
     .limit(1)
 )
-_LAST_APPENDED_BY_HALVING = _halving(
-    lambda seq, last: (
-        select(_own)
-        .where(_in_session, entries.c.seq.between(seq, last), _is_appended)
-        .order_by(entries.c.seq)
-        .limit(1)
-        .scalar_subquery()
-    ),
-    near=256,  # most rewinds go back a little
-)
-_FIRST_LATER = _timed.where(_between, _own > bindparam("time")).order_by(entries.c.seq).limit(1)
-_LATER_INSERTED = _timed.where(
-    entries.c.details.is_not(None), _between, _own > bindparam("time")
-).order_by(entries.c.seq)
-_LAST_MESSAGE = _timed.where(_between).order_by(entries.c.seq.desc()).limit(1)
-_LAST_WITH_TOTALS = _LAST_MESSAGE.add_columns(entries.c.messages_total, entries.c.bytes_total)
-_AT_TS = _timed.where(entries.c.ts.is_not(None), entries.c.ts == bindparam("time")).order_by(
-    entries.c.seq
+_AT_TS = (
+    select(entries.c.seq, entries.c.ts)
+    .where(_in_session, _is_message, entries.c.ts.is_not(None), entries.c.ts == bindparam("time"))
+    .order_by(entries.c.seq)
 )
 _is_live = (
     select(func.coalesce(spans.c.rewound_by, spans.c.uncovered_by))
@@ -94,39 +115,25 @@ _is_live = (
     .scalar_subquery()
     .is_(None)
 )
-_live_with_ts = _timed.where(entries.c.ts.is_not(None), IN_LOG, _is_live).limit(2)
+_live_with_ts = (
+    select(entries.c.seq, entries.c.ts)
+    .where(_in_session, _is_message, entries.c.ts.is_not(None), IN_LOG, _is_live)
+    .limit(2)
+)
 _NEAREST_TS = (
     _live_with_ts.where(entries.c.ts < bindparam("time")).order_by(
         entries.c.ts.desc(), entries.c.seq
     ),
     _live_with_ts.where(entries.c.ts > bindparam("time")).order_by(entries.c.ts, entries.c.seq),
 )
-
-
-# An empty range, so that three queries can always be sent together.
-_NOWHERE = {"lo": 1, "hi": 0}
-
-
-def _latest_before(time: ColumnElement[int]) -> ColumnElement[int]:
-    return func.max(time).over(order_by=entries.c.seq, rows=(None, -1))
-
-
-_appended_own = case((_is_appended, _own))
-_each = (
-    select(
-        entries.c.recorded_at.label("recorded"),
-        _latest_before(entries.c.recorded_at).label("recorded_before"),
-        _appended_own.label("own"),
-        _latest_before(_appended_own).label("own_before"),
-    )
-    .where(_in_session, UP_TO_SEQ)
-    .subquery()
+_TIMED = (
+    select(entries.c.seq, entries.c.kind, entries.c.note, entries.c.ts, entries.c.recorded_at)
+    .where(_in_session, UP_TO_SEQ, entries.c.seq > bindparam("after"))
+    .order_by(entries.c.seq)
+    .limit(_PAGE)
 )
-_TIMES = select(
-    func.max(_each.c.recorded),
-    func.sum(case((_each.c.recorded < func.coalesce(_each.c.recorded_before, 0), 1), else_=0)),
-    func.max(_each.c.own),
-    func.sum(case((_each.c.own < func.coalesce(_each.c.own_before, 0), 1), else_=0)),
+_LATEST = select(entries.c.recorded_at, entries.c.latest_happened).where(
+    _in_session, entries.c.seq == bindparam("seq")
 )
 _RENEW = (
     update(sessions)
@@ -135,81 +142,91 @@ _RENEW = (
 )
 
 
+def times_at(tx: Transaction, session_id: str, origin: SessionHead, seq: int) -> Times:
+    """The times with which a fork at an entry of a session begins, before its own entries."""
+    if origin.times.recorded_back:
+        return read_times(tx, session_id, seq)
+    recorded, happened = tx.row(_LATEST, session_id=session_id, seq=seq) or (None, None)
+    return Times(recorded, 0, happened)
+
+
 def read_times(tx: Transaction, session_id: str, seq: int) -> Times:
     """What `Times` says of a log up to a seq, from the log itself."""
-    row = tx.row(_TIMES, session_id=session_id, seq=seq) or (None,) * 4
-    recorded, recorded_back, own, own_back = (whole_number(value or 0) for value in row)
-    return Times(max(recorded, 0), recorded_back, max(own, 0), own_back)
+    times, after = Times(), 0
+    while rows := tx.rows(_TIMED, session_id=session_id, seq=seq, after=after):
+        for _, kind, note, ts, recorded_at in rows:
+            times = times.after(kind, note, ts, recorded_at)
+        after = rows[-1][0]
+    return times
 
 
-def renew_times(tx: Transaction, session_id: str, head: SessionHead) -> int:
-    """Write what `Times` should say of a locked session; 1 if that was wrong, else 0."""
+def renew_times(tx: Transaction, session_id: str, head: SessionHead) -> tuple[SessionHead, int]:
+    """The head of a locked session with the times of its log, written if they were wrong.
+
+    The number is 1 if they were, else 0.
+    """
     found = read_times(tx, session_id, head.last_seq)
     if found == head.times:
-        return 0
-    return tx.run(_RENEW, of=session_id, **{f"new_{k}": v for k, v in found._asdict().items()})
+        return head, 0
+    renewed = {f"new_{name}": value for name, value in found._asdict().items()}
+    return head._replace(times=found), tx.run(_RENEW, of=session_id, **renewed)
 
 
-def last_recorded(tx: Transaction, session_id: str, head: SessionHead, time: int) -> int:
-    """The last entry that was recorded at this time or before it; 0 if there is none."""
-    if head.times.recorded_back:
-        row = tx.row(_LAST_RECORDED, session_id=session_id, time=time)
+def last_at(tx: Transaction, session_id: str, head: SessionHead, moment: Moment) -> int:
+    """The entry that a moment comes right after; 0 if it comes before all.
+
+    It is the one right before the first message or control row that happened later or, by the
+    clock of the store, the last that was recorded by then.
+    """
+    asked = {"session_id": session_id, "time": moment.time}
+    if not moment.recorded:
+        row = tx.row(_HAPPENED.last, **asked)
+    elif head.times.recorded_back:
+        row = tx.row(_LAST_RECORDED, **asked)
     else:
-        row = tx.row(_LAST_RECORDED_BY_HALVING, session_id=session_id, time=time)
+        row = tx.row(_RECORDED.last, **asked)
     return row[0] if row else 0
 
 
-def last_appended(session_id: str, time: int) -> Query:
-    """What asks for a seq up to which no appended message is later, if none went back in time."""
-    return _LAST_APPENDED_BY_HALVING, {"session_id": session_id, "time": time}
+def none_later(session_id: str, moment: Moment) -> Query:
+    """What asks for a seq up to which no entry is later, if times of recording never went back."""
+    return _of(moment).near, {"session_id": session_id, "time": moment.time}
 
 
-def beside(session_id: str, time: int, start: int, last: int) -> list[Query]:
-    """What asks for the messages beside the place where later ones begin, live or not.
+def beside(session_id: str, moment: Moment, start: int, last: int) -> list[Query]:
+    """What asks for the entries beside the place where later ones begin, live or not.
 
-    First those before `start` that a plan inserted and that are later, then the first later one
-    from `start` on, then the last one before it with its running totals.
+    First the first later one from `start` on, then the last message before `start` with its running
+    totals.
     """
-    own = {"session_id": session_id}
+    clock, own = _of(moment), {"session_id": session_id}
     return [
-        (_LATER_INSERTED, {**own, "lo": 1, "hi": start - 1, "time": time}),
-        (_FIRST_LATER, {**own, "lo": start, "hi": last, "time": time}),
-        (_LAST_WITH_TOTALS, {**own, "lo": 1, "hi": start - 1}),
+        (clock.first_later, {**own, "lo": start, "hi": last, "time": moment.time}),
+        (clock.last_with_totals, {**own, "lo": 1, "hi": start - 1}),
     ]
 
 
 def first_later(
-    tx: Transaction, session_id: str, live: Sequence[Range], *, time: int, start: int
-) -> tuple[TimedRow | None, TimedRow | None]:
-    """The first live message, by seq, whose own time is later; and the last one before `start`.
-
-    Before `start` only a row that a plan inserted may be later.
-    """
-    own = {"session_id": session_id}
-    later = [{"lo": max(lo, start), "hi": hi} for lo, hi in live if hi >= start] or [_NOWHERE]
-    before = [{"lo": lo, "hi": min(hi, start - 1)} for lo, hi in live if lo < start] or [_NOWHERE]
-    inserted, first, last = tx.all(
-        [
-            (_LATER_INSERTED, {**own, "lo": 1, "hi": start - 1, "time": time}),
-            (_FIRST_LATER, {**own, **later[0], "time": time}),
-            (_LAST_MESSAGE, {**own, **before[-1]}),
-        ]
-    )
-    found = next((row for row in [*inserted, *first] if within(live, row[0])), None)
-    for stretch in later[1:]:
-        found = found or tx.row(_FIRST_LATER, **own, **stretch, time=time)
-    return found and _timed_row(found), _timed_row(last[0]) if last else None
+    tx: Transaction, session_id: str, live: Sequence[Range], moment: Moment, *, start: int
+) -> TimedRow | None:
+    """The first live entry, by seq, that is later; none is before `start`."""
+    stretches = [{"lo": max(lo, start), "hi": hi} for lo, hi in live if hi >= start]
+    asked = {"session_id": session_id, "time": moment.time}
+    rows = (tx.row(_of(moment).first_later, **asked, **stretch) for stretch in stretches)
+    found = next((row for row in rows if row), None)
+    return found and (found[0], found[1])
 
 
 def last_message(
-    tx: Transaction, session_id: str, live: Sequence[Range], before: int
+    tx: Transaction, session_id: str, live: Sequence[Range], moment: Moment, before: int
 ) -> TimedRow | None:
     """The last live message, by seq, before an entry."""
     for lo, hi in reversed(live):
         if lo < before:
-            row = tx.row(_LAST_MESSAGE, session_id=session_id, lo=lo, hi=min(hi, before - 1))
+            asked = {"session_id": session_id, "lo": lo, "hi": min(hi, before - 1)}
+            row = tx.row(_of(moment).last_message, **asked)
             if row:
-                return _timed_row(row)
+                return row[0], row[1]
     return None
 
 
@@ -228,5 +245,5 @@ def nearest(tx: Transaction, session_id: str, ts: int) -> list[tuple[int, int]]:
     return sorted(near, key=lambda one: (abs(one[1] - ts), one[0]))[:2]
 
 
-def _timed_row(row: tuple[Any, ...]) -> TimedRow:
-    return row[0], row[1], row[2]
+def _of(moment: Moment) -> _Clock:
+    return _RECORDED if moment.recorded else _HAPPENED

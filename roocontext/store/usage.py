@@ -13,9 +13,9 @@ from roocontext.errors import HistoryCorrupt
 from roocontext.log.encoding import MIN_INTEGER, decode
 from roocontext.log.entries import Kind
 from roocontext.log.reported import COMPACTION, FAILED_SUMMARIES, ReportedUsage
+from roocontext.log.times import ORIGIN
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.head import read_head
-from roocontext.store.notes import ORIGIN
 from roocontext.store.schema import entries, sessions
 
 # Level by level: the planner of PostgreSQL joins a recursive query by reading all sessions.
@@ -26,7 +26,14 @@ _CHILDREN: Final = (
 )
 _ACTIVE: Final = (
     select(sessions.c.session_id)
-    .where(sessions.c.purged_at.is_(None), sessions.c.updated_at >= bindparam("since"))
+    .where(
+        sessions.c.purged_at.is_(None),
+        # No entry of it is later than these two by either clock.
+        or_(
+            sessions.c.latest_recorded >= bindparam("since"),
+            sessions.c.latest_happened >= bindparam("since"),
+        ),
+    )
     .order_by(sessions.c.session_id)
 )
 _in_session = entries.c.session_id == bindparam("session_id")
@@ -54,6 +61,7 @@ _REPORTED: Final = (
         entries.c.model,
         entries.c.usage,
         entries.c.recorded_at,
+        case((entries.c.note.is_(None), entries.c.ts)),
         case((_is_summary, entries.c.details)),
         case((_is_about_compaction, entries.c.content)),
     )
@@ -74,14 +82,19 @@ def reported(tx: Transaction, session_id: str, *, family: bool) -> list[Reported
     return _reported(tx, _descended(tx, session_id) if family else [session_id])
 
 
-def reported_between(tx: Transaction, since: int | None, until: int | None) -> list[ReportedUsage]:
-    """The same of all sessions, if it was recorded since a time and before another."""
+def reported_between(
+    tx: Transaction, since: int | None, until: int | None, *, recorded: bool
+) -> list[ReportedUsage]:
+    """The same of all sessions, if it happened or was recorded since a time and before another."""
     active = tx.rows(_ACTIVE, since=MIN_INTEGER if since is None else since)
+    timed = (
+        (row, row.recorded_at if recorded else row.happened_at)
+        for row in _reported(tx, [row[0] for row in active])
+    )
     return [
         row
-        for row in _reported(tx, [row[0] for row in active])
-        if (since is None or row.recorded_at >= since)
-        and (until is None or row.recorded_at < until)
+        for row, time in timed
+        if (since is None or time >= since) and (until is None or time < until)
     ]
 
 
@@ -106,33 +119,30 @@ def _descended(tx: Transaction, session_id: str) -> list[str]:
 
 
 def _of_entry(row: SqlRow) -> Iterator[ReportedUsage]:
-    session_id, seq, model, usage, recorded_at, details, note = row
+    session_id, seq, model, usage, recorded_at, ts, details, note = row
+    plain = ReportedUsage(session_id, seq, model, None, recorded_at, ts=ts)
+    summary = plain._replace(model=None, is_summary=True)
     if note is not None:
-        yield from _failed(session_id, seq, recorded_at, decode(note), FAILED_SUMMARIES)
+        yield from _failed(summary, decode(note), FAILED_SUMMARIES)
     elif details is not None:
         match decode(details):
             case {"record": {"summary": {**facts}}}:
-                yield from _failed(session_id, seq, recorded_at, facts, "failed")
-                yield _of_summary(session_id, seq, recorded_at, facts)
+                yield from _failed(summary, facts, "failed")
+                yield _of_summary(summary, facts)
             case _:
-                yield ReportedUsage(session_id, seq, None, None, recorded_at, is_summary=True)
+                yield summary
     else:
-        yield ReportedUsage(session_id, seq, model, decode(usage), recorded_at)
+        yield plain._replace(usage=decode(usage))
 
 
-def _failed(
-    session_id: str, seq: int, recorded_at: int, content: Any, name: str
-) -> Iterator[ReportedUsage]:
+def _failed(summary: ReportedUsage, content: Any, name: str) -> Iterator[ReportedUsage]:
     """What the calls of summarisers that gave no usable summary cost."""
     failed = content.get(name) if isinstance(content, dict) else None
     for facts in failed if isinstance(failed, list) else ():
         if isinstance(facts, dict):
-            yield _of_summary(session_id, seq, recorded_at, facts)._replace(is_failed=True)
+            yield _of_summary(summary, facts)._replace(is_failed=True)
 
 
-def _of_summary(
-    session_id: str, seq: int, recorded_at: int, facts: Mapping[Any, Any]
-) -> ReportedUsage:
+def _of_summary(summary: ReportedUsage, facts: Mapping[Any, Any]) -> ReportedUsage:
     model = facts.get("model")
-    named = model if isinstance(model, str) else None
-    return ReportedUsage(session_id, seq, named, facts, recorded_at, is_summary=True)
+    return summary._replace(model=model if isinstance(model, str) else None, usage=facts)

@@ -24,7 +24,7 @@ from roocontext.log.encoding import decode
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.log.pairs import may_hold_tools
 from roocontext.log.readings import is_known
-from roocontext.log.times import Moment, Times
+from roocontext.log.times import Times
 from roocontext.store.check_arguments import check_whole
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.transaction import SqlRow, Transaction
@@ -89,6 +89,7 @@ _PAGE = (
         entries.c.hash,
         entries.c.messages_total,
         entries.c.bytes_total,
+        entries.c.latest_happened,
         entries.c.tools,
         entries.c.extra,
         entries.c.content,
@@ -102,7 +103,8 @@ _PAGE = (
     .order_by(entries.c.seq)
     .limit(bindparam("page"))
 )
-_FIRST_SEALED = 9
+_FIRST_SEALED = 10
+_NOTED = Sealed._fields.index("note")
 _SELDOM = slice(Sealed._fields.index("note"), Sealed._fields.index("size"))
 _NONE_OF_THEM = (None,) * (_SELDOM.stop - _SELDOM.start)
 """The sealed fields that few messages have."""
@@ -170,7 +172,7 @@ class Verifier:
         start = self._seq
         try:
             self._redacted = self._redactions(tx)
-            self._times = self._times.after(self._checked(self._rows(tx)))
+            self._check(self._rows(tx))
         except HistoryCorrupt as damage:
             self._bad = _Bad(damage.seq, damage.fact)
         except _Bad as bad:
@@ -209,9 +211,9 @@ class Verifier:
             if self._bad:
                 raise self._bad
             self._check_standing()
-            last = read_head(tx, self.session_id).last_seq
-            self._check_outside(tx, last)
-            self._check_beside(tx, last)
+            head = read_head(tx, self.session_id)
+            self._check_outside(tx, head.last_seq)
+            self._check_beside(tx, head)
         except HistoryCorrupt as damage:
             return self._found(damage.seq, damage.fact)
         except _Bad as bad:
@@ -222,13 +224,13 @@ class Verifier:
         head = Head(self.session_id, self._seq, self._hash.hex())
         return Verification(self.session_id, problem is None, self._seq, head, seq, problem)
 
-    def _checked(self, rows: Iterable[SqlRow]) -> Iterator[Moment]:
-        """Check entries in order; return the kind and the times of each.
+    def _check(self, rows: Iterable[SqlRow]) -> None:
+        """Check entries in order.
 
         Fields that most entries lack are checked elsewhere, so that this loop stays cheap.
         """
         for row in rows:
-            seq, salt, digest, hash_, messages, size, tools, extra, content, *_ = row
+            seq, salt, digest, hash_, messages, size, latest, tools, extra, content, *_ = row
             sealed = row[_FIRST_SEALED:]
             kind, form, role, ts, recorded_at, *_, own_size = sealed
             if seq != self._seq + 1:
@@ -246,7 +248,9 @@ class Verifier:
             is_message = kind in _MESSAGES
             self._messages += is_message
             self._bytes += own_size if is_message else 0
-            if self._messages != messages or self._bytes != size:
+            self._times = self._times.after(kind, sealed[_NOTED], ts, recorded_at)
+            totals = self._messages, self._bytes, self._times.latest_happened
+            if totals != (messages, size, latest):
                 raise _Bad(seq, "the running totals are wrong")
             if not (is_message and (form, role) in self._speakers):
                 self._check_speaker(seq, form, role, is_message=is_message)
@@ -257,7 +261,6 @@ class Verifier:
             self._is_message.append(is_message)
             self._seq, self._hash = seq, following
             self._head_seq = self._head_seq if kind == _NOTE else seq
-            yield kind, ts, recorded_at
 
     def _check_unsalted(self, seq: int, *stored: Any) -> None:
         """Accept an entry without content, and one whose content was redacted."""
@@ -309,11 +312,12 @@ class Verifier:
             raise _Bad(seq, "answers is not a block of an earlier entry")
 
     def _check_standing(self) -> None:
-        # When the last entry came is no part of the log: the list alone is ordered by it. The times
+        # When the last entry came is no part of the log: lists alone are ordered by it. The times
         # and the prompt are a cache, and are compared with the others.
         counted = SessionHead(
             *(self._seq, self._hash, self._head_seq, self._messages, self._bytes),
             updated_at=self._standing.updated_at,
+            created_at=self._standing.created_at,
             times=self._standing.times,
             has_prompt=self._standing.has_prompt,
             is_unindexed=self._standing.is_unindexed,
@@ -333,10 +337,10 @@ class Verifier:
         """Whether it is a message; anything appended since the checks began may be one."""
         return seq >= len(self._is_message) or bool(self._is_message[seq])
 
-    def _check_beside(self, tx: Transaction, last: int) -> None:
+    def _check_beside(self, tx: Transaction, head: SessionHead) -> None:
         if self._standing.times != self._times:
             raise _Bad(None, "the session's times are not those of the log: rebuild() renews them")
-        problem = problem_of(tx, self.session_id, last, self._may_be_counted)
+        problem = problem_of(tx, self.session_id, head, self._may_be_counted)
         if problem:
             raise _Bad(None, f"{problem}: rebuild() renews the caches")
 

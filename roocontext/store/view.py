@@ -6,7 +6,6 @@ of the present are in a table; those of the past are computed from the control r
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
@@ -17,6 +16,7 @@ from roocontext.log.clearing import Shown, shown_by, with_cleared
 from roocontext.log.draft import check_uncoverings, control_of
 from roocontext.log.encoding import decode_all
 from roocontext.log.entries import MESSAGE_KINDS, Control, Message, Range, View, block_ref
+from roocontext.log.moments import Point
 from roocontext.log.readings import is_known
 from roocontext.log.spans import clearings_of, spans_of, visible_ranges
 from roocontext.store.as_of import head_at, seq_at
@@ -93,7 +93,7 @@ def read_view(
     tx: Transaction,
     session_id: str,
     *,
-    as_of: int | datetime | None = None,
+    as_of: Point = None,
     after: int | None = None,
     limit: int | None = None,
     is_last: bool = False,

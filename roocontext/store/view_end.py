@@ -1,12 +1,12 @@
 """Reading a view from its end: the newest messages, a page at a time, without those before them."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
 
 from sqlalchemy import bindparam, select, text
 
 from roocontext.log.encoding import MAX_INTEGER
 from roocontext.log.entries import Message, Range, View
+from roocontext.log.moments import Point
 from roocontext.log.spans import spans_of, visible_ranges
 from roocontext.store.as_of import head_at, seq_at
 from roocontext.store.engine.transaction import SqlRow, Transaction
@@ -65,7 +65,7 @@ def read_newest(
     tx: Transaction,
     session_id: str,
     *,
-    as_of: int | datetime | None = None,
+    as_of: Point = None,
     before: int | None = None,
     last: int,
 ) -> View:

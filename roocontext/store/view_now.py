@@ -5,7 +5,6 @@ trips to save, it is a few. Both find the rows of a span by a range of the log's
 """
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
@@ -24,6 +23,7 @@ from sqlalchemy import (
 
 from roocontext.log.encoding import decode
 from roocontext.log.entries import View
+from roocontext.log.moments import Point
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.shapes import checked_rows
 from roocontext.store.engine.transaction import SqlRow, Transaction
@@ -126,7 +126,7 @@ def view_now(database: Database, session_id: str) -> View:
     return database.snapshot(_by_spans, session_id)
 
 
-def view_at(tx: Transaction, session_id: str, as_of: int | datetime | None) -> View:
+def view_at(tx: Transaction, session_id: str, as_of: Point) -> View:
     """The whole view, now or at a point in time."""
     if as_of is not None:
         return read_view(tx, session_id, as_of=as_of)

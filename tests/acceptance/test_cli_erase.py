@@ -52,6 +52,25 @@ def test_sessions_are_purged_by_their_age(store: Store, run: CommandLine) -> Non
     assert sorted(row["session_id"] for row in listed) == sorted(names)
 
 
+def test_a_purge_by_age_goes_by_the_later_of_both_clocks(store: Store, run: CommandLine) -> None:
+    """What was imported lately stays, though it happened long ago; so does what is to come."""
+    store.create("imported").append("user", "x", ts=OLD - 9_000)
+    store.session("december").append("user", "x", ts=OLD + 900 * 86_400_000)
+
+    def older(*words: str) -> set[str]:
+        done = run("purge", "--older-than", "2026-01-01", *words, "--dry-run", "--json").document
+        return {row["session_id"] for row in done["sessions"]}
+
+    assert older() == older("--recorded") == {"november"}
+    assert older("--happened") == {"november", "imported"}
+    assert run("purge", "now", "--happened", "--yes").code == Code.USAGE
+    listed = run("sessions", "--json").document["sessions"]
+    assert listed[-1]["session_id"] == "imported"
+    assert listed[-1]["happened_at"] == "2025-10-31T23:59:51.000+00:00"
+    by_clock = run("sessions", "--recorded", "--json").document["sessions"]
+    assert by_clock[0]["session_id"] == "december"
+
+
 def test_one_session_or_an_age_is_named(store: Store, run: CommandLine) -> None:
     for words in ([], ["now", "--older-than", "1d"], ["--older-than", "x"]):
         assert run("purge", *words, "--yes").code == Code.USAGE

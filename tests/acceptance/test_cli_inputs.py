@@ -129,16 +129,26 @@ def test_a_screens_times_can_be_typed_again(run: CommandLine) -> None:
 
 def test_each_clock_counts_where_the_help_says_so(run: CommandLine) -> None:
     """Entry 4 is of 11:03 by the agent, and was recorded at 12:03."""
-    assert run("show", "parser", "--as-of", "2026-01-01 11:03", "--json").document["seq"] == 0
-    assert run("show", "parser", "--as-of", "2026-01-01 12:03", "--json").document["seq"] == 4
-    found = run("diff", "parser", "2026-01-01 11:03", "2026-01-01 12:03", "--json").document
+
+    def seq(*words: str) -> int:
+        return run("show", "parser", "--as-of", *words, "--json").document["seq"]
+
+    assert seq("2026-01-01 11:03") == 4
+    assert seq("2026-01-01 11:03", "--recorded") == 0
+    assert seq("2026-01-01 12:03", "--recorded") == 4
+    times = "2026-01-01 11:03", "2026-01-01 12:03"
+    found = run("diff", "parser", *times, "--recorded", "--json").document
     assert (found["old"], found["new"]) == (0, 4)
+    assert run("diff", "parser", *times, "--json").document["old"] == 4
+    by_clock = run("rewind", "parser", "--to", "2026-01-01 12:02", "--recorded", "--dry-run")
+    assert "entry 3, from 2026-01-01 12:02" in by_clock.out
     answer = run("rewind", "parser", "--to", "2026-01-01 11:03", "--json").document
     assert (answer["to"], answer["target"]) == (4, 4)
-    assert answer["target_time"] == NOON - 57 * MINUTE
-    for words in ("show --help", "diff --help"):
-        assert "recorded up to" in " ".join(run(*words.split(), env={"COLUMNS": "50"}).out.split())
-    assert "the agent's own times" in run("rewind", "--help", env={"COLUMNS": "300"}).out
+    assert answer["target_time"] == "2026-01-01T11:03:00.000+00:00"
+    for words in ("show --help", "diff --help", "rewind --help"):
+        shown = " ".join(run(*words.split(), env={"COLUMNS": "50"}).out.split())
+        assert "happened later" in shown
+        assert "--recorded" in shown
 
 
 def test_a_rewind_says_which_message_it_found(run: CommandLine) -> None:

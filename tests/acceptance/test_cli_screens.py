@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from roocontext.cli.screens.erasing import redaction_question
 from roocontext.cli.screens.screen import Screen
 from roocontext.cli.screens.view_changes import draw_view_change
 from roocontext.log.entries import Control, Kind
+from roocontext.log.moments import milliseconds
 from roocontext.log.spans import live_ranges
 from roocontext.reports import history, times
 from roocontext.reports.erasing import redaction
@@ -486,7 +488,7 @@ def test_a_second_purge_tells_of_the_first(tmp_path: Path, command_line: Command
     assert (first["changed"], first["dry_run"]) == (True, False)
     for ends in (["--yes"], [], ["--dry-run"]):
         done = run("purge", "foreign", *ends)
-        when = times.zoned_time(first["purged_at"])
+        when = times.zoned_time(milliseconds(datetime.fromisoformat(first["purged_at"])))
         assert done.out.startswith(f"foreign was purged before, {when}. Its receipt: 5 mess")
         assert first["last_hash"] in done.out
     second = run("purge", "foreign", "--json").document

@@ -28,7 +28,17 @@ SUMMED = (
     Damage("counts", "tokens", "9e999", "seq = 3"),
 )
 """Values that are not integers, in columns that a statement sums or takes the maximum of."""
-KEPT = ("updated_minute", "unindexed", "rewound_messages", "rewound_bytes", *Times._fields)
+KEPT = (
+    *(
+        "listed_at",
+        "listed_minute",
+        "updated_minute",
+        "unindexed",
+        "rewound_messages",
+        "rewound_bytes",
+    ),
+    *Times._fields,
+)
 
 
 @pytest.fixture(params=["file", "postgres"])

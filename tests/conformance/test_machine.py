@@ -5,8 +5,10 @@ fold. At the end of an example every past seq is compared, and what goes to a pr
 """
 
 import os
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -35,6 +37,7 @@ from roocontext.log import fold
 from roocontext.log.budget import Size
 from roocontext.log.entries import Kept, Kind
 from roocontext.log.fold import Tags
+from roocontext.log.moments import EPOCH
 from roocontext.log.pairs import pairs, partners
 from roocontext.log.plan import Action
 from support.oracle import Model
@@ -53,6 +56,7 @@ picks = st.integers(0, 1_000)
 few = st.integers(0, 4)
 flags = st.booleans()
 seldom = st.sampled_from([False, False, False, True])
+own_times = st.one_of(st.none(), st.integers(-9, 9))
 actions = st.sampled_from([Action.CONDENSE, Action.TRUNCATE])
 
 
@@ -78,8 +82,8 @@ class SessionMachine(RuleBasedStateMachine):
 
     # Appending
 
-    @rule(role=st.sampled_from(["user", "assistant"]), size=picks, about=seldom)
-    def say(self, role: str, size: int, about: bool) -> None:
+    @rule(role=st.sampled_from(["user", "assistant"]), size=picks, about=seldom, ts=own_times)
+    def say(self, role: str, size: int, about: bool, ts: int | None) -> None:
         """Sometimes with data of the agent's own, which no later operation may look at."""
         role_and_text = (role, self._text(size % 40))
         facts: dict[str, Any] = {}
@@ -87,8 +91,10 @@ class SessionMachine(RuleBasedStateMachine):
             seq = 1 + size % self.model.last_seq
             facts = {"extra": {"n": size}, "asked_at": seq, "answers": (seq, size % 3)}
             facts |= {"model": f"m{size % 2}", "usage": {"input_tokens": size}}
-        receipt = self.chat.append(*role_and_text, **facts)
+        receipt = self.chat.append(*role_and_text, ts=ts, **facts)
         assert receipt.seq == receipt.head_seq == self.model.add(Kind.MESSAGE, None, role_and_text)
+        if ts is not None:
+            self.model.ts[receipt.seq] = ts
         if about:
             self.model.asked[receipt.seq], self.model.answers[receipt.seq] = seq, (seq, size % 3)
             self.model.extras[receipt.seq] = facts["extra"]
@@ -358,7 +364,10 @@ class SessionMachine(RuleBasedStateMachine):
         if back % 3 == 0:
             to = shadow.last_seq - back % min(shadow.last_seq + 1, 8)
             items.append(Rewind(to, head_seq=shadow.head_seq, client_id=f"back-{self._text(0)}"))
-            shadow.rewind(to)
+            seq = shadow.rewind(to)
+            if back % 2:
+                items[-1] = replace(items[-1], ts=-back)
+                shadow.ts[seq] = -back
         for _ in range(after):
             items.append(self._batched_message(shadow))
         if broken:
@@ -594,10 +603,28 @@ class SessionMachine(RuleBasedStateMachine):
             for seq in range(start, model.last_seq + 1):
                 view = chat.view(as_of=seq)
                 assert [(m.seq, m.role, m.content) for m in view.messages] == model.view(seq)
+            self.any_moment_is_the_models(chat, model)
             assert chat.verify().ok
             assert chat.rebuild() == 0
             assert violations(chat.messages()) == []
         self.the_family_is_the_models()
+
+    def any_moment_is_the_models(self, chat: Any, model: Model) -> None:
+        """Times before 1970 and those that go back too."""
+        recorded = [entry.entry.recorded_at for entry in chat.audit()]
+        info = chat.info()
+        assert info.happened_at == model.latest(recorded, info.created_at)
+        assert info.listed_at == min(info.happened_at, info.updated_at)
+        times = {model.happened(seq, recorded) for seq in range(1, model.last_seq + 1)}
+        for when in sorted({-2_000, *times})[:: len(times) // 6 + 1]:
+            moment = EPOCH + timedelta(milliseconds=when)
+            assert chat.view(as_of=moment).seq == model.point(when, recorded)
+            assert chat.view(as_of=moment, recorded=True).seq == bisect_right(recorded, when)
+            try:
+                place = chat.rewind(moment, dry_run=True).to
+            except MessageNotFound:
+                place = None
+            assert place == model.place(when, recorded)
 
     def the_family_is_the_models(self) -> None:
         """Children, lists and usage, of each session."""

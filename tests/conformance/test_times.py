@@ -8,8 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from roocontext import NewMessage, Plan
+from roocontext import NewMessage, Plan, Rewind
 from roocontext.errors import MessageNotFound, NothingToUndo
+from roocontext.log.entries import Kind
 from support.dialogue import fill
 from support.examples import examples
 
@@ -17,9 +18,9 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EXAMPLES = examples(10)
 MOMENTS = 8
 """About so many of the times in a history are tried, each with the moment before it."""
-COUNTS = ("latest_recorded", "recorded_back", "latest_own", "own_back")
+KEPT = ("latest_recorded", "recorded_back", "latest_happened", "happened_at")
 
-moments = st.integers(0, 60)
+moments = st.integers(-60, 60)
 maybe = st.one_of(st.none(), moments)
 forward = st.integers(0, 3)
 STEPS = st.lists(
@@ -29,9 +30,10 @@ STEPS = st.lists(
         st.tuples(st.just("keep time"), forward, st.integers(-2, 2)),
         st.tuples(st.just("back"), st.integers(1, 20)),
         st.tuples(st.just("many"), forward, st.integers(1, 4)),
-        st.tuples(st.just("note"), forward),
+        st.tuples(st.just("note"), forward, maybe),
         st.tuples(st.just("condense"), forward, maybe),
         st.tuples(st.just("rewind"), st.integers(0, 12)),
+        st.tuples(st.just("rewind at"), forward, st.integers(0, 12), maybe),
         st.tuples(st.just("undo")),
     ),
     min_size=1,
@@ -43,13 +45,13 @@ def at(ms: int) -> datetime:
     return EPOCH + timedelta(milliseconds=ms)
 
 
-def play(chat: Any, clock: Any, steps: Any) -> None:
+def play(chat: Any, clock: Any, steps: Any, start: int = 20) -> None:
     """A history under a clock that goes on, stands still, and is sometimes set back."""
-    clock.now, clock.step = 20, 0
+    clock.now, clock.step = start, 0
     for kind, *given_ in steps:
         match kind, given_:
             case "back", [by]:
-                clock.now = max(0, clock.now - by)
+                clock.now -= by
                 continue
             case "rewind", [back]:
                 chat.rewind(max(0, chat.head().seq - back))
@@ -66,8 +68,11 @@ def play(chat: Any, clock: Any, steps: Any) -> None:
                 chat.append("user", "x", ts=clock.now + off)
             case "many", [_, count]:
                 chat.append_many([{"role": "user", "content": "x"}] * count)
-            case "note", _:
-                chat.note("remark", {})
+            case "note", [_, ts]:
+                chat.note("remark", {}, ts=ts)
+            case "rewind at", [_, back, ts]:
+                to = max(0, chat.head().seq - back)
+                chat.write_batch([Rewind(to, ts=ts)], expected_seq=chat.head_seq())
             case "condense", [_, ts]:
                 view = chat.view()
                 if len(view.messages) > 2:
@@ -89,10 +94,14 @@ def own(entry: Any) -> int:
     return entry.entry.recorded_at if entry.entry.ts is None else entry.entry.ts
 
 
+def recorded_at(entry: Any) -> int:
+    return entry.entry.recorded_at
+
+
 def rewound(chat: Any, **target: Any) -> tuple[int, int] | tuple[int, ...]:
     """Where a rewind goes and its target, or the candidates of its refusal."""
     try:
-        done = chat.fork().rewind(**target)
+        done = chat.rewind(**target, dry_run=True)
     except MessageNotFound as refusal:
         return refusal.candidates
     return done.to, done.target
@@ -100,15 +109,15 @@ def rewound(chat: Any, **target: Any) -> tuple[int, int] | tuple[int, ...]:
 
 def moments_around(entries: list[Any]) -> list[int]:
     """Moments at which the answer changes, and those right before them."""
-    times = sorted({time for e in entries for time in (e.entry.recorded_at, own(e))})
+    times = sorted({time for e in entries for time in (recorded_at(e), own(e))})
     some = times[:: len(times) // MOMENTS + 1]
-    return sorted({-1, 61, *some, *(time - 1 for time in some)})
+    return sorted({-2_000, 2_000, *some, *(time - 1 for time in some)})
 
 
-def scanned(live: list[Any], head: int, when: int) -> tuple[int, int] | tuple[int, ...]:
-    """What a rewind of a fork to a moment should answer, by looking at all its live messages."""
-    later = next((e.seq for e in live if own(e) > when), None)
-    before = [e.seq for e in live if later is None or e.seq < later]
+def scanned(live: list[Any], head: int, when: int, time: Any) -> tuple[int, int] | tuple[int, ...]:
+    """What a rewind to a moment should answer, by looking at all live entries of the fold."""
+    later = next((e.seq for e in live if time(e) > when), None)
+    before = [e.seq for e in live if e.role is not None and (later is None or e.seq < later)]
     if not before:
         return (later,) if later else ()
     return (head if later is None else later - 1), before[-1]
@@ -116,30 +125,85 @@ def scanned(live: list[Any], head: int, when: int) -> tuple[int, int] | tuple[in
 
 def scanned_ts(live: list[Any], ts: int) -> tuple[int, int] | tuple[int, ...]:
     """What a rewind to an exact time should answer."""
-    timed = [(e.seq, e.entry.ts) for e in live if e.entry.ts is not None]
+    timed = [(e.seq, e.entry.ts) for e in live if e.role is not None and e.entry.ts is not None]
     found = next((seq for seq, at in timed if at == ts), None)
     near = sorted(timed, key=lambda one: (abs(one[1] - ts), one[0]))[:2]
     return tuple(at for _, at in near) if found is None else (found, found)
 
 
-def test_any_moment_is_found_as_a_scan_finds_it(lab: Any) -> None:
+def scanned_point(entries: list[Any], when: int) -> int:
+    """The seq right before the first message or control row that happened later."""
+    folded = (e.seq for e in entries if e.kind is not Kind.NOTE and own(e) > when)
+    return next(folded, len(entries) + 1) - 1
+
+
+@pytest.mark.parametrize("start", [20, -1_000])
+def test_any_moment_is_found_as_a_scan_finds_it(lab: Any, start: int) -> None:
     @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
     @given(steps=STEPS)
     def examine(steps: Any) -> None:
         chat = lab.store.create()
-        play(chat, lab.clock, steps)
+        play(chat, lab.clock, steps, start)
         entries = list(chat.audit())
-        live = [e for e in entries if e.role is not None and e.rewound_by is None]
-        head = chat.fork().head().seq
+        never_live = (Kind.NOTE, Kind.REWIND)
+        live = [e for e in entries if e.kind not in never_live and e.rewound_by is None]
+        head = chat.head().seq
         for when in moments_around(entries):
-            recorded = [e.seq for e in entries if e.entry.recorded_at <= when]
-            assert chat.view(as_of=at(when)).seq == (recorded[-1] if recorded else 0)
-            assert rewound(chat, to=at(when)) == scanned(live, head, when)
+            recorded = [e.seq for e in entries if recorded_at(e) <= when]
+            by_clock = chat.view(as_of=at(when), recorded=True).seq
+            assert by_clock == (recorded[-1] if recorded else 0)
+            assert chat.view(as_of=at(when)).seq == scanned_point(entries, when)
+            assert rewound(chat, to=at(when)) == scanned(live, head, when, own)
+            by_clock = rewound(chat, to=at(when), recorded=True)
+            assert by_clock == scanned(live, head, when, recorded_at)
             assert rewound(chat, ts=when) == scanned_ts(live, when)
-        assert chat.verify().ok
-        assert chat.rebuild() == 0
+        copy = lab.store.restore(
+            f"{chat.id}-copy", chat.stored(), created_at=chat.info().created_at
+        )
+        for one in (chat, chat.fork(), chat.fork(head // 2), lab.store.session(copy.session_id)):
+            assert one.verify().ok, one.verify().problem
+            assert one.rebuild() == 0
+        assert kept(lab, copy.session_id) == kept(lab, chat.id) == naively(chat)
 
     examine()
+
+
+def naively(chat: Any) -> tuple[Any, ...]:
+    """What a session should keep of its times, by looking at all of its entries."""
+    entries = list(chat.audit())
+    recorded = [recorded_at(e) for e in entries]
+    back = sum(time < max(recorded[:at]) for at, time in enumerate(recorded) if at)
+    folded = [own(e) for e in entries if e.kind is not Kind.NOTE]
+    origin = max((e.seq for e in entries if e.entry.note == "origin"), default=0)
+    begun = [own(e) for e in entries if e.seq == origin]
+    said = [own(e) for e in entries if e.kind is Kind.MESSAGE and e.seq > origin]
+    return (
+        max(recorded, default=None),
+        back,
+        max(folded, default=None),
+        max([*begun, *said], default=None),
+    )
+
+
+def kept(lab: Any, session_id: str) -> tuple[Any, ...]:
+    found = lab.sql(f"SELECT {', '.join(KEPT)} FROM sessions WHERE session_id = '{session_id}'")
+    return tuple(found[0])
+
+
+def test_times_before_1970_are_ordinary_times(lab: Any) -> None:
+    chat = lab.store.create()
+    lab.clock.now, lab.clock.step = -500, 0
+    for ts in (-90, -100):
+        chat.append("user", "x", ts=ts)
+    lab.clock.now = -600
+    chat.append("user", "x", ts=-95)
+    assert kept(lab, chat.id) == naively(chat) == (-500, 1, -90, -90)
+    assert chat.rebuild() == 0
+    assert chat.fork().verify().ok
+    lab.store.restore("copy", chat.stored())
+    assert kept(lab, "copy") == kept(lab, chat.id)
+    assert chat.view(as_of=at(-90)).seq == 3
+    assert chat.view(as_of=at(-91)).seq == 0
 
 
 def test_what_is_kept_of_the_times(lab: Any) -> None:
@@ -148,26 +212,34 @@ def test_what_is_kept_of_the_times(lab: Any) -> None:
     chat.append("user", "x")
     chat.append("user", "x", ts=90)
     lab.clock.now = 50
-    chat.note("remark", {})
+    chat.note("remark", {}, ts=500)
     chat.append("user", "x", ts=95)
-    assert times_of(lab, chat) == (100, 2, 100, 2)
-    assert times_of(lab, chat.fork(1)) == (100, 1, 100, 0)
+    assert kept(lab, chat.id) == naively(chat) == (100, 2, 100, 100)
+    assert kept(lab, chat.fork(1).id) == (100, 1, 100, 50)
 
 
-@pytest.mark.parametrize("column", COUNTS)
+def test_a_forks_own_time_begins_with_it(lab: Any) -> None:
+    chat = lab.store.create()
+    lab.clock.now, lab.clock.step = 1_000, 0
+    chat.append("user", "x", ts=5_000)
+    fork, placed = chat.fork(), chat.fork(ts=-7)
+    assert fork.info().happened_at == fork.info().created_at == 1_000
+    fork.append("user", "x", ts=900)
+    assert fork.info().happened_at == 1_000
+    assert placed.info().happened_at == -7
+    placed.append("user", "x", ts=3)
+    assert placed.info().happened_at == 3
+
+
+@pytest.mark.parametrize("column", KEPT)
 def test_wrong_times_are_found_and_renewed(lab: Any, column: str) -> None:
     chat = lab.store.create()
     fill(chat, 3)
-    right = times_of(lab, chat)
+    right = kept(lab, chat.id)
     lab.sql(f"UPDATE sessions SET {column} = {column} + 1 WHERE session_id = '{chat.id}'")
     found = chat.verify()
     assert not found.ok
     assert "times" in found.problem
-    assert chat.rebuild() == 1
-    assert times_of(lab, chat) == right
+    assert chat.rebuild() >= 1
+    assert kept(lab, chat.id) == right
     assert chat.verify().ok
-
-
-def times_of(lab: Any, chat: Any) -> tuple[int, ...]:
-    found = lab.sql(f"SELECT {', '.join(COUNTS)} FROM sessions WHERE session_id = '{chat.id}'")
-    return tuple(found[0])

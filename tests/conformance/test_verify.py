@@ -19,7 +19,8 @@ from support.dialogue import fill, shown, state, work
 
 COLUMNS = (
     "kind, format, role, ts, recorded_at, message_id, client_id, model, usage, compaction_id, note,"
-    " target, asked_at, answers_seq, answers_block, size, messages_total, bytes_total, salt,"
+    " target, asked_at, answers_seq, answers_block, size, messages_total, bytes_total,"
+    " latest_happened, salt,"
     " content_digest, hash, tools, details, extra, content"
 )
 
@@ -126,6 +127,7 @@ CHANGES = {
     "compaction id": "compaction_id = 'x'",
     "size": "size = size + 1",
     "running count": "messages_total = messages_total + 1",
+    "running latest time": "latest_happened = latest_happened + 1",
     "running size": "bytes_total = bytes_total + 1",
     "salt": "salt = content_digest",
     "salt taken away": "salt = NULL",
@@ -632,11 +634,12 @@ def test_rebuild_renews_caches_that_cannot_be_read(forger, damaged):
     assert damaged.view() == view
 
 
-def test_a_session_that_is_listed_in_the_wrong_place_is_seen_and_put_back(forger, damaged):
-    forger.sql("UPDATE sessions SET updated_minute = updated_minute + 1 WHERE session_id = 's'")
+@pytest.mark.parametrize("column", ["listed_at", "listed_minute", "updated_minute"])
+def test_a_session_that_is_listed_in_the_wrong_place_is_seen_and_put_back(forger, damaged, column):
+    forger.sql(f"UPDATE sessions SET {column} = {column} + 1 WHERE session_id = 's'")
     found = damaged.verify()
     assert (found.ok, found.seq) == (False, None)
-    assert "updated_minute" in found.problem
+    assert "listed_at or a minute" in found.problem
     assert damaged.rebuild() == 1
     assert damaged.verify().ok
 

@@ -106,6 +106,7 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "list": lambda store, _: store.sessions(),
     "find by its beginning": lambda store, _: store.find("s"),
     "next list": lambda store, _: store.sessions(before=store.sessions(limit=5)[-1]),
+    "list by recording": lambda store, _: store.sessions(recorded=True),
     "overview": lambda store, _: store.overview(limit=20),
     "list of a parent": lambda store, _: store.sessions(parent=PARENT),
     "list by metadata": lambda store, _: store.sessions(where={"user": "u7"}),
@@ -211,10 +212,10 @@ def work(store: Store, catcher: Catcher) -> None:
 
 
 ENTRY = """session_id, seq, kind, format, role, recorded_at, message_id, size, messages_total,
-    bytes_total, salt, content_digest, hash, content"""
-SESSION = """session_id, created_at, updated_at, updated_minute, last_seq, last_hash, head_seq,
-    messages, bytes, latest_recorded, recorded_back, latest_own, own_back, unindexed,
-    parent"""
+    bytes_total, latest_happened, salt, content_digest, hash, content"""
+SESSION = """session_id, created_at, updated_at, updated_minute, listed_at, listed_minute, last_seq,
+    last_hash, head_seq, messages, bytes, latest_recorded, recorded_back, latest_happened,
+    happened_at, unindexed, parent"""
 SPAN = "session_id, lo, hi, position"
 OPEN_END = (1 << 62) - 1
 
@@ -234,12 +235,14 @@ def fill(run: Callable[[str], Any], series: str, blob: str, text: str, terms: st
         seq = f"((n - 1) % {last}) + 1"
         run(
             f"INSERT INTO entries ({ENTRY}) SELECT {session}, {seq}, 'message', 'anthropic',"
-            f" 'user', n, 'm' || ({seq}), 202, {seq}, 202 * ({seq}), {blob}, {blob}, {blob}, {text}"
+            f" 'user', n, 'm' || ({seq}), 202, {seq}, 202 * ({seq}), n, {blob}, {blob},"
+            f" {blob}, {text}"
             f" FROM {every_entry}"
         )
         run(
-            f"INSERT INTO sessions ({SESSION}) SELECT {name}, n, n, n / 60000, {last}, {blob},"
-            f" {last}, {last}, 202 * {last}, {last}, 0, {last}, 0, FALSE, 'p' || (n / 10)"
+            f"INSERT INTO sessions ({SESSION}) SELECT {name}, n, n, n / 60000, n, n / 60000,"
+            f" {last}, {blob}, {last}, {last}, 202 * {last}, {last}, 0, {last}, n,"
+            " FALSE, 'p' || (n / 10)"
             f" FROM {every_session}"
         )
         run(
@@ -530,10 +533,14 @@ def test_postgres_lists_the_newest_by_their_minute(
 ) -> None:
     admin, catcher = postgres_work
     admin.execute("VACUUM ANALYZE")
-    for operation in ("list", "next list"):
+    for operation, index in (
+        ("list", "sessions_listed"),
+        ("next list", "sessions_listed"),
+        ("list by recording", "sessions_updated"),
+    ):
         _, text, params = catcher.of(operation)[-1]
         plan = _explain(admin, text, params, 0)
-        assert "sessions_updated" in {node.get("Index Name") for node in _nodes(plan)}, plan
+        assert index in {node.get("Index Name") for node in _nodes(plan)}, plan
 
 
 def test_an_append_stays_off_the_indexes_of_sessions(postgres: Any) -> None:

@@ -8,7 +8,7 @@ import sqlalchemy
 COLUMNS = (
     "session_id, seq, kind, format, role, ts, recorded_at, message_id, client_id, model, usage,"
     " compaction_id, note, target, asked_at, answers_seq, answers_block, size, messages_total,"
-    " bytes_total, salt, content_digest, hash, tools, details, extra, content"
+    " bytes_total, latest_happened, salt, content_digest, hash, tools, details, extra, content"
 )
 TABLES = {
     "entries": f"SELECT {COLUMNS} FROM entries ORDER BY session_id, seq",

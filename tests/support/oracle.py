@@ -50,6 +50,8 @@ class Model:
         self.titles: list[tuple[int, str]] = []
         self.metadata: list[tuple[int, Any]] = []
         """The seq of each note of a title, and of metadata, and what it says."""
+        self.ts: dict[int, int] = {}
+        """The agent's own times: negative ones too, and in any order."""
         self.origin = 0
         """The note of a fork's origin."""
         self._folded: tuple[int, Any] | None = None
@@ -145,6 +147,7 @@ class Model:
         made.asked = {seq: asked for seq, asked in self.asked.items() if seq <= at}
         made.used = {seq: told for seq, told in self.used.items() if seq <= at}
         made.extras = {seq: extra for seq, extra in self.extras.items() if seq <= at}
+        made.ts = {seq: ts for seq, ts in self.ts.items() if seq <= at}
         made.titles = [told for told in self.titles if told[0] <= at]
         made.metadata = [told for told in self.metadata if told[0] <= at]
         made.plans = [tuple(seq for seq in rows if seq <= at) for rows in self.plans]
@@ -177,6 +180,36 @@ class Model:
         """The title and the metadata: the newest note of each counts, rewound or not."""
         title, metadata = (told[-1][1] if told else None for told in (self.titles, self.metadata))
         return title, metadata
+
+    def point(self, when: int, recorded: Sequence[int]) -> int:
+        """The seq right before the first fold entry that happened later."""
+        later = (
+            row.seq
+            for row in self.rows
+            if row.kind is not Kind.NOTE and self.happened(row.seq, recorded) > when
+        )
+        return next(later, self.last_seq + 1) - 1
+
+    def place(self, when: int, recorded: Sequence[int]) -> int | None:
+        """Where a rewind to a time goes; None if no standing message is as early."""
+        folded = sorted(self.standing())
+        later = (seq for seq in folded if self.happened(seq, recorded) > when)
+        end = next(later, self.last_seq + 1)
+        return end - 1 if any(seq in self.said for seq in folded if seq < end) else None
+
+    def latest(self, recorded: Sequence[int], created_at: int) -> int:
+        """When the session happened: a fork's own time begins with it."""
+        begun = [self.happened(self.origin, recorded)] if self.origin else []
+        said = [
+            self.happened(row.seq, recorded)
+            for row in self.rows
+            if row.kind is Kind.MESSAGE and row.seq > self.origin
+        ]
+        return max([*begun, *said], default=created_at)
+
+    def happened(self, seq: int, recorded: Sequence[int]) -> int:
+        """The agent's own time of an entry, or else when it was recorded."""
+        return self.ts.get(seq, recorded[seq - 1])
 
     def usage(self) -> list[tuple[int, Any, bool]]:
         """What was reported for replies since the fork, and the summaries since: nothing."""

@@ -9,7 +9,7 @@ from roocontext import reports
 from roocontext.cli import named_entries
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
-from roocontext.cli.options import SessionName
+from roocontext.cli.options import Recorded, SessionName
 from roocontext.cli.screens import entry
 
 app = typer.Typer()
@@ -20,9 +20,11 @@ def why(
     context: CommandContext,
     session: SessionName,
     seq: Annotated[str, typer.Argument(metavar="SEQ", help=f"The entry: {named_entries.WAYS}.")],
+    *,
+    recorded: Recorded = False,
 ) -> None:
     """Show whether the model sees an entry, and if not, what hides it and how to bring it back."""
     with context.session(session) as chat:
         answer = reports.why.why(chat, named_entries.entry(chat, "SEQ", seq, context.now))
-        draw = partial(entry.draw_why, name=context.short_id(chat))
+        draw = partial(entry.draw_why, name=context.short_id(chat), recorded=recorded)
     context.show(answer, draw)

@@ -13,8 +13,10 @@ from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.options import DryRunOption, SessionName
 from roocontext.cli.screens import erasing
 from roocontext.errors import SessionPurged
+from roocontext.log.moments import milliseconds
 
 if TYPE_CHECKING:
+    from roocontext import SessionInfo
     from roocontext.reports.erasing import PurgedReport
 
 app = typer.Typer()
@@ -60,9 +62,24 @@ def purge(
         typer.Option(
             "--older-than",
             metavar="WHEN",
-            help="Purge all sessions without an entry since then: `30d` or `2026-01-31`.",
+            help="Purge all sessions of which nothing happened or was recorded since then: `30d` or"
+            " `2026-01-31`.",
         ),
     ] = None,
+    happened: Annotated[
+        bool,
+        typer.Option(
+            "--happened",
+            help="With --older-than: go only by when things happened, so that what was imported"
+            " since then goes too.",
+        ),
+    ] = False,
+    recorded: Annotated[
+        bool,
+        typer.Option(
+            "--recorded", help="With --older-than: go only by when the store recorded things."
+        ),
+    ] = False,
     yes: Yes = False,
     dry_run: DryRunOption = False,
 ) -> None:
@@ -72,8 +89,11 @@ def purge(
     """
     if (session is None) == (older_than is None):
         raise Refusal("What is to go? Name one session, or give --older-than.", Code.USAGE)
+    if (happened or recorded) and (older_than is None or (happened and recorded)):
+        raise Refusal("--older-than takes either --happened or --recorded.", Code.USAGE)
+    clocks = "happened" if happened else "recorded" if recorded else "both"
     if session is None:
-        _purge_all(context, older_than or "", yes=yes, dry_run=dry_run)
+        _purge_all(context, older_than or "", clocks, yes=yes, dry_run=dry_run)
     else:
         _purge_one(context, session, yes=yes, dry_run=dry_run)
 
@@ -96,10 +116,21 @@ def _purge_one(context: CommandContext, session: str, *, yes: bool, dry_run: boo
     context.show(answer, erasing.draw_purged)
 
 
-def _purge_all(context: CommandContext, older_than: str, *, yes: bool, dry_run: bool) -> None:
+def _is_older(info: "SessionInfo", until: int, clocks: str) -> bool:
+    """Whether a session is older than a time, by the later of both clocks or by one of them."""
+    times = {"happened": info.happened_at, "recorded": info.updated_at}
+    return times.get(clocks, max(times.values())) < until
+
+
+def _purge_all(
+    context: CommandContext, older_than: str, clocks: str, *, yes: bool, dry_run: bool
+) -> None:
     until = parse_time.moment("--older-than", older_than, context.now)
     with context.store(write=not dry_run) as store:
-        names = [info.session_id for info in store.sessions(until=until, limit=reports.naming.ALL)]
+        # A list goes by the earlier of the two, so it holds at least the sessions that are meant.
+        found = store.sessions(until=until, limit=reports.naming.ALL)
+        before = milliseconds(until)
+        names = [info.session_id for info in found if _is_older(info, before, clocks)]
         planned = [reports.erasing.planned_purge(store, name, changed=True) for name in names]
         answer = reports.erasing.purged_sessions(planned, dry_run=dry_run)
         if planned and not dry_run:

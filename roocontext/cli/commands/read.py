@@ -15,7 +15,7 @@ from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.follow import followed
-from roocontext.cli.options import ModelName, SessionName
+from roocontext.cli.options import ModelName, Recorded, SessionName
 from roocontext.cli.screens import entry, timeline
 from roocontext.cli.screens import tree as picture
 from roocontext.log.entries import Kind
@@ -37,8 +37,8 @@ AsOf = Annotated[
     typer.Option(
         "--as-of",
         metavar="WHEN",
-        help=f"An entry: {named_entries.WAYS}. Shows what the model saw with everything recorded"
-        " up to then; the agent's own times are ignored.",
+        help=f"An entry: {named_entries.WAYS}. A time is right before the first entry that happened"
+        " later.",
     ),
 ]
 Number = Annotated[
@@ -48,7 +48,7 @@ Number = Annotated[
 Since = Annotated[
     str | None,
     typer.Option(
-        "--since", metavar="WHEN", help="Only what was recorded after this time, such as `2h`."
+        "--since", metavar="WHEN", help="Only what happened after this time, such as `2h`."
     ),
 ]
 Role = Annotated[
@@ -95,6 +95,7 @@ def show(
     kind: KindOption = None,
     reverse: Reverse = False,
     follow: Follow = False,
+    recorded: Recorded = False,
     full: Full = False,
     model: ModelName = None,
     pager: Pager = True,
@@ -116,7 +117,13 @@ def show(
     with context.session(session) as chat:
         when = _point(context, chat, "--as-of", as_of)
         chosen = _selection(
-            context, chat, number=number, since=since, roles=role, kinds=kind, reverse=reverse
+            *(context, chat),
+            number=number,
+            since=since,
+            roles=role,
+            kinds=kind,
+            reverse=reverse,
+            recorded=recorded,
         )
         if follow and number is None:
             chosen = replace(chosen, newest=_FOLLOWED)
@@ -127,7 +134,11 @@ def show(
                 answer, rows = reports.history.streamed_history(chat, model, progress=progress)
             else:
                 answer = reports.history.effective_history(
-                    chat, model, as_of=when, selection=chosen, progress=progress
+                    *(chat, model),
+                    as_of=when,
+                    recorded=recorded,
+                    selection=chosen,
+                    progress=progress,
                 )
         name = "" if follow else context.short_id(chat)
         draw_view = partial(timeline.draw_view, full=full, name=name, rows=rows)
@@ -152,6 +163,7 @@ def audit(
     kind: KindOption = None,
     reverse: Reverse = False,
     follow: Follow = False,
+    recorded: Recorded = False,
     full: Full = False,
     pager: Pager = True,
 ) -> None:
@@ -168,6 +180,7 @@ def audit(
             roles=role,
             kinds=kind,
             reverse=reverse,
+            recorded=recorded,
         )
         if after is not None:
             first = named_entries.entry(chat, "--after", after, context.now)
@@ -176,7 +189,7 @@ def audit(
             chosen = replace(chosen, newest=_FOLLOWED)
         info = chat.info()
         name = context.short_id(chat)
-        log = timeline.Log(chat.id, info.title, info.last_seq, chosen.after, name)
+        log = timeline.Log(chat.id, info.title, info.last_seq, chosen.after, name, recorded)
         rows = reports.history.audit_rows(chat, chosen)
         if follow:
             rows = chain(rows, followed(info.last_seq, partial(_newer, chat, chosen)))
@@ -200,6 +213,7 @@ def _selection(
     roles: list[str] | None,
     kinds: list[str] | None,
     reverse: bool,
+    recorded: bool,
 ) -> "Selection":
     """The rows that the options select."""
     for kind in kinds or ():
@@ -209,7 +223,7 @@ def _selection(
     after = 0
     if since is not None:
         when = parse_time.moment("--since", since, context.now)
-        after = chat.view(as_of=when, last=1).seq
+        after = chat.view(as_of=when, recorded=recorded, last=1).seq
     return reports.selection.Selection(
         newest=number,
         after=after,
@@ -244,16 +258,19 @@ def diff(
         str,
         typer.Argument(
             metavar="OLD",
-            help=f"The earlier point, right after an entry: {named_entries.WAYS}. A time means"
-            " after the last entry recorded up to then.",
+            help=f"The earlier point, right after an entry: {named_entries.WAYS}. A time is right"
+            " before the first entry that happened later.",
         ),
     ],
     new: Annotated[
         str | None, typer.Argument(metavar="NEW", help="The later point. Default: now.")
     ] = None,
+    *,
+    recorded: Recorded = False,
 ) -> None:
     """Show which messages left the view and which came into it between two points."""
     with context.session(session) as chat:
         before = named_entries.point(chat, "OLD", old, context.now)
-        answer = reports.history.difference(chat, before, _point(context, chat, "NEW", new))
+        after = _point(context, chat, "NEW", new)
+        answer = reports.history.difference(chat, before, after, recorded=recorded)
     context.show(answer, timeline.draw_difference)

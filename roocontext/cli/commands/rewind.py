@@ -10,7 +10,7 @@ from roocontext.cli import named_entries
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import CHANGE
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import DryRunOption, Expected, SessionName
+from roocontext.cli.options import DryRunOption, Expected, Recorded, SessionName
 from roocontext.cli.screens import view_changes
 
 app = typer.Typer()
@@ -28,8 +28,7 @@ def rewind(
             "--to",
             metavar="WHERE",
             help="An entry's number, `last`, a time such as `2026-01-31 09:30` or `2h ago`, or a"
-            " message's id. A time is compared with the agent's own times of the messages if it"
-            " gave any, otherwise with the times they were recorded.",
+            " message's id. A time is right before the first live entry that happened later.",
         ),
     ] = None,
     message_id: Annotated[
@@ -51,6 +50,7 @@ def rewind(
     before: Annotated[
         bool, typer.Option("--before", help="Go to right before it instead of right after it.")
     ] = False,
+    recorded: Recorded = False,
     expected_seq: Expected = None,
     dry_run: DryRunOption = False,
 ) -> None:
@@ -64,7 +64,12 @@ def rewind(
     with context.session(session, write=not dry_run) as chat, named_entries.naming("--to", to):
         where = message_id if to is None else named_entries.place(chat, "--to", to, context.now)
         done = chat.rewind(
-            where, ts=ts, keep_target=not before, expected_seq=expected_seq, dry_run=dry_run
+            where,
+            ts=ts,
+            recorded=recorded,
+            keep_target=not before,
+            expected_seq=expected_seq,
+            dry_run=dry_run,
         )
         answer = reports.undo.rewound_report(chat, done)
         draw = partial(view_changes.draw_view_change, short=context.short_id(chat))

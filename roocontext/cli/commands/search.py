@@ -10,6 +10,7 @@ from roocontext import reports
 from roocontext.cli import completion, parse_time
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
+from roocontext.cli.options import Recorded
 from roocontext.cli.screens import hits
 from roocontext.cli.where import Where, conditions
 from roocontext.errors import StoreFull, StoreReadOnly, StoreUnavailable
@@ -65,11 +66,11 @@ def search(
         str | None,
         typer.Option(
             metavar="WHEN",
-            help="Only messages recorded since then: `yesterday`, `2026-01-31` or `30d`.",
+            help="Only messages since then: `yesterday`, `2026-01-31` or `30d`.",
         ),
     ] = None,
     until: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="Only messages recorded before then.")
+        str | None, typer.Option(metavar="WHEN", help="Only messages before then.")
     ] = None,
     where: Where = None,
     among: Annotated[
@@ -95,6 +96,7 @@ def search(
         int,
         typer.Option("--context", "-C", metavar="LINES", min=0, max=1_000, help="Lines around."),
     ] = 0,
+    recorded: Recorded = False,
 ) -> None:
     """Find messages by their words, hidden and rewound ones too, and show why they are hidden.
 
@@ -119,9 +121,10 @@ def search(
             limit=limit,
             after=after,
             context=lines,
+            recorded=recorded,
         )
     answer = reports.search.found(query, page)
-    context.show(answer, partial(hits.draw_found, now=context.now), pager=True)
+    context.show(answer, partial(hits.draw_found, now=context.now, recorded=recorded), pager=True)
 
 
 def _index(context: CommandContext) -> None:

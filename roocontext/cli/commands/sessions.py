@@ -12,7 +12,7 @@ from roocontext.cli import completion, parse_time, terminal
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import ModelName
+from roocontext.cli.options import ModelName, Recorded
 from roocontext.cli.screens import session_list
 from roocontext.cli.where import Where, conditions
 from roocontext.errors import SessionPurged
@@ -44,12 +44,12 @@ def sessions(
         str | None,
         typer.Option(
             metavar="WHEN",
-            help="Only sessions with an entry since then: `yesterday`, `2026-01-31` or `30d`.",
+            help="Only sessions with a message since then: `yesterday`, `2026-01-31` or `30d`.",
         ),
     ] = None,
     older_than: Annotated[
         str | None,
-        typer.Option(metavar="WHEN", help="Only sessions without an entry since then."),
+        typer.Option(metavar="WHEN", help="Only sessions without a message since then."),
     ] = None,
     parent: Annotated[
         str | None,
@@ -73,6 +73,7 @@ def sessions(
             f" {_USUAL} if the output is no terminal.",
         ),
     ] = None,
+    recorded: Recorded = False,
     model: ModelName = None,
 ) -> None:
     """List the sessions, newest first, and how full their context windows are."""
@@ -92,6 +93,7 @@ def sessions(
                 where=conditions(where),
                 since=lo,
                 until=hi,
+                recorded=recorded,
                 limit=page,
                 model=model,
             )
@@ -100,7 +102,11 @@ def sessions(
     else:
         has_filter = bool(parent or where or since or older_than)
         draw = partial(
-            session_list.draw_sessions, now=context.now, text=text, has_filter=has_filter
+            session_list.draw_sessions,
+            now=context.now,
+            text=text,
+            has_filter=has_filter,
+            recorded=recorded,
         )
     context.show(answer, draw, pager=True)
 

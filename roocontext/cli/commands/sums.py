@@ -10,7 +10,7 @@ from roocontext.cli import completion, parse_time
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import ModelName, SessionOrAll
+from roocontext.cli.options import ModelName, Recorded, SessionOrAll
 from roocontext.cli.screens import spending, tables
 
 app = typer.Typer()
@@ -46,16 +46,17 @@ def usage(
         str | None,
         typer.Option(metavar="WHEN", help="Of all sessions: only calls before then."),
     ] = None,
+    recorded: Recorded = False,
     model: ModelName = None,
 ) -> None:
     """Show the tokens by role and by tool, and what the model calls have cost."""
     if session is None:
         if everything or family:
             raise Refusal("--all and --family are about one session: name it.", Code.USAGE)
-        _spending(context, by or "day", since, until)
+        _spending(context, by or "day", since, until, recorded=recorded)
         return
-    if by or since or until:
-        line = "--by, --since and --until are about all sessions: name none."
+    if by or since or until or recorded:
+        line = "--by, --since, --until and --recorded are about all sessions: name none."
         raise Refusal(line, Code.USAGE)
     with context.session(session) as chat, context.progress("Counting tokens") as progress:
         answer = reports.usage.usage_of(
@@ -64,14 +65,16 @@ def usage(
     context.show(answer, tables.draw_usage)
 
 
-def _spending(context: CommandContext, by: str, since: str | None, until: str | None) -> None:
+def _spending(
+    context: CommandContext, by: str, since: str | None, until: str | None, *, recorded: bool
+) -> None:
     if by not in reports.spending.BY:
         known = ", ".join(reports.spending.BY)
         raise Refusal(f"--by is {by[:64]!r}, but it must be one of {known}.", Code.USAGE)
     lo = None if since is None else parse_time.moment("--since", since, context.now)
     hi = None if until is None else parse_time.moment("--until", until, context.now)
     with context.store() as store:
-        answer = reports.spending.spending_of(store, by, since=lo, until=hi)
+        answer = reports.spending.spending_of(store, by, since=lo, until=hi, recorded=recorded)
     context.show(answer, spending.draw_spending, pager=True)
 
 

@@ -7,7 +7,7 @@ from roocontext.cli.screens.next_commands import draw_next, next_command
 from roocontext.cli.screens.safe_text import headline, one_line
 from roocontext.cli.screens.screen import Screen
 from roocontext.log.entries import Kind
-from roocontext.reports.times import local_time, zoned_time
+from roocontext.reports.times import chosen_time, local_time, zoned_time
 
 if TYPE_CHECKING:
     from roocontext import SessionInfo
@@ -29,11 +29,11 @@ def draw_entry(screen: Screen, row: "EntryRow", *, info: "SessionInfo", name: st
     `name` is that of the session in the commands that come next.
     """
     screen.line(*headline(info.session_id, info.title, screen.signs.more))
-    _, time = local_time(row.recorded_at).split()
+    _, time = local_time(row.happened_at).split()
     timeline.draw_whole_entry(screen, row, timeline.start_of(row, time, len(str(row.seq))))
     for hider in row.hiders:
         trigger = f", {one_line(hider.trigger)}" if hider.trigger else ""
-        since = f"since {zoned_time(hider.recorded_at)}{trigger}"
+        since = f"since {zoned_time(hider.happened_at)}{trigger}"
         screen.line((f"{HIDES[Kind(hider.kind)]} {hider.seq} {since}.", "note"))
     if row.hiders:
         draw_next(screen, "How to bring it back", next_command(name, f"why {{}} {row.seq}"))
@@ -42,7 +42,7 @@ def draw_entry(screen: Screen, row: "EntryRow", *, info: "SessionInfo", name: st
         draw_next(screen, "Go back to before it", rewind)
 
 
-def draw_why(screen: Screen, answer: "Why", *, name: str) -> None:
+def draw_why(screen: Screen, answer: "Why", *, name: str, recorded: bool = False) -> None:
     """Whether the model sees an entry, and what hides it, with the command for each."""
     screen.line(*headline(answer.session_id, answer.title, screen.signs.more))
     kind = answer.speaker if answer.kind == Kind.MESSAGE else answer.kind
@@ -51,7 +51,7 @@ def draw_why(screen: Screen, answer: "Why", *, name: str) -> None:
     if answer.redacted:
         screen.line("Its content was erased for good.")
     for reason in answer.reasons:
-        _reason(screen, reason, name)
+        _reason(screen, reason, name, recorded=recorded)
     commands = [next_command(name, _reverse(reason)) for reason in answer.reasons]
     if any(commands):
         what = "To see the output again" if answer.visible else "To bring it back"
@@ -71,11 +71,11 @@ def _seen(answer: "Why") -> str:
     return "the model sees it" + (", with cleared output" if answer.reasons else "")
 
 
-def _reason(screen: Screen, reason: "Reason", name: str) -> None:
+def _reason(screen: Screen, reason: "Reason", name: str, *, recorded: bool) -> None:
     policy = "" if reason.policy in (None, reason.trigger) else f"policy {reason.policy}"
     who = [one_line(one) for one in (reason.trigger, policy) if one]
     by = f" ({', '.join(who)})" if who else ""
-    since = f"since {zoned_time(reason.recorded_at)}{by}"
+    since = f"since {zoned_time(chosen_time(reason, recorded=recorded))}{by}"
     screen.line((f"{HIDES[Kind(reason.kind)]} {reason.seq}", "acts"), f" {since}.")
     if reason.text:
         command = next_command(name, f"show {{}} {reason.seq}")

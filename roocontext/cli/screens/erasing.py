@@ -110,20 +110,20 @@ def _sum(answer: "PurgedSessions") -> str:
 
 
 def _row(row: "PurgedReport", now: int, more: str) -> str:
-    """A session on a line: its id, the age of its last entry, its size, and what it is about."""
-    since = "" if row.updated_at is None else f"  {age(row.updated_at, now)}"
+    """A session on a line: its id, the age of its last message, its size, and what it is about."""
+    since = "" if row.happened_at is None else f"  {age(row.happened_at, now)}"
     about = shortened(one_line(row.title or row.first_prompt or ""), _WORDS, more)
     counts = f"{quantity(row.messages, 'message')}, {size(row.bytes)}"
     return f"{named(row.session_id, more)}{since}  {counts}  {about}".rstrip()
 
 
 def _about(answer: "PurgedReport", more: str) -> Iterator[str]:
-    """The title, the first prompt and the last entry of a session that would be purged."""
+    """The title, the first prompt and the last message of a session that would be purged."""
     for name, text in (("Title", answer.title), ("First prompt", answer.first_prompt)):
         if text:
             yield f"{name}: {shortened(one_line(text), _WORDS, more)}"
-    if answer.updated_at is not None:
-        yield f"Last entry: {zoned_time(answer.updated_at)}"
+    if answer.happened_at is not None:
+        yield f"Last message: {zoned_time(answer.happened_at)}"
 
 
 def _beginning(answer: "RedactedReport", more: str) -> str:

@@ -9,7 +9,7 @@ from roocontext.cli.screens.next_commands import next_command
 from roocontext.cli.screens.safe_text import named, one_line, safe
 from roocontext.cli.screens.screen import Screen
 from roocontext.log.entries import Kind
-from roocontext.reports.times import age, zoned_time
+from roocontext.reports.times import age, chosen_time, zoned_time
 
 if TYPE_CHECKING:
     from roocontext.reports.search import Found, HitRow
@@ -18,28 +18,29 @@ _SPACES = re.compile(r"[^\S\n]+")
 _LINES = re.compile(r"\s*\n\s*")
 
 
-def draw_found(screen: Screen, answer: "Found", *, now: int) -> None:
+def draw_found(screen: Screen, answer: "Found", *, now: int, recorded: bool = False) -> None:
     """Each hit: where it is, the words around it, and what hides it."""
     if not answer.hits:
         screen.line(f"No message has {one_line(answer.query)!r}.")
     for number, hit in enumerate(answer.hits):
         if number:
             screen.blank()
-        _draw(screen, hit, now)
+        _draw(screen, hit, now, recorded=recorded)
     if answer.next is not None:
         screen.blank()
         screen.line(("There are more: --limit shows more.", "note"))
 
 
-def _draw(screen: Screen, hit: "HitRow", now: int) -> None:
+def _draw(screen: Screen, hit: "HitRow", now: int, *, recorded: bool) -> None:
     name = named(hit.session_id, screen.signs.more)
     who = hit.speaker if hit.kind == Kind.MESSAGE else hit.kind
-    about = f"  {one_line(who)}, {age(hit.recorded_at, now)}"
+    about = f"  {one_line(who)}, {age(chosen_time(hit, recorded=recorded), now)}"
     screen.line((f"{name} {hit.seq}", "title"), (about, "note"))
     screen.line(*_snippet(screen, hit), indent=2)
     if hit.hider is not None:
         trigger = f", {one_line(hit.hider.trigger)}" if hit.hider.trigger else ""
-        since = f" {hit.hider.seq} since {zoned_time(hit.hider.recorded_at)}{trigger}."
+        time = zoned_time(chosen_time(hit.hider, recorded=recorded))
+        since = f" {hit.hider.seq} since {time}{trigger}."
         screen.line((f"{HIDES[Kind(hit.hider.kind)]}{since}", "note"), indent=2)
     for seq in sorted({by for _, by in hit.cleared}):
         screen.line((f"{HIDES[Kind.CLEARING]} {seq}.", "note"), indent=2)

@@ -29,7 +29,13 @@ _GO_FIRST = ("messages", "age", "purged", "full")
 
 
 def draw_sessions(
-    screen: Screen, answer: "Sessions", *, now: int, text: str = "", has_filter: bool = False
+    screen: Screen,
+    answer: "Sessions",
+    *,
+    now: int,
+    text: str = "",
+    has_filter: bool = False,
+    recorded: bool = False,
 ) -> None:
     """A row for each session: its id, age, how full it is, its messages, and what it is about."""
     if not answer.sessions and has_filter:
@@ -37,7 +43,7 @@ def draw_sessions(
     elif not answer.sessions:
         about = f"No session has {one_line(text)!r} in its id, title or first prompt."
         screen.line(about if text else "No sessions.")
-    _draw(screen, [_session(screen, row, now) for row in answer.sessions])
+    _draw(screen, [_session(screen, row, now, recorded=recorded) for row in answer.sessions])
     _draw_more(screen, answer)
     if answer.sessions:
         show = next_command(answer.sessions[0].short_id, "show {}")
@@ -57,10 +63,11 @@ def _draw_more(screen: Screen, answer: "Sessions") -> None:
         screen.line(("There are more: --limit shows more, TEXT searches all.", "note"))
 
 
-def _session(screen: Screen, row: "SessionRow", now: int) -> Cells:
+def _session(screen: Screen, row: "SessionRow", now: int, *, recorded: bool) -> Cells:
+    time = row.updated_at if recorded else row.happened_at
     return {
         "id": (_name(screen, row.session_id if screen.endless else row.short_id), "title"),
-        "age": (age(row.updated_at, now), "note"),
+        "age": (age(time, now), "note"),
         "full": (meter.share(row.context), meter.bar(screen, row.context)[1]),
         "messages": (f"{row.messages:,}", ""),
         "title or first prompt": (one_line(row.title or row.first_prompt or ""), ""),

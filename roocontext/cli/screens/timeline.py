@@ -9,7 +9,7 @@ from roocontext.cli.screens.next_commands import draw_hint, next_command
 from roocontext.cli.screens.safe_text import headline, one_line, safe, shortened, unbroken
 from roocontext.cli.screens.screen import Screen
 from roocontext.log.readings import Holds
-from roocontext.reports.times import local_time, zone, zoned_time
+from roocontext.reports.times import chosen_time, local_time, zone, zoned_time
 from roocontext.reports.words import quantity, ranges
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ _RANGES = 12
 class Log(NamedTuple):
     """The log that an audit shows: its last entry, and the entry after which the audit begins.
 
-    `name` is that of the session in the command that comes next, if one is wanted.
+    `name` is that of the session in the command that comes next, if one is wanted. `recorded` shows
+    when entries were recorded, not when they happened.
     """
 
     session_id: str
@@ -32,6 +33,7 @@ class Log(NamedTuple):
     last: int
     after: int
     name: str = ""
+    recorded: bool = False
 
 
 def draw_view(
@@ -72,12 +74,13 @@ def draw_audit(screen: Screen, rows: "Iterable[EntryRow]", *, log: Log, full: bo
     day, hidden = "", 0
     for row in rows:
         hidden = row.seq if row.hiders and row.kind == "message" else hidden
-        today, time = local_time(row.recorded_at).split()
+        at = chosen_time(row, recorded=log.recorded)
+        today, time = local_time(at).split()
         if not day:
             _top(screen, log)
         if today != day:
             day = today
-            screen.line((f"{today} {zone(row.recorded_at)}", "note"))
+            screen.line((f"{today} {zone(at)}", "note"))
         start = start_of(row, time, len(str(log.last)))
         if full:
             draw_whole_entry(screen, row, start)
@@ -174,13 +177,12 @@ def _uncovered(record: Mapping[str, Any]) -> str:
 def _message(screen: Screen, message: "MessageRow", *, full: bool) -> None:
     kind = "" if message.kind == "message" else f" {message.kind}"
     cleared = f" {screen.signs.dot} output cleared" if message.cleared else ""
-    at = message.recorded_at if message.ts is None else message.ts
     screen.blank()
     screen.line(
         (f"{message.seq} ", "title"),
         (one_line(message.speaker), f"role.{message.speaker}"),
         (kind, "acts"),
-        (f"{cleared}  {zoned_time(at)}", "note"),
+        (f"{cleared}  {zoned_time(message.happened_at)}", "note"),
     )
     _parts(screen, message, style=_text_style(message), full=full)
 

@@ -15,6 +15,7 @@ from sqlalchemy import bindparam, select
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.entries import Kind
+from roocontext.log.moments import happened
 from roocontext.log.readings import reader
 from roocontext.log.spans import Span
 from roocontext.search.passages import speaker_of
@@ -56,6 +57,11 @@ class Hit(msgspec.Struct, frozen=True):
     uncovered_by: int | None
     cleared: tuple[tuple[int, int], ...]
 
+    @property
+    def happened_at(self) -> int:
+        """When it happened: the agent's own time, or else when it was recorded."""
+        return happened(self.ts, self.recorded_at)
+
 
 @dataclass(frozen=True, slots=True)
 class SearchPage:
@@ -65,9 +71,9 @@ class SearchPage:
     next: str | None
 
 
-_HIDER = select(entries.c.seq, entries.c.kind, entries.c.details, entries.c.recorded_at).where(
-    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq")
-)
+_HIDER = select(
+    entries.c.seq, entries.c.kind, entries.c.details, entries.c.recorded_at, entries.c.ts
+).where(entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq"))
 _CLEARED_BY = (
     select(clearings.c.block, clearings.c.cleared_by)
     .where(clearings.c.session_id == bindparam("session_id"), clearings.c.seq == bindparam("seq"))

@@ -36,7 +36,7 @@ from roocontext.search.terms import terms_of
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.shapes import whole_number
 from roocontext.store.engine.transaction import SqlRow, Transaction
-from roocontext.store.schema import entries, search_marks, search_rows, sessions
+from roocontext.store.schema import HAPPENED, entries, search_marks, search_rows, sessions
 from roocontext.store.search.languages import expression, has_terms
 from roocontext.store.search.scope import Key, Search, Shape, in_scope
 from roocontext.store.search.text import content_of
@@ -79,7 +79,12 @@ _MISSING = (
 )
 MESSAGES = (
     select(
-        entries.c.seq, entries.c.recorded_at, entries.c.format, entries.c.role, entries.c.content
+        entries.c.seq,
+        HAPPENED,
+        entries.c.recorded_at,
+        entries.c.format,
+        entries.c.role,
+        entries.c.content,
     )
     .where(
         entries.c.session_id == bindparam("session_id"),
@@ -203,14 +208,15 @@ def _next_batch(tx: Transaction) -> list[_Stretch]:
 
 
 def _row(session_id: str, message: SqlRow) -> SqlRow:
-    seq, recorded_at, format_, role, content = message
+    seq, happened_at, recorded_at, format_, role, content = message
     try:
         text = passages(format_, role, content_of(session_id, seq, format_, role, content))
     except HistoryCorrupt:
         # The searches that it is in the way of say so, and the others go on.
-        return session_id, seq, recorded_at, None
+        return session_id, seq, happened_at, recorded_at, None
     terms = " ".join(terms_of(text))
-    return session_id, seq, recorded_at, terms if len(terms) <= _MOST else None
+    kept = terms if len(terms) <= _MOST else None
+    return session_id, seq, happened_at, recorded_at, kept
 
 
 def _add(tx: Transaction, stretches: Sequence[_Stretch]) -> int:
@@ -263,12 +269,10 @@ def indexed(tx: Transaction, search: Search, dialect: str) -> Iterator[Key]:
         "hi": MAX_INTEGER if search.until is None else search.until - 1,
         **search.scope.params,
     }
-    shape, is_oldest_first = search.scope.shape, search.is_oldest_first
-    statements = [
-        _candidates(terms, shape, is_oldest_first=is_oldest_first) for terms in (dialect, None)
-    ]
+    kind = {"is_oldest_first": search.is_oldest_first, "is_recorded": search.is_recorded}
+    statements = [_candidates(terms, search.scope.shape, **kind) for terms in (dialect, None)]
     pages = (_pages(tx, statement, given, search) for statement in statements)
-    return merge(*pages, reverse=not is_oldest_first)
+    return merge(*pages, reverse=not search.is_oldest_first)
 
 
 def _pages(
@@ -287,13 +291,16 @@ def _pages(
 
 
 @cache
-def _candidates(dialect: str | None, shape: Shape, *, is_oldest_first: bool) -> Select[Any]:
+def _candidates(
+    dialect: str | None, shape: Shape, *, is_oldest_first: bool, is_recorded: bool
+) -> Select[Any]:
     """A page of the messages that have the terms, or without a dialect, of the too large ones."""
-    key = (search_rows.c.recorded_at, search_rows.c.session_id, search_rows.c.seq)
+    time = search_rows.c.recorded_at if is_recorded else search_rows.c.happened_at
+    key = (time, search_rows.c.session_id, search_rows.c.seq)
     start = tuple_(*(bindparam(name) for name in Key._fields))
     found = select(*key).where(
         search_rows.c.terms.is_(None) if dialect is None else has_terms(dialect),
-        search_rows.c.recorded_at.between(bindparam("lo"), bindparam("hi")),
+        time.between(bindparam("lo"), bindparam("hi")),
         tuple_(*key) >= start if is_oldest_first else tuple_(*key) <= start,
     )
     if any(shape):

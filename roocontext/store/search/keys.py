@@ -26,8 +26,8 @@ def _beyond(
 ) -> Iterator[Key]:
     """The messages that the index does not know."""
     while rows := tx.rows(MESSAGES, session_id=session_id, lo=after + 1, hi=last, page=_PAGE):
-        for seq, recorded_at, format_, role, content in rows:
-            key = Key(recorded_at, session_id, seq)
+        for seq, happened_at, recorded_at, format_, role, content in rows:
+            key = Key(search.time_of(happened_at, recorded_at), session_id, seq)
             if search.follows(key) and search.query.may_be_in(content):
                 text_ = composed(
                     passages(format_, role, content_of(session_id, seq, format_, role, content))

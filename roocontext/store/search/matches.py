@@ -13,6 +13,7 @@ from sqlalchemy import bindparam, func, literal_column, select, text
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.clearing import clear
+from roocontext.log.moments import happened
 from roocontext.log.quotes import is_quoting
 from roocontext.log.readings import reader
 from roocontext.log.spans import Span
@@ -143,10 +144,11 @@ class Matcher:
         return (found[name] for name in named if name in found)
 
     def _match(self, row: SqlRow) -> Match | None:
-        session_id, seq, recorded_at, _, format_, role, _, extra, stored = row
+        session_id, seq, recorded_at, _, format_, role, ts, extra, stored = row
         if is_quoting(extra):
             return None
-        key = Key(recorded_at, session_id, seq)
+        time = self._search.time_of(happened(ts, recorded_at), recorded_at)
+        key = Key(time, session_id, seq)
         content = content_of(session_id, seq, format_, role, stored)
         if self._search.among == "visible":
             content = self._as_shown(key, format_, role, content)

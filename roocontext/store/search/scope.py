@@ -24,9 +24,9 @@ _MOST_SKIPPED: Final = 1 << 31
 
 
 class Key(NamedTuple):
-    """A message, in the order of its time."""
+    """A message, in the order of its time: when it happened, or was recorded."""
 
-    recorded_at: int
+    time: int
     session_id: str
     seq: int
 
@@ -62,17 +62,22 @@ class Search:
     start: Key | None
     skip: int
     context: int
+    is_recorded: bool
 
     @property
     def is_oldest_first(self) -> bool:
         """Whether matches come in the order of the log."""
         return self.order == "oldest"
 
+    def time_of(self, happened_at: int, recorded_at: int) -> int:
+        """The time that is searched."""
+        return recorded_at if self.is_recorded else happened_at
+
     def follows(self, key: Key) -> bool:
         """Whether a message is in the time that is searched, and not before the page."""
         return (
-            (self.since is None or key.recorded_at >= self.since)
-            and (self.until is None or key.recorded_at < self.until)
+            (self.since is None or key.time >= self.since)
+            and (self.until is None or key.time < self.until)
             and (
                 self.start is None
                 or (key >= self.start if self.is_oldest_first else key <= self.start)
@@ -95,6 +100,7 @@ def asked(
     limit: int,
     after: str | None,
     context: int,
+    recorded: bool,
 ) -> Search:
     """Check what is searched for, or raise the error that says what is allowed."""
     if not isinstance(query, str):
@@ -120,7 +126,8 @@ def asked(
     shape = Shape(session is not None, family is not None, filters.shape.facts)
     scope = Scope(shape, {**params, **given})
     return Search(
-        parse(query), scope, role, tool, lo, hi, among, order, limit, start, skip, context
+        *(parse(query), scope, role, tool, lo, hi, among, order, limit, start, skip, context),
+        is_recorded=recorded,
     )
 
 
@@ -150,7 +157,7 @@ def _read_cursor(after: object) -> _Cursor:
         if isinstance(after, str):
             key, skip = read = _decode(after)
             check_id("after", key.session_id)
-            check_integer("after", key.recorded_at)
+            check_integer("after", key.time)
             check_integer("after", key.seq)
             if 0 <= skip <= _MOST_SKIPPED:
                 return read

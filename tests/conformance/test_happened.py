@@ -1,0 +1,143 @@
+"""What people see and ask for goes by when things happened; the clock of the store stays there."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from roocontext import Plan
+from roocontext.reports import naming, spending
+from support.dialogue import fill
+
+JANUARY = 1_768_000_000_000
+DAY = 86_400_000
+USED = {"input_tokens": 10, "output_tokens": 1}
+
+
+def at(ms: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+
+
+@pytest.fixture
+def three(lab: Any) -> Any:
+    """Sessions that were recorded on one day: of January, of that day, and of a time to come."""
+    lab.clock.now, lab.clock.step = JANUARY + 100 * DAY, 1_000
+    for name, ts in (("now", None), ("old", JANUARY), ("ahead", JANUARY + 900 * DAY)):
+        chat = lab.store.create(name)
+        chat.append("user", f"the word {name}", ts=ts)
+        chat.append("assistant", "yes", ts=ts, model="m", usage=USED)
+    return lab
+
+
+def listed(lab: Any, **asked: Any) -> list[str]:
+    return [info.session_id for info in lab.store.sessions(**asked)]
+
+
+def test_lists_are_in_the_order_in_which_things_happened(three: Any) -> None:
+    # The time that is to come counts as that of its recording, which was the last.
+    assert listed(three) == ["ahead", "now", "old"]
+    assert listed(three, recorded=True) == ["ahead", "old", "now"]
+    three.store.session("old").rename("another title")
+    assert listed(three) == ["ahead", "now", "old"]
+    assert listed(three, recorded=True) == ["old", "ahead", "now"]
+    overview = [one.info.session_id for one in three.store.overview()]
+    assert overview == listed(three)
+    assert naming.find(three.store, "last") == "ahead"
+    old = three.store.session("old").info()
+    assert (old.happened_at, old.listed_at) == (JANUARY, JANUARY)
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_pages_of_a_list_follow_each_other(lab: Any, recorded: bool) -> None:
+    lab.clock.now, lab.clock.step = -3_000, 0
+    for number, ts in enumerate([-1, -60_001, -60_001, 5, None, -60_001, -59_999, 200_000]):
+        chat = lab.store.create(f"s{number}")
+        chat.append("user", "x", ts=ts)
+        lab.clock.now += 500 * (number % 3)
+    whole, paged, last = lab.store.sessions(recorded=recorded), [], None
+    while page := lab.store.sessions(limit=2, before=last, recorded=recorded):
+        paged, last = [*paged, *page], page[-1]
+    assert paged == whole
+    keys = [(one.updated_at if recorded else one.listed_at, one.updated_at) for one in whole]
+    assert keys == sorted(keys, reverse=True)
+    assert {one.session_id for one in whole} == {f"s{number}" for number in range(8)}
+
+
+def test_a_list_is_filtered_by_what_it_shows(three: Any) -> None:
+    since = at(JANUARY + DAY)
+    assert listed(three, since=since) == ["ahead", "now"]
+    assert listed(three, until=since) == ["old"]
+    assert listed(three, since=since, recorded=True) == ["ahead", "old", "now"]
+    assert listed(three, until=since, recorded=True) == []
+
+
+def test_a_session_without_messages_happened_when_it_was_created(lab: Any) -> None:
+    chat = lab.store.create(title="t")
+    info = chat.info()
+    assert info.happened_at == info.created_at
+    chat.append("user", "x", ts=-5)
+    assert chat.info().happened_at == -5
+
+
+def test_a_summary_does_not_move_a_session(lab: Any) -> None:
+    lab.clock.now = JANUARY + 100 * DAY
+    chat = lab.store.create()
+    for number in range(4):
+        chat.append("user", "a long message " * 9, ts=JANUARY + number)
+    view = chat.view()
+    chat.commit(Plan.condense(view, [row.seq for row in view.messages[:3]], "short"))
+    assert chat.info().happened_at == JANUARY + 3
+    chat.rewind(to=1)
+    assert chat.info().happened_at == JANUARY + 3
+
+
+def test_calls_are_booked_on_the_day_on_which_they_happened(three: Any) -> None:
+    before = at(JANUARY + DAY)
+    (row,) = three.store.usage(until=before)
+    assert (row.session_id, row.happened_at) == ("old", JANUARY)
+    assert three.store.usage(until=before, recorded=True) == []
+    assert len(three.store.usage(since=before, recorded=True)) == 3
+    days = spending.spending_of(three.store)
+    assert (len(days.rows), days.calls) == (3, 3)
+    (day,) = spending.spending_of(three.store, recorded=True).rows
+    assert day.calls == 3
+
+
+@pytest.mark.parametrize("is_indexed", [False, True])
+def test_a_search_goes_by_when_messages_happened(three: Any, is_indexed: bool) -> None:
+    if is_indexed:
+        three.store.index()
+
+    def found(**asked: Any) -> list[str]:
+        page = three.store.search("word", order="newest", **asked)
+        return [hit.session_id for hit in page.hits]
+
+    assert found() == ["ahead", "now", "old"]
+    assert found(recorded=True) == ["ahead", "old", "now"]
+    before = at(JANUARY + DAY)
+    assert found(until=before) == ["old"]
+    assert found(until=before, recorded=True) == []
+    first = three.store.search("word", order="newest", limit=1)
+    following = three.store.search("word", order="newest", limit=1, after=first.next)
+    assert [hit.session_id for hit in (*first.hits, *following.hits)] == ["ahead", "now"]
+
+
+def test_every_read_of_the_past_goes_by_either_clock(lab: Any) -> None:
+    lab.clock.now, lab.clock.step = JANUARY + 100 * DAY, 0
+    chat = lab.store.create()
+    fill(chat, 1)
+    chat.append("user", "x", ts=JANUARY + 101 * DAY)
+    chat.note("remark", {})
+    then = at(lab.clock.now)
+    for recorded, seq in ((False, 1), (True, 3)):
+        asked: Any = {"as_of": then, "recorded": recorded}
+        assert chat.view(**asked).seq == seq
+        assert [page.seq for page in chat.pages(**asked)] == [seq]
+        assert len(chat.messages(**asked)) == len(chat.messages(as_of=seq))
+        assert chat.validate(**asked) == chat.validate(as_of=seq)
+        assert chat.tokens("bytes", **asked) == chat.tokens("bytes", as_of=seq)
+        assert len(chat.notes("remark", **asked)) == (seq == 3)
+        assert (chat.newest_note("remark", **asked) is None) == (seq == 1)
+        assert chat.diff(then, recorded=recorded).old == seq
+        assert chat.pins(**asked) == frozenset()
+        assert chat.frame(**asked) is None
