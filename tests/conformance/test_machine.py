@@ -761,14 +761,16 @@ def _owner(model: Model) -> str | None:
 
 
 def _summaries_of(model: Model, seq: int) -> list[Any]:
-    """The summaries that stand for a row: it was live when they were written."""
-    return [
-        row
-        for row in model.rows
-        if row.kind is Kind.SUMMARY
-        and seq in fold.standing(model.rows[: row.seq - 1])
-        and any(lo <= seq <= hi for lo, hi in row.control.hides)
-    ]
+    """The summaries that stand for a row, or for one of these; it was live when they were made."""
+    quoting, found = {seq}, []
+    for row in model.rows:
+        if row.kind is not Kind.SUMMARY:
+            continue
+        standing = quoting & fold.standing(model.rows[: row.seq - 1])
+        if any(lo <= one <= hi for one in standing for lo, hi in row.control.hides):
+            quoting.add(row.seq)
+            found.append(row)
+    return found
 
 
 def test_random_operations(shared: Any) -> None:

@@ -81,10 +81,11 @@ def test_the_view_of_a_moment_is_that_of_the_last_entry_by_then(chat, clock):
     assert chat.view(as_of=datetime.min.replace(tzinfo=UTC)).seq == 0
 
 
-def test_the_time_of_the_agent_does_not_date_a_view(chat, clock):
+def test_the_time_of_the_agent_dates_a_view_unless_that_of_the_recording_is_asked_for(chat, clock):
     clock.now = 10_000
     chat.append("user", "x", ts=1)
-    assert chat.view(as_of=at(9_000)).seq == 0
+    assert chat.view(as_of=at(9_000)).seq == 1
+    assert chat.view(as_of=at(9_000), recorded=True).seq == 0
 
 
 def test_a_moment_needs_a_zone(chat):
