@@ -49,8 +49,10 @@ class InMemorySaver(RooContextSaver):
     async def aput(self, *args: Any, **options: Any) -> Any:
         return self.put(*args, **options)
 
-    async def aput_writes(self, *args: Any, **options: Any) -> None:
-        self.put_writes(*args, **options)
+    async def aput_writes(
+        self, config: Any, writes: Any, task_id: str, task_path: str = ""
+    ) -> None:
+        self.put_writes(config, writes, task_id, task_path)  # LangGraph looks for `task_path`
 
     async def aget_delta_channel_history(self, *args: Any, **options: Any) -> Any:
         return self.get_delta_channel_history(*args, **options)
