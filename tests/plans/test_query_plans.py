@@ -256,8 +256,8 @@ def fill(run: Callable[[str], Any], series: str, blob: str, text: str, terms: st
         )
         words = terms.format("CASE WHEN n % 1000 = 7 THEN 'hello' ELSE 'word' || n END")
         run(
-            "INSERT INTO search_rows (session_id, seq, recorded_at, terms)"
-            f" SELECT {session}, {seq}, n, CASE WHEN n % 2000 <> 9 THEN {words} END"
+            "INSERT INTO search_rows (session_id, seq, recorded_at, happened_at, terms)"
+            f" SELECT {session}, {seq}, n, n, CASE WHEN n % 2000 <> 9 THEN {words} END"
             f" FROM {every_entry}"
         )
     run(
