@@ -73,7 +73,8 @@ def command_lines(text: str) -> Iterator[str]:
     for span in (*_SPAN.findall(text), *text.splitlines()):
         found = re.match(r"\s*(?:\$ )?roocontext ((?:--[a-z]+ )?[a-z]+\b[^#|>]*)", span)
         if found:
-            yield found[1].replace("[", " ").replace("]", " ")
+            # What follows a lone -- is no option.
+            yield found[1].partition(" -- ")[0].replace("[", " ").replace("]", " ")
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)

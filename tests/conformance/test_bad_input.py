@@ -237,7 +237,7 @@ BAD_IDS = {
 def test_an_odd_id_is_an_id(store, name):
     odd = GOOD_IDS[name]
     chat = store.create(odd, title=odd)
-    chat.append("user", "x", message_id=odd, client_id=odd, model=odd)
+    chat.append("user", "x", message_id=odd, client_id=odd, model=odd[:200])
     chat.note(odd, {"a": 1})
     again = store.session(odd)
     assert (again.id, again.info().title) == (odd, odd)

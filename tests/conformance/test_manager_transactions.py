@@ -42,9 +42,9 @@ def taken(chat: Any, shared: Any, monkeypatch: pytest.MonkeyPatch) -> Taken:
         counted.transactions += 1
         return begin(hold)
 
-    def writing(*args: Any) -> Any:
+    def writing(*args: Any, **kwargs: Any) -> Any:
         counted.writes += 1
-        return once(*args)
+        return once(*args, **kwargs)
 
     monkeypatch.setattr(database, "begin", beginning)
     monkeypatch.setattr(database, "_once", writing)
