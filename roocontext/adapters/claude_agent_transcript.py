@@ -201,6 +201,7 @@ class Transcript:
                     head=batch.head,
                     by=NAME,
                     client_id=f"{name}#cleared",
+                    ts=event.ts,
                 )
                 if plan is not None:
                     batch.add(plan, moves=True)
