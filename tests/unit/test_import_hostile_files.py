@@ -43,6 +43,14 @@ def test_a_link_to_itself_does_not_end_the_import(store, tmp_path):
     assert told(found) == [f"{tmp_path / 'loop'}: Too many levels of symbolic links"]
 
 
+def test_a_link_to_itself_may_be_named_itself(store, tmp_path):
+    talk(tmp_path / "a.jsonl")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    found = list(import_paths(store, [tmp_path / "loop", tmp_path / "a.jsonl"]))
+    assert taken(found) == ["claude-code:a"]
+    assert told(found) == [f"{tmp_path / 'loop'}: Too many levels of symbolic links"]
+
+
 def closed_link(tmp_path: Path, link: Path) -> Path:
     """A link into a folder that only its owner may look into."""
     closed = tmp_path / "closed"
