@@ -103,7 +103,7 @@ def files(path: Path, problems: list[Problem]) -> Iterator[Path]:
     """The files and task folders at a path that may hold sessions, in the order of their names."""
     # A link may lead back to a folder above, or to one that comes again.
     seen: set[tuple[int, int]] = set()
-    with suppress(OSError):
+    with suppress(OSError, RuntimeError):  # RuntimeError: Python's own for links that form a loop
         for above in path.resolve().parents:
             seen.add(_identity(above))
     yield from _inside(path, problems, seen)
@@ -115,8 +115,7 @@ def _inside(path: Path, problems: list[Problem], seen: set[tuple[int, int]]) -> 
             if path.is_file():
                 yield path
             else:  # reading a pipe would wait for a writer
-                what = NO_FILE if path.exists() else "there is no such file"
-                problems.append(Problem(path, None, what))
+                problems.append(Problem(path, None, _why_not(path)))
             return
         if (folder := _identity(path)) in seen:
             return
@@ -139,6 +138,17 @@ def _inside(path: Path, problems: list[Problem], seen: set[tuple[int, int]]) -> 
             yield from _inside(Path(entry), problems, seen)
         elif is_candidate:
             yield Path(entry)
+
+
+def _why_not(path: Path) -> str:
+    """Why a path is no file: `is_file` and `exists` do not tell a link to itself from nothing."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return "there is no such file"
+    except OSError as error:
+        return error.strerror or "it cannot be read"
+    return NO_FILE
 
 
 def _identity(path: Path) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from roocontext.errors import RooContextError, StoreUnavailable, UnreadableSource
+from roocontext.errors import RooContextError, SourceDiverged, StoreUnavailable, UnreadableSource
 from roocontext.formats import find, jsonl
 from roocontext.formats.events import Problem, Source
 from roocontext.formats.imported import storable
@@ -106,6 +106,7 @@ class _Importing:
     read: Callable[[int], None] | None = None
     _taken: dict[str, Path] = field(default_factory=dict)
     _waiting: list[Source] = field(default_factory=list)
+    _copies: list[tuple[Source, Path]] = field(default_factory=list)
 
     def take(self, path: Path) -> Iterator[Outcome]:
         """Import what a file or folder holds."""
@@ -135,13 +136,23 @@ class _Importing:
             self._waiting = [one for one in self._waiting if one not in ready]
             for source in ready:
                 yield self._import(source)
+        for source, first in self._copies:
+            try:
+                yield self._compared(source, first)
+            except StoreUnavailable:
+                raise
+            except Exception as error:  # noqa: BLE001 - no file may keep the others from it
+                why = getattr(error, "strerror", None) or type(error).__name__
+                yield Skipped(source.path, f"it cannot be read ({why})", is_problem=True)
 
     def _take_sources(self, path: Path, format_: str) -> Iterator[Outcome]:
         empty = True
         for source in find.sources(path, format_):
             empty = False
             first = self._taken.setdefault(source.session_id, path)
-            if first != path:
+            if first != path and any(one.session_id == source.session_id for one in self._waiting):
+                self._copies.append((source, first))
+            elif first != path:
                 yield self._compared(source, first)
             elif (parent := storable(source.parent)) is None or exists(self.store, parent):
                 yield self._import(source)
@@ -152,7 +163,14 @@ class _Importing:
 
     def _compared(self, source: Source, first: Path) -> Outcome:
         """A second file with the same session: a tool has moved it, or somebody has copied it."""
-        other = not self.dry_run and bool(self.rehearsal.play(source).messages)
+        try:
+            other = self.rehearsal.adds_messages(source)
+        except SourceDiverged:  # the session has entries of its own, and this file others
+            other = True
+        except StoreUnavailable:
+            raise
+        except RooContextError:  # which the first file was refused with too
+            other = False
         what = "with other messages " if other else ""
         why = f"its session {source.session_id} was taken {what}from {first}"
         return Skipped(source.path, why, is_problem=other)

@@ -141,6 +141,10 @@ class _Place:
     line: int
 
 
+class _NoEntryError(RooContextError):
+    """Not even the first entry of a section can be read."""
+
+
 class _Damage(NamedTuple):
     line: int
     why: str
@@ -166,12 +170,14 @@ class _Section:
                 except (msgspec.MsgspecError, ValueError) as error:
                     why = str(error) if text.endswith(b"\n") else "the line is cut off"
                     self.damage = _Damage(number, why)
-                    return
+                    break
                 seq = entry.seq
                 yield entry
-        if seq < self.header.last_seq:
+        if self.damage is None and seq < self.header.last_seq:
             why = f"it ends after entry {seq} of {self.header.last_seq}"
             self.damage = _Damage(number, why)
+        if self.damage is not None and not seq:
+            raise _NoEntryError  # a session of nothing would be left
 
 
 def _next_section(file: BinaryIO, path: Path, start: _Place) -> _Section | Restoration | None:
@@ -219,10 +225,17 @@ def _restored(store: Store, section: _Section, *, dry_run: bool) -> Restoration:
         )
     except StoreUnavailable:
         raise  # it is not the file that is wrong
+    except _NoEntryError:
+        return Restoration(header.session_id, 0, 0, _damaged(section))
     except RooContextError as error:
         return Restoration(header.session_id, 0, 0, _refused(section, error))
-    problem = section.damage and _bad_line(section.damage.why, section.path, section.damage.line)
+    problem = _damaged(section)
     return Restoration(header.session_id, done.entries, done.new, problem, done.redacted)
+
+
+def _damaged(section: _Section) -> UnreadableSource | None:
+    damage = section.damage
+    return damage and _bad_line(damage.why, section.path, damage.line)
 
 
 def _refused(section: _Section, error: RooContextError) -> UnreadableSource:

@@ -29,6 +29,7 @@ class Rehearsal:
         self._store = store
         self._copies: Store | None = None
         self._held: set[str] = set()
+        self._dropped: set[str] = set()
         self._size = 0
 
     def __enter__(self) -> Self:
@@ -56,12 +57,28 @@ class Rehearsal:
         self._size += copies.session(done.session_id).info().bytes if done.new else 0
         return done
 
+    def adds_messages(self, source: Source) -> bool:
+        """Whether a source has messages beyond those of another one of its session.
+
+        That one was imported, or has been played here. What this one adds is not kept.
+        """
+        session_id = storable(source.session_id) or "-"
+        if session_id in self._dropped:
+            return False  # what was played of it is known no more
+        store = self._store
+        if self._copies is not None and session_id in self._held:
+            store = self._copies
+        with Rehearsal(store) as beside:
+            return bool(beside.play(source).messages)
+
     def _with_copy(self, session_id: str) -> Store:
         """The store in memory with this session, and with its forks that imports have made."""
         if self._size > _ROOM or session_id in self._held:
             self.__exit__()
+            self._dropped |= self._held
             self._held, self._size = set(), 0
         self._held.add(session_id)
+        self._dropped.discard(session_id)
         copies = self._copies = self._copies or Store.open(":memory:")
         for number in count(1):
             name = session_id if number == 1 else f"{session_id}~{number}"

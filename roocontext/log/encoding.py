@@ -154,6 +154,7 @@ def check_model_size(model: str) -> None:
     if len(model) > MAX_MODEL:
         raise InvalidIdentifier(
             f"model has {len(model):,} characters: at most {MAX_MODEL} are allowed.",
+            advice=f"Use at most {MAX_MODEL} characters of UTF-8 without NUL.",
             name="model",
             size=len(model),
         )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from roocontext import Plan
-from roocontext.formats.gather import import_paths
+from roocontext.formats.gather import Taken, import_paths
 from support.codex_rollouts import item, line, write
 from support.transcripts import Transcript, use
 from unit.test_import_damage import claude_code, codex, gemini, opencode, roo
@@ -23,7 +23,8 @@ def imported(store: Any, path: Path, **options: Any) -> Any:
     done = list(import_paths(store, [path], **options))
     assert would == done
     again = list(import_paths(store, [path], dry_run=True, **options))
-    assert all(one.messages == one.notes == one.controls == 0 for one in again)
+    taken = [one for one in again if isinstance(one, Taken)]
+    assert all(one.messages == one.notes == one.controls == 0 for one in taken)
     return done
 
 
@@ -32,6 +33,37 @@ def test_sources_of_every_tool(store, tmp_path, made):
     path = made(tmp_path)
     (done, *_) = imported(store, path)
     assert done.messages
+
+
+def test_a_second_file_of_a_session(store, tmp_path):
+    for folder, more in (("a", False), ("b", True), ("c", False)):
+        file = Transcript(tmp_path / folder / "s.jsonl")
+        file.user("one")
+        if more:
+            file.user("two")
+    (_, longer, equal) = imported(store, tmp_path)
+    assert "taken with other messages from" in longer.why
+    assert (longer.is_problem, equal.is_problem) == (True, False)
+    assert "taken from" in equal.why
+
+
+def test_a_second_file_of_a_session_that_has_its_own_entries(store, tmp_path):
+    Transcript(tmp_path / "a" / "s.jsonl").user("one")
+    (done,) = imported(store, tmp_path)
+    store.session(done.session_id).append("user", "mine")
+    second = Transcript(tmp_path / "b" / "s.jsonl")
+    second.user("one")
+    second.user("two")
+    (_, longer) = imported(store, tmp_path)
+    assert (longer.why.count("with other messages"), longer.is_problem) == (1, True)
+
+
+def test_a_second_file_of_a_sub_agent_without_its_parent(store, tmp_path):
+    for folder in "ab":
+        path = tmp_path / folder / "s" / "subagents" / "agent-q1.jsonl"
+        Transcript(path).user("one", isSidechain=True, agentId="q1")
+    (done, second) = imported(store, tmp_path)
+    assert (done.messages, second.is_problem) == (1, False)
 
 
 def test_kept_rows_cleared_outputs_and_branches(store, tmp_path):

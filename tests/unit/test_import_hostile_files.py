@@ -43,6 +43,14 @@ def test_a_link_to_itself_does_not_end_the_import(store, tmp_path):
     assert told(found) == [f"{tmp_path / 'loop'}: Too many levels of symbolic links"]
 
 
+def test_a_link_to_itself_may_be_named_itself(store, tmp_path):
+    talk(tmp_path / "a.jsonl")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    found = list(import_paths(store, [tmp_path / "loop", tmp_path / "a.jsonl"]))
+    assert taken(found) == ["claude-code:a"]
+    assert told(found) == [f"{tmp_path / 'loop'}: Too many levels of symbolic links"]
+
+
 def closed_link(tmp_path: Path, link: Path) -> Path:
     """A link into a folder that only its owner may look into."""
     closed = tmp_path / "closed"
@@ -260,3 +268,18 @@ def test_a_rollout_that_is_another_ones_base_is_a_pipe(store, tmp_path):
     write(tmp_path / "rollout-2-x.jsonl", item("user", "hello"))
     (done,) = import_paths(store, [tmp_path])
     assert [one.what for one in done.problems] == ["it is not a regular file"]
+
+
+@pytest.mark.parametrize("cut", [b'{"seq":1,', b""])
+def test_a_file_that_is_cut_before_its_first_entry_leaves_no_session(store, tmp_path, cut):
+    with Store.open(":memory:") as other:
+        chat = other.create("cut")
+        chat.append("user", "x")
+        header = next(iter(jsonl.export_session(chat)))
+    file = tmp_path / "cut.jsonl"
+    file.write_bytes(header + cut)
+    (would,) = import_paths(store, [file], dry_run=True)
+    (done,) = import_paths(store, [file])
+    assert would == done
+    assert done.failed
+    assert not store.sessions()
