@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from roocontext import Counts, NewMessage, Plan, Session
-from roocontext.log.budget import Size
+from roocontext.log.counting import Size
 from roocontext.log.entries import Control, Kind, ranges_of
 from roocontext.log.plan import Action
 

@@ -11,7 +11,7 @@ from bench.sites import Site, SqliteSite, line_of
 from bench.sizes import Sizes
 from bench.timing import Samples, Step, alternate
 from roocontext import Store
-from roocontext.store.schema import sessions
+from roocontext.store.engine.schema import sessions
 
 SESSIONS = 20
 RATE = 5_000

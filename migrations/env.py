@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from roocontext.store.schema import VERSION_TABLE, metadata, with_indexes
+from roocontext.store.engine.schema import VERSION_TABLE, metadata, with_indexes
 
 context.configure(
     connection=context.config.attributes["connection"],

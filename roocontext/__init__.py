@@ -45,38 +45,33 @@ if TYPE_CHECKING:
     from roocontext.context.manager import AsyncContextManager, ContextManager
     from roocontext.context.outcome import Outcome
     from roocontext.context.restore import Restoration, Restored
-    from roocontext.log.budget import Size
-    from roocontext.log.committed import Committed
+    from roocontext.log.counting import ReportedUsage, Size
     from roocontext.log.entries import Entry, Kind, Message, NewMessage, View
     from roocontext.log.forms import Repair
-    from roocontext.log.frame import Frame
-    from roocontext.log.plan import Action, Counts, Plan
-    from roocontext.log.reported import ReportedUsage
-    from roocontext.log.request import Request
+    from roocontext.log.plan import Action, Committed, Counts, Plan
+    from roocontext.log.request import Frame, Request
     from roocontext.log.turns import PendingCall
-    from roocontext.search.snippet import Snippet
+    from roocontext.search.passages import Snippet
     from roocontext.store.aio import AsyncSession, AsyncStore
-    from roocontext.store.append import Receipt
-    from roocontext.store.audit import AuditEntry, Diff, Hider
-    from roocontext.store.batch import Written
-    from roocontext.store.calls import Call
-    from roocontext.store.erase import Purged, Redacted
-    from roocontext.store.items import Describe, NewNote, Pin, Rename, Rewind, Unpin
-    from roocontext.store.live import LiveMessage
-    from roocontext.store.notes import Note
-    from roocontext.store.originals import Original
-    from roocontext.store.outline import ControlEntry, Outline
-    from roocontext.store.overview import LastCall, SessionOverview
-    from roocontext.store.restorable import Restorable
-    from roocontext.store.restore import RestoredLog, StoredEntry
-    from roocontext.store.rewind import Rewound
+    from roocontext.store.counting.count import Restorable
+    from roocontext.store.counting.snapshot import Snapshot, Wanted
+    from roocontext.store.proof.restore import RestoredLog, StoredEntry
+    from roocontext.store.proof.verify import Head, Verification
+    from roocontext.store.reading.audit import AuditEntry, Diff, Hider
+    from roocontext.store.reading.live import LiveMessage, Original
+    from roocontext.store.reading.notes import Note
+    from roocontext.store.reading.usage import Call
     from roocontext.store.search.hits import Hit, SearchPage
     from roocontext.store.session import Session
-    from roocontext.store.sessions import SessionInfo, Stats
-    from roocontext.store.snapshot import Snapshot, Wanted
+    from roocontext.store.sessions.overview import LastCall, SessionOverview
+    from roocontext.store.sessions.sessions import ControlEntry, Outline, SessionInfo, Stats
     from roocontext.store.store import Store
-    from roocontext.store.uncover import Uncovered
-    from roocontext.store.verify import Head, Verification
+    from roocontext.store.writing.append import Receipt
+    from roocontext.store.writing.batch import Written
+    from roocontext.store.writing.erase import Purged, Redacted
+    from roocontext.store.writing.items import Describe, NewNote, Pin, Rename, Rewind, Unpin
+    from roocontext.store.writing.rewind import Rewound
+    from roocontext.store.writing.uncover import Uncovered
     from roocontext.tokens.usage import Drift
 
 __all__ = [
@@ -183,38 +178,33 @@ _LAZY = {
     "roocontext.context.manager": "AsyncContextManager ContextManager",
     "roocontext.context.outcome": "Outcome",
     "roocontext.context.restore": "Restoration Restored",
-    "roocontext.log.budget": "Size",
-    "roocontext.log.committed": "Committed",
+    "roocontext.log.counting": "ReportedUsage Size",
+    "roocontext.log.plan": "Action Committed Counts Plan",
     "roocontext.log.entries": "Entry Kind Message NewMessage View",
     "roocontext.log.forms": "Repair",
-    "roocontext.log.frame": "Frame",
-    "roocontext.log.plan": "Action Counts Plan",
-    "roocontext.log.request": "Request",
+    "roocontext.log.request": "Frame Request",
     "roocontext.log.turns": "PendingCall",
-    "roocontext.log.reported": "ReportedUsage",
-    "roocontext.search.snippet": "Snippet",
+    "roocontext.search.passages": "Snippet",
     "roocontext.store.aio": "AsyncSession AsyncStore",
-    "roocontext.store.append": "Receipt",
-    "roocontext.store.audit": "AuditEntry Diff Hider",
-    "roocontext.store.batch": "Written",
-    "roocontext.store.calls": "Call",
-    "roocontext.store.erase": "Purged Redacted",
-    "roocontext.store.items": "Describe NewNote Pin Rename Rewind Unpin",
-    "roocontext.store.live": "LiveMessage",
-    "roocontext.store.notes": "Note",
-    "roocontext.store.originals": "Original",
-    "roocontext.store.outline": "ControlEntry Outline",
-    "roocontext.store.overview": "LastCall SessionOverview",
-    "roocontext.store.restorable": "Restorable",
-    "roocontext.store.restore": "RestoredLog StoredEntry",
-    "roocontext.store.rewind": "Rewound",
+    "roocontext.store.writing.append": "Receipt",
+    "roocontext.store.reading.audit": "AuditEntry Diff Hider",
+    "roocontext.store.writing.batch": "Written",
+    "roocontext.store.reading.usage": "Call",
+    "roocontext.store.writing.erase": "Purged Redacted",
+    "roocontext.store.writing.items": "Describe NewNote Pin Rename Rewind Unpin",
+    "roocontext.store.reading.live": "LiveMessage Original",
+    "roocontext.store.writing.notes": "Note",
+    "roocontext.store.sessions.sessions": "ControlEntry Outline SessionInfo Stats",
+    "roocontext.store.sessions.overview": "LastCall SessionOverview",
+    "roocontext.store.counting.count": "Restorable",
+    "roocontext.store.proof.restore": "RestoredLog StoredEntry",
+    "roocontext.store.writing.rewind": "Rewound",
     "roocontext.store.search.hits": "Hit SearchPage",
     "roocontext.store.session": "Session",
-    "roocontext.store.sessions": "SessionInfo Stats",
-    "roocontext.store.snapshot": "Snapshot Wanted",
+    "roocontext.store.counting.snapshot": "Snapshot Wanted",
     "roocontext.store.store": "Store",
-    "roocontext.store.uncover": "Uncovered",
-    "roocontext.store.verify": "Head Verification",
+    "roocontext.store.writing.uncover": "Uncovered",
+    "roocontext.store.proof.verify": "Head Verification",
     "roocontext.tokens.usage": "Drift",
 }
 _HOMES = {name: module for module, names in _LAZY.items() for name in names.split()}

@@ -9,20 +9,24 @@ from threading import Lock
 from typing import Any
 from urllib.parse import quote
 
-from roocontext.adapters.claude_agent_rewinds import NAME, Rewinds
-from roocontext.adapters.claude_agent_transcript import Transcript, is_record, record_of
-from roocontext.adapters.epochs import epoch, hide
-from roocontext.adapters.frameworks import framework
-from roocontext.adapters.listing import pages
+from roocontext.adapters.adapter_notes import epoch, hide
+from roocontext.adapters.claude_agent_transcript import (
+    NAME,
+    Rewinds,
+    Transcript,
+    is_record,
+    transcript_record,
+)
+from roocontext.adapters.serializing import framework, pages
 from roocontext.errors import SessionNotFound, VersionConflict
 from roocontext.formats.imported import storable_title
 from roocontext.log.spans import within
-from roocontext.store.audit import AuditEntry
 from roocontext.store.given import AnyStore, GivenStore, OverStore
-from roocontext.store.items import Describe, Item, Rename
+from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.session import Session
-from roocontext.store.sessions import SessionInfo
+from roocontext.store.sessions.sessions import SessionInfo
 from roocontext.store.store import Store
+from roocontext.store.writing.items import Describe, Item, Rename
 
 with framework("claude-agent-sdk", works=">=0.2.180,<0.3", extra="claude-agent-sdk"):
     from claude_agent_sdk import (
@@ -187,7 +191,7 @@ def _load(key: SessionKey, store: Store) -> list[SessionStoreEntry] | None:
     above: str | None = None
     for shown in found:
         if within(kept, shown.seq):
-            record = record_of(shown, above)
+            record = transcript_record(shown, above)
             loaded.append(record)
             above = shown.entry.message_id or (record.get("uuid") or above)
     return loaded or None

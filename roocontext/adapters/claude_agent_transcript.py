@@ -12,23 +12,64 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from roocontext.adapters.claude_agent_rewinds import NAME
-from roocontext.adapters.epochs import BEGUN, EPOCH
-from roocontext.adapters.own_notes import fits
+from roocontext.adapters.adapter_notes import BEGUN, EPOCH, fits
 from roocontext.errors import InvalidMessage
 from roocontext.formats.claude_code import Calls, events_of
-from roocontext.formats.claude_code_rows import Row, row_of
-from roocontext.formats.claude_code_tree import Step, Tree, Unit
+from roocontext.formats.claude_code_rows import TranscriptRow, row_of
+from roocontext.formats.claude_code_tree import TranscriptStep, TranscriptTree, TreeUnit
 from roocontext.formats.events import Added, Cleared, Event, Hid, Noted
 from roocontext.formats.imported import storable
 from roocontext.formats.plans import clearing, hiding
 from roocontext.formats.writing import copy_of
-from roocontext.log.entries import Kind, NewMessage
+from roocontext.log.entries import Control, Kind, NewMessage, Range, subtract
 from roocontext.log.readings import reader
-from roocontext.store.audit import AuditEntry
-from roocontext.store.items import Item, NewNote, Rewind
+from roocontext.log.spans import live_ranges, within
+from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.session import Session
-from roocontext.store.sessions import SessionInfo
+from roocontext.store.sessions.sessions import SessionInfo
+from roocontext.store.writing.items import Item, NewNote, Rewind
+
+NAME = "claude-agent-sdk"
+"""The kind of our notes, the trigger of our rewinds and plans, and how our client ids begin."""
+
+
+class Rewinds:
+    """Which entries of a log are taken back, learned from all of them in their order."""
+
+    def __init__(self) -> None:
+        self._rewinds: list[Control] = []
+        self._moves: list[int] = []
+        self._live: tuple[Range, ...] = ()
+        self._since = 0
+
+    def take(self, shown: AuditEntry) -> None:
+        """Learn of the next entry."""
+        if shown.kind is Kind.REWIND:
+            details = shown.entry.details
+            self._rewind(shown.seq, details["to"], is_own=details["record"]["trigger"] == NAME)
+        if shown.kind is not Kind.NOTE:
+            self._moves.append(shown.seq)
+
+    def kept(self, last: int) -> tuple[Range, ...]:
+        """The ranges up to this entry that are not taken back."""
+        return (*self._live, (self._since + 1, last))
+
+    def _rewind(self, seq: int, to: int, *, is_own: bool) -> None:
+        # The next entries may hang on the notes behind the one that the adapter went back to.
+        until = self._with_notes(to, seq) if is_own else to
+        self._rewinds.append(Control(seq, Kind.REWIND, to=until))
+        if not is_own:
+            self._live, self._since = live_ranges(self._rewinds, until), seq
+        elif self._since and to and not within(kept := self.kept(seq), to):
+            # A program that runs meanwhile goes on with what was taken back: that is back.
+            back = subtract(live_ranges(self._rewinds, until), kept)
+            self._live, self._since = tuple(sorted((*kept, *back))), seq
+
+    def _with_notes(self, seq: int, now: int) -> int:
+        """The last of the notes right behind an entry."""
+        index = bisect_right(self._moves, seq)
+        return (self._moves[index] if index < len(self._moves) else now) - 1
+
 
 _AGAIN = f"{NAME}-again#"
 """How the client ids of messages begin that a compaction has kept, and that are written again."""
@@ -47,10 +88,10 @@ class Transcript:
 
     def _begin(self, epoch: int) -> None:
         self._epoch = epoch
-        self._tree, self._calls = Tree(), Calls()
+        self._tree, self._calls = TranscriptTree(), Calls()
         self._tip = self._tree.root
         self._tips = [(0, self._tip)]
-        self._ends: dict[Unit, int] = {self._tip: 0}
+        self._ends: dict[TreeUnit, int] = {self._tip: 0}
         self._seqs: dict[str, int] = {}
         self._known: set[str] = set()
         self._above: str | None = None
@@ -108,7 +149,7 @@ class Transcript:
         if shown.entry.note == EPOCH and fits(shown.content, BEGUN):
             self._begin(shown.seq)
         elif is_record(shown):
-            row = self._row(record_of(shown, self._above))
+            row = self._row(transcript_record(shown, self._above))
             self._above = row.uuid or self._above
             self._place(row)
             self._remember(row, shown.seq, self._tip)
@@ -122,7 +163,7 @@ class Transcript:
         elif (shown.entry.client_id or "").startswith(_AGAIN):
             self._wrote_again(shown.entry.message_id, shown.seq, self._tip)
 
-    def _row(self, record: Any) -> Row:
+    def _row(self, record: Any) -> TranscriptRow:
         row = row_of(record)
         if row.agent and not self._of_agent:
             row.speaks = False  # a sub-agent within the main transcript: as older versions did
@@ -130,7 +171,7 @@ class Transcript:
             row.speaks = False  # the SDK reads its record again, and turns it into text itself
         return row
 
-    def _place(self, row: Row) -> tuple[Unit | None, Unit | None]:
+    def _place(self, row: TranscriptRow) -> tuple[TreeUnit | None, TreeUnit | None]:
         """The unit of a message, and the unit behind which the session must go back first."""
         if not row.uuid:
             return None, None
@@ -147,21 +188,21 @@ class Transcript:
         left, self._tip = self._tip, unit
         return unit, None if back is left else back
 
-    def _is_below(self, unit: Unit) -> bool:
+    def _is_below(self, unit: TreeUnit) -> bool:
         """Whether the tip hangs on a unit."""
-        below: Unit | None = self._tip
+        below: TreeUnit | None = self._tip
         while below is not None and below is not unit:
             below = self._tree.parent_of(below)
         return below is unit
 
-    def _remember(self, row: Row, seq: int, tip: Unit) -> None:
+    def _remember(self, row: TranscriptRow, seq: int, tip: TreeUnit) -> None:
         self._tips.append((seq, tip))
         if row.uuid:
             self._seqs[row.uuid] = seq
         if row.speaks:
             self._ends[tip] = seq
 
-    def _wrote_again(self, uuid: str | None, seq: int, tip: Unit) -> None:
+    def _wrote_again(self, uuid: str | None, seq: int, tip: TreeUnit) -> None:
         if uuid is not None:
             self._seqs[uuid] = seq
         self._ends[tip] = seq
@@ -170,7 +211,7 @@ class Transcript:
         row, unit = new.row, new.unit
         if not row.uuid:
             return [Noted(None, row.type, new.record)]
-        step = Step(row) if unit is None else self._tree.step(row, unit.end())
+        step = TranscriptStep(row) if unit is None else self._tree.step(row, unit.end())
         return list(events_of(step, new.record, self._calls))
 
     def _write(self, session: Session, batch: "_Batch", new: "_New", event: Event) -> None:
@@ -211,11 +252,11 @@ class Transcript:
 class _New(NamedTuple):
     """A new record, its unit and the newest one, and where the session must go back to first."""
 
-    row: Row
+    row: TranscriptRow
     record: Any
-    unit: Unit | None
-    back: Unit | None
-    tip: Unit
+    unit: TreeUnit | None
+    back: TreeUnit | None
+    tip: TreeUnit
 
 
 class _Batch:
@@ -239,7 +280,7 @@ def is_record(shown: AuditEntry) -> bool:
     return shown.kind in (Kind.MESSAGE, Kind.SUMMARY) and _is_ours(shown.entry.client_id)
 
 
-def record_of(shown: AuditEntry, above: str | None) -> Any:
+def transcript_record(shown: AuditEntry, above: str | None) -> Any:
     """The record, as it was appended; or what a redaction left of it, behind the record `above`."""
     entry = shown.entry
     if shown.kind is Kind.NOTE:
@@ -258,7 +299,7 @@ def record_of(shown: AuditEntry, above: str | None) -> Any:
     return {**rest, "message": {**rest["message"], "content": shown.content}}
 
 
-def _is_compaction(row: Row) -> bool:
+def _is_compaction(row: TranscriptRow) -> bool:
     return row.is_summary or row.subtype == "microcompact_boundary"
 
 

@@ -15,9 +15,14 @@ from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from roocontext.adapters import google_adk_log as log
-from roocontext.adapters.frameworks import framework
-from roocontext.adapters.google_adk_state import APP, USER, Key, Revision, shared
-from roocontext.adapters.serializing import serializing
+from roocontext.adapters.google_adk_state import (
+    APP,
+    USER,
+    ConversationKey,
+    ConversationVersion,
+    shared,
+)
+from roocontext.adapters.serializing import framework, serializing
 from roocontext.errors import DuplicateMessage, InvalidMessage, InvalidOption, SessionNotFound
 from roocontext.formats.imported import storable
 from roocontext.log.entries import NewMessage
@@ -50,7 +55,7 @@ class RooContextSessionService(OverStore, BaseSessionService):
             raise InvalidOption("Give either a store or a db_url.", name="store")
         self._given = GivenStore(given)
         # Parallel branches append to one Session object, each behind the other.
-        self._locks: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[ConversationKey, asyncio.Lock] = WeakValueDictionary()
 
     async def prepare_tables(self) -> None:
         """Open the store now, and create or upgrade its schema, as the first call does."""
@@ -65,13 +70,13 @@ class RooContextSessionService(OverStore, BaseSessionService):
         session_id: str | None = None,
     ) -> Session:
         """Begin a session. Raises AlreadyExistsError if there is one."""
-        key = Key(app_name, user_id, (session_id or "").strip() or uuid4().hex)
+        key = ConversationKey(app_name, user_id, (session_id or "").strip() or uuid4().hex)
         # As an event, so that it is made to JSON as ADK makes the later changes.
         begun = _dumped(Event(author="user", actions=EventActions(state_delta=_kept(state or {}))))
         delta = begun["actions"]["state_delta"]
         try:
             found = await self._given.run(
-                lambda store: log.create(store, key, delta, at=time.time())
+                lambda store: log.create_conversation(store, key, delta, at=time.time())
             )
         except DuplicateMessage:
             raise AlreadyExistsError(f"Session with id {key.name} already exists.") from None
@@ -86,11 +91,13 @@ class RooContextSessionService(OverStore, BaseSessionService):
         config: GetSessionConfig | None = None,
     ) -> Session | None:
         """Read a session with its events, rewound and compacted ones too, as ADK expects it."""
-        key = Key(app_name, user_id, session_id.strip())
+        key = ConversationKey(app_name, user_id, session_id.strip())
         last = config.num_recent_events if config else None
         since = config.after_timestamp if config else None
         found = await self._given.run(
-            lambda store: log.read(store, key, Event.model_validate, last=last, since=since)
+            lambda store: log.read_conversation(
+                store, key, Event.model_validate, last=last, since=since
+            )
         )
         return None if found is None else _session(found)
 
@@ -98,7 +105,9 @@ class RooContextSessionService(OverStore, BaseSessionService):
         self, *, app_name: str, user_id: str | None = None
     ) -> ListSessionsResponse:
         """List the sessions of an app, or of one of its users, the oldest update first."""
-        found = await self._given.run(lambda store: log.listed(store, app_name, user_id))
+        found = await self._given.run(
+            lambda store: log.list_conversations(store, app_name, user_id)
+        )
         sessions = sorted(
             map(_session, found), key=lambda it: (it.last_update_time, it.user_id, it.id)
         )
@@ -106,12 +115,12 @@ class RooContextSessionService(OverStore, BaseSessionService):
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Hide a session. Its id can be used again, and `Store.purge` destroys it."""
-        key = Key(app_name, user_id, session_id.strip())
+        key = ConversationKey(app_name, user_id, session_id.strip())
         await self._given.run(lambda store: log.delete(store, key))
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """Read the state of a user, by keys without `user:`."""
-        key = Key(app_name, user_id, "")
+        key = ConversationKey(app_name, user_id, "")
         return await self._given.run(lambda store: shared(store, key, USER))
 
     async def append_event(self, session: Session, event: Event) -> Event:
@@ -124,12 +133,14 @@ class RooContextSessionService(OverStore, BaseSessionService):
             return event
         self._apply_temp_state(session, event)
         event = self._trim_temp_delta_state(event)
-        key = Key(session.app_name, session.user_id, session.id)
+        key = ConversationKey(session.app_name, session.user_id, session.id)
         lock = self._locks.setdefault(key, asyncio.Lock())
         async with lock:
             new = _new_event(session, event)
             try:
-                revision, is_new = await self._given.run(lambda store: log.append(store, key, new))
+                revision, is_new = await self._given.run(
+                    lambda store: log.append_event(store, key, new)
+                )
             except SessionNotFound:
                 raise SessionNotFoundError(f"Session {session.id} not found.") from None
             except log.Stale:
@@ -144,7 +155,7 @@ class RooContextSessionService(OverStore, BaseSessionService):
             return event
 
 
-def _session(found: log.Found) -> Session:
+def _session(found: log.StoredConversation) -> Session:
     key, state = found.key, dict(found.state[""])
     for scope in (APP, USER):
         state |= {f"{scope}{name}": value for name, value in found.state[scope].items()}
@@ -160,17 +171,17 @@ def _session(found: log.Found) -> Session:
     return session
 
 
-def _marker(revision: Revision) -> str:
+def _marker(revision: ConversationVersion) -> str:
     return f"{revision.epoch}.{revision.events}"
 
 
-def _revision(session: Session) -> Revision | None:
+def _revision(session: Session) -> ConversationVersion | None:
     """The version that was read; None of a session that another service or the caller made."""
     marker = session._storage_update_marker  # noqa: SLF001 - where ADK keeps it
     epoch, _, events = (marker or "").partition(".")
     if not (epoch.isdecimal() and events.isdecimal()):
         return None
-    return Revision(int(epoch), int(events))
+    return ConversationVersion(int(epoch), int(events))
 
 
 def _new_event(session: Session, event: Event) -> log.NewEvent:

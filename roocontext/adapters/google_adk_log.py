@@ -12,18 +12,17 @@ from itertools import chain, groupby
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from roocontext.adapters.epochs import epoch, hide
+from roocontext.adapters.adapter_notes import Shape, epoch, fits, hide, newest_own
 from roocontext.adapters.google_adk_state import (
-    Key,
-    Revision,
+    ConversationKey,
+    ConversationVersion,
     SharedStates,
     changes,
     own,
-    share,
     values,
+    write_shared,
 )
-from roocontext.adapters.listing import pages
-from roocontext.adapters.own_notes import Shape, fits, newest_own
+from roocontext.adapters.serializing import pages
 from roocontext.errors import (
     DuplicateMessage,
     InvalidPlan,
@@ -33,11 +32,11 @@ from roocontext.errors import (
 )
 from roocontext.log.entries import Kind, NewMessage, Range
 from roocontext.log.plan import Action, Plan
-from roocontext.store.audit import AuditEntry
-from roocontext.store.items import Describe, Item, NewNote, Rewind
-from roocontext.store.notes import Note
+from roocontext.store.reading.audit import AuditEntry
+from roocontext.store.reading.notes import Note
 from roocontext.store.session import Session
 from roocontext.store.store import Store
+from roocontext.store.writing.items import Describe, Item, NewNote, Rewind
 
 OPENED: Final = "adk.session"
 EVENT: Final = "adk.event"
@@ -61,7 +60,7 @@ class NewEvent:
 
     event: dict[str, Any]
     message: NewMessage | None = None
-    read: Revision | None = None
+    read_conversation: ConversationVersion | None = None
     after: str | None = None
     covers: tuple[float, float] | None = None
     summary: NewMessage | None = None
@@ -69,11 +68,11 @@ class NewEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StoredConversation:
     """A conversation as it is stored."""
 
-    key: Key
-    revision: Revision
+    key: ConversationKey
+    revision: ConversationVersion
     updated: float
     state: dict[str, dict[str, Any]]
     events: list[Any] = field(default_factory=list)
@@ -88,7 +87,9 @@ class _Row(NamedTuple):
     event: dict[str, Any]
 
 
-def create(store: Store, key: Key, state: Mapping[str, Any], *, at: float) -> Found:
+def create_conversation(
+    store: Store, key: ConversationKey, state: Mapping[str, Any], *, at: float
+) -> StoredConversation:
     """Begin a conversation. Raises DuplicateMessage if there is one."""
     chat = store.open_session(key.session_id, metadata=key.metadata("none"))
     begun = epoch(chat)
@@ -96,18 +97,18 @@ def create(store: Store, key: Key, state: Mapping[str, Any], *, at: float) -> Fo
     opened = {"at": at, "state": dict(state), "by": uuid4().hex}
     opening = NewNote(OPENED, opened, client_id=f"{OPENED}.{begun}")
     chat.write_batch([opening, Describe(key.metadata("session")), *changes(own(state))])
-    share(store, key, Revision(begun, 0), state)
+    write_shared(store, key, ConversationVersion(begun, 0), state)
     return _found(store, chat, key)
 
 
-def read(
+def read_conversation(
     store: Store,
-    key: Key,
+    key: ConversationKey,
     load: Callable[[dict[str, Any]], Any],
     *,
     last: int | None = None,
     since: float | None = None,
-) -> Found | None:
+) -> StoredConversation | None:
     """The conversation with its last events, or those since a time; None if there is none.
 
     Each event is loaded as soon as it is read, so that not all are in memory twice.
@@ -125,7 +126,7 @@ def read(
     return found
 
 
-def delete(store: Store, key: Key) -> None:
+def delete(store: Store, key: ConversationKey) -> None:
     """Hide the conversation. The state of its app and user stays."""
     try:
         chat = store.session(key.session_id)
@@ -135,14 +136,16 @@ def delete(store: Store, key: Key) -> None:
     hide(chat, by="delete_session", metadata=key.metadata("deleted"))
 
 
-def listed(store: Store, app: str, user: str | None) -> list[Found]:
+def list_conversations(store: Store, app: str, user: str | None) -> list[StoredConversation]:
     """The conversations of an app, or of one of its users, without their events."""
     where = {"adk": "session", "app": app, **({} if user is None else {"user": user})}
     infos = [*chain.from_iterable(pages(store, where, size=PAGE))]
     states = SharedStates(store)  # they are read once for all conversations
     found = []
     for info in infos:
-        key = Key(app, str(info.metadata.get("user")), str(info.metadata.get("session")))
+        key = ConversationKey(
+            app, str(info.metadata.get("user")), str(info.metadata.get("session"))
+        )
         # A fork of ours has the metadata of its origin, and a session of somebody else any.
         if info.session_id != key.session_id:
             continue
@@ -151,7 +154,9 @@ def listed(store: Store, app: str, user: str | None) -> list[Found]:
     return found
 
 
-def append(store: Store, key: Key, new: NewEvent) -> tuple[Revision, bool]:
+def append_event(
+    store: Store, key: ConversationKey, new: NewEvent
+) -> tuple[ConversationVersion, bool]:
     """Append an event; the version after it, and whether it is new.
 
     If it is the last event already, nothing is written. Raises Stale if there are events that the
@@ -165,9 +170,9 @@ def append(store: Store, key: Key, new: NewEvent) -> tuple[Revision, bool]:
         newest = _newest(chat, begun)
         if newest is None:
             _opened(chat, begun)  # it may have been deleted
-        known = Revision(begun, 0 if newest is None else newest.content["number"] + 1)
+        known = ConversationVersion(begun, 0 if newest is None else newest.content["number"] + 1)
         if newest is not None and newest.content["event"] == new.event:
-            share(store, key, known, _delta(new.event), recorded_at=newest.recorded_at)
+            write_shared(store, key, known, _delta(new.event), recorded_at=newest.recorded_at)
             return known, False
         if not _is_current(new, known, newest):
             raise Stale
@@ -183,18 +188,18 @@ def append(store: Store, key: Key, new: NewEvent) -> tuple[Revision, bool]:
                 raise
             kept |= bound
         else:
-            after = Revision(begun, known.events + 1)
-            share(store, key, after, _delta(new.event))
+            after = ConversationVersion(begun, known.events + 1)
+            write_shared(store, key, after, _delta(new.event))
             return after, True
 
 
-def _is_current(new: NewEvent, known: Revision, newest: Note | None) -> bool:
+def _is_current(new: NewEvent, known: ConversationVersion, newest: Note | None) -> bool:
     if new.read is not None:
         return new.read == known
     return new.after == (None if newest is None else newest.content["event"]["id"])
 
 
-def _write(chat: Session, known: Revision, new: NewEvent, kept: frozenset[int]) -> None:
+def _write(chat: Session, known: ConversationVersion, new: NewEvent, kept: frozenset[int]) -> None:
     head = chat.head_seq() if new.summary or new.rewinds else None
     items: list[Item] = []
     if new.summary and new.covers and (hides := _covered(chat, known.epoch, new.covers, kept)):
@@ -214,20 +219,26 @@ def _write(chat: Session, known: Revision, new: NewEvent, kept: frozenset[int]) 
     chat.write_batch(items, expected_seq=head)
 
 
-def _found(store: Store, chat: Session, key: Key, states: SharedStates | None = None) -> Found:
+def _found(
+    store: Store, chat: Session, key: ConversationKey, states: SharedStates | None = None
+) -> StoredConversation:
     begun = epoch(chat)
     newest = _newest(chat, begun)
     last = _opened(chat, begun) if newest is None else newest
     if newest is None:
-        revision, updated, delta = Revision(begun, 0), last.content["at"], last.content["state"]
+        revision, updated, delta = (
+            ConversationVersion(begun, 0),
+            last.content["at"],
+            last.content["state"],
+        )
     else:
         event = newest.content["event"]
-        revision = Revision(begun, newest.content["number"] + 1)
+        revision = ConversationVersion(begun, newest.content["number"] + 1)
         updated, delta = event["timestamp"], _delta(event)
     with suppress(StoreReadOnly):  # then it is left to the next read that may write
-        share(store, key, revision, delta, recorded_at=last.recorded_at)
+        write_shared(store, key, revision, delta, recorded_at=last.recorded_at)
     state = (states or SharedStates(store)).of(key)
-    return Found(key, revision, updated, {**state, "": values(chat, begun)})
+    return StoredConversation(key, revision, updated, {**state, "": values(chat, begun)})
 
 
 def _opened(chat: Session, begun: int) -> Note:
@@ -244,7 +255,7 @@ def _newest(chat: Session, begun: int) -> Note | None:
     return newest if newest is not None and newest.content["epoch"] == begun else None
 
 
-def _newest_rows(chat: Session, revision: Revision, last: int | None) -> Iterable[_Row]:
+def _newest_rows(chat: Session, revision: ConversationVersion, last: int | None) -> Iterable[_Row]:
     """The last events: all of them, or some from the end of the log."""
     begun, count = revision
 

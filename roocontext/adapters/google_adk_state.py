@@ -12,12 +12,12 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from roocontext.adapters.own_notes import Shape, fits, newest_own_notes
+from roocontext.adapters.adapter_notes import Shape, fits, newest_own_notes
 from roocontext.errors import SessionNotFound
-from roocontext.store.items import NewNote
-from roocontext.store.notes import Note
+from roocontext.store.reading.notes import Note
 from roocontext.store.session import Session
 from roocontext.store.store import Store
+from roocontext.store.writing.items import NewNote
 
 APP: Final = "app:"
 USER: Final = "user:"
@@ -29,7 +29,7 @@ _AT_ONCE: Final = 16
 """How many keys are read at once: more of them cost more if one key has many values."""
 
 
-class Revision(NamedTuple):
+class ConversationVersion(NamedTuple):
     """The version of a conversation: its epoch, and how many events it has."""
 
     epoch: int
@@ -37,7 +37,7 @@ class Revision(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class ConversationKey:
     """What ADK finds a conversation by."""
 
     app: str
@@ -54,7 +54,7 @@ class Key:
         return {"adk": status, "app": self.app, "user": self.user, "session": self.name}
 
 
-def shared(store: Store, key: Key, scope: str) -> dict[str, Any]:
+def shared(store: Store, key: ConversationKey, scope: str) -> dict[str, Any]:
     """The state of the app or of the user, by keys without their beginning."""
     try:
         return values(store.session(_scope_id(key, scope)), 0)
@@ -69,11 +69,11 @@ class SharedStates:
         self._store = store
         self._read: dict[str, dict[str, Any]] = {}
 
-    def of(self, key: Key) -> dict[str, dict[str, Any]]:
+    def of(self, key: ConversationKey) -> dict[str, dict[str, Any]]:
         """The states that a conversation shares, by scope."""
         return {scope: self._state(key, scope) for scope in (APP, USER)}
 
-    def _state(self, key: Key, scope: str) -> dict[str, Any]:
+    def _state(self, key: ConversationKey, scope: str) -> dict[str, Any]:
         name = _scope_id(key, scope)
         if name not in self._read:
             self._read[name] = shared(self._store, key, scope)
@@ -85,10 +85,10 @@ def own(delta: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in delta.items() if not key.startswith((APP, USER))}
 
 
-def share(
+def write_shared(
     store: Store,
-    key: Key,
-    revision: Revision,
+    key: ConversationKey,
+    revision: ConversationVersion,
     delta: Mapping[str, Any],
     *,
     recorded_at: int | None = None,
@@ -153,7 +153,7 @@ def _digest(text: str) -> str:
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
-def _scope_id(key: Key, scope: str) -> str:
+def _scope_id(key: ConversationKey, scope: str) -> str:
     """The session of an app's or user's state: shorter than that of any conversation."""
     return _session_id(*((key.app,) if scope == APP else (key.app, key.user)))
 

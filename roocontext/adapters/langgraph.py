@@ -10,10 +10,10 @@ import random
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
-from roocontext.adapters.frameworks import framework
-from roocontext.adapters.langgraph_conversations import State
+from roocontext.adapters.langgraph_conversations import KnownState
 from roocontext.adapters.langgraph_messages import WORKS
 from roocontext.adapters.langgraph_threads import Work
+from roocontext.adapters.serializing import framework
 from roocontext.store.given import AnyStore, Done, GivenStore, OverStore
 from roocontext.store.session import Session
 from roocontext.store.store import Store
@@ -44,7 +44,7 @@ class RooContextSaver(OverStore, BaseCheckpointSaver[str]):
     def __init__(self, store: AnyStore, *, serde: SerializerProtocol | None = None) -> None:
         super().__init__(serde=serde)
         self._given = GivenStore(store)
-        self._states: dict[str, State] = {}
+        self._states: dict[str, KnownState] = {}
         self._sessions: dict[str, Session] = {}
 
     @classmethod

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from roocontext.adapters.frameworks import framework
+from roocontext.adapters.adapter_notes import newest_own_notes
 from roocontext.adapters.langgraph_messages import (
     FORMAT,
     MARKER,
@@ -21,19 +21,52 @@ from roocontext.adapters.langgraph_messages import (
     to_content,
     to_new,
 )
-from roocontext.adapters.langgraph_notes import own_notes
+from roocontext.adapters.serializing import framework
 from roocontext.log.entries import View
 from roocontext.log.plan import Action, Plan
-from roocontext.store.items import Rewind
-from roocontext.store.notes import Note
+from roocontext.store.reading.notes import Note
 from roocontext.store.session import Session
+from roocontext.store.writing.items import Rewind
+
+KIND = "langgraph/"
+"""What the kinds of all notes begin with: the epoch follows, the checkpoint, and `!` for writes."""
+
+LOST_PARENT = "!parent"
+"""How the kind of the note ends that says that a checkpoint's parent was hidden."""
+NO_WRITES: Mapping[str, Any] = {"task_id": "", "task_path": "", "writes": []}
+"""What such a note holds: it is read with the checkpoint's writes, and is none."""
+
+_WRITES = frozenset(NO_WRITES)
+_HIDDEN = frozenset({"id", "hidden", "key"})
+_CHECKPOINT = frozenset(
+    {"id", "key", "checkpoint", "metadata", "channels", "messages", "places", "values"}
+)
+
+
+def own_notes(
+    session: Session, beginning: str = KIND, *, before: str | None = None, limit: int
+) -> list[Note]:
+    """The newest note of each kind, the greatest kind first. See `Session.newest_notes`."""
+    return newest_own_notes(session, beginning, _is_own, before=before, limit=limit)
+
+
+def _is_own(note: Note) -> bool:
+    # By the names of the fields alone: each load of a thread does this.
+    kind, content = note.note, note.content
+    if not isinstance(content, dict) or not kind.split("/", 2)[1].isdecimal():
+        return False
+    names = content.keys()
+    if "!" in kind:
+        return names >= _WRITES
+    return names >= _CHECKPOINT or (kind.endswith("/") and "begun" in names) or names >= _HIDDEN
+
 
 with framework("langgraph-checkpoint", works=WORKS, extra="langgraph"):
     from langchain_core.messages import BaseMessage
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
 
-class Shown(NamedTuple):
+class ShownMessage(NamedTuple):
     """A message that a session shows: where it is, whose channel it is, its digest and its id."""
 
     seq: int
@@ -62,7 +95,7 @@ class Saved(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class KnownState:
     """What is known of a session at one of its heads, so that the next checkpoint reads nothing.
 
     A write on another head is refused, so that a state that is out of date does no harm.
@@ -70,7 +103,7 @@ class State:
 
     epoch: int
     head_seq: int
-    shown: Sequence[Shown]
+    shown: Sequence[ShownMessage]
     said: "Said"
     newest: Saved | None = None
 
@@ -87,12 +120,12 @@ class Said(NamedTuple):
     stays: int = 0
 
 
-def read_state(session: Session) -> State:
+def read_state(session: Session) -> KnownState:
     """The state of a session now."""
     view = session.view()
     # Read behind the view: what begins an epoch in between moves the head that is expected.
     now = read_epoch(own_notes(session, limit=1))
-    return State(now, view.head_seq, _shown(view), Said({}, {}, {}))
+    return KnownState(now, view.head_seq, _shown(view), Said({}, {}, {}))
 
 
 def read_epoch(notes: Sequence[Note]) -> int:
@@ -100,7 +133,7 @@ def read_epoch(notes: Sequence[Note]) -> int:
     return int(notes[0].note.split("/")[1]) if notes else 0
 
 
-def _shown(view: View) -> list[Shown]:
+def _shown(view: View) -> list[ShownMessage]:
     return [to_shown(one.seq, one.format, one.content) for one in view.messages]
 
 
@@ -111,11 +144,11 @@ class Aligned(NamedTuple):
     """
 
     item: Rewind | Plan | None
-    shown: Sequence[Shown]
+    shown: Sequence[ShownMessage]
 
 
 def read_said(
-    channels: Mapping[str, Sequence[BaseMessage]], state: State, serde: SerializerProtocol
+    channels: Mapping[str, Sequence[BaseMessage]], state: KnownState, serde: SerializerProtocol
 ) -> Said:
     """What is said in these conversations, and how much of that the session shows already."""
     hashes = {channel: live_hashes(messages) for channel, messages in channels.items()}
@@ -135,24 +168,24 @@ def read_said(
             for one, message in zip(hashes[channel], messages, strict=True)
         ]
     # As a rule a conversation has grown: then nothing is compared.
-    stays = len(state.shown) if grown else kept(state.shown, digests)
+    stays = len(state.shown) if grown else kept_count(state.shown, digests)
     return Said(channels, digests, hashes, stays)
 
 
-def rewound(session: Session, state: State, said: Said, base: int | None) -> Aligned:
+def rewound(session: Session, state: KnownState, said: Said, base: int | None) -> Aligned:
     """A rewind to what the session has in common with these conversations."""
     # Right before the first message that goes; or the parent, if what it had was hidden since.
     found = Aligned(Rewind(0, state.head_seq, "langgraph"), ())
     for to in (state.shown[said.stays].seq - 1, base):
         if to:
             shown = _shown(session.view(as_of=to))
-            if len(found.shown) < len(shown) == kept(shown, said.digests):
+            if len(found.shown) < len(shown) == kept_count(shown, said.digests):
                 found = Aligned(Rewind(to, state.head_seq, "langgraph"), shown)
     return found
 
 
-def summarised(
-    session: Session, state: State, said: Said, serde: SerializerProtocol
+def summary_of_graph(
+    session: Session, state: KnownState, said: Said, serde: SerializerProtocol
 ) -> Aligned | None:
     """A summary of the graph's own, or a marker, in the place of what it has removed."""
     if len(said.channels) != 1:
@@ -161,7 +194,7 @@ def summarised(
     if not {channel, MARKER} >= {one.channel for one in state.shown}:
         return None
     digests = said.digests[channel]
-    cut = compacted(state.shown, digests, said.stays)
+    cut = replaced_messages(state.shown, digests, said.stays)
     if cut is None:
         return None
     gone, came = state.shown[cut[0]], messages[cut[1]]
@@ -171,7 +204,7 @@ def summarised(
     plan = Plan(
         head_seq=state.head_seq,
         action=Action.CONDENSE if rows else Action.TRUNCATE,
-        hides=ranges(gone, state.shown),
+        hides=shown_ranges(gone, state.shown),
         rows=rows or (new_marker(),),
         # The graph has decided: nothing of it is refused but hiding a pin.
         compat=True,
@@ -180,13 +213,14 @@ def summarised(
         session_id=session.id,
     )
     inserted = [
-        Shown(0, channel, digest, one.id) for one, digest in zip(came, digests[cut[1]], strict=True)
-    ] or [Shown(0, MARKER, b"")]
+        ShownMessage(0, channel, digest, one.id)
+        for one, digest in zip(came, digests[cut[1]], strict=True)
+    ] or [ShownMessage(0, MARKER, b"")]
     shown = [*state.shown[: cut[0].start], *inserted, *state.shown[cut[0].stop :]]
     return Aligned(plan, shown)
 
 
-def kept(shown: Sequence[Shown], wanted: Mapping[str, Sequence[bytes]]) -> int:
+def kept_count(shown: Sequence[ShownMessage], wanted: Mapping[str, Sequence[bytes]]) -> int:
     """How many of the messages shown may stay: all before the first that is not wanted there."""
     places = dict.fromkeys(wanted, 0)
     for index, (_, channel, digest, _) in enumerate(shown):
@@ -201,8 +235,8 @@ def kept(shown: Sequence[Shown], wanted: Mapping[str, Sequence[bytes]]) -> int:
     return len(shown)
 
 
-def compacted(
-    shown: Sequence[Shown], wanted: Sequence[bytes], stays: int
+def replaced_messages(
+    shown: Sequence[ShownMessage], wanted: Sequence[bytes], stays: int
 ) -> tuple[slice, slice] | None:
     """Which of the messages shown went from between those that stay, and what came in their place.
 
@@ -223,7 +257,9 @@ def compacted(
     return None
 
 
-def ranges(gone: Sequence[Shown], shown: Sequence[Shown]) -> tuple[tuple[int, int], ...]:
+def shown_ranges(
+    gone: Sequence[ShownMessage], shown: Sequence[ShownMessage]
+) -> tuple[tuple[int, int], ...]:
     """The ranges of seq that hold these of the messages shown, and no others of them."""
     seqs = {one.seq for one in gone}
     found: list[tuple[int, int]] = []
@@ -239,8 +275,8 @@ def ranges(gone: Sequence[Shown], shown: Sequence[Shown]) -> tuple[tuple[int, in
     return tuple(found)
 
 
-def to_shown(seq: int, format_: str, content: Any) -> Shown:
+def to_shown(seq: int, format_: str, content: Any) -> ShownMessage:
     """A message of a view."""
     if format_ != FORMAT:  # somebody else has written it to the session
-        return Shown(seq, None, b"")
-    return Shown(seq, channel_of(content), digest_of(content), content["data"].get("id"))
+        return ShownMessage(seq, None, b"")
+    return ShownMessage(seq, channel_of(content), digest_of(content), content["data"].get("id"))

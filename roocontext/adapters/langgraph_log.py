@@ -14,18 +14,21 @@ from hashlib import sha256
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from roocontext.adapters.epochs import hide
-from roocontext.adapters.frameworks import framework
+from roocontext.adapters.adapter_notes import hide
 from roocontext.adapters.langgraph_conversations import (
+    KIND,
+    LOST_PARENT,
+    NO_WRITES,
     Aligned,
+    KnownState,
     Said,
     Saved,
-    Shown,
-    State,
+    ShownMessage,
+    own_notes,
     read_epoch,
     read_said,
     rewound,
-    summarised,
+    summary_of_graph,
 )
 from roocontext.adapters.langgraph_messages import (
     MARKER,
@@ -39,13 +42,13 @@ from roocontext.adapters.langgraph_messages import (
     to_new,
     unpacked,
 )
-from roocontext.adapters.langgraph_notes import KIND, LOST_PARENT, NO_WRITES, own_notes
-from roocontext.adapters.langgraph_sends import Left, completed, shortened
+from roocontext.adapters.langgraph_sends import Left, completed, without_messages
+from roocontext.adapters.serializing import framework
 from roocontext.errors import DuplicateMessage, InvalidPlan
 from roocontext.log.encoding import encode
-from roocontext.store.items import Item, NewNote, Rewind
-from roocontext.store.notes import Note
+from roocontext.store.reading.notes import Note
 from roocontext.store.session import Session
+from roocontext.store.writing.items import Item, NewNote, Rewind
 
 with framework("langgraph-checkpoint", works=WORKS, extra="langgraph"):
     from langchain_core.messages import BaseMessage
@@ -73,7 +76,7 @@ def begin_epoch(session: Session, by: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class CheckpointLog:
     """The checkpoints of a session, in one epoch of it. The `first` notes may be known already."""
 
     session: Session
@@ -82,7 +85,7 @@ class Log:
     first: Sequence[Note] | None = None
 
     @classmethod
-    def opened(cls, session: Session, serde: SerializerProtocol) -> "Log":
+    def opened(cls, session: Session, serde: SerializerProtocol) -> "CheckpointLog":
         """The current epoch of a session, as it is now."""
         first = own_notes(session, limit=_FIRST_PAGE)
         return cls(session, serde, read_epoch(first), first)
@@ -154,7 +157,7 @@ class Log:
 
     def _packed(self, channel: str, value: Any, path: str, said: Said, seq: int) -> list[Any]:
         """A value, and where messages were left out of it that the session shows: see `Left`."""
-        value, left = shortened(channel, value, said, seq)
+        value, left = without_messages(channel, value, said, seq)
         return [*packed(self.serde, value, path), *map(list, left)]
 
     def _unpacked(self, stored: Sequence[Any], seq: int) -> Any:
@@ -176,7 +179,7 @@ class Log:
 
     def put_writes(
         self,
-        state: State | None,
+        state: KnownState | None,
         checkpoint_id: str,
         writes: Sequence[tuple[str, Any]],
         task_id: str,
@@ -254,14 +257,14 @@ class Log:
 
     def put(
         self,
-        state: State,
+        state: KnownState,
         checkpoint: Mapping[str, Any],
         metadata: Mapping[str, Any],
         parent: str | None,
         new_versions: Mapping[str, Any],
         *,
         readable: bool,
-    ) -> State:
+    ) -> KnownState:
         """Store a checkpoint in one transaction; VersionConflict if the session has moved."""
         values = checkpoint["channel_values"]
         said = read_said(
@@ -290,13 +293,13 @@ class Log:
         }
         if said.stays == len(state.shown):
             return self._written(state, Aligned(None, state.shown), said, content)
-        if (summary := summarised(self.session, state, said, self.serde)) is not None:
+        if (summary := summary_of_graph(self.session, state, said, self.serde)) is not None:
             with suppress(InvalidPlan):  # a pin, or no gap is left there
                 return self._written(state, summary, said, content)
         begin = rewound(self.session, state, said, base and base.seq)
         return self._written(state, begin, said, content)
 
-    def _base(self, state: State, parent: str | None) -> Saved | None:
+    def _base(self, state: KnownState, parent: str | None) -> Saved | None:
         if parent is None:
             return None
         if state.newest is not None and state.newest.id == parent:
@@ -319,7 +322,9 @@ class Log:
             and before.get(channel) == versions[channel]
         }
 
-    def _written(self, state: State, begin: Aligned, said: Said, content: dict[str, Any]) -> State:
+    def _written(
+        self, state: KnownState, begin: Aligned, said: Said, content: dict[str, Any]
+    ) -> KnownState:
         items: list[Item] = [] if begin.item is None else [begin.item]
         shown = [*begin.shown]
         counts = Counter(map(itemgetter(1), begin.shown))
@@ -329,7 +334,7 @@ class Log:
                 messages[stays:], said.digests[channel][stays:], strict=True
             ):
                 items.append(to_new(to_content(message, channel, self.serde)))
-                shown.append(Shown(0, channel, digest, message.id))
+                shown.append(ShownMessage(0, channel, digest, message.id))
         key = _key(self.epoch, content, {c: b"".join(d).hex() for c, d in said.digests.items()})
         content = {**content, "key": key}
         kind = self._kind(content["id"])
@@ -349,7 +354,7 @@ class Log:
         if isinstance(begin.item, Rewind):
             next(seqs)
         shown = [one if one.seq else one._replace(seq=next(seqs)) for one in shown]
-        return State(
+        return KnownState(
             self.epoch, note.head_seq, shown, said._replace(channels={}), Saved(note.seq, content)
         )
 

@@ -16,8 +16,7 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from roocontext.adapters.frameworks import framework
-from roocontext.adapters.serializing import serializing
+from roocontext.adapters.serializing import framework, serializing
 from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER, encode
 from roocontext.log.entries import NewMessage
 from roocontext.log.plan import LEFT_OUT

@@ -9,9 +9,9 @@ from copy import copy
 from operator import is_
 from typing import Any, NamedTuple, TypeAlias
 
-from roocontext.adapters.frameworks import framework
 from roocontext.adapters.langgraph_conversations import Said
 from roocontext.adapters.langgraph_messages import WORKS, holds_messages, live_hashes
+from roocontext.adapters.serializing import framework
 
 with framework("langgraph-checkpoint", works=WORKS, extra="langgraph"):
     from langchain_core.messages import BaseMessage
@@ -37,7 +37,7 @@ class Left(NamedTuple):
     messages: int
 
 
-def shortened(channel: str, value: Any, said: Said, seq: int) -> tuple[Any, list[Left]]:
+def without_messages(channel: str, value: Any, said: Said, seq: int) -> tuple[Any, list[Left]]:
     """A value of a channel without the messages of these conversations, and where they were."""
     if channel != TASKS or not said.hashes:
         return value, []

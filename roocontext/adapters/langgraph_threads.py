@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar, cast
 
-from roocontext.adapters.frameworks import framework
-from roocontext.adapters.langgraph_conversations import Saved, State, read_state
+from roocontext.adapters.langgraph_conversations import KnownState, Saved, read_state
 from roocontext.adapters.langgraph_filter import check_filter, matches
-from roocontext.adapters.langgraph_log import Log, begin_epoch, short
+from roocontext.adapters.langgraph_log import CheckpointLog, begin_epoch, short
 from roocontext.adapters.langgraph_messages import WORKS
+from roocontext.adapters.serializing import framework
 from roocontext.errors import InvalidOption, SessionNotFound, SessionPurged, VersionConflict
 from roocontext.store.session import Session
-from roocontext.store.sessions import SessionInfo
+from roocontext.store.sessions.sessions import SessionInfo
 from roocontext.store.store import Store
 
 with framework("langgraph-checkpoint", works=WORKS, extra="langgraph"):
@@ -104,7 +104,7 @@ class Work:
 
     store: Store
     serde: SerializerProtocol
-    states: dict[str, State]
+    states: dict[str, KnownState]
     sessions: dict[str, Session]
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -138,7 +138,7 @@ class Work:
         )
         return islice(matching, limit)
 
-    def _threads(self, config: RunnableConfig | None) -> Iterator[tuple[Thread, Log]]:
+    def _threads(self, config: RunnableConfig | None) -> Iterator[tuple[Thread, CheckpointLog]]:
         if config is None:
             for info in self.store.find(PREFIX, limit=_ALL):
                 yield from self._found(Thread.named(info))
@@ -154,18 +154,18 @@ class Work:
         for info in self.store.find(f"{thread.root}/", limit=_ALL):
             yield Thread.named(info)
 
-    def _found(self, thread: Thread) -> Iterator[tuple[Thread, Log]]:
+    def _found(self, thread: Thread) -> Iterator[tuple[Thread, CheckpointLog]]:
         log = self._log(thread)
         if log is not None:
             yield thread, log
 
-    def _log(self, thread: Thread) -> Log | None:
+    def _log(self, thread: Thread) -> CheckpointLog | None:
         try:
-            return Log.opened(self._known(thread), self.serde)
+            return CheckpointLog.opened(self._known(thread), self.serde)
         except SessionNotFound:
             return None
 
-    def _tuple(self, log: Log, thread: Thread, saved: Saved) -> CheckpointTuple:
+    def _tuple(self, log: CheckpointLog, thread: Thread, saved: Saved) -> CheckpointTuple:
         content = saved.content
         checkpoint = {
             **log.read_plain(content["checkpoint"]),
@@ -194,7 +194,7 @@ class Work:
         whole = get_checkpoint_metadata(config, metadata)
         while True:
             state = self.states.get(name) or read_state(session)
-            log = Log(session, self.serde, state.epoch)
+            log = CheckpointLog(session, self.serde, state.epoch)
             try:
                 # Another serializer may encrypt: then no message is laid open beside what it gives.
                 state = log.put(
@@ -222,12 +222,16 @@ class Work:
         thread = Thread.of(config)
         session = self._session(thread)
         state = self.states.get(thread.session_id)
-        log = Log(session, self.serde, state.epoch) if state else Log.opened(session, self.serde)
+        log = (
+            CheckpointLog(session, self.serde, state.epoch)
+            if state
+            else CheckpointLog.opened(session, self.serde)
+        )
         asked = (config["configurable"]["checkpoint_id"], writes, task_id, task_path)
         head = log.put_writes(state, *asked)
         if state is not None and head not in (None, state.head_seq):
             # Another process has written, and may have begun an epoch.
-            now = Log.opened(session, self.serde)
+            now = CheckpointLog.opened(session, self.serde)
             if now.epoch != log.epoch:
                 now.put_writes(None, *asked)
 
@@ -255,7 +259,7 @@ class Work:
                     begin_epoch(log.session, by)
                 self.states.pop(log.session.id, None)
 
-    def _all(self, thread: Thread) -> list[tuple[Thread, Log]]:
+    def _all(self, thread: Thread) -> list[tuple[Thread, CheckpointLog]]:
         everywhere = (thread, *self._namespaces(thread))
         return [found for one in everywhere for found in self._found(one)]
 
@@ -325,8 +329,8 @@ class Work:
 
 
 def _visible(
-    thread: Thread, log: Log, only: str | None, before: str | None
-) -> Iterator[tuple[Thread, Log, Saved]]:
+    thread: Thread, log: CheckpointLog, only: str | None, before: str | None
+) -> Iterator[tuple[Thread, CheckpointLog, Saved]]:
     found = log.pages(before) if only is None else filter(None, [log.find(only)])
     for saved in found:
         if not saved.is_hidden and (before is None or saved.id < before):

@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
-from roocontext.adapters.frameworks import framework
 from roocontext.adapters.openai_agents_items import (
-    Tail,
+    ItemTail,
     as_object,
-    read_tail,
-    storable,
+    read_item_tail,
+    storable_item,
     to_items,
     to_messages,
 )
 from roocontext.adapters.replay import take_back
+from roocontext.adapters.serializing import framework
 from roocontext.context.manager import AsyncContextManager, ContextManager
 from roocontext.errors import InvalidMessage, SessionNotFound, VersionConflict
 from roocontext.store.given import AnyStore, GivenStore, OverStore
@@ -114,14 +114,14 @@ class RooContextSession(OverStore):
             lambda store: self._replace(store, self._tail(store, None), 0, items)
         )
 
-    def _tail(self, store: Store, limit: int | None) -> Tail | None:
+    def _tail(self, store: Store, limit: int | None) -> ItemTail | None:
         chat = self._chat(store)
-        return None if chat is None else read_tail(chat, limit)
+        return None if chat is None else read_item_tail(chat, limit)
 
     def _replace(
         self,
         store: Store,
-        tail: Tail | None,
+        tail: ItemTail | None,
         start: int,
         items: Sequence[Any],
         prune: Callable[[Any], bool] | None = None,
@@ -192,7 +192,7 @@ def _add(chat: Session, items: Sequence[Any]) -> None:
         else:
             chat.append_many(new)
     except InvalidMessage:  # rarely: so the items are checked by themselves only now
-        chat.append_many(to_messages(map(storable, items)))
+        chat.append_many(to_messages(map(storable_item, items)))
 
 
 def _pop(chat: Session | None) -> TResponseInputItem | None:
@@ -204,7 +204,7 @@ def _pop(chat: Session | None) -> TResponseInputItem | None:
             return None
         *kept, popped = cast("list[TResponseInputItem]", to_items(view.messages))
         try:
-            take_back(chat, view, instead=to_messages(map(storable, kept)), trigger="pop_item")
+            take_back(chat, view, instead=to_messages(map(storable_item, kept)), trigger="pop_item")
         except VersionConflict:  # somebody wrote in the meantime
             continue
         return popped

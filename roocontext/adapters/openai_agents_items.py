@@ -14,8 +14,8 @@ from roocontext.log.entries import Kind, Message, NewMessage, View
 from roocontext.log.forms import forms
 from roocontext.log.readings import REDACTED, reader
 from roocontext.log.readings.openai_responses import OUTPUTS, type_of
-from roocontext.store.items import Rewind
 from roocontext.store.session import Session
+from roocontext.store.writing.items import Rewind
 
 FORMAT: Final = "openai-responses"
 RAW: Final = "roocontext.item"
@@ -54,7 +54,7 @@ def as_object(item: Any) -> dict[str, Any]:
     return {"type": RAW, "item": item}
 
 
-def storable(item: Any) -> dict[str, Any]:
+def storable_item(item: Any) -> dict[str, Any]:
     """The item, or one that holds it if the format has no such items."""
     shown = as_object(item)
     try:
@@ -100,7 +100,7 @@ def _given(item: Any) -> Any:
     return item.get("item", {"role": "assistant", "content": REDACTED})
 
 
-class Tail(NamedTuple):
+class ItemTail(NamedTuple):
     """The latest items of a session, as a view of it shows them; all if it `is_complete`."""
 
     view: View
@@ -123,14 +123,14 @@ class Tail(NamedTuple):
         there, or a summary is among them that stands for a part of what they follow.
         """
         count, kept = self._from(start)
-        new = to_messages(map(storable, [*kept, *output]))
+        new = to_messages(map(storable_item, [*kept, *output]))
         head, shown = self.view.head_seq, self.view.messages
         whole = self.is_complete and count == len(shown)
         if count and prune and not whole:
             before = to_items(chat.view().messages)[: start - len(self.items)]
             stays = [*dropwhile(prune, before)]
             if len(stays) < len(before):
-                new, whole = to_messages(map(storable, [*stays, *output])), True
+                new, whole = to_messages(map(storable_item, [*stays, *output])), True
         try:
             if count and whole:
                 chat.write_batch([Rewind(0, head, trigger), *new], expected_seq=head)
@@ -153,11 +153,11 @@ class Tail(NamedTuple):
         return 0, []
 
 
-def read_tail(chat: Session, limit: int | None) -> Tail:
+def read_item_tail(chat: Session, limit: int | None) -> ItemTail:
     """The latest items of a session; without a limit all."""
     # One more message than items: what is left out then holds at least one item, or none is.
     view = chat.view() if limit is None else chat.view(last=limit + 1)
     items = to_items(view.messages)
     if limit is None or max(len(view.messages), len(items)) <= limit:
-        return Tail(view, items, is_complete=True)
-    return Tail(view, items[-limit:], is_complete=False)
+        return ItemTail(view, items, is_complete=True)
+    return ItemTail(view, items[-limit:], is_complete=False)

@@ -11,12 +11,9 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from roocontext.adapters.epochs import epoch, hide
-from roocontext.adapters.frameworks import framework
-from roocontext.adapters.listing import pages
-from roocontext.adapters.own_notes import Shape, newest_own
-from roocontext.adapters.pydantic_ai_messages import message_of, shown, system_prompt
-from roocontext.adapters.serializing import serializing
+from roocontext.adapters.adapter_notes import Shape, epoch, hide, newest_own
+from roocontext.adapters.pydantic_ai_messages import serialized_message, shown_row, system_prompt
+from roocontext.adapters.serializing import framework, pages, serializing
 from roocontext.errors import (
     DuplicateMessage,
     MessageNotFound,
@@ -26,9 +23,9 @@ from roocontext.errors import (
     VersionConflict,
 )
 from roocontext.store.given import AnyStore, GivenStore, OverStore
-from roocontext.store.items import Describe, Item, NewNote, Rewind
 from roocontext.store.session import Session
 from roocontext.store.store import Store
+from roocontext.store.writing.items import Describe, Item, NewNote, Rewind
 
 with framework("pydantic-ai-slim", works=">=2.68,<3", extra="pydantic-ai"):
     from pydantic import TypeAdapter
@@ -292,7 +289,7 @@ def _write(
     if base != _tip(stored, session):
         items += _back_to(store, session, base, head)
     moves = bool(items)
-    items += map(message_of, entries)
+    items += map(serialized_message, entries)
     with serializing(record, "record"):
         dumped = _Records.dump_python(record, mode="json")
     content = {"conversation": record.conversation_id, "record": dumped}
@@ -325,7 +322,10 @@ def _back_to(store: Store, session: Session, base: str | None, head: int) -> lis
             if at is not None:
                 break
             missing.append(entry)
-    return [Rewind(at or 0, head_seq=head, trigger=NAME), *map(message_of, reversed(missing))]
+    return [
+        Rewind(at or 0, head_seq=head, trigger=NAME),
+        *map(serialized_message, reversed(missing)),
+    ]
 
 
 def _seq_of(session: Session, entry_id: str) -> int | None:
@@ -381,7 +381,7 @@ def _effective(
     stored = _stored(store, conversation_id)
     if stored.session is None or stored.record is None or stored.record.head_id is None:
         return messages
-    view = [one for row in stored.session.view().messages if (one := shown(row)) is not None]
+    view = [one for row in stored.session.view().messages if (one := shown_row(row)) is not None]
     (head,) = _read_path(stored.record.head_id, 1, store)
     known = [head.message, *view[-1:]]
     places = [at for at, message in enumerate(messages) if message in known]

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 from math import isfinite
 from typing import Any
 
-from roocontext.adapters.frameworks import framework
-from roocontext.adapters.serializing import serializing
+from roocontext.adapters.serializing import framework, serializing
 from roocontext.errors import InvalidMessage
 from roocontext.formats.imported import storable
 from roocontext.log.entries import Kind, Message, NewMessage
@@ -29,7 +28,7 @@ with framework("pydantic-ai-slim", works=">=2.68,<3", extra="pydantic-ai"):
 FORMAT = "pydantic-ai"
 
 
-def message_of(entry: ConversationEntry) -> NewMessage:
+def serialized_message(entry: ConversationEntry) -> NewMessage:
     """An entry as a message: its content is what pydantic-ai serializes."""
     message = entry.message
     with serializing(message, "message"):
@@ -79,7 +78,7 @@ def system_prompt(first: ModelMessage, view: Sequence[ModelMessage]) -> list[Mod
     return [ModelRequest(parts=parts, timestamp=first.timestamp)] if parts else []
 
 
-def shown(row: Message) -> ModelMessage | None:
+def shown_row(row: Message) -> ModelMessage | None:
     """A row of the view as pydantic-ai has it; None if it has no text to show."""
     if row.format == FORMAT and row.kind is Kind.MESSAGE:
         return ModelMessagesTypeAdapter.validate_python([row.content])[0]

@@ -11,9 +11,9 @@ from itertools import groupby, takewhile
 from roocontext.errors import InvalidPlan, MessageNotFound
 from roocontext.log.entries import Kept, Kind, Message, NewMessage, Range, View, ranges_of
 from roocontext.log.plan import Action, Plan
-from roocontext.store.audit import AuditEntry
-from roocontext.store.items import Item, Rewind
+from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.session import Session
+from roocontext.store.writing.items import Item, Rewind
 
 _ACTIONS = {
     Kind.SUMMARY: Action.CONDENSE,

@@ -3,11 +3,15 @@
 The serializers of pydantic and of LangGraph end at about 255 levels. The store itself takes 500.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import is_dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
-from roocontext.errors import InvalidMessage
+from roocontext.errors import FrameworkMissing, InvalidMessage
+from roocontext.store.sessions.sessions import SessionInfo
+from roocontext.store.store import Store
 
 _LEVELS = 240
 """From here on the depth is the reason: the frameworks add some levels of their own."""
@@ -67,3 +71,42 @@ def _children(value: object) -> Iterator[tuple[str, object]]:
         yield from ((f"[{number}]", child) for number, child in enumerate(value))
     else:
         yield from ((f".{name}", child) for name, child in vars(value).items())
+
+
+def pages(
+    store: Store, where: Mapping[str, str], *, size: int = 1000, parent: str | None = None
+) -> Iterator[list[SessionInfo]]:
+    """All sessions whose metadata has these values, the one updated last first, page by page.
+
+    A fork of such a session has its metadata too: compare the ids if that matters.
+    """
+    last: SessionInfo | None = None
+    asked: dict[str, Any] = {"parent": parent, "where": where, "recorded": True}
+    while page := store.sessions(limit=size, before=last, **asked):
+        yield page
+        last = page[-1]
+
+
+@contextmanager
+def framework(package: str, *, works: str, extra: str) -> Iterator[None]:
+    """Import a framework in here: what cannot be imported becomes FrameworkMissing.
+
+    `works` are the versions that the adapter works with, `extra` is what installs them.
+    """
+    try:
+        yield
+    except (ImportError, AttributeError) as error:
+        try:
+            found = version(package)
+        except PackageNotFoundError:
+            fact = f"This adapter needs {package} ({works}), which is not installed."
+            found = None
+        else:
+            fact = f"This adapter works with {package} {works}. Version {found} lacks what it uses."
+        raise FrameworkMissing(
+            fact,
+            advice=f"Install the extra: pip install 'roocontext[{extra}]'.",
+            package=package,
+            works=works,
+            found=found,
+        ) from error

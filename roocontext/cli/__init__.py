@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from roocontext.cli.interrupts import end_on_interrupt
+from roocontext.cli.exit_codes import end_on_interrupt
 
 if TYPE_CHECKING:
-    from roocontext.store.clock_and_ids import Clock, Ids
+    from roocontext.store.engine.clock_and_ids import Clock, Ids
 
 _OBJECTS = 50_000
 """After how many new objects garbage is looked for: loading modules makes many, and no garbage."""

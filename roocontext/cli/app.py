@@ -1,8 +1,10 @@
 """Runs one command: collects the commands, and turns errors into exit codes."""
 
+import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from shutil import get_terminal_size
@@ -13,7 +15,7 @@ from typer.main import get_command
 
 from roocontext.cli import completion, find_database, options
 from roocontext.cli.command_context import ClockAndIds
-from roocontext.cli.command_group import CommandGroup, asked
+from roocontext.cli.command_group import CommandGroup, rearranged
 from roocontext.cli.commands import (
     append,
     backup,
@@ -30,14 +32,50 @@ from roocontext.cli.commands import (
     transfers,
 )
 from roocontext.cli.commands import sessions as listing
-from roocontext.cli.exit_codes import Code, PipeClosed, Refusal, end
-from roocontext.cli.library_warnings import keep_warnings
+from roocontext.cli.exit_codes import Code, PipeClosed, Refusal, end, write_error
 from roocontext.cli.options import PROGRAM, Debug, Json, Utc
+from roocontext.cli.screens.safe_text import safe
 from roocontext.cli.terminal import drop_stdout, take_streams
-from roocontext.store.clock_and_ids import system_clock
+from roocontext.reports.naming import quantity
+from roocontext.store.engine.clock_and_ids import system_clock
 
 if TYPE_CHECKING:
-    from roocontext.store.clock_and_ids import Clock, Ids
+    from roocontext.store.engine.clock_and_ids import Clock, Ids
+
+
+class Warnings(logging.Handler):
+    """Keeps the first warning of the library, and counts them all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._first = ""
+        self._count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a warning."""
+        self._count += 1
+        self._first = self._first or safe(" ".join(record.getMessage().split()))
+
+    def write(self) -> None:
+        """Write the line, if there is anything to warn of."""
+        others = self._count - 1
+        more = f" ({quantity(others, 'more warning')})" if others else ""
+        if self._count:
+            write_error(f"roocontext: warning: {self._first}{more}\n")
+
+
+@contextmanager
+def keep_warnings() -> Iterator[None]:
+    """Keep the library's warnings until the end."""
+    log, kept = logging.getLogger("roocontext"), Warnings()
+    before = log.handlers, log.propagate
+    log.handlers = [kept]
+    log.propagate = False  # else they would come a second time, in another form
+    try:
+        yield
+    finally:
+        log.handlers, log.propagate = before  # of a program that calls a command
+        kept.write()
 
 
 HELP = (
@@ -110,7 +148,7 @@ def run(arguments: Sequence[str], *, clock: "Clock | None" = None, ids: "Ids | N
         try:
             _check(arguments)
             code = commands().main(
-                asked(arguments),
+                rearranged(arguments),
                 prog_name=PROGRAM,
                 standalone_mode=False,
                 obj=ClockAndIds(clock or system_clock, ids),

@@ -5,21 +5,33 @@ arguments and options. It makes an answer, which is the document that `--json` p
 it to `show` with the function that draws it. A command that returns False ends with exit code 1.
 """
 
-import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock, Timer
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+
+from roocontext.cli.terminal import is_terminal
+
+if TYPE_CHECKING:
+    from roocontext.store.proof.verify import Progress
+
+import inspect
+from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import typer
 
 from roocontext import reports
-from roocontext.cli import find_database, parse_time, terminal
+from roocontext.cli import find_database, options, terminal
 from roocontext.cli.completion import NEW
 from roocontext.cli.exit_codes import Code, Refusal, end
 from roocontext.cli.options import DatabaseOption, Debug, Json, Utc
-from roocontext.cli.progress import Bars
 from roocontext.cli.screens.screen import Screen
 from roocontext.errors import StoreUnavailable
 
@@ -27,8 +39,100 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from roocontext import Session, Store
-    from roocontext.store.clock_and_ids import Clock, Ids
-    from roocontext.store.verify import Progress
+    from roocontext.store.engine.clock_and_ids import Clock, Ids
+    from roocontext.store.proof.verify import Progress
+
+
+PATIENCE = 0.7
+"""A bar is shown after this many seconds."""
+
+_LONG = 2_000
+"""With this total or more, a bar is shown at once."""
+
+
+class Bars:
+    """The bars of a command. They are nested, and only the innermost is shown."""
+
+    def __init__(self) -> None:
+        self._bars: list[_Bar] = []
+
+    @contextmanager
+    def bar(self, label: str) -> Iterator["Progress"]:
+        """Show a bar for as long as the block runs; the function reports the progress."""
+        if not is_terminal(sys.stderr):
+            yield lambda _done, _total: None
+            return
+        with self.hidden():
+            bar = _Bar(label)
+            self._bars.append(bar)
+            try:
+                bar.wait()
+                yield bar.report
+            finally:
+                bar.stop()
+                self._bars.remove(bar)
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Hide the bar while something else is written to the terminal."""
+        outer = self._bars[-1] if self._bars else None
+        if outer:
+            outer.stop()
+        try:
+            yield
+        finally:
+            if outer:
+                outer.wait()
+
+
+class _Bar:
+    """A bar that appears after a while."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._done, self._total = 0, 0
+        self._lock = Lock()  # the timer shows it in a thread of its own
+        self._timer: Timer | None = None
+        self._drawn: Callable[[], None] | None = None
+        self._hide: Callable[[], None] | None = None
+
+    def report(self, done: int, total: int) -> None:
+        """Redraw the bar with this progress."""
+        self._done, self._total = done, total
+        if self._drawn:
+            self._drawn()
+        elif total >= _LONG:
+            self.show()
+
+    def wait(self) -> None:
+        """Show it after a while."""
+        self._timer = Timer(PATIENCE, self.show)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def show(self) -> None:
+        """Show it, unless it is shown or stopped already."""
+        from rich.progress import Progress  # noqa: PLC0415 - rarely needed
+
+        with self._lock:
+            if self._timer is None or self._hide is not None:
+                return
+            bar = Progress(console=Console(stderr=True), transient=True, redirect_stdout=False)
+            task = bar.add_task(escape(self._label), total=None)
+            self._drawn = lambda: bar.update(task, completed=self._done, total=self._total or None)
+            self._drawn()
+            bar.start()
+            self._hide = bar.stop
+
+    def stop(self) -> None:
+        """Remove it from the terminal."""
+        if self._timer:
+            self._timer.cancel()
+        with self._lock:
+            hide, self._timer, self._drawn, self._hide = self._hide, None, None, None
+        if hide:
+            hide()
+
 
 AnswerT = TypeVar("AnswerT")
 
@@ -80,7 +184,7 @@ class CommandContext:
     ) -> Iterator["Store"]:
         """The store, for reading or for writing."""
         given = self.clock_and_ids
-        with find_database.opened(
+        with find_database.open_store(
             self.url, clock=given.clock, ids=given.ids, write=write, create=create
         ) as store:
             # From here on, a failure to print is not a failure to write.
@@ -97,7 +201,7 @@ class CommandContext:
     def session(self, name: str, *, write: bool = False) -> Iterator["Session"]:
         """The session with this name."""
         with self.store(write=write) as store:
-            yield store.session(reports.naming.find(store, name))
+            yield store.session(reports.naming.session_named(store, name))
 
     def short_id(self, chat: "Session") -> str:
         """The id of a session of the open store, as short as it names no other."""
@@ -115,7 +219,7 @@ class CommandContext:
             if is_new:
                 yield store.create(session_id, title=title)
             else:
-                yield store.session(reports.naming.find(store, name))
+                yield store.session(reports.naming.session_named(store, name))
 
     @property
     def place(self) -> str:
@@ -233,7 +337,7 @@ def _runnable(function: Callable[..., Any], *, database: bool) -> Callable[..., 
     def run(ctx: typer.Context, *, as_json: bool, debug: bool, utc: bool, **given: Any) -> None:
         before = ctx.find_root().params
         if utc or before["utc"]:
-            parse_time.use_utc()
+            options.use_utc()
         given.pop("db", None)
         context = CommandContext(find_database.chosen(ctx), as_json or before["as_json"], ctx.obj)
         if before["db"] is not None and not database:

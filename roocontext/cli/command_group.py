@@ -5,12 +5,45 @@ from typing import TYPE_CHECKING, Any
 from typer.core import TyperGroup
 
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.front_page import draw_front_page
 from roocontext.cli.screens.screen import Screen
 from roocontext.cli.similar_names import similar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+
+_DAILY = (
+    ("sessions [TEXT]", "find a session by a word of it"),
+    ("show SESSION", "what the model sees, how full its window is"),
+    ("audit SESSION", "every entry, and what hides it"),
+    ("rewind SESSION --to 5", "go back to entry 5; nothing is deleted"),
+    ("undo SESSION", "take back the last change of the view"),
+    ("condense SESSION", "replace old messages with a summary"),
+    ("verify", "check that no log was changed"),
+)
+_REST = (
+    ("help", "all commands and options"),
+    ("help show", "one command"),
+    ("demo", "an example to look at: no key, no network"),
+)
+
+
+def draw_front_page(screen: Screen) -> None:
+    """The commands of every day, on less than 24 lines."""
+    screen.line(
+        ("roocontext", "title"),
+        " keeps the sessions of coding agents. The log keeps everything; the model sees a view.",
+    )
+    screen.blank()
+    screen.facts([(f"roocontext {name}", about) for name, about in _DAILY])
+    screen.blank()
+    screen.line(
+        "SESSION is an id, the beginning of one, `last`, or `last~1` for the one before."
+        " --db or ROOCONTEXT_DB names the database."
+    )
+    screen.blank()
+    screen.facts([(f"roocontext {name}", about) for name, about in _REST])
+
 
 INSPECT, CHANGE, VERIFY = "Inspect", "Change", "Verify and erase"
 HEADINGS = (INSPECT, CHANGE, VERIFY)
@@ -63,7 +96,7 @@ def under_headings(commands: "Mapping[str, Any]") -> dict[str, list[tuple[str, A
     return found
 
 
-def asked(arguments: "Sequence[str]") -> list[str]:
+def rearranged(arguments: "Sequence[str]") -> list[str]:
     """The arguments of a command line, in which `help show` means `show --help`."""
     if arguments and arguments[0] == "help":
         return [*arguments[1:], "--help"]

@@ -126,7 +126,7 @@ def complete_roles(ctx: typer.Context) -> Offers:
 
 def complete_sums() -> Offers:
     """Offer what calls can be summed up by."""
-    return _named(reports.spending.BY)
+    return _named(reports.usage.BY)
 
 
 def complete_aims() -> Offers:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typer import Context
 
     from roocontext import Store
-    from roocontext.store.clock_and_ids import Clock, Ids
+    from roocontext.store.engine.clock_and_ids import Clock, Ids
 
 VARIABLE = "ROOCONTEXT_DB"
 _SECRET = ("password", "sslpassword")
@@ -67,7 +67,7 @@ def without_password(url: str) -> str:
 
 
 @contextmanager
-def opened(
+def open_store(
     url: str, *, clock: "Clock", ids: "Ids | None", write: bool, create: bool = False
 ) -> Iterator["Store"]:
     """The store, for reading or for writing."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from roocontext.policies.situation import Totals
-from roocontext.store.notes import Note
+from roocontext.store.reading.notes import Note
 
 TOO_LITTLE: Final = 0.05
 

@@ -4,16 +4,16 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from roocontext.context.session_port import Check
+from roocontext.context.session_port import DueCheck
 from roocontext.context.settings import Settings
 from roocontext.log.events import Drifted
-from roocontext.store.calls import Call
+from roocontext.store.reading.usage import Call
 from roocontext.tokens import Drift, drift, usage_tokens
 
 _log: Final = logging.getLogger(__name__)
 
 
-def far_off(check: Check, session_id: str, settings: Settings) -> Iterator[Drifted]:
+def far_off(check: DueCheck, session_id: str, settings: Settings) -> Iterator[Drifted]:
     """The estimates of this check that are further from the report than the ratio allows."""
     for call in check.calls:
         used = usage_tokens(call.usage)
@@ -26,7 +26,7 @@ def far_off(check: Check, session_id: str, settings: Settings) -> Iterator[Drift
             )
 
 
-def news(check: Check, settings: Settings) -> frozenset[int]:
+def news(check: DueCheck, settings: Settings) -> frozenset[int]:
     """The calls of this check that are worth a warning: the first far-off one of each cause.
 
     A cause is a model and a direction. The first call is none: one report shows no pattern yet.

@@ -8,12 +8,11 @@ from roocontext.context.session_port import AnySession
 from roocontext.context.settings import Settings, SizedFrame
 from roocontext.context.steps import Steps, ask
 from roocontext.errors import UncoverRefused, VersionConflict
-from roocontext.log.budget import Size
-from roocontext.log.counting import BYTES
+from roocontext.log.counting import BYTES, Size
 from roocontext.log.entries import Kind
-from roocontext.store.restorable import Restorable
+from roocontext.store.counting.count import Restorable
 from roocontext.tokens import Limit
-from roocontext.tokens.reading import IMAGES
+from roocontext.tokens.usage import IMAGES
 
 SHARE: Final = 2
 """Half of the window is filled: the rest is for the work that the agent was restored for."""

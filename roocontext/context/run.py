@@ -14,7 +14,9 @@ from roocontext.context import drift
 from roocontext.context.backoff import CompactionState
 from roocontext.context.choice import UNUSABLE, Choice, Prepared, prepared
 from roocontext.context.hooks import Heard
-from roocontext.context.log_notes import (
+from roocontext.context.outcome import (
+    Ended,
+    Outcome,
     facts_of,
     facts_of_failure,
     paid_for,
@@ -22,8 +24,7 @@ from roocontext.context.log_notes import (
     record_of,
     refusal_of,
 )
-from roocontext.context.outcome import Ended, Outcome
-from roocontext.context.session_port import Check, LiveSession
+from roocontext.context.session_port import DueCheck, LiveSession
 from roocontext.context.settings import Settings
 from roocontext.context.steps import Steps, ask
 from roocontext.errors import (
@@ -32,7 +33,7 @@ from roocontext.errors import (
     StoreReadOnly,
     VersionConflict,
 )
-from roocontext.log.budget import Size
+from roocontext.log.counting import COMPACTION, Size
 from roocontext.log.encoding import encode
 from roocontext.log.events import (
     AfterCompact,
@@ -46,12 +47,10 @@ from roocontext.log.events import (
     Step,
 )
 from roocontext.log.plan import Action, Plan
-from roocontext.log.reported import COMPACTION
 from roocontext.log.spans import within
 from roocontext.log.summary import FailedCalls, Summary, SummaryRequest, total_cost
-from roocontext.policies.decision import Ask, Nothing, Ready, TooLarge
-from roocontext.policies.situation import Aim, Situation, Totals
-from roocontext.store.items import NewNote
+from roocontext.policies.situation import Aim, Ask, Nothing, Ready, Situation, TooLarge, Totals
+from roocontext.store.writing.items import NewNote
 
 _log = logging.getLogger(__name__)
 
@@ -117,7 +116,7 @@ class Run:
             return self._outcome(totals, totals.size, Ended(Status.NOOP, reason=reason))
         return (yield from self._compact(totals))
 
-    def _check(self) -> Steps[Check]:
+    def _check(self) -> Steps[DueCheck]:
         check = yield from self.port.check()
         self.state = check.state
         return check

@@ -5,28 +5,26 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
-from roocontext.context import after_plan
+from roocontext.context import choice
 from roocontext.context.backoff import CompactionState
 from roocontext.context.choice import Prepared
 from roocontext.context.settings import Settings, SizedFrame, frame_of
 from roocontext.context.steps import Steps, ask
 from roocontext.errors import InvalidOption
-from roocontext.log import frame as recorded
-from roocontext.log.budget import Size
-from roocontext.log.committed import Committed
-from roocontext.log.counting import BYTES
-from roocontext.log.frame import GivenFrame
-from roocontext.log.reported import COMPACTION
-from roocontext.policies.situation import Aim, Reported, Row, Situation, Totals
+from roocontext.log import request as recorded
+from roocontext.log.counting import BYTES, COMPACTION, Size
+from roocontext.log.plan import Committed
+from roocontext.log.request import GivenFrame
+from roocontext.policies.situation import Aim, ReportedTokens, Row, Situation, Totals
 from roocontext.store.aio import AsyncSession
-from roocontext.store.calls import Call
-from roocontext.store.items import NewNote
-from roocontext.store.kept_counts import Counted
-from roocontext.store.notes import Note
+from roocontext.store.counting.snapshot import CountedMessage, Snapshot, SnapshotRows, Wanted
+from roocontext.store.reading.notes import Note
+from roocontext.store.reading.usage import Call
 from roocontext.store.session import Session
-from roocontext.store.snapshot import CountedMessage, Rows, Snapshot, Wanted
+from roocontext.store.writing.items import NewNote
+from roocontext.store.writing.kept_counts import Counted
 from roocontext.tokens import Limit, usage_tokens
-from roocontext.tokens.reading import IMAGES
+from roocontext.tokens.usage import IMAGES
 
 LOOK_BACK: Final = 64
 """How many entries are searched for the last calls of the model."""
@@ -41,7 +39,7 @@ def any_session(chat: object) -> AnySession:
     return chat
 
 
-class Check(NamedTuple):
+class DueCheck(NamedTuple):
     """What decides whether a run has anything to do.
 
     `estimates` are those that were made just now, of calls that had none. `is_new_frame` says that
@@ -79,7 +77,7 @@ class LiveSession:
         """The session's."""
         return self.chat.id
 
-    def check(self) -> Steps[Check]:
+    def check(self) -> Steps[DueCheck]:
         """The totals and the state; only messages that were never counted are read."""
         limits = self.settings.limits
         snapshot = yield from self._read(
@@ -104,7 +102,7 @@ class LiveSession:
         self._counted = self._counted.with_estimates(self.settings.counter, estimates)
         state = yield from self.state(snapshot.notes[COMPACTION])
         totals = replace(self._totals(snapshot), failures=state.failures)
-        return Check(totals, state, snapshot.calls, estimates, snapshot.is_new_frame)
+        return DueCheck(totals, state, snapshot.calls, estimates, snapshot.is_new_frame)
 
     def situation(
         self, totals: Totals, *, aim: Aim, trigger: str, cap: int | None
@@ -115,7 +113,7 @@ class LiveSession:
 
     def live(self) -> Steps[Snapshot]:
         """Every live message, hidden ones too."""
-        wanted = Wanted(counter=self.settings.counter, rows=Rows.LIVE, known=self._counted)
+        wanted = Wanted(counter=self.settings.counter, rows=SnapshotRows.LIVE, known=self._counted)
         return (yield from self._read(wanted))
 
     def notes(self, kind: str) -> Steps[list[Note]]:
@@ -198,7 +196,7 @@ class LiveSession:
         self, totals: Totals, aim: Aim, trigger: str, cap: int | None
     ) -> Steps[tuple[Situation, Snapshot]]:
         settings, frame = self.settings, self.frame
-        rows = Rows.LIVE if settings.policy.compat else Rows.VISIBLE
+        rows = SnapshotRows.LIVE if settings.policy.compat else SnapshotRows.VISIBLE
         snapshot = yield from self._read(
             Wanted(counter=settings.counter, rows=rows, known=self._counted)
         )
@@ -261,7 +259,7 @@ class DryRun(LiveSession):
         if self._untouched:
             yield from ask(lambda: self.chat.commit(plan, dry_run=True))
         before, first = self.situated, self._last_seq + 1
-        self.situated = after_plan.situation_after(before, plan, last_seq=self._last_seq)
+        self.situated = choice.situation_after(before, plan, last_seq=self._last_seq)
         self._untouched = False
         head_seq = self.situated.head_seq
         # What a next plan inserts comes behind the notes.
@@ -293,9 +291,9 @@ def _row(counted: CountedMessage) -> Row:
     return Row(message, size, counted.condense_parent, counted.truncation_parent)
 
 
-def _reported(snapshot: Snapshot) -> Reported | None:
+def _reported(snapshot: Snapshot) -> ReportedTokens | None:
     """What the provider reported for the newest call, if nothing but appends followed."""
     if snapshot.since is None:
         return None
     used = usage_tokens(snapshot.calls[-1].usage)
-    return None if used is None else Reported(used.input, used.output, snapshot.since)
+    return None if used is None else ReportedTokens(used.input, used.output, snapshot.since)

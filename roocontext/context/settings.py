@@ -8,13 +8,11 @@ from typing import Any, Final, TypeAlias
 
 from roocontext.context.hooks import Hooks
 from roocontext.errors import InvalidOption
-from roocontext.log.budget import FREE, UNLIMITED, Budget, Size
-from roocontext.log.counting import Counter, counter_named
+from roocontext.log.counting import FREE, UNLIMITED, Budget, Counter, Size, counter_named
 from roocontext.log.encoding import check_model_size
 from roocontext.policies.builtin import policies, policy_for
-from roocontext.policies.decision import Policy
-from roocontext.policies.situation import Aim, Measure
-from roocontext.store.clock_and_ids import Clock
+from roocontext.policies.situation import Aim, Measure, Policy
+from roocontext.store.engine.clock_and_ids import Clock
 from roocontext.summarisers import (
     AnySummariser,
     as_summariser,

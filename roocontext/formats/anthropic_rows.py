@@ -6,8 +6,8 @@ from typing import Any, Final
 from uuid import UUID, uuid5
 
 from roocontext.log.entries import Message
-from roocontext.log.forms.frames import attachment
-from roocontext.log.forms.identifiers import CallIds, name_for
+from roocontext.log.forms.parts import attachment
+from roocontext.log.forms.tools import CallIds, name_for
 from roocontext.log.readings import Block, calls, reader, results
 
 _NAMES: Final = UUID("6a3f3f5e-0f5b-5a51-9d0e-0c6b5d1f7a11")
@@ -23,7 +23,7 @@ def foreign_id(*names: str) -> str:
     return str(uuid5(_NAMES, "\0".join(names)))
 
 
-def left_out(message: Message) -> list[str]:
+def types_left_out(message: Message) -> list[str]:
     """The types of what a message holds that only its provider knows, and no file can."""
     if message.format == "anthropic":
         return []

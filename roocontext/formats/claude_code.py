@@ -14,8 +14,13 @@ from roocontext.formats.claude_code_attachments import sent_of
 from roocontext.formats.claude_code_parts import Parts, Whole
 from roocontext.formats.claude_code_releases import Release, release_of
 from roocontext.formats.claude_code_resumed import looks_in_other_files, with_rows_before
-from roocontext.formats.claude_code_rows import Loose, Row, Rows, compacted_calls
-from roocontext.formats.claude_code_tree import Step
+from roocontext.formats.claude_code_rows import (
+    Loose,
+    TranscriptRow,
+    TranscriptRows,
+    compacted_calls,
+)
+from roocontext.formats.claude_code_tree import TranscriptStep
 from roocontext.formats.claude_code_typed import with_typed
 from roocontext.formats.claude_code_walk import Back, in_tree_order
 from roocontext.formats.events import (
@@ -26,11 +31,11 @@ from roocontext.formats.events import (
     Noted,
     Problem,
     Source,
-    Titled,
+    TitleSet,
     WentBack,
 )
 from roocontext.formats.lines import read_at
-from roocontext.formats.names import text
+from roocontext.formats.names import non_empty
 from roocontext.formats.source_files import opened, read_bytes
 from roocontext.formats.times import iso_ms
 from roocontext.log.entries import NewMessage
@@ -74,7 +79,7 @@ def sources(path: Path) -> Iterator[Source]:
 def _whole_sources(path: Path) -> Iterator[Source]:
     """The sessions of a file whose rows cannot be read in parts."""
     problems: list[Problem] = []
-    rows = Rows.read(path, problems)
+    rows = TranscriptRows.read(path, problems)
     base, parent = _names(path, rows.facts)
     release = release_of(rows.facts)
     shared = {"tool": NAME, "path": str(path)}
@@ -171,7 +176,7 @@ class Calls:
                     self.results[call] = (uuid, index)
 
 
-def events_of(step: Step, record: dict[str, Any], calls: Calls) -> Iterator[Event]:
+def events_of(step: TranscriptStep, record: dict[str, Any], calls: Calls) -> Iterator[Event]:
     """The events of a row that has a place in the tree. Takes the content out of the record."""
     row = step.row
     ts = iso_ms(record.get("timestamp"))
@@ -212,7 +217,7 @@ def events_of(step: Step, record: dict[str, Any], calls: Calls) -> Iterator[Even
         yield Added(row.uuid, with_typed(message, record), row.line)
 
 
-def _cleared(row: Row, record: dict[str, Any], calls: Calls) -> Cleared:
+def _cleared(row: TranscriptRow, record: dict[str, Any], calls: Calls) -> Cleared:
     given = compacted_calls(record.get("microcompactMetadata"))
     blocks = [calls.results[one] for one in given if one in calls.results]
     ts = iso_ms(record.get("timestamp"))
@@ -223,7 +228,7 @@ def _loose_events(
     file: BinaryIO, parts: Parts | Whole, path: Path, problems: list[Problem]
 ) -> Iterator[Event]:
     """The lines that stand in no chain; the best title among them."""
-    titles: dict[str, Titled] = {}
+    titles: dict[str, TitleSet] = {}
     for row in parts.loose:
         try:
             record = read_at(file, row.start, row.end)
@@ -231,7 +236,7 @@ def _loose_events(
             problems.append(Problem(path, row.number, str(error)))
             continue
         is_record = isinstance(record, dict)
-        kind = (text(record.get("type")) if is_record else None) or "unknown"
+        kind = (non_empty(record.get("type")) if is_record else None) or "unknown"
         ts = iso_ms(record.get("timestamp")) if is_record else None
         yield Noted(None, kind, record, ts, row.number)
         name = _TITLES.get(kind)
@@ -240,7 +245,7 @@ def _loose_events(
             # A summary is often that of another session, whose last row it names.
             if kind == "summary" and str(record.get("leafUuid")) not in parts:
                 continue
-            titles[kind] = Titled(title.strip()[:200], row.number)
+            titles[kind] = TitleSet(title.strip()[:200], row.number)
     for kind in _TITLES:
         if kind in titles:
             yield titles[kind]

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from roocontext.formats.claude_code_rows import (
-    Head,
     Loose,
-    Reading,
-    Row,
-    Rows,
+    RowFields,
+    RowReader,
+    TranscriptRow,
+    TranscriptRows,
     compacted_calls,
     heads,
     learn,
@@ -56,7 +56,7 @@ class _Cuts:
         self._awaited = NumberedNames()
         self._rootless = NumberedNames()
         """The notes above which there is no message."""
-        self._last: Row | None = None
+        self._last: TranscriptRow | None = None
         self._answer: int | None = None
         """The first row of the newest answer, while only its rows, results and notes follow it."""
         self._boundary = -1
@@ -64,7 +64,7 @@ class _Cuts:
         self._summarised = -1
         """The earliest row to which a summary of the newest compaction refers."""
 
-    def add(self, row: Row, *, is_alone: bool) -> None:
+    def add(self, row: TranscriptRow, *, is_alone: bool) -> None:
         """Add the next row; whether its line holds nothing before it."""
         first = self.names.get(row.uuid)
         # A row that comes again is compared with the first one.
@@ -80,13 +80,13 @@ class _Cuts:
         self._last = row
         self._answer = self._answer_with(row, reach)
 
-    def _is_anchor(self, last: Row) -> bool:
+    def _is_anchor(self, last: TranscriptRow) -> bool:
         """Whether no message hangs on this message of the user yet, nor on the answer it joins."""
         if not last.speaks or last.type == "assistant":
             return False
         return self._answer is not None if last.results else last.uuid not in self._awaited
 
-    def _answer_with(self, row: Row, reach: int) -> int | None:
+    def _answer_with(self, row: TranscriptRow, reach: int) -> int | None:
         """The first row of the newest answer, if this row begins it, or only belongs to it."""
         if row.uuid in self._awaited:
             return None  # earlier rows may hang on it
@@ -101,7 +101,7 @@ class _Cuts:
         belongs = self._parents[row.index] >= first and reach >= first - 1
         return first if belongs else None
 
-    def _reach(self, row: Row) -> int:
+    def _reach(self, row: TranscriptRow) -> int:
         """The first row that must not be ahead of the anchor of this row's part."""
         reach = min(self._reach_of_parent(row), self._name(row.uuid, row.index))
         if row.answer:
@@ -124,7 +124,7 @@ class _Cuts:
             reach = min(reach, self._summarised)
         return reach
 
-    def _reach_of_parent(self, row: Row) -> int:
+    def _reach_of_parent(self, row: TranscriptRow) -> int:
         last, parent = self._last, row.parent
         known = None
         if parent is not None:
@@ -176,7 +176,7 @@ class _Cuts:
 class Whole:
     """A session whose rows are all in memory: a single part."""
 
-    def __init__(self, rows: list[Row], loose: Loose) -> None:
+    def __init__(self, rows: list[TranscriptRow], loose: Loose) -> None:
         self.rows, self.loose = rows, loose
         self.cleared = {
             call
@@ -189,7 +189,7 @@ class Whole:
         """Whether the session has a row with this uuid."""
         return uuid in self._uuids
 
-    def __iter__(self) -> Iterator[list[Row]]:
+    def __iter__(self) -> Iterator[list[TranscriptRow]]:
         """The rows of each part."""
         return iter([self.rows])
 
@@ -202,7 +202,7 @@ class Parts:
     """The parts of a transcript that holds a single session, and what is known of it as a whole."""
 
     def __init__(self, path: Path) -> None:
-        self.facts: dict[str, Any] = Rows().facts
+        self.facts: dict[str, Any] = TranscriptRows().facts
         self.loose = Loose()
         self.speaks = False
         self.begins_elsewhere = False
@@ -219,7 +219,7 @@ class Parts:
         """Find the parts of a file; None if rows of sub-agents are among those of a session."""
         found, cuts = cls(path), _Cuts()
         last: dict[str | None, str] = {}
-        first: Row | None = None
+        first: TranscriptRow | None = None
         line_before = 0
         reported: list[Problem] = []
         for index, (line, head) in enumerate(heads(path, reported)):
@@ -244,13 +244,13 @@ class Parts:
         """Whether the session has this row, which a title names."""
         return uuid in self._leaves
 
-    def __iter__(self) -> Iterator[list[Row]]:
+    def __iter__(self) -> Iterator[list[TranscriptRow]]:
         """The rows of each part. Afterwards, `loose` are the lines without a place in the tree."""
         self.loose = Loose()
-        reading = Reading()
+        reading = RowReader()
         # Not to the end of the file: what was appended since then may refer to rows of any part.
         ends = [*(part.first for part in self._parts[1:]), self._end]
-        rows: list[Row] = []
+        rows: list[TranscriptRow] = []
         with opened(self._path) as file:
             for part, end in zip(self._parts, ends, strict=True):
                 lines = heads(self._path, None, start=part.start, first=part.line)
@@ -266,14 +266,14 @@ class Parts:
                 rows = []
                 reading.forget()
 
-    def _learn(self, row: Row, head: Head) -> None:
+    def _learn(self, row: TranscriptRow, head: RowFields) -> None:
         learn(self.facts, head)
         if head.leaf_uuid:
             self._leaves.add(head.leaf_uuid)
         if row.uuid and row.subtype == "microcompact_boundary":
             self.cleared.update(compacted_calls(row.metadata))
 
-    def _finish(self, cuts: _Cuts, first: Row | None) -> None:
+    def _finish(self, cuts: _Cuts, first: TranscriptRow | None) -> None:
         self._parts = cuts.parts
         self._leaves = {uuid for uuid in self._leaves if uuid in cuts.names}
         if first is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from roocontext.formats.claude_code_releases import ONE_FILE, release_of
-from roocontext.formats.claude_code_rows import Row, Rows
+from roocontext.formats.claude_code_rows import TranscriptRow, TranscriptRows
 from roocontext.formats.lines import loads
 from roocontext.formats.source_files import opened
 
@@ -18,15 +18,17 @@ def looks_in_other_files(facts: dict[str, Any]) -> bool:
     return release_of(facts) < ONE_FILE
 
 
-def with_rows_before(path: Path, rows: list[Row], facts: dict[str, Any]) -> list[Row]:
+def with_rows_before(
+    path: Path, rows: list[TranscriptRow], facts: dict[str, Any]
+) -> list[TranscriptRow]:
     """The rows of a session, behind those of the files that it continues."""
     if not looks_in_other_files(facts):
         return rows
     seen = {path}
     while (parent := _missing_parent(rows)) and (found := _file_with(parent, path.parent, seen)):
         seen.add(found)
-        before: list[Row] = []
-        for row in Rows.read(found, []).all:
+        before: list[TranscriptRow] = []
+        for row in TranscriptRows.read(found, []).all:
             if not row.agent:
                 row.path = row.path or found
                 before.append(row)
@@ -40,7 +42,7 @@ def with_rows_before(path: Path, rows: list[Row], facts: dict[str, Any]) -> list
     return rows
 
 
-def _missing_parent(rows: list[Row]) -> str | None:
+def _missing_parent(rows: list[TranscriptRow]) -> str | None:
     first = next((row for row in rows if row.speaks), None)
     if first is None or first.parent is None:
         return None

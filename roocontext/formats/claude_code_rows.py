@@ -15,15 +15,15 @@ import msgspec
 
 from roocontext.formats.claude_code_attachments import sent_of
 from roocontext.formats.events import Problem
-from roocontext.formats.lines import Line, read_at, read_lines
-from roocontext.formats.names import is_removed, name, text
+from roocontext.formats.lines import SourceLine, read_at, read_lines
+from roocontext.formats.names import is_removed, name, non_empty
 from roocontext.formats.source_files import opened
 
 _SPEAKERS = ("user", "assistant")
 _FACTS = {"session": "sessionId", "folder": "cwd", "branch": "gitBranch", "version": "version"}
 
 
-class Row(msgspec.Struct, gc=False):
+class TranscriptRow(msgspec.Struct, gc=False):
     """The place of a row in the tree and in the file. Without cycles, so no collector looks at it.
 
     `kept` are the rows that a compaction has kept: named one by one, or from `segment` to its end.
@@ -61,30 +61,30 @@ class Loose:
     def __init__(self) -> None:
         self._places = array("Q")
 
-    def add(self, line: Line) -> None:
+    def add(self, line: SourceLine) -> None:
         """The next line."""
         self._places.extend((line.number, line.start, line.end))
 
-    def __iter__(self) -> Iterator[Line]:
+    def __iter__(self) -> Iterator[SourceLine]:
         places = iter(self._places)
         return (
-            Line(number, None, start, end)
+            SourceLine(number, None, start, end)
             for number, start, end in zip(places, places, places, strict=True)
         )
 
 
 @dataclass(slots=True)
-class Rows:
+class TranscriptRows:
     """The rows of a file, those without a place in the tree, and the facts of the session."""
 
-    all: list[Row] = field(default_factory=list)
+    all: list[TranscriptRow] = field(default_factory=list)
     loose: Loose = field(default_factory=Loose)
     facts: dict[str, Any] = field(default_factory=lambda: dict.fromkeys(_FACTS))
 
     @classmethod
-    def read(cls, path: Path, problems: list[Problem]) -> "Rows":
+    def read(cls, path: Path, problems: list[Problem]) -> "TranscriptRows":
         """Read a file once; of rows with the same uuid the first one counts."""
-        reading = Reading()
+        reading = RowReader()
         found = cls()
         with opened(path) as file:
             for index, (line, head) in enumerate(heads(path, problems)):
@@ -112,7 +112,7 @@ class _Message(msgspec.Struct, gc=False):
     content: str | list[_Block] | None = None
 
 
-class Head(msgspec.Struct, gc=False, rename="camel"):
+class RowFields(msgspec.Struct, gc=False, rename="camel"):
     """The fields of a line that its row needs."""
 
     type: str = "unknown"
@@ -139,11 +139,11 @@ class Head(msgspec.Struct, gc=False, rename="camel"):
     leaf_uuid: str | None = None
 
 
-_decode_head = msgspec.json.Decoder(Head).decode
-_NAMES = {one.name: one.encode_name for one in msgspec.structs.fields(Head)}
+_decode_head = msgspec.json.Decoder(RowFields).decode
+_NAMES = {one.name: one.encode_name for one in msgspec.structs.fields(RowFields)}
 
 
-def learn(facts: dict[str, Any], head: Head) -> None:
+def learn(facts: dict[str, Any], head: RowFields) -> None:
     """Learn the facts of a session from the first lines that have them, the release from the last.
 
     The release that wrote last is the one that would continue the session.
@@ -157,7 +157,7 @@ def learn(facts: dict[str, Any], head: Head) -> None:
         facts["version"] = head.version
 
 
-def name_removed(row: Row, head: Head, last: dict[str | None, str]) -> None:
+def name_removed(row: TranscriptRow, head: RowFields, last: dict[str | None, str]) -> None:
     """Let rows whose ids were removed follow each other as they do in the file."""
     is_own = is_removed(head.uuid)
     if is_own:
@@ -166,17 +166,19 @@ def name_removed(row: Row, head: Head, last: dict[str | None, str]) -> None:
         row.parent = last.get(row.agent)
 
 
-class Reading:
+class RowReader:
     """The rows of a file, one after the other, among them those that come twice."""
 
     def __init__(self) -> None:
-        self._first: dict[str, Row] = {}
+        self._first: dict[str, TranscriptRow] = {}
         self._last: dict[str | None, str] = {}
-        self._boundary: Row | None = None
+        self._boundary: TranscriptRow | None = None
         self._summary = ""
         self._kept: set[str] = set()
 
-    def take(self, index: int, line: Line, head: Head, file: BinaryIO) -> Row | None:
+    def take(
+        self, index: int, line: SourceLine, head: RowFields, file: BinaryIO
+    ) -> TranscriptRow | None:
         """The row of a line, without a uuid if it is a copy; None if it is in no tree."""
         row = row_of_line(index, line, head)
         name_removed(row, head, self._last)
@@ -198,13 +200,13 @@ class Reading:
         """Forget the rows so far: none of those that follow comes twice."""
         self._first.clear()
 
-    def _note_compaction(self, row: Row) -> None:
+    def _note_compaction(self, row: TranscriptRow) -> None:
         if row.subtype == "compact_boundary":
             self._boundary, self._summary, self._kept = row, "", set(row.kept)
         elif row.is_summary:
             self._summary = row.uuid
 
-    def _keep(self, row: Row, first: Row) -> None:
+    def _keep(self, row: TranscriptRow, first: TranscriptRow) -> None:
         """A row that is written again behind a summary is one that the compaction has kept."""
         boundary = self._boundary
         if boundary is None or not self._summary or first.index > boundary.index:
@@ -216,7 +218,7 @@ class Reading:
             boundary.kept.append(row.uuid)
 
 
-def _is_copy(file: BinaryIO, first: Row, row: Row) -> bool:
+def _is_copy(file: BinaryIO, first: TranscriptRow, row: TranscriptRow) -> bool:
     try:
         return bool(read_at(file, first.start, first.end) == read_at(file, row.start, row.end))
     except ValueError:
@@ -225,11 +227,11 @@ def _is_copy(file: BinaryIO, first: Row, row: Row) -> bool:
 
 def heads(
     path: Path, problems: list[Problem] | None, *, start: int = 0, first: int = 1
-) -> Iterator[tuple[Line, Head | None]]:
+) -> Iterator[tuple[SourceLine, RowFields | None]]:
     """Each line with the fields of its record; None for a line that holds no object."""
     for line in read_lines(path, problems, _decode_head, start=start, first=first):
         record = line.record
-        if isinstance(record, Head):
+        if isinstance(record, RowFields):
             yield line, record
         elif isinstance(record, dict):
             yield line, _lenient(record)
@@ -239,9 +241,9 @@ def heads(
             yield line, None
 
 
-def _lenient(record: dict[str, Any]) -> Head:
+def _lenient(record: dict[str, Any]) -> RowFields:
     """The fields that have the types that they should have."""
-    head = Head()
+    head = RowFields()
     for field_, given in _NAMES.items():
         value = record.get(given)
         if field_ == "message":
@@ -253,7 +255,7 @@ def _lenient(record: dict[str, Any]) -> Head:
         elif field_.startswith("is_"):
             setattr(head, field_, value if isinstance(value, bool) else bool(value) or None)
         else:
-            setattr(head, field_, text(value))
+            setattr(head, field_, non_empty(value))
     head.type = head.type or "unknown"
     return head
 
@@ -262,22 +264,22 @@ def _lenient_message(message: dict[str, Any]) -> _Message:
     content = message.get("content")
     blocks = [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
     kinds = [
-        _Block(str(one.get("type")), text(one.get("id")), text(one.get("tool_use_id")))
+        _Block(str(one.get("type")), non_empty(one.get("id")), non_empty(one.get("tool_use_id")))
         for one in blocks
     ]
     stop = message.get("stop_reason")
-    return _Message(text(message.get("id")), None if stop is None else str(stop), kinds)
+    return _Message(non_empty(message.get("id")), None if stop is None else str(stop), kinds)
 
 
-def row_of(record: Any) -> Row:
+def row_of(record: Any) -> TranscriptRow:
     """The row of a record that is in no file."""
-    head = _lenient(record) if isinstance(record, dict) else Head()
-    return row_of_line(0, Line(0, record, 0, 0), head)
+    head = _lenient(record) if isinstance(record, dict) else RowFields()
+    return row_of_line(0, SourceLine(0, record, 0, 0), head)
 
 
-def row_of_line(index: int, line: Line, head: Head) -> Row:
+def row_of_line(index: int, line: SourceLine, head: RowFields) -> TranscriptRow:
     """The row of a line, from the fields of its record."""
-    row = Row(index, line.number, line.start, line.end, intern(head.type or "unknown"))
+    row = TranscriptRow(index, line.number, line.start, line.end, intern(head.type or "unknown"))
     row.uuid = head.uuid or ""
     if not row.uuid:
         return row
@@ -311,7 +313,7 @@ def compacted_calls(metadata: Any) -> list[str]:
     return [*map(str, named)] if isinstance(named, list) else []
 
 
-def _read_blocks(row: Row, blocks: list[_Block]) -> None:
+def _read_blocks(row: TranscriptRow, blocks: list[_Block]) -> None:
     calls = [name(block.id) for block in blocks if block.type == "tool_use"]
     row.calls = tuple(filter(None, calls))
     # A result whose call cannot be named is a result all the same.
@@ -319,7 +321,7 @@ def _read_blocks(row: Row, blocks: list[_Block]) -> None:
     row.results = tuple(one or "" for one in results)
 
 
-def _read_kept(row: Row, metadata: dict[str, Any]) -> None:
+def _read_kept(row: TranscriptRow, metadata: dict[str, Any]) -> None:
     segment, kept = metadata.get("preservedSegment"), metadata.get("preservedMessages")
     anchors: list[Any] = []
     if isinstance(segment, dict):
@@ -332,7 +334,7 @@ def _read_kept(row: Row, metadata: dict[str, Any]) -> None:
     row.keeps_first = row.uuid in anchors
 
 
-def _name_agents(rows: list[Row]) -> None:
+def _name_agents(rows: list[TranscriptRow]) -> None:
     """Name the sub-agents of rows that have none: by the first row of their chain."""
     by_uuid = {row.uuid: row for row in rows}
     for row in rows:

@@ -20,17 +20,17 @@ from roocontext.formats.claude_code_releases import (
     SENDS_BESIDE,
     Release,
 )
-from roocontext.formats.claude_code_rows import Row
+from roocontext.formats.claude_code_rows import TranscriptRow
 from roocontext.formats.events import Problem
 
 
-class Step(NamedTuple):
+class TranscriptStep(NamedTuple):
     """The next row. The last row of an answer has its usage; a summary says what it keeps.
 
     What a summary keeps is `behind` it, unless it `keeps_first`.
     """
 
-    row: Row
+    row: TranscriptRow
     ends_answer: bool = False
     keeps: frozenset[str] = frozenset()
     behind: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Step(NamedTuple):
     record: Mapping[str, Any] = MappingProxyType({})
 
 
-class Unit(msgspec.Struct, gc=False, eq=False):
+class TreeUnit(msgspec.Struct, gc=False, eq=False):
     """A row, or the rows of one answer with the results of its calls, and the notes among them.
 
     There are almost as many as rows, so a list is only made for what there is. `newest` is the
@@ -47,9 +47,9 @@ class Unit(msgspec.Struct, gc=False, eq=False):
     results, or attachments that hang on such a unit.
     """
 
-    rows: tuple[Row, ...] | list[Row] = ()
-    noted: list[Row] | None = None
-    below: list["Unit"] | None = None
+    rows: tuple[TranscriptRow, ...] | list[TranscriptRow] = ()
+    noted: list[TranscriptRow] | None = None
+    below: list["TreeUnit"] | None = None
     newest: int = -1
     own: int = -1
     begins: bool = False
@@ -62,16 +62,16 @@ class Unit(msgspec.Struct, gc=False, eq=False):
         return all(row.type == "attachment" for row in self.rows)
 
     @property
-    def notes(self) -> Sequence[Row]:
+    def notes(self) -> Sequence[TranscriptRow]:
         """The notes among its rows."""
         return self.noted or ()
 
     @property
-    def children(self) -> Sequence["Unit"]:
+    def children(self) -> Sequence["TreeUnit"]:
         """The units that follow, each in a branch of its own."""
         return self.below or ()
 
-    def add_row(self, row: Row) -> None:
+    def add_row(self, row: TranscriptRow) -> None:
         """A row that belongs here. Most units have one only."""
         if not self.rows:
             self.rows = (row,)
@@ -80,19 +80,19 @@ class Unit(msgspec.Struct, gc=False, eq=False):
         else:
             self.rows.append(row)
 
-    def add_note(self, row: Row) -> None:
+    def add_note(self, row: TranscriptRow) -> None:
         """A note that was written here."""
         if self.noted is None:
             self.noted = []
         self.noted.append(row)
 
-    def add_child(self, unit: "Unit") -> None:
+    def add_child(self, unit: "TreeUnit") -> None:
         """A unit that follows."""
         if self.below is None:
             self.below = []
         self.below.append(unit)
 
-    def end(self) -> Row | None:
+    def end(self) -> TranscriptRow | None:
         """The last row of an answer, if nothing more of the answer can come."""
         replies = [row for row in self.rows if row.type == "assistant"]
         if not replies:
@@ -101,32 +101,32 @@ class Unit(msgspec.Struct, gc=False, eq=False):
         goes_on = bool(self.children) or len(self.rows) > len(replies)
         return last if goes_on or last.stopped or not last.answer else None
 
-    def ordered(self) -> Sequence[Row]:
+    def ordered(self) -> Sequence[TranscriptRow]:
         """The answer first, and then the results, each in the order of the file."""
         if len(self.rows) == 1:
             return self.rows
         return sorted(self.rows, key=lambda row: (row.type != "assistant", row.index))
 
 
-class Tree:
+class TranscriptTree:
     """The units of a transcript: of parts of it (`build`), or of one that grows (`add`)."""
 
     def __init__(self, release: Release = NEWEST) -> None:
-        self.root = Unit()
+        self.root = TreeUnit()
         self._release = release
-        self._by_uuid: dict[str, Row] = {}
-        self._unit_of: dict[str, Unit] = {}
-        self._parent_of: dict[Unit, Unit] = {}
+        self._by_uuid: dict[str, TranscriptRow] = {}
+        self._unit_of: dict[str, TreeUnit] = {}
+        self._parent_of: dict[TreeUnit, TreeUnit] = {}
         # What was walked already: a chain may be as long as the file, and have a row at each place.
         self._nearest: tuple[dict[str, str], dict[str, str]] = ({}, {})
         self._ancestors = Ancestors(self._above_named)
-        self._tops: dict[Unit, Tops] = {}
-        self._answers: dict[str, Unit] = {}
-        self._callers: dict[str, Unit] = {}
+        self._tops: dict[TreeUnit, Tops] = {}
+        self._answers: dict[str, TreeUnit] = {}
+        self._callers: dict[str, TreeUnit] = {}
         self._summarised: set[str] = set()
-        self._boundaries: dict[str, Row] = {}
-        self._boundary: Row | None = None
-        self._anchor: Row | None = None
+        self._boundaries: dict[str, TranscriptRow] = {}
+        self._boundary: TranscriptRow | None = None
+        self._anchor: TranscriptRow | None = None
         self._kept_now: frozenset[str] = frozenset()
         # Those that the file holds only after the compaction, each with the one before it.
         self._late: dict[str, str] = {}
@@ -136,7 +136,7 @@ class Tree:
         self._speaker = self._summary = self._last = ""
         self._count = 0
 
-    def build(self, rows: list[Row], path: Path, problems: list[Problem]) -> Unit:
+    def build(self, rows: list[TranscriptRow], path: Path, problems: list[Problem]) -> TreeUnit:
         """The units as a tree; those that hang on nothing hang on the root."""
         self._by_uuid.update((row.uuid, row) for row in rows)
         for row in rows:
@@ -153,9 +153,9 @@ class Tree:
         self._date()
         return self.root
 
-    def go_on_below(self, anchor: Row) -> None:
+    def go_on_below(self, anchor: TranscriptRow) -> None:
         """Forget all rows except this message of the user, which is the root of what follows."""
-        self.root = Unit(is_work=self._unit_of[anchor.uuid].is_work)
+        self.root = TreeUnit(is_work=self._unit_of[anchor.uuid].is_work)
         self._anchor = anchor
         self._by_uuid, self._unit_of = {anchor.uuid: anchor}, {anchor.uuid: self.root}
         self._nearest, self._ancestors = ({}, {}), Ancestors(self._above_named)
@@ -163,7 +163,7 @@ class Tree:
         self._answers, self._callers, self._boundaries, self._summarised = {}, {}, {}, set()
         self._named, self._written = {}, {}
 
-    def add(self, row: Row) -> Unit | None:
+    def add(self, row: TranscriptRow) -> TreeUnit | None:
         """Add the next row of a transcript that grows; the unit of a message."""
         self._by_uuid[row.uuid] = row
         self._reattach(row)
@@ -176,7 +176,7 @@ class Tree:
         self._count = row.place = self._count + 1
         return unit
 
-    def beside(self, unit: Unit) -> list[Unit]:
+    def beside(self, unit: TreeUnit) -> list[TreeUnit]:
         """The attachments that are sent although they are beside the branch that goes on.
 
         They hang on a call or on a result.
@@ -188,25 +188,25 @@ class Tree:
             found += one.children
         return sorted(found, key=lambda one: one.rows[0].index)
 
-    def parent_of(self, unit: Unit) -> Unit | None:
+    def parent_of(self, unit: TreeUnit) -> TreeUnit | None:
         """The unit that one of a growing transcript hangs on."""
         return self._parent_of.get(unit)
 
-    def step(self, row: Row, end: Row | None) -> Step:
+    def step(self, row: TranscriptRow, end: TranscriptRow | None) -> TranscriptStep:
         """A row of a unit that has this end."""
         if row.is_summary:
             return self._summary_step(row)
         self._count = row.place = self._count + 1
-        return Step(row, ends_answer=row is end)
+        return TranscriptStep(row, ends_answer=row is end)
 
-    def _summary_step(self, row: Row) -> Step:
+    def _summary_step(self, row: TranscriptRow) -> TranscriptStep:
         boundary = self._boundaries.get(row.uuid)
         if boundary is None:
-            return Step(row)
+            return TranscriptStep(row)
         kept = self._kept(boundary)
         rows = [self._by_uuid[one] for one in kept if one in self._by_uuid]
         behind = sorted((one for one in rows if one.place), key=lambda one: one.place)
-        return Step(
+        return TranscriptStep(
             row,
             keeps=kept,
             behind=() if boundary.keeps_first else tuple(one.uuid for one in behind),
@@ -214,12 +214,12 @@ class Tree:
             record=boundary.metadata or {},
         )
 
-    def _take(self, row: Row) -> bool:
+    def _take(self, row: TranscriptRow) -> bool:
         """Put a message into its unit, and return whether the unit is new."""
         unit = self._joined(row)
         is_new = unit is None
         if unit is None:
-            unit = Unit()
+            unit = TreeUnit()
         if row.type == "assistant":
             if row.answer:
                 self._answers.setdefault(row.answer, unit)
@@ -231,7 +231,7 @@ class Tree:
         self._unit_of[row.uuid] = on
         return is_new
 
-    def _joined(self, row: Row) -> Unit | None:
+    def _joined(self, row: TranscriptRow) -> TreeUnit | None:
         """The unit that a row belongs to, if it exists already."""
         if row.type == "assistant":
             return self._answers.get(row.answer) if row.answer else None
@@ -239,14 +239,14 @@ class Tree:
         in_order = unit is not None and self._release < RESULTS_FIRST
         return None if unit is not None and in_order and self._between(row, unit) else unit
 
-    def _called_by(self, row: Row) -> Unit | None:
+    def _called_by(self, row: TranscriptRow) -> TreeUnit | None:
         """The unit with the call that a result answers."""
         for uuid in (row.source, self._above(row)):
             if uuid in self._by_uuid and self._by_uuid[uuid].type == "assistant":
                 return self._unit_of.get(uuid)
         return next((self._callers[one] for one in row.results if one in self._callers), None)
 
-    def _between(self, row: Row, unit: Unit) -> Unit | None:
+    def _between(self, row: TranscriptRow, unit: TreeUnit) -> TreeUnit | None:
         """What a late result hangs on, if that is below the unit with its call.
 
         The tool sends it too, and what follows the result follows it.
@@ -257,7 +257,7 @@ class Tree:
             return None
         return above if self._tops_of(unit).has_above(at) else None
 
-    def _tops_of(self, unit: Unit) -> Tops:
+    def _tops_of(self, unit: TreeUnit) -> Tops:
         """The rows of a unit that hang on none of its other rows."""
         if unit not in self._tops:
             self._tops[unit] = Tops(self._ancestors, unit.rows[0].uuid)
@@ -266,7 +266,7 @@ class Tree:
     def _above_named(self, uuid: str) -> str:
         return self._above(self._by_uuid[uuid])
 
-    def _above(self, row: Row, *, stop_at_boundary: bool = False) -> str:
+    def _above(self, row: TranscriptRow, *, stop_at_boundary: bool = False) -> str:
         """The nearest message above a row, or the nearest compaction if it is nearer."""
         nearest = self._nearest[stop_at_boundary]
         parent, passed = row.parent, set[str]()
@@ -279,7 +279,7 @@ class Tree:
             parent = nearest.get(parent) or above.parent
         return ""
 
-    def _reattach(self, row: Row) -> None:
+    def _reattach(self, row: TranscriptRow) -> None:
         """Give a row its place, and remember the parent that it has in the file."""
         written = row.parent
         self._place(row)
@@ -289,7 +289,7 @@ class Tree:
             self._speaker = row.uuid
         self._last = row.uuid
 
-    def _place(self, row: Row) -> None:
+    def _place(self, row: TranscriptRow) -> None:
         """Give compactions their place: behind what they cut off, and ahead of what follows."""
         if row.subtype == "compact_boundary":
             self._boundary, self._summary = row, ""
@@ -316,7 +316,7 @@ class Tree:
         elif row.parent and row.parent not in self._by_uuid and self._release >= BRIDGES:
             row.parent = self._last or row.parent
 
-    def _kept(self, boundary: Row) -> frozenset[str]:
+    def _kept(self, boundary: TranscriptRow) -> frozenset[str]:
         """The rows that a compaction has kept as they are."""
         kept = set(self._named.get(boundary.uuid, ()))
         units = [self._unit_of[one] for one in kept if one in self._unit_of]
@@ -332,7 +332,7 @@ class Tree:
         }
         return frozenset(kept)
 
-    def _named_by(self, boundary: Row) -> list[str]:
+    def _named_by(self, boundary: TranscriptRow) -> list[str]:
         """The rows that a compaction says it has kept, in their order."""
         # If one of the rows is missing, the tool keeps none of them.
         if any(one not in self._by_uuid for one in boundary.kept):
@@ -347,7 +347,7 @@ class Tree:
         whole = reversed(segment) if head in segment else ()
         return list(dict.fromkeys([*boundary.kept, *whole]))
 
-    def _hang(self, unit: Unit) -> Unit:
+    def _hang(self, unit: TreeUnit) -> TreeUnit:
         first = unit.rows[0]
         # A compaction without a summary: the model sees only what follows it.
         above = self._above(first, stop_at_boundary=True)
@@ -361,12 +361,12 @@ class Tree:
         parent.add_child(unit)
         return parent
 
-    def _note(self, row: Row, last: Row | None) -> None:
+    def _note(self, row: TranscriptRow, last: TranscriptRow | None) -> None:
         above = self._above(row) or (last.uuid if last else "")
         self._unit_of.get(above, self.root).add_note(row)
 
     def _break_cycles(
-        self, units: list[Unit], parents: list[Unit], path: Path, problems: list[Problem]
+        self, units: list[TreeUnit], parents: list[TreeUnit], path: Path, problems: list[Problem]
     ) -> None:
         """Hang units that only hang on each other on the root."""
         seen: set[int] = set()
@@ -398,7 +398,7 @@ class Tree:
             unit.is_attached = attached and unit.has_attachments
 
 
-def _mark(root: Unit, seen: set[int]) -> None:
+def _mark(root: TreeUnit, seen: set[int]) -> None:
     todo = [root]
     while todo:
         unit = todo.pop()

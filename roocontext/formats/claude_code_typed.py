@@ -8,7 +8,7 @@ the tool runs itself, such as `/clear`, do not: their rows have the name first.
 import re
 from typing import Any, Final
 
-from roocontext.formats.typed import Insertions, marked, typed
+from roocontext.formats.typed import Insertions, typed, with_typed_text
 from roocontext.log.entries import NewMessage
 
 _INSERTIONS: Final = Insertions(
@@ -40,9 +40,9 @@ def with_typed(message: NewMessage, record: dict[str, Any]) -> NewMessage:
     attachment = record.get("attachment")
     if isinstance(attachment, dict):
         is_prompt = attachment.get("commandMode", "prompt") == "prompt"
-        return marked(message, _words(attachment.get("prompt")) if is_prompt else "")
+        return with_typed_text(message, _words(attachment.get("prompt")) if is_prompt else "")
     if record.get("isMeta") is True and message.role == "user":
-        return marked(message, "")
+        return with_typed_text(message, "")
     return typed(message, _typed)
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from roocontext.formats.claude_code_releases import NEWEST, Release
-from roocontext.formats.claude_code_rows import Row
-from roocontext.formats.claude_code_tree import Step, Tree, Unit
+from roocontext.formats.claude_code_rows import TranscriptRow
+from roocontext.formats.claude_code_tree import TranscriptStep, TranscriptTree, TreeUnit
 from roocontext.formats.events import Problem
 
 
@@ -21,18 +21,21 @@ class Back:
     to: str | None
 
 
-Steps: TypeAlias = Iterator[Step | Back]
+Steps: TypeAlias = Iterator[TranscriptStep | Back]
 
 
 def in_tree_order(
-    parts: Iterable[list[Row]], path: Path, problems: list[Problem], release: Release = NEWEST
+    parts: Iterable[list[TranscriptRow]],
+    path: Path,
+    problems: list[Problem],
+    release: Release = NEWEST,
 ) -> Steps:
     """All rows: a branch that was left comes first, and then a rewind, and then the next one.
 
     Each part begins below the last row of the one before.
     """
-    tree = Tree(release)
-    anchor: Row | None = None
+    tree = TranscriptTree(release)
+    anchor: TranscriptRow | None = None
     at: str | None = None
     for rows in parts:
         if anchor is not None:
@@ -41,10 +44,12 @@ def in_tree_order(
         anchor = rows[-1] if rows else None
 
 
-def _walk(tree: Tree, root: Unit, at: str | None) -> Generator[Step | Back, None, str | None]:
+def _walk(
+    tree: TranscriptTree, root: TreeUnit, at: str | None
+) -> Generator[TranscriptStep | Back, None, str | None]:
     """The rows below a unit, and the notes at it. Returns where the session is then."""
     # Not by recursion: a chain may be longer than Python's stack.
-    todo: list[tuple[Unit, str | None] | Back] = [(root, at)]
+    todo: list[tuple[TreeUnit, str | None] | Back] = [(root, at)]
     while todo:
         item = todo.pop()
         if isinstance(item, Back):
@@ -60,7 +65,7 @@ def _walk(tree: Tree, root: Unit, at: str | None) -> Generator[Step | Back, None
                 yield tree.step(row, end)
                 at = row.uuid
             for row in one.notes:
-                yield Step(row)
+                yield TranscriptStep(row)
                 if row.subtype == "microcompact_boundary":
                     at = f"{row.uuid}:cleared"
         todo += reversed(_branches(unit, at, beside))
@@ -68,13 +73,13 @@ def _walk(tree: Tree, root: Unit, at: str | None) -> Generator[Step | Back, None
 
 
 def _branches(
-    unit: Unit, at: str | None, beside: list[Unit]
-) -> Sequence[tuple[Unit, str | None] | Back]:
+    unit: TreeUnit, at: str | None, beside: list[TreeUnit]
+) -> Sequence[tuple[TreeUnit, str | None] | Back]:
     """The units below, the branch with the newest row last, with a rewind between them.
 
     If a row of this unit itself is newer than all of them, they are left too.
     """
-    following: list[tuple[Unit, str | None] | Back] = []
+    following: list[tuple[TreeUnit, str | None] | Back] = []
     sent = set(beside)
     children = [child for child in unit.children if child not in sent]
     for number, child in enumerate(sorted(children, key=lambda child: child.newest)):

@@ -52,7 +52,7 @@ def deleted_range(item: dict[str, Any], screen: list[Any]) -> Range | None:
     return None
 
 
-def changed(rows: list[Any], deleted: Range | None, edits: Any) -> dict[int, list[Any]]:
+def changed_contents(rows: list[Any], deleted: Range | None, edits: Any) -> dict[int, list[Any]]:
     """By the number of a message: its content as it is sent, if it is another than in the file.
 
     The results at the beginning of what follows the range answer calls that are left out.

@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, Titled, WentBack
+from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, TitleSet, WentBack
 from roocontext.formats.lines import loads, report_repeated
-from roocontext.formats.names import text
+from roocontext.formats.names import non_empty
 from roocontext.formats.roo import INSERTIONS
 from roocontext.formats.source_files import read_bytes
 from roocontext.formats.times import whole_ms
@@ -25,7 +25,7 @@ _ENDS = ".messages.json"
 _TAGS = re.compile(r"<(user_input|user_command)\b[^>]*>(.*?)</\1>", re.DOTALL)
 
 
-def is_name(path: Path) -> bool:
+def is_cline_name(path: Path) -> bool:
     """Whether a file is named like the messages of a session."""
     return path.name.endswith(_ENDS)
 
@@ -42,8 +42,8 @@ def sources(path: Path) -> Iterator[Source]:
         "tool": NAME,
         "path": str(path),
         "session": session,
-        "folder": text(about.get("cwd")),
-        "version": text(origin.get("version")) if isinstance(origin, dict) else None,
+        "folder": non_empty(about.get("cwd")),
+        "version": non_empty(origin.get("version")) if isinstance(origin, dict) else None,
     }
     parent = f"{NAME}:{owner}" if is_child else None
     events = partial(_events, path, problems)
@@ -81,9 +81,9 @@ def _events(path: Path, problems: list[Problem]) -> Iterator[Event]:
         if record:
             yield Noted(None, kind, record)
     metadata = about.get("metadata")
-    title = text(metadata.get("title")) if isinstance(metadata, dict) else None
+    title = non_empty(metadata.get("title")) if isinstance(metadata, dict) else None
     if title and title.strip():
-        yield Titled(title.strip()[:200])
+        yield TitleSet(title.strip()[:200])
 
 
 def _compacted(compaction: dict[str, Any]) -> Iterator[Event]:
@@ -126,7 +126,7 @@ def _message(row: dict[str, Any], name: str) -> NewMessage:
         content,
         ts=whole_ms(row.get("ts")),
         message_id=name,
-        model=text(info.get("id")) if isinstance(info, dict) else None,
+        model=non_empty(info.get("id")) if isinstance(info, dict) else None,
         usage=_usage(row.get("metrics")),
         extra={
             "record": {key: one for key, one in kept.items() if key != "role" and one is not None}

@@ -13,14 +13,14 @@ from typing import Any
 
 from msgspec.structs import replace as with_fields
 
-from roocontext.formats.codex_compactions import NOT_SENT, compacted
-from roocontext.formats.codex_history import History, message_of, spoken
+from roocontext.formats.codex_compactions import NOT_SENT, compaction_events
+from roocontext.formats.codex_history import CodexHistory, item_message, text_item
 from roocontext.formats.codex_items import Items
-from roocontext.formats.codex_lines import ENVELOPES, Placed, opened, read_threads
+from roocontext.formats.codex_lines import ENVELOPES, Placed, opened_line, read_threads
 from roocontext.formats.events import Added, Event, Noted, Problem, Source, WentBack
 from roocontext.formats.lines import read_lines
 from roocontext.formats.names import name as named
-from roocontext.formats.names import text as _text
+from roocontext.formats.names import non_empty as _text
 from roocontext.formats.times import iso_ms
 
 NAME = "codex"
@@ -60,7 +60,7 @@ def sources(path: Path) -> Iterator[Source]:
 def _facts(path: Path) -> dict[str, Any]:
     """What the first lines say of the session."""
     for number, line in enumerate(read_lines(path, None)):
-        kind, payload = opened(line.record)
+        kind, payload = opened_line(line.record)
         if kind == "session_meta":
             git = payload.get("git")
             branch = git.get("branch") if isinstance(git, dict) else None
@@ -86,7 +86,7 @@ def _parent(source: Any) -> str | None:
 
 def _events(path: Path, problems: list[Problem]) -> Iterator[Event]:
     problems.clear()
-    history = History()
+    history = CodexHistory()
     for placed in read_threads(path, problems):
         for event in _events_of(placed, history):
             # The tokens of a reply are reported some lines behind it.
@@ -109,16 +109,16 @@ def _events(path: Path, problems: list[Problem]) -> Iterator[Event]:
     yield from history.events or ()
 
 
-def _released(history: History) -> Iterator[Event]:
+def _released(history: CodexHistory) -> Iterator[Event]:
     if history.reply is not None:
         yield history.reply
     yield from history.behind
     history.reply, history.behind = None, []
 
 
-def _events_of(at: Placed, history: History) -> Iterator[Event]:
+def _events_of(at: Placed, history: CodexHistory) -> Iterator[Event]:
     line, record = at.line, at.line.record
-    kind, payload = opened(record)
+    kind, payload = opened_line(record)
     ts = iso_ms(record.get("timestamp")) if isinstance(record, dict) else None
     if kind == "response_item" and payload.get("type") not in NOT_SENT:
         message = history.add(payload, at, ts)
@@ -132,7 +132,7 @@ def _events_of(at: Placed, history: History) -> Iterator[Event]:
     if kind == "turn_context":
         history.model = _text(payload.get("model"))
     if kind == "compacted":
-        yield from compacted(payload, at, ts, history)
+        yield from compaction_events(payload, at, ts, history)
     if kind == "event_msg":
         if history.events is not None and (shown := _event_text(payload, at, ts)):
             history.events.append(shown)
@@ -148,11 +148,11 @@ def _event_text(payload: dict[str, Any], at: Placed, ts: int | None) -> Added | 
     if role is None or not isinstance(text, str) or not text.strip():
         return None
     name = f"event:{at.name}"
-    return Added(name, message_of(spoken(role, text), name, ts, None), at.line.number)
+    return Added(name, item_message(text_item(role, text), name, ts, None), at.line.number)
 
 
 def _rolled_back(
-    payload: dict[str, Any], at: Placed, ts: int | None, history: History
+    payload: dict[str, Any], at: Placed, ts: int | None, history: CodexHistory
 ) -> Iterator[Event]:
     turns = payload.get("num_turns")
     history.cut(turns if type(turns) is int else 1)

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from roocontext.formats.codex_history import History, spoken, words_of
+from roocontext.formats.codex_history import CodexHistory, codex_texts, text_item
 from roocontext.formats.codex_items import Items
-from roocontext.formats.codex_kept import bridge, is_bridged, kept
+from roocontext.formats.codex_kept import bridge, is_bridged, kept_messages
 from roocontext.formats.codex_lines import Placed
 from roocontext.formats.events import Added, Event, Hid, WentBack
 from roocontext.log.entries import NewMessage
@@ -15,8 +15,8 @@ _RECORD = {"compacted": True}
 NO_SUMMARY = "(no summary available)"
 
 
-def compacted(
-    payload: dict[str, Any], at: Placed, ts: int | None, history: History
+def compaction_events(
+    payload: dict[str, Any], at: Placed, ts: int | None, history: CodexHistory
 ) -> Iterator[Event]:
     """The events of a compaction."""
     replaced = payload.get("replacement_history")
@@ -28,7 +28,7 @@ def compacted(
 
 
 def _replaced(
-    items: list[Any], summary: str, at: Placed, ts: int | None, history: History
+    items: list[Any], summary: str, at: Placed, ts: int | None, history: CodexHistory
 ) -> Iterator[Event]:
     name, line = f"compacted:{at.name}", at.line.number
     history.items, history.texts = Items(), {}
@@ -48,7 +48,7 @@ def _replaced(
         yield Added(row.message_id, row, line)
 
 
-def _summed_up(summary: str, at: Placed, ts: int | None, history: History) -> Iterator[Event]:
+def _summed_up(summary: str, at: Placed, ts: int | None, history: CodexHistory) -> Iterator[Event]:
     """What the session began with, what is kept of all that the user has written, the summary."""
     texts: list[str] = []
     prompt = next((n for n, item in enumerate(history.items) if not item.is_context), None)
@@ -72,15 +72,15 @@ def _summed_up(summary: str, at: Placed, ts: int | None, history: History) -> It
     yield Hid(name, rows, keeps=keeps, lead=lead, at_end=True, record=_RECORD, line=at.line.number)
 
 
-def _kept_of(turns: Items, history: History) -> list[str]:
+def _kept_of(turns: Items, history: CodexHistory) -> list[str]:
     """Keep the user's messages that are sent as they are; return the texts of those behind."""
     turns = Items(item for item in turns if history.text_of(item) is not None)
     newest_first = (history.text_of(item) or "" for item in reversed(turns))
-    texts = [*kept(newest_first, history.version)][::-1]
+    texts = [*kept_messages(newest_first, history.version)][::-1]
     first = len(turns) - len(texts)
     for number, text in enumerate(texts):
         item = turns[first + number]
-        if history.read(item).get("content") != spoken("user", text)["content"]:
+        if history.read(item).get("content") != text_item("user", text)["content"]:
             return texts[number:]
         history.items.append(item)
     return []
@@ -88,7 +88,7 @@ def _kept_of(turns: Items, history: History) -> list[str]:
 
 def _summary_among(rows: list[NewMessage], text: str) -> int | None:
     """The row that holds the summary; else the last one that has words."""
-    texts = [words_of(row) for row in rows]
+    texts = [codex_texts(row) for row in rows]
     holds = [index for index, words in enumerate(texts) if text.strip() and text.strip() in words]
     speaks = [index for index, words in enumerate(texts) if words.strip()]
     found = holds or speaks

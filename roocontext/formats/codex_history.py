@@ -5,9 +5,9 @@ from typing import Any
 
 from roocontext.formats.codex_items import Item, Items
 from roocontext.formats.codex_kept import is_summary, text_of_content
-from roocontext.formats.codex_lines import Placed, opened
+from roocontext.formats.codex_lines import Placed, opened_line
 from roocontext.formats.events import Added, Event
-from roocontext.formats.lines import Line, read_at
+from roocontext.formats.lines import SourceLine, read_at
 from roocontext.formats.source_files import opened as opened_file
 from roocontext.formats.typed import Insertions, typed
 from roocontext.log.entries import NewMessage
@@ -42,7 +42,7 @@ _INSERTIONS = Insertions(
 
 
 @dataclass(slots=True)
-class History:
+class CodexHistory:
     """The items that the program would send now, and the reply whose usage may still come.
 
     The first `compacted` ones are what the last compaction left. `texts` are those of items that
@@ -66,8 +66,8 @@ class History:
         """The next item as a message."""
         self.count += 1
         name = _name(self.count, payload)
-        message = message_of(payload, name, ts, self.model)
-        words = words_of(message)
+        message = item_message(payload, name, ts, self.model)
+        words = codex_texts(message)
         speaks = payload.get("type", "message") == "message"
         is_user = speaks and payload.get("role") == "user"
         is_own = is_user and words.lstrip().startswith(_CONTEXT)
@@ -86,13 +86,13 @@ class History:
 
     def write(self, text: str, at: Placed, ts: int | None) -> NewMessage:
         """The next item, a message of the user's that the rollout does not hold."""
-        message = self.add(spoken("user", text), at, ts)
+        message = self.add(text_item("user", text), at, ts)
         self.texts[self.count] = text
         return message
 
     def again(self, item: Item) -> NewMessage:
         """An item that a rollback has left, once more."""
-        at = Placed(item.path, Line(item.line, None, item.start, item.end), "")
+        at = Placed(item.path, SourceLine(item.line, None, item.start, item.end), "")
         if item.number in self.texts:
             return self.write(self.texts[item.number], at, None)
         return self.add(self.read(item), at, None, item.place)
@@ -100,9 +100,9 @@ class History:
     def read(self, item: Item) -> dict[str, Any]:
         """An item as it was added."""
         if item.number in self.texts:
-            return spoken("user", self.texts[item.number])
+            return text_item("user", self.texts[item.number])
         with opened_file(item.path) as file:
-            _, payload = opened(read_at(file, item.start, item.end))
+            _, payload = opened_line(read_at(file, item.start, item.end))
         if item.place is None:
             return payload
         found: dict[str, Any] = payload["replacement_history"][item.place]
@@ -132,13 +132,15 @@ class History:
         self.items.cut(at)
 
 
-def spoken(role: str, text: str) -> dict[str, Any]:
+def text_item(role: str, text: str) -> dict[str, Any]:
     """A message of one text as an item."""
     kind = "output_text" if role == "assistant" else "input_text"
     return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
 
 
-def message_of(payload: dict[str, Any], name: str, ts: int | None, model: str | None) -> NewMessage:
+def item_message(
+    payload: dict[str, Any], name: str, ts: int | None, model: str | None
+) -> NewMessage:
     """An item as a message."""
     kind = str(payload.get("type") or "message")
     role = payload.get("role")
@@ -150,7 +152,7 @@ def message_of(payload: dict[str, Any], name: str, ts: int | None, model: str | 
     return typed(message, _INSERTIONS.typed) if kind == "message" else message
 
 
-def words_of(message: NewMessage) -> str:
+def codex_texts(message: NewMessage) -> str:
     """A message's texts; nothing if it cannot be read."""
     try:
         return text_of(reader(FORMAT).blocks(message.role, message.content)[1])

@@ -56,7 +56,7 @@ def text_of_content(content: Any, version: tuple[int, ...]) -> str | None:
     return "".join(texts)
 
 
-def kept(newest_first: Iterable[str], version: tuple[int, ...]) -> Iterator[str]:
+def kept_messages(newest_first: Iterable[str], version: tuple[int, ...]) -> Iterator[str]:
     """What is left of the user's messages, from the newest backwards."""
     unit = 1 if _FIRST <= version < _ROUNDED else _TOKEN
     left = _TOKENS * _TOKEN // unit

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from roocontext.formats.events import Problem
-from roocontext.formats.lines import Line, read_lines
+from roocontext.formats.lines import SourceLine, read_lines
 
 _THREAD = re.compile(r"[\w-]+")
 # Tuples: what a damaged record holds in the place of a name need not be hashable.
@@ -21,7 +21,7 @@ class Placed(NamedTuple):
     """A line, its file, and its number as a name that no line of another file has."""
 
     path: Path
-    line: Line
+    line: SourceLine
     name: str
 
 
@@ -48,7 +48,7 @@ def read_threads(
 
 def _base(
     facts: Any,
-    line: Line,
+    line: SourceLine,
     problems: list[Problem],
     end: int | None,
     above: tuple[Path, ...],
@@ -76,7 +76,7 @@ def _rollout(path: Path, thread: str) -> Path | None:
     return next((found for place in places for found in sorted(place)), None)
 
 
-def opened(record: Any) -> tuple[str, dict[str, Any]]:
+def opened_line(record: Any) -> tuple[str, dict[str, Any]]:
     """The type and the payload of a line, of those without an envelope too."""
     if not isinstance(record, dict):
         return "unknown", {}

@@ -82,14 +82,14 @@ class WentBack:
 
 
 @dataclass(frozen=True, slots=True)
-class Titled:
+class TitleSet:
     """The session's title."""
 
     title: str
     line: int | None = None
 
 
-Event: TypeAlias = Added | Noted | Hid | Cleared | WentBack | Titled
+Event: TypeAlias = Added | Noted | Hid | Cleared | WentBack | TitleSet
 
 
 @dataclass(frozen=True, slots=True)

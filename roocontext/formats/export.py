@@ -10,9 +10,9 @@ from roocontext.errors import InvalidOption
 from roocontext.formats import anthropic_rows, html, jsonl, markdown, to_claude_code, to_roo
 from roocontext.formats.family import family_of
 from roocontext.formats.new_files import NewFile
+from roocontext.store.proof.verify import Progress
 from roocontext.store.session import Session
 from roocontext.store.store import Store
-from roocontext.store.verify import Progress
 
 Exporter = Callable[[Sequence[Session]], Iterator[bytes]]
 FolderExporter = Callable[[Sequence[Session], Path], Iterator[NewFile]]
@@ -53,7 +53,7 @@ FOLDERS: dict[str, FolderExporter] = {
 """The formats of several files by name; one that can be a single file too is in both."""
 
 
-def files(
+def exported_files(
     store: Store,
     session: Session,
     to: str,
@@ -98,7 +98,7 @@ def left_out(
         return
     for one in family_of(store, session) if family else [session]:
         for row in one.live():
-            for kind in anthropic_rows.left_out(row.message):
+            for kind in anthropic_rows.types_left_out(row.message):
                 yield one.id, row.message.seq, kind
 
 

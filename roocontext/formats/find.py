@@ -99,7 +99,7 @@ def _is_missing(path: Path) -> bool:
         return False
 
 
-def files(path: Path, problems: list[Problem]) -> Iterator[Path]:
+def possible_sources(path: Path, problems: list[Problem]) -> Iterator[Path]:
     """The files and task folders at a path that may hold sessions, in the order of their names."""
     # A link may lead back to a folder above, or to one that comes again.
     seen: set[tuple[int, int]] = set()
@@ -156,7 +156,7 @@ def _identity(path: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def size_of(path: Path) -> int:
+def size_in_kib(path: Path) -> int:
     """How large a file or a task folder is, in KiB, for the progress."""
     try:
         files = [one for one in path.iterdir() if one.is_file()] if path.is_dir() else [path]
@@ -165,11 +165,11 @@ def size_of(path: Path) -> int:
         return 1
 
 
-def changed(paths: Sequence[Path], seen: dict[Path, int]) -> list[Path]:
+def changed_paths(paths: Sequence[Path], seen: dict[Path, int]) -> list[Path]:
     """The files and folders at these paths that are not as they were seen last."""
     found: list[Path] = []
     for path in paths:
-        found += files(path, [])
+        found += possible_sources(path, [])
     now = {path: _stamp(path) for path in found}
     news = [path for path, stamp in now.items() if seen.get(path) != stamp]
     seen.update(now)
@@ -195,7 +195,7 @@ def _is_candidate(path: Path) -> bool:
     return (
         path.suffix == ".jsonl"
         or _is_packed_name(path)
-        or cline_sessions.is_name(path)
+        or cline_sessions.is_cline_name(path)
         or gemini_cli.is_name(path)
         or opencode_records.is_database_name(path)
         or (path.suffix == ".json" and _is_export(path))
@@ -242,7 +242,7 @@ def format_of(path: Path) -> str | None:
     named = (
         (roo.ROO, roo.is_task(path) or path.name in (roo.API, *roo.UI)),
         (opencode.NAME, opencode_records.is_storage(path) or opencode_records.is_database(path)),
-        (cline_sessions.NAME, cline_sessions.is_name(path)),
+        (cline_sessions.NAME, cline_sessions.is_cline_name(path)),
         (gemini_cli.NAME, gemini_cli.is_name(path)),
     )
     found = next((name for name, matches in named if matches), None)

@@ -44,7 +44,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedSource:
     """A file that was not imported, and the reason."""
 
     path: Path
@@ -52,7 +52,7 @@ class Skipped:
     is_problem: bool = False
 
 
-Outcome = Taken | Skipped
+Outcome = Taken | SkippedSource
 
 
 def import_paths(
@@ -71,12 +71,12 @@ def import_paths(
     problems: list[Problem] = []
     found: list[Path] = []
     for path in paths:
-        found += find.files(path, problems)
+        found += find.possible_sources(path, problems)
     for problem in problems:
-        yield Skipped(problem.path, problem.what, is_problem=True)
+        yield SkippedSource(problem.path, problem.what, is_problem=True)
     # A sub-agent's session names its parent, which must exist before it.
     ordered = sorted(dict.fromkeys(found), key=lambda path: path.name.startswith(SUBAGENT))
-    sizes = [find.size_of(path) for path in ordered]
+    sizes = [find.size_in_kib(path) for path in ordered]
     done, total = 0, sum(sizes)
     with Rehearsal(store) as rehearsal:
         importing = _Importing(store, tool, on_conflict, rehearsal, dry_run=dry_run)
@@ -114,9 +114,9 @@ class _Importing:
             format_ = find.format_of(path)
             if format_ is None:
                 why = find.why_unknown(path)
-                yield Skipped(path, why, is_problem=why not in find.NO_SESSION)
+                yield SkippedSource(path, why, is_problem=why not in find.NO_SESSION)
             elif self.tool is not None and not find.is_of(format_, self.tool):
-                yield Skipped(path, f"it belongs to {format_}", is_problem=False)
+                yield SkippedSource(path, f"it belongs to {format_}", is_problem=False)
             elif format_ == find.JSONL:
                 yield from self._restore(path)
             else:
@@ -124,9 +124,11 @@ class _Importing:
         except StoreUnavailable:
             raise  # it is not the source that is wrong
         except OSError as error:
-            yield Skipped(path, error.strerror or type(error).__name__, is_problem=True)
+            yield SkippedSource(path, error.strerror or type(error).__name__, is_problem=True)
         except Exception as error:  # noqa: BLE001 - no file may keep the others from it
-            yield Skipped(path, f"its shape is unknown ({type(error).__name__})", is_problem=True)
+            yield SkippedSource(
+                path, f"its shape is unknown ({type(error).__name__})", is_problem=True
+            )
 
     def take_children(self) -> Iterator[Outcome]:
         """Import the sessions whose parents came later, or do not come at all."""
@@ -143,7 +145,7 @@ class _Importing:
                 raise
             except Exception as error:  # noqa: BLE001 - no file may keep the others from it
                 why = getattr(error, "strerror", None) or type(error).__name__
-                yield Skipped(source.path, f"it cannot be read ({why})", is_problem=True)
+                yield SkippedSource(source.path, f"it cannot be read ({why})", is_problem=True)
 
     def _take_sources(self, path: Path, format_: str) -> Iterator[Outcome]:
         empty = True
@@ -159,7 +161,7 @@ class _Importing:
             else:
                 self._waiting.append(source)
         if empty:
-            yield Skipped(path, "it holds no messages")
+            yield SkippedSource(path, "it holds no messages")
 
     def _compared(self, source: Source, first: Path) -> Outcome:
         """A second file with the same session: a tool has moved it, or somebody has copied it."""
@@ -173,7 +175,7 @@ class _Importing:
             other = False
         what = "with other messages " if other else ""
         why = f"its session {source.session_id} was taken {what}from {first}"
-        return Skipped(source.path, why, is_problem=other)
+        return SkippedSource(source.path, why, is_problem=other)
 
     def _import(self, source: Source) -> Taken:
         tool = str(source.metadata["tool"])

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from roocontext.formats.events import Added, Event, Noted, Problem, Source, Titled, WentBack
+from roocontext.formats.events import Added, Event, Noted, Problem, Source, TitleSet, WentBack
 from roocontext.formats.gemini_checkpoints import (
     CHECKPOINT,
     INSERTIONS,
@@ -33,7 +33,7 @@ from roocontext.formats.names import name as named
 from roocontext.formats.numbered_names import NumberedNames
 from roocontext.formats.shelf import Shelf
 from roocontext.formats.times import iso_ms
-from roocontext.formats.typed import marked, typed
+from roocontext.formats.typed import typed, with_typed_text
 from roocontext.log.entries import NewMessage
 
 NAME = "gemini-cli"
@@ -240,7 +240,7 @@ def _events(path: Path, problems: list[Problem], *, is_server: bool) -> Iterator
             yield from recording.apply(record, line)
         yield from recording.play()
     if recording.title:
-        yield Titled(recording.title)
+        yield TitleSet(recording.title)
 
 
 def _messages(name: str, record: dict[str, Any], ts: int | None) -> list[Added]:
@@ -253,7 +253,7 @@ def _messages(name: str, record: dict[str, Any], ts: int | None) -> list[Added]:
         rest = {key: value for key, value in record.items() if key != "content"}
         message = _message("user", parts, name, ts, rest)
         if shown := _parts(record.get("displayContent")):
-            return [Added(name, marked(message, "\n".join(map(_words, shown))))]
+            return [Added(name, with_typed_text(message, "\n".join(map(_words, shown))))]
         return [Added(name, typed(message, INSERTIONS.typed))]
     if record.get("type") != "gemini":
         return []

@@ -15,12 +15,12 @@ from string import Template
 from typing import Any
 
 from roocontext.formats.html_message import message_body
-from roocontext.formats.safe_html import line
+from roocontext.formats.safe_html import html_line
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.log.spans import Span
-from roocontext.store.audit import AuditEntry
-from roocontext.store.outline import Outline, OutlinePart
+from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.session import Session
+from roocontext.store.sessions.sessions import Outline, OutlinePart
 
 
 def export_page(sessions: Sequence[Session]) -> Iterator[bytes]:
@@ -50,7 +50,7 @@ class _Section:
         self.session, self._name = session, name
         self._outline = session.outline()
         info = self._outline.info
-        self.title = line(info.title or info.first_prompt or session.id)
+        self.title = html_line(info.title or info.first_prompt or session.id)
         self._ahead = _ahead_of(self._outline)
         self._targets = {
             one.details["to"] for one in self._outline.controls if one.kind is Kind.REWIND
@@ -70,7 +70,7 @@ class _Section:
         yield opening.substitute(
             id=self._name,
             title=self.title,
-            name=line(self.session.id),
+            name=html_line(self.session.id),
             messages=_messages(info.messages),
             visible=sum(part.messages for part in parts if part.span.visible),
             parent=f"Its parent is {parent.link}." if parent else "",
@@ -84,7 +84,7 @@ class _Section:
         metadata = self._outline.info.metadata
         for name, value in metadata.items() if isinstance(metadata, dict) else ():
             if isinstance(value, str):
-                yield f"<dt>{line(str(name))}</dt><dd>{line(value)}</dd>"
+                yield f"<dt>{html_line(str(name))}</dt><dd>{html_line(value)}</dd>"
         for section in sections.values():
             if section.session.parent == self.session.id:
                 yield f"<dt>sub-agent</dt><dd>{section.link}</dd>"
@@ -129,13 +129,13 @@ class _Section:
             return _template("control.html").substitute(id=name, seq=entry.seq, what=what)
         ts = entry.entry.happened_at
         kind = "" if entry.kind is Kind.MESSAGE else f", {entry.kind}"
-        model = f", {line(entry.entry.model)}" if entry.entry.model else ""
+        model = f", {html_line(entry.entry.model)}" if entry.entry.model else ""
         remarks = "\n".join(f'<p class="remark">{one}</p>' for one in self._remarks(entry))
         return _template("message.html").substitute(
             id=name,
             seq=entry.seq,
             kind=entry.kind.value,
-            role=line(entry.role or ""),
+            role=html_line(entry.role or ""),
             label=f"{kind}{model}",
             datetime=_time(ts, "T"),
             time=_time(ts, " "),

@@ -5,9 +5,9 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from roocontext.formats.safe_html import line, preformatted
+from roocontext.formats.safe_html import html_line, preformatted
 from roocontext.log.readings import Holds, Piece, pieces, reader
-from roocontext.store.audit import AuditEntry
+from roocontext.store.reading.audit import AuditEntry
 
 _IMAGES: Final = {
     "image/png": b"\x89PNG\r\n\x1a\n",
@@ -45,7 +45,8 @@ def _piece(piece: Piece) -> Iterator[str]:
             yield "</details>"
         case Holds.CALL:
             arguments = json.dumps(piece.block.get("input"), indent=1, ensure_ascii=False)
-            yield f"<h4>Call of <code>{line(piece.text or '?')}</code>{_of(piece.block, 'id')}</h4>"
+            tool = html_line(piece.text or "?")
+            yield f"<h4>Call of <code>{tool}</code>{_of(piece.block, 'id')}</h4>"
             yield preformatted(arguments, "code")
         case Holds.OUTPUT:
             failed = ", an error" if piece.block.get("is_error") else ""
@@ -65,17 +66,17 @@ def _output(piece: Piece) -> Iterator[str]:
 
 def _of(block: Any, name: str) -> str:
     tool_id = block.get(name)
-    return f" <code>{line(tool_id)}</code>" if isinstance(tool_id, str) and tool_id else ""
+    return f" <code>{html_line(tool_id)}</code>" if isinstance(tool_id, str) and tool_id else ""
 
 
 def _medium(block: Any) -> str:
     """An image, if it is one of a type that is only an image; else a line that names the block."""
     kind = block.get("type") if isinstance(block, dict) else None
     source = block.get("source") if isinstance(block, dict) else None
-    what = line(kind if isinstance(kind, str) else "unknown")
+    what = html_line(kind if isinstance(kind, str) else "unknown")
     match source:
         case {"type": "base64", "media_type": str(mime), "data": str(data)}:
-            size = f"{what}, {line(mime)}, {len(data) * 3 // 4:,} bytes"
+            size = f"{what}, {html_line(mime)}, {len(data) * 3 // 4:,} bytes"
             if _is_image(mime, data):
                 return f'<img src="data:{mime};base64,{data}" alt="{size}">'
             return f'<p class="remark">({size}, not shown)</p>'

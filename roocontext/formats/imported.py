@@ -13,11 +13,11 @@ from hashlib import blake2b, sha256
 import msgspec
 
 from roocontext.errors import InvalidIdentifier
-from roocontext.formats.events import Added, Cleared, Event, Hid, Noted, Titled, WentBack
+from roocontext.formats.events import Added, Cleared, Event, Hid, Noted, TitleSet, WentBack
 from roocontext.formats.numbered_names import NumberedNames
 from roocontext.log.encoding import check_id, encode
 from roocontext.log.entries import Entry, Kind
-from roocontext.store.audit import AuditEntry
+from roocontext.store.reading.audit import AuditEntry
 
 _OURS = "import"
 _SWITCH = "switch"
@@ -201,5 +201,5 @@ def _said(event: Event) -> object:
             return ["cleared", [list(block) for block in event.blocks], event.placeholder]
         case WentBack():
             return ["went back", event.to]
-        case Titled():
+        case TitleSet():
             return ["titled", event.title]

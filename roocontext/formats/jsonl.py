@@ -21,7 +21,7 @@ from roocontext.errors import (
 from roocontext.formats.family import family_of
 from roocontext.formats.source_files import opened
 from roocontext.log.chain import FORM, Sealed
-from roocontext.store.restore import StoredEntry
+from roocontext.store.proof.restore import StoredEntry
 from roocontext.store.session import Session
 from roocontext.store.store import Store
 
@@ -43,7 +43,7 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     parent: str | None = None
 
 
-class Line(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class LogLine(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """One entry. Bytes are hexadecimal; what the store keeps as JSON text is raw JSON."""
 
     seq: int
@@ -73,7 +73,7 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 
 
 @dataclass(frozen=True, slots=True)
-class Restoration:
+class SessionRestored:
     """What became of one session of a file. Without a problem, all of it was restored.
 
     `redacted` are the messages whose content was erased, here and in other sessions, because
@@ -89,7 +89,7 @@ class Restoration:
 
 _encode = msgspec.json.Encoder().encode
 _decode_header = msgspec.json.Decoder(Header).decode
-_decode_line = msgspec.json.Decoder(Line).decode
+_decode_line = msgspec.json.Decoder(LogLine).decode
 _BEGINS = b'{"roocontext":'
 _JSON = json.JSONDecoder()
 _RAW = ("usage", "details", "extra", "content")
@@ -114,7 +114,7 @@ def export_family(store: Store, session: Session) -> Iterator[bytes]:
         yield from export_session(one)
 
 
-def restore_file(store: Store, path: Path, *, dry_run: bool = False) -> Iterator[Restoration]:
+def restore_file(store: Store, path: Path, *, dry_run: bool = False) -> Iterator[SessionRestored]:
     """Restore every session of a file.
 
     If a line is damaged, the entries before it are restored, and the problem is in the result. A
@@ -123,7 +123,7 @@ def restore_file(store: Store, path: Path, *, dry_run: bool = False) -> Iterator
     with opened(path) as file:
         start = _Place(0, 1)
         while section := _next_section(file, path, start):
-            if isinstance(section, Restoration):
+            if isinstance(section, SessionRestored):
                 yield section
             else:
                 yield _restored(store, section, dry_run=dry_run)
@@ -180,7 +180,7 @@ class _Section:
             raise _NoEntryError  # a session of nothing would be left
 
 
-def _next_section(file: BinaryIO, path: Path, start: _Place) -> _Section | Restoration | None:
+def _next_section(file: BinaryIO, path: Path, start: _Place) -> _Section | SessionRestored | None:
     file.seek(start.offset)
     text = file.readline()
     if not text:
@@ -189,11 +189,11 @@ def _next_section(file: BinaryIO, path: Path, start: _Place) -> _Section | Resto
         header = _decode_header(text)
     except (msgspec.MsgspecError, ValueError) as error:
         problem = _bad_line(str(error), path, start.line, advice=_NOTHING)
-        return Restoration("", 0, 0, problem)
+        return SessionRestored("", 0, 0, problem)
     if (header.roocontext, header.version, header.chain) != (NAME, VERSION, FORM):
         why = f"it is version {header.version}, and this release reads version {VERSION}"
         problem = _bad_line(why, path, start.line, advice=_NOTHING)
-        return Restoration(header.session_id, 0, 0, problem)
+        return SessionRestored(header.session_id, 0, 0, problem)
     return _Section(path, start, header)
 
 
@@ -213,7 +213,7 @@ def _entry_lines(file: BinaryIO) -> Iterator[bytes]:
         yield text
 
 
-def _restored(store: Store, section: _Section, *, dry_run: bool) -> Restoration:
+def _restored(store: Store, section: _Section, *, dry_run: bool) -> SessionRestored:
     header = section.header
     try:
         done = store.restore(
@@ -226,11 +226,11 @@ def _restored(store: Store, section: _Section, *, dry_run: bool) -> Restoration:
     except StoreUnavailable:
         raise  # it is not the file that is wrong
     except _NoEntryError:
-        return Restoration(header.session_id, 0, 0, _damaged(section))
+        return SessionRestored(header.session_id, 0, 0, _damaged(section))
     except RooContextError as error:
-        return Restoration(header.session_id, 0, 0, _refused(section, error))
+        return SessionRestored(header.session_id, 0, 0, _refused(section, error))
     problem = _damaged(section)
-    return Restoration(header.session_id, done.entries, done.new, problem, done.redacted)
+    return SessionRestored(header.session_id, done.entries, done.new, problem, done.redacted)
 
 
 def _damaged(section: _Section) -> UnreadableSource | None:
@@ -248,7 +248,7 @@ def _refused(section: _Section, error: RooContextError) -> UnreadableSource:
     return _bad_line(why, section.path, line, advice=advice)
 
 
-def _line(entry: StoredEntry) -> Line:
+def _line(entry: StoredEntry) -> LogLine:
     fields: dict[str, Any] = {**entry._asdict(), **entry.sealed._asdict()}
     del fields["sealed"]
     for name in _BYTES:
@@ -256,10 +256,10 @@ def _line(entry: StoredEntry) -> Line:
     for name in _RAW:
         text = fields[name]
         fields[name] = msgspec.UNSET if text is None else msgspec.Raw(text.encode())
-    return Line(**fields)
+    return LogLine(**fields)
 
 
-def _read_line(text: bytes) -> Line:
+def _read_line(text: bytes) -> LogLine:
     try:
         return _decode_line(text)
     except UnicodeError:
@@ -285,7 +285,7 @@ def _parts(text: str) -> dict[str, str]:
     return parts
 
 
-def _entry(line: Line) -> StoredEntry:
+def _entry(line: LogLine) -> StoredEntry:
     fields = {name: getattr(line, name) for name in line.__struct_fields__}
     for name in _BYTES:
         fields[name] = None if fields[name] is None else bytes.fromhex(fields[name])

@@ -14,7 +14,7 @@ _decode = msgspec.json.Decoder().decode
 _JSON = json.JSONDecoder()
 
 
-class Line(NamedTuple):
+class SourceLine(NamedTuple):
     """A record, the number of its line, and the bytes of the file that hold it."""
 
     number: int
@@ -34,7 +34,7 @@ def read_lines(
     *,
     start: int = 0,
     first: int = 1,
-) -> Iterator[Line]:
+) -> Iterator[SourceLine]:
     """The records of a file in order. What is not JSON is reported with its line's number.
 
     Without `problems`, nothing is reported. `decode` may read a part of a record only. Where it
@@ -52,7 +52,7 @@ def read_lines(
                     yield from _records(path, number, text, start, problems)
             else:
                 report_repeated(text, path, number, problems)
-                yield Line(number, record, start, end)
+                yield SourceLine(number, record, start, end)
             start = end
 
 
@@ -136,14 +136,14 @@ def _refuse(name: str) -> None:
 
 def _records(
     path: Path, number: int, text: bytes, start: int, problems: list[Problem] | None
-) -> Iterator[Line]:
+) -> Iterator[SourceLine]:
     try:
         record = loads(text)
     except ValueError as error:
         why = str(error)
     else:
         report_repeated(text, path, number, problems)
-        yield Line(number, record, start, start + len(text))
+        yield SourceLine(number, record, start, start + len(text))
         return
     # A program that was stopped between a record and its newline leaves two records on one line.
     try:
@@ -156,7 +156,7 @@ def _records(
             size = len(rest[place:end].encode("utf-8", "surrogatepass"))
             if not isinstance(record, dict):
                 break
-            yield Line(number, record, begin, begin + size)
+            yield SourceLine(number, record, begin, begin + size)
             place = end
         else:
             return

@@ -7,7 +7,7 @@ from typing import Any
 
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.log.readings import Holds, Piece, pieces, reader
-from roocontext.store.audit import AuditEntry
+from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.session import Session
 
 _FENCE = re.compile(r"`{3,}")

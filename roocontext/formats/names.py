@@ -6,7 +6,7 @@ from typing import Any
 _LETTERS = re.compile(r"[^A-Za-z]+")
 
 
-def text(value: Any) -> str | None:
+def non_empty(value: Any) -> str | None:
     """A string that is not empty."""
     return value if isinstance(value, str) and value else None
 

@@ -17,21 +17,21 @@ from roocontext.formats.events import (
     Noted,
     Problem,
     Source,
-    Titled,
+    TitleSet,
     WentBack,
 )
 from roocontext.formats.names import name as named
-from roocontext.formats.opencode_parts import CLEARED, QUESTION, Era, Turn, turns_of
+from roocontext.formats.opencode_parts import CLEARED, QUESTION, Era, OpenCodeTurn, turns_of
 from roocontext.formats.opencode_records import (
-    Sent,
+    OpenCodeMessage,
     is_database,
-    read_messages,
     read_second,
     read_sessions,
+    read_tool_messages,
 )
 from roocontext.formats.opencode_second import second_events
 from roocontext.formats.times import whole_ms
-from roocontext.formats.typed import marked
+from roocontext.formats.typed import with_typed_text
 from roocontext.log.entries import NewMessage
 
 NAME = "opencode"
@@ -87,7 +87,7 @@ def _source(path: Path, info: dict[str, Any], problems: list[Problem]) -> Source
 def _events(path: Path, info: dict[str, Any], problems: list[Problem]) -> Iterator[Event]:
     if not info:
         return
-    sent = read_messages(path, info, problems)
+    sent = read_tool_messages(path, info, problems)
     if not sent and (second := read_second(path, info, problems)):
         yield from second_events(second)
     else:
@@ -95,13 +95,13 @@ def _events(path: Path, info: dict[str, Any], problems: list[Problem]) -> Iterat
     yield Noted(None, "session", info, _time(info, "updated"))
     title = info.get("title")
     if isinstance(title, str) and title.strip() and not _NO_TITLE.fullmatch(title):
-        yield Titled(title.strip()[:200])
+        yield TitleSet(title.strip()[:200])
 
 
-def _played(info: dict[str, Any], sent: list[Sent], era: Era) -> Iterator[Event]:
+def _played(info: dict[str, Any], sent: list[OpenCodeMessage], era: Era) -> Iterator[Event]:
     turns = [turns_of(one.info, one.parts, era) for one in sent]
     summaries = _summaries(sent, era)
-    questions: dict[str, Sent] = {}
+    questions: dict[str, OpenCodeMessage] = {}
     last: dict[str, str | None] = {}
     at: str | None = None
     for one, rows in zip(sent, turns, strict=True):
@@ -149,7 +149,7 @@ def _era(path: Path, info: dict[str, Any]) -> Era:
     return Era.DATABASE if version >= (1, 1) else Era.FOLDERS
 
 
-def _summaries(sent: list[Sent], era: Era) -> dict[str, str]:
+def _summaries(sent: list[OpenCodeMessage], era: Era) -> dict[str, str]:
     """The finished summaries, and the messages that asked for them."""
     if era is Era.FIRST:
         # Nobody asked for these; the program sends what begins with the newest one.
@@ -176,14 +176,14 @@ def _summaries(sent: list[Sent], era: Era) -> dict[str, str]:
 
 
 def _hid(
-    summary: Sent,
-    question: Sent | None,
-    rows: list[Turn],
+    summary: OpenCodeMessage,
+    question: OpenCodeMessage | None,
+    rows: list[OpenCodeTurn],
     ts: int | None,
-    turns: list[list[Turn]],
+    turns: list[list[OpenCodeTurn]],
 ) -> Event:
     """A compaction: the question and the summary for what is before, except the tail it kept."""
-    asked = question or Sent({"id": "?"}, [], {})
+    asked = question or OpenCodeMessage({"id": "?"}, [], {})
     starts = [part.get("tail_start_id") for part in asked.parts if part.get("tail_start_id")]
     tail = str(starts[0]) if starts else None
     end = str(summary.info["id"])
@@ -199,7 +199,7 @@ def _hid(
         message_id=str(asked.info["id"]),
         extra={"record": asked.record},
     )
-    first = marked(first, "")
+    first = with_typed_text(first, "")
     extra = {"record": summary.record}
     # One that failed hides all the same in its era, although it is not sent.
     answer = [_message(row, summary, ts, extra, is_last=True) for row in rows[:1]]
@@ -207,7 +207,7 @@ def _hid(
     return Hid(end, (first, *answer), keeps=frozenset(behind), behind=behind, lead=lead)
 
 
-def _hid_first(summary: Sent, rows: list[Turn], ts: int | None) -> Event:
+def _hid_first(summary: OpenCodeMessage, rows: list[OpenCodeTurn], ts: int | None) -> Event:
     """A compaction of the first months: what is sent begins with the summary."""
     extra = {"record": summary.record}
     made = [_message(row, summary, ts, extra, is_last=row is rows[-1]) for row in rows]
@@ -215,7 +215,7 @@ def _hid_first(summary: Sent, rows: list[Turn], ts: int | None) -> Event:
 
 
 def _reverted(
-    info: dict[str, Any], sent: list[Sent], last: dict[str, str | None], era: Era
+    info: dict[str, Any], sent: list[OpenCodeMessage], last: dict[str, str | None], era: Era
 ) -> Iterator[Event]:
     """A session that continues after a revert continues before its message, or before its part."""
     revert = info.get("revert")
@@ -232,7 +232,9 @@ def _reverted(
             yield Added(f"{row.id}:kept", _message(row, one, ts, None, is_last=False))
 
 
-def _message(row: Turn, one: Sent, ts: int | None, extra: Any, *, is_last: bool) -> NewMessage:
+def _message(
+    row: OpenCodeTurn, one: OpenCodeMessage, ts: int | None, extra: Any, *, is_last: bool
+) -> NewMessage:
     model = one.info.get("modelID") if row.role == "assistant" else None
     message = NewMessage(
         row.role,
@@ -245,10 +247,10 @@ def _message(row: Turn, one: Sent, ts: int | None, extra: Any, *, is_last: bool)
     )
     texts = [block["text"] for block in row.content if block["type"] == "text"]
     is_typed = row.role != "user" or row.typed == "\n".join(texts)
-    return message if is_typed else marked(message, row.typed)
+    return message if is_typed else with_typed_text(message, row.typed)
 
 
-def _last_reply(rows: list[Turn]) -> Turn | None:
+def _last_reply(rows: list[OpenCodeTurn]) -> OpenCodeTurn | None:
     replies = [row for row in rows if row.role == "assistant"]
     return replies[-1] if replies else None
 

@@ -23,7 +23,7 @@ class Era(Enum):
 
 
 @dataclass(slots=True)
-class Turn:
+class OpenCodeTurn:
     """One message to the model, and those of its results that were cleared.
 
     `typed` is what a person typed of a message of the user's.
@@ -36,17 +36,17 @@ class Turn:
     cleared: list[tuple[str, int]] = field(default_factory=list)
 
 
-def turns_of(info: dict[str, Any], parts: list[dict[str, Any]], era: Era) -> list[Turn]:
+def turns_of(info: dict[str, Any], parts: list[dict[str, Any]], era: Era) -> list[OpenCodeTurn]:
     """What the program sends of a message: each step of a reply, and the results of its calls."""
     name = str(info.get("id"))
     if info.get("role") == "user":
         blocks = [block for part in parts if (block := _asked(part)) is not None]
-        return [Turn(name, "user", blocks, _typed(parts))] if blocks else []
+        return [OpenCodeTurn(name, "user", blocks, _typed(parts))] if blocks else []
     if info.get("role") != "assistant" or _is_left_out(info, parts):
         return []
-    found: list[Turn] = []
+    found: list[OpenCodeTurn] = []
     step, results = _step(name, 0)
-    shown = Turn(f"{name}:attachments", "user")
+    shown = OpenCodeTurn(f"{name}:attachments", "user")
     for part in parts:
         if part.get("type") == "step-start" and step.content:
             found += [one for one in (step, results) if one.content]
@@ -56,9 +56,9 @@ def turns_of(info: dict[str, Any], parts: list[dict[str, Any]], era: Era) -> lis
     return [*found, *(one for one in (step, results, shown) if one.content)]
 
 
-def _step(name: str, number: int) -> tuple[Turn, Turn]:
+def _step(name: str, number: int) -> tuple[OpenCodeTurn, OpenCodeTurn]:
     mark = f"{name}:{number}" if number else name
-    return Turn(mark, "assistant"), Turn(f"{mark}:results", "user")
+    return OpenCodeTurn(mark, "assistant"), OpenCodeTurn(f"{mark}:results", "user")
 
 
 def _is_left_out(info: dict[str, Any], parts: list[dict[str, Any]]) -> bool:
@@ -103,7 +103,9 @@ def _file(mime: str, url: str) -> dict[str, Any] | None:
     return {"type": kind, "source": source}
 
 
-def _add(part: dict[str, Any], step: Turn, results: Turn, shown: Turn, era: Era) -> None:
+def _add(
+    part: dict[str, Any], step: OpenCodeTurn, results: OpenCodeTurn, shown: OpenCodeTurn, era: Era
+) -> None:
     match part:
         case {"type": "text", "text": str(text)} if text:
             step.content.append({"type": "text", "text": text})
@@ -125,7 +127,11 @@ def _reasoning(text: str, metadata: Any) -> dict[str, Any]:
 
 
 def _add_call(
-    part: dict[str, Any], state: dict[str, Any], step: Turn, results: Turn, shown: Turn | None
+    part: dict[str, Any],
+    state: dict[str, Any],
+    step: OpenCodeTurn,
+    results: OpenCodeTurn,
+    shown: OpenCodeTurn | None,
 ) -> None:
     """A call and its result. Attachments are in the result, or in a message that `shown` is."""
     call = str(part.get("callID") or part.get("id"))

@@ -21,7 +21,7 @@ _SESSIONS = ("session", "session_v2")
 SQLITE = b"SQLite format 3\0"
 
 
-class Sent(NamedTuple):
+class OpenCodeMessage(NamedTuple):
     """A message of the tool's: its record, its parts in their order, and both as they are kept."""
 
     info: dict[str, Any]
@@ -69,7 +69,9 @@ def read_sessions(path: Path, problems: list[Problem]) -> list[dict[str, Any]]:
     return [info] if isinstance(info, dict) else [{}]
 
 
-def read_messages(path: Path, info: dict[str, Any], problems: list[Problem]) -> list[Sent]:
+def read_tool_messages(
+    path: Path, info: dict[str, Any], problems: list[Problem]
+) -> list[OpenCodeMessage]:
     """The messages of a session in the order of their ids: their times may say otherwise."""
     session = str(info.get("id"))
     if path.is_dir():
@@ -102,9 +104,9 @@ def read_second(path: Path, info: dict[str, Any], problems: list[Problem]) -> li
     return found
 
 
-def _named_by_place(sent: list[Sent]) -> list[Sent]:
+def _named_by_place(sent: list[OpenCodeMessage]) -> list[OpenCodeMessage]:
     """Messages whose ids were removed before publication: their order is that of the list."""
-    found: list[Sent] = []
+    found: list[OpenCodeMessage] = []
     for number, one in enumerate(sent):
         info = {**one.info, "id": f"msg {number:06}"}
         if found and "parentID" in info:
@@ -113,14 +115,14 @@ def _named_by_place(sent: list[Sent]) -> list[Sent]:
     return found
 
 
-def _sent(info: dict[str, Any], parts: list[dict[str, Any]]) -> Sent:
+def _sent(info: dict[str, Any], parts: list[dict[str, Any]]) -> OpenCodeMessage:
     record = {"info": info, "parts": parts}
     if not parts and is_first(info):
-        return Sent(*modern(info), {"info": info})
-    return Sent(info, parts, record)
+        return OpenCodeMessage(*modern(info), {"info": info})
+    return OpenCodeMessage(info, parts, record)
 
 
-def _exported(path: Path, messages: Any, problems: list[Problem]) -> Iterator[Sent]:
+def _exported(path: Path, messages: Any, problems: list[Problem]) -> Iterator[OpenCodeMessage]:
     for number, record in enumerate(messages if isinstance(messages, list) else [], 1):
         if isinstance(record, dict) and isinstance(record.get("info"), dict):
             sent = _sent(record["info"], _parts(record.get("parts")))
@@ -166,7 +168,9 @@ def _listed(folder: Path, problems: list[Problem]) -> list[Path]:
         return []
 
 
-def _stored_messages(folder: Path, session: str, problems: list[Problem]) -> Iterator[Sent]:
+def _stored_messages(
+    folder: Path, session: str, problems: list[Problem]
+) -> Iterator[OpenCodeMessage]:
     if not _is_plain(session):
         return
     old = (folder / "session" / "info").is_dir()
@@ -198,7 +202,9 @@ def _database_sessions(path: Path, problems: list[Problem]) -> Iterator[dict[str
                 yield {**info, "revert": _json(info.get("revert"), path, problems)}
 
 
-def _database_messages(path: Path, session: str, problems: list[Problem]) -> Iterator[Sent]:
+def _database_messages(
+    path: Path, session: str, problems: list[Problem]
+) -> Iterator[OpenCodeMessage]:
     tables = _columns(path, problems)
     parts: dict[str, list[dict[str, Any]]] = {}
     infos: dict[str, dict[str, Any]] = {}

@@ -8,7 +8,7 @@ from typing import Any
 from roocontext.formats.events import Added, Event, Hid, Noted
 from roocontext.formats.opencode_parts import INSERTIONS
 from roocontext.formats.times import whole_ms
-from roocontext.formats.typed import marked, typed
+from roocontext.formats.typed import typed, with_typed_text
 from roocontext.log.entries import NewMessage
 
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -57,9 +57,9 @@ def _with_typed(row: NewMessage, record: dict[str, Any]) -> NewMessage:
     if row.role != "user" or record["type"] == "assistant":
         return row
     if record["type"] != "user":
-        return marked(row, "")
+        return with_typed_text(row, "")
     if record.get("files"):
-        return marked(row, INSERTIONS.typed(str(record.get("text") or "")))
+        return with_typed_text(row, INSERTIONS.typed(str(record.get("text") or "")))
     return typed(row, INSERTIONS.typed)
 
 

@@ -10,14 +10,13 @@ from typing import NamedTuple
 
 from roocontext.formats.anthropic_rows import AnthropicRows
 from roocontext.log.entries import Message
-from roocontext.log.forms.anthropic_blocks import trimmed
 from roocontext.log.forms.block_rules import THINKING
-from roocontext.log.forms.frames import no_result, orphan
+from roocontext.log.forms.parts import no_result, orphan, trimmed
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import text
 
 
-class Row(NamedTuple):
+class PairedRow(NamedTuple):
     """A message with Anthropic's role and blocks."""
 
     message: Message
@@ -35,16 +34,16 @@ class Row(NamedTuple):
         return _ids(self.blocks, "tool_result", "tool_use_id") if self.role == "user" else []
 
 
-def paired_rows(messages: Iterable[Message]) -> Iterator[Row]:
+def paired_rows(messages: Iterable[Message]) -> Iterator[PairedRow]:
     """The rows in the order in which they can be sent, without those that have nothing to send."""
     read = AnthropicRows()
     waiting: list[str] = []
-    held: list[Row] = []
-    last: Row | None = None
+    held: list[PairedRow] = []
+    last: PairedRow | None = None
     for message in messages:
         role, content = read.read(message)
         blocks = [text(content)] if isinstance(content, str) else map(_sendable, content)
-        row = Row(message, role, list(blocks))
+        row = PairedRow(message, role, list(blocks))
         if not row.blocks:
             continue
         if role == "assistant":
@@ -73,14 +72,14 @@ def _sendable(block: Block) -> Block:
     return block if is_bound else trimmed(block)
 
 
-def _closed(last: Row, waiting: list[str], held: list[Row]) -> Iterator[Row]:
+def _closed(last: PairedRow, waiting: list[str], held: list[PairedRow]) -> Iterator[PairedRow]:
     """Results for the calls that nothing has answered, and what the user has written meanwhile."""
     if waiting:
-        yield Row(last.message, "user", [no_result({"id": tool_id}) for tool_id in waiting])
+        yield PairedRow(last.message, "user", [no_result({"id": tool_id}) for tool_id in waiting])
     yield from held
 
 
-def _answering(row: Row, waiting: list[str]) -> Row:
+def _answering(row: PairedRow, waiting: list[str]) -> PairedRow:
     """The row with the results of other calls as texts; the calls that it answers wait no more."""
     blocks: list[Block] = []
     for block in row.blocks:

@@ -12,7 +12,7 @@ from roocontext.log.plan import Action, Plan
 from roocontext.store.session import Session
 
 
-class Hiding(NamedTuple):
+class PlannedHide(NamedTuple):
     """A condensation or truncation, and the kept messages that are written again behind it."""
 
     plan: Plan
@@ -27,7 +27,7 @@ def hiding(
     seqs: Numbers,
     head: int,
     by: str,
-) -> Hiding | None:
+) -> PlannedHide | None:
     """The plan of a condensation or truncation; None if the session shows nothing that it hides.
 
     `seqs` are the entries of the source's ids, `rows` those of the event as the store takes them.
@@ -60,7 +60,7 @@ def hiding(
         trigger=by,
         record=event.record,
     )
-    return Hiding(plan, again)
+    return PlannedHide(plan, again)
 
 
 def clearing(

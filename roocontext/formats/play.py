@@ -20,21 +20,12 @@ from roocontext.errors import (
     SessionNotFound,
     SourceDiverged,
 )
-from roocontext.formats.events import (
-    Added,
-    Cleared,
-    Event,
-    Hid,
-    Noted,
-    Source,
-    Titled,
-    WentBack,
-)
+from roocontext.formats.events import Added, Cleared, Event, Hid, Noted, Source, TitleSet, WentBack
 from roocontext.formats.imported import AGAIN, COMPANION, Imported, Keys, storable
 from roocontext.formats.numbered_names import NumberedNames
 from roocontext.formats.plans import clearing, hiding
 from roocontext.formats.played import Played
-from roocontext.formats.typed import marked
+from roocontext.formats.typed import with_typed_text
 from roocontext.formats.writing import (
     NOTE,
     SKIPPED,
@@ -47,9 +38,9 @@ from roocontext.log.encoding import MAX_MODEL
 from roocontext.log.entries import NewMessage
 from roocontext.log.plan import Plan
 from roocontext.log.readings import reader
-from roocontext.store.items import Describe, Item, NewNote, Rewind
 from roocontext.store.session import Session
 from roocontext.store.store import Store
+from roocontext.store.writing.items import Describe, Item, NewNote, Rewind
 
 OnConflict: TypeAlias = Literal["refuse", "fork"]
 _SMALL = 100
@@ -122,7 +113,7 @@ class _Player:
         if f"{SKIPPED}#{key}" in self._known.notes:
             self._stay(event)
             return
-        if isinstance(event, Noted | Titled):
+        if isinstance(event, Noted | TitleSet):
             self._take_note(event, key, size, lambda client_id: note_of(event, client_id))
             return
         if self._following and (known := self._known.child(self._cursor, key)):
@@ -312,7 +303,7 @@ class _Player:
         made = hiding(session, event, tuple(rows), seqs=self._seqs, head=head, by="import")
         if made is None:
             # A file may begin with a summary of what another file holds.
-            rows[event.lead] = marked(rows[event.lead], "")
+            rows[event.lead] = with_typed_text(rows[event.lead], "")
             for index, row in enumerate(rows):
                 name = key if index == event.lead else f"{COMPANION}#{index}#{key}"
                 self._out.wait(Added(row.message_id, row), name, self._message(row, name), size)

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from roocontext.formats.cline import Range, changed, deleted_range, task_item
-from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, Titled, WentBack
+from roocontext.formats.cline import Range, changed_contents, deleted_range, task_item
+from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, TitleSet, WentBack
 from roocontext.formats.lines import loads, report_repeated
 from roocontext.formats.source_files import read_bytes
 from roocontext.formats.times import whole_ms
@@ -74,7 +74,7 @@ def _events(folder: Path, problems: list[Problem]) -> Iterator[Event]:
     item = task_item(folder)
     deleted = deleted_range(item or _object(folder / _FACTS[0], []), screen)
     edits = _document(folder / _FACTS[2], [])
-    sent = {**_without_orphans(rows), **changed(rows, deleted, edits)}
+    sent = {**_without_orphans(rows), **changed_contents(rows, deleted, edits)}
     yield from _history(rows, deleted, sent)
     for number, record in enumerate(screen):
         at = record.get("ts") if isinstance(record, dict) else None
@@ -86,7 +86,7 @@ def _events(folder: Path, problems: list[Problem]) -> Iterator[Event]:
         yield Noted(None, "task_history", item)
     title = _title(_object(folder / _FACTS[0], []) or item, screen)
     if title:
-        yield Titled(title)
+        yield TitleSet(title)
 
 
 def _history(rows: list[Any], deleted: Range | None, sent: dict[int, list[Any]]) -> Iterator[Event]:

@@ -12,20 +12,22 @@ _UNSEEN: Final = re.compile(
 because they shape letters."""
 
 
-def shown(text: str) -> str:
+def escaped(text: str) -> str:
     """The text as HTML, in elements and in quoted attributes; what cannot be seen by its number."""
     return _UNSEEN.sub(_numbered, escape(text, quote=True))
 
 
-def line(text: str, longest: int = 160) -> str:
+def html_line(text: str, longest: int = 160) -> str:
     """The text on one line, cut if it is too long."""
     joined = " ".join(text.split())
-    return shown(joined) if len(joined) <= longest else f"{shown(joined[: longest - 1])}&hellip;"
+    return (
+        escaped(joined) if len(joined) <= longest else f"{escaped(joined[: longest - 1])}&hellip;"
+    )
 
 
 def preformatted(text: str, style: str = "text") -> str:
     """A block that keeps its lines. A reader of HTML drops one line end at its beginning."""
-    lines = shown(text.replace("\r\n", "\n"))
+    lines = escaped(text.replace("\r\n", "\n"))
     return f'<pre class="{style}" dir="auto">\n{lines}</pre>'
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from roocontext.errors import InvalidOption
 from roocontext.formats.anthropic_rows import foreign_id
 from roocontext.formats.new_files import NewFile
-from roocontext.formats.paired_rows import Row, paired_rows
+from roocontext.formats.paired_rows import PairedRow, paired_rows
 from roocontext.log.entries import Kind, Message
 from roocontext.log.readings import Block, reader
 from roocontext.store.session import Session
@@ -93,7 +93,7 @@ class _Transcript:
             },
         )
 
-    def _row(self, row: Row, *, is_summary: bool) -> bytes:
+    def _row(self, row: PairedRow, *, is_summary: bool) -> bytes:
         if row.role == "assistant":
             line = self._record(row.message, {}, {"type": row.role, "message": self._reply(row)})
             self._calls |= dict.fromkeys(row.calls, self._parent)
@@ -107,7 +107,7 @@ class _Transcript:
             record |= {"isVisibleInTranscriptOnly": True, "isCompactSummary": True}
         return self._record(row.message, {}, record)
 
-    def _reply(self, row: Row) -> dict[str, Any]:
+    def _reply(self, row: PairedRow) -> dict[str, Any]:
         # Rows of one id are one answer. Those that follow each other are one for the provider too.
         self._answer = self._answer or f"msg_{self._next_uuid().replace('-', '')[:24]}"
         reply: dict[str, Any] = {

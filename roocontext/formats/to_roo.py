@@ -18,7 +18,7 @@ from roocontext.formats.roo import API, CLINE, ROO, UI
 from roocontext.log.entries import Kind, Message
 from roocontext.log.readings import reader, words_of
 from roocontext.programs.roo.history import CONDENSED, TAGS, TRUNCATED, Tag
-from roocontext.store.live import LiveMessage
+from roocontext.store.reading.live import LiveMessage
 from roocontext.store.session import Session
 
 

@@ -15,8 +15,8 @@ from msgspec.structs import replace as with_fields
 
 from roocontext.errors import InvalidMessage
 from roocontext.log.entries import NewMessage
-from roocontext.log.prompt import typed_in
 from roocontext.log.readings import Holds, pieces, reader, results
+from roocontext.log.summary import typed_in
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def _elements(tags: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"<({names})(?:\s[^<>]*)?>(.*?)(?:</\1>|\Z)", re.DOTALL)
 
 
-def marked(message: NewMessage, words: str) -> NewMessage:
+def with_typed_text(message: NewMessage, words: str) -> NewMessage:
     """The message, of which a person typed these words."""
     return with_fields(message, extra={**(message.extra or {}), **typed_in(words)})
 
@@ -80,4 +80,4 @@ def typed(message: NewMessage, typed_of: Callable[[str], str]) -> NewMessage:
     words = [typed_of(text) for text in texts]
     if words == texts or results(blocks):
         return message
-    return marked(message, "\n".join(filter(str.strip, words)))
+    return with_typed_text(message, "\n".join(filter(str.strip, words)))

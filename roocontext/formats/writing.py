@@ -7,16 +7,16 @@ from typing import Any
 from msgspec.structs import replace as with_fields
 
 from roocontext.errors import InvalidMessage, SessionNotFound
-from roocontext.formats.events import Added, Event, Noted, Titled
+from roocontext.formats.events import Added, Event, Noted, TitleSet
 from roocontext.formats.imported import storable_title
 from roocontext.formats.played import Played
 from roocontext.log.encoding import encode
 from roocontext.log.entries import Message, NewMessage
-from roocontext.log.prompt import TYPED, typed_in
 from roocontext.log.readings import reader
-from roocontext.store.items import Item, NewNote, Rename
+from roocontext.log.summary import TYPED, typed_in
 from roocontext.store.session import Session
 from roocontext.store.store import Store
+from roocontext.store.writing.items import Item, NewNote, Rename
 
 BATCH = 250
 BATCH_BYTES = 4 << 20
@@ -161,9 +161,9 @@ def copy_of(message: Message, client_id: str) -> NewMessage:
     )
 
 
-def note_of(event: Noted | Titled, client_id: str) -> Item:
+def note_of(event: Noted | TitleSet, client_id: str) -> Item:
     """A record as a note, or a title."""
-    if isinstance(event, Titled):
+    if isinstance(event, TitleSet):
         return Rename(storable_title(event.title), client_id)
     content = {"kind": event.kind, "record": event.record}
     return NewNote(NOTE, content, ts=event.ts, client_id=client_id)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from roocontext.errors import InvalidPlan
-from roocontext.log.budget import Size
+from roocontext.log.counting import Size
 from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER, check_id, encode, plain
 from roocontext.log.entries import Kept, NewMessage
 from roocontext.log.plan import Action, Plan, as_pairs

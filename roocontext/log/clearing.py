@@ -15,7 +15,7 @@ from roocontext.log.entries import Control, Kept, Message, Shortened
 from roocontext.log.readings import Block, Holds, pieces, reader, results, text_of, walk
 
 
-class Shown(NamedTuple):
+class ShownOutput(NamedTuple):
     """What a cleared block shows: the phrase alone, or between a head and a tail of the output."""
 
     placeholder: str
@@ -33,20 +33,20 @@ class Shown(NamedTuple):
         return -1 if self.head is None or self.tail is None else self.head + self.tail
 
 
-def shown_by(control: Control, seq: int, block: int) -> Shown:
+def shown_by(control: Control, seq: int, block: int) -> ShownOutput:
     """What one of the blocks shows that a clearing names."""
     for kept in control.keeps:
         if kept[:2] == (seq, block):
-            return Shown(control.placeholder, kept.head, kept.tail)
-    return Shown(control.placeholder)
+            return ShownOutput(control.placeholder, kept.head, kept.tail)
+    return ShownOutput(control.placeholder)
 
 
 def shown_in(
     placeholder: str, blocks: Collection[int], keeps: Collection[Kept], seq: int
-) -> dict[int, Shown]:
+) -> dict[int, ShownOutput]:
     """What these blocks of a row show, given the parts of them that stay."""
-    parts = {kept.block: Shown(placeholder, *kept[2:]) for kept in keeps if kept.seq == seq}
-    return {block: parts.get(block, Shown(placeholder)) for block in blocks}
+    parts = {kept.block: ShownOutput(placeholder, *kept[2:]) for kept in keeps if kept.seq == seq}
+    return {block: parts.get(block, ShownOutput(placeholder)) for block in blocks}
 
 
 def cleared_whole(message: Message) -> set[int]:
@@ -54,7 +54,7 @@ def cleared_whole(message: Message) -> set[int]:
     return set(message.cleared) - {part.block for part in message.shortened}
 
 
-def with_cleared(message: Message, blocks: Mapping[int, Shown]) -> Message:
+def with_cleared(message: Message, blocks: Mapping[int, ShownOutput]) -> Message:
     """The message with these tool outputs cleared, also if some were cleared in part before."""
     before = {part.block: part for part in message.shortened}
     content, parts = clear(
@@ -74,7 +74,7 @@ def clear(
     role: str,
     content: Any,
     seq: int,
-    blocks: Mapping[int, Shown],
+    blocks: Mapping[int, ShownOutput],
     *,
     before: Mapping[int, Shortened] = MappingProxyType({}),
 ) -> tuple[Any, dict[int, Shortened]]:
@@ -84,7 +84,7 @@ def clear(
     """
     read, parts = reader(format_), dict[int, Shortened]()
     is_whole = not any(shown.is_part for shown in blocks.values())
-    outputs = {} if is_whole else outputs_of(format_, role, content)
+    outputs = {} if is_whole else output_blocks(format_, role, content)
     for block, shown in sorted(blocks.items()):
         text = shown.placeholder
         if shown.is_part and block in outputs:
@@ -94,7 +94,7 @@ def clear(
     return content, parts
 
 
-def shown_text(message: Message, block: int, output: Block, shown: Shown) -> str:
+def shown_text(message: Message, block: int, output: Block, shown: ShownOutput) -> str:
     """What one of a message's tool outputs becomes when it is cleared."""
     if not shown.is_part:
         return shown.placeholder
@@ -102,7 +102,7 @@ def shown_text(message: Message, block: int, output: Block, shown: Shown) -> str
     return _shortened(output, message.seq, _part(output, block, shown, before), shown.placeholder)
 
 
-def outputs_of(format_: str, role: str, content: Any) -> dict[int, Block]:
+def output_blocks(format_: str, role: str, content: Any) -> dict[int, Block]:
     """The tool outputs of a message, as its reader shows them, by the index of their block."""
     read = reader(format_)
     _, blocks = read.blocks(role, content)
@@ -128,7 +128,7 @@ def _shortened(output: Block, seq: int, part: Shortened, placeholder: str) -> st
     return "\n".join(one for one in parts if one)
 
 
-def _part(output: Block, block: int, shown: Shown, before: Shortened | None) -> Shortened:
+def _part(output: Block, block: int, shown: ShownOutput, before: Shortened | None) -> Shortened:
     """How an output is shortened: a redaction may have left less of it than was to stay."""
     # Of one that was shortened before, only its beginning and its end are known.
     size, more = before[3:] if before else measure(output)

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 from roocontext.errors import InvalidOption
 from roocontext.log.encoding import encode
 from roocontext.log.entries import Message
+from roocontext.log.moments import happened
 from roocontext.registry import Registry
 
 _PARTS: Final = ("name", "exact", "count")
@@ -65,3 +66,87 @@ def counter_named(counter: Counter | str) -> Counter:
     if isinstance(counter, type) or not all(hasattr(counter, part) for part in _PARTS):
         raise InvalidOption(f"A counter has {', '.join(_PARTS)}.", name="counter")
     return counter
+
+
+COMPACTION: Final = "compaction"
+"""The kind of the notes about compactions."""
+
+FAILED_SUMMARIES: Final = "summaries"
+"""Where such a note keeps the calls that gave no usable summary."""
+
+
+class ReportedUsage(NamedTuple):
+    """The usage of one reply, or of the calls that a summariser made for one summary.
+
+    `usage` is what was recorded, in the provider's own words. Of a summary it is what the
+    summariser reported, and None if nothing was. With `is_failed`, its calls gave no summary.
+    `ts` and `recorded_at` are those of the entry.
+    """
+
+    session_id: str
+    seq: int
+    model: str | None
+    usage: Any
+    recorded_at: int
+    is_summary: bool = False
+    is_failed: bool = False
+    ts: int | None = None
+
+    @property
+    def happened_at(self) -> int:
+        """When it happened: the agent's own time, or else when it was recorded."""
+        return happened(self.ts, self.recorded_at)
+
+
+class Size(NamedTuple):
+    """What something costs in tokens, bytes and images."""
+
+    tokens: int = 0
+    bytes: int = 0
+    images: int = 0
+
+    def plus(self, other: "Size") -> "Size":
+        """Both together."""
+        return Size(
+            self.tokens + other.tokens, self.bytes + other.bytes, self.images + other.images
+        )
+
+    def minus(self, other: "Size") -> "Size":
+        """What is left without the other."""
+        return Size(
+            self.tokens - other.tokens, self.bytes - other.bytes, self.images - other.images
+        )
+
+
+FREE = Size()
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The most that may be sent; None is no limit."""
+
+    tokens: int | None = None
+    bytes: int | None = None
+    images: int | None = None
+
+    def exceeded_by(self, size: Size) -> dict[str, int]:
+        """By how much, for each limit that is exceeded; empty when all are kept, equal included."""
+        limits = {"tokens": self.tokens, "bytes": self.bytes, "images": self.images}
+        over = {
+            name: getattr(size, name) - limit for name, limit in limits.items() if limit is not None
+        }
+        return {name: excess for name, excess in over.items() if excess > 0}
+
+
+UNLIMITED = Budget()
+
+
+model_facts: Final[Registry[Callable[[str], bool]]] = Registry(
+    "roocontext.models", home="roocontext.tokens.limits"
+)
+"""The yes-or-no columns of the table, by name."""
+
+
+def binds_thinking(model: str | None) -> bool:
+    """Whether a model refuses its thinking behind another prefix than the one it was made for."""
+    return model is not None and model_facts["binds_thinking"](model)

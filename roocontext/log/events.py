@@ -8,9 +8,8 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from roocontext.errors import BudgetExceeded
-from roocontext.log.budget import Size
-from roocontext.log.committed import Committed
-from roocontext.log.plan import Plan
+from roocontext.log.counting import Size
+from roocontext.log.plan import Committed, Plan
 from roocontext.log.summary import Summary
 
 

@@ -10,9 +10,8 @@ from enum import StrEnum
 from typing import Any
 
 from roocontext.errors import InvalidPlan
-from roocontext.log.budget import Size
 from roocontext.log.clearing import shown_in, with_cleared
-from roocontext.log.counting import BYTES, Counter, count_message
+from roocontext.log.counting import BYTES, Counter, Size, count_message
 from roocontext.log.entries import (
     BlockRef,
     Kept,
@@ -221,7 +220,9 @@ class Plan:
         return kinds.get(self.action, Kind.CLEARING)
 
 
-def place(plan: Plan, spans: Sequence[Span], behind: int, *, first_seq: int) -> tuple[int, ...]:
+def place_rows(
+    plan: Plan, spans: Sequence[Span], behind: int, *, first_seq: int
+) -> tuple[int, ...]:
     """Place the rows of a plan: right behind the last row that it hides, or at the end.
 
     `behind` is the position of that row. `spans` cover every current row from there on, visible or
@@ -276,3 +277,23 @@ def _seqs(view: View, hide: Iterable[int]) -> set[int]:
             f"Entry {min(seqs)} is not in this view." if seqs else "Name what to hide by its seqs."
         )
     return away
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a plan did, or in a dry run would do: the view lost `hidden` and gained `rows`.
+
+    `seq` is the summary, marker or clearing; `compaction_id` the condense or truncation id;
+    `hidden` counts messages and `cleared` blocks.
+    """
+
+    session_id: str
+    action: Action
+    seq: int
+    hash: str | None
+    head_seq: int
+    compaction_id: str | None
+    rows: tuple[int, ...]
+    hidden: int
+    cleared: int
+    dry_run: bool = False

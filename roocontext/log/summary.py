@@ -1,11 +1,15 @@
 """The request from a policy to a summariser, and the answer: data that both sides share."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum, isfinite
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from roocontext.errors import SummaryFailed
+from roocontext.log.encoding import decode, whole
+from roocontext.log.entries import Range
+from roocontext.log.readings import is_known, reader, words_of
 
 OutgoingMessage: TypeAlias = Mapping[str, Any]
 """A message as it is sent: its role, and its content as text or Anthropic's blocks."""
@@ -88,3 +92,76 @@ def total_cost(paid: Iterable[FailedCalls | Summary]) -> float | None:
     """The sum of the known costs, if there is any."""
     costs = [one.cost for one in paid if one.cost is not None]
     return fsum(costs) if costs else None
+
+
+LONGEST: Final = 80
+"""How many characters of the prompt are kept."""
+
+_READ: Final = 8 * LONGEST
+"""How many characters are read: runs of white space are shortened to a space."""
+_NO_PERSON: Final = frozenset(
+    {"assistant", "model", "system", "developer", "tool", "function"},
+)
+"""The roles in which no person speaks. Their content need not be read."""
+TYPED: Final = "typed_text"
+"""The name in a message's `extra` of what a person typed of it; an empty text if nobody did."""
+
+
+def typed_in(words: str) -> dict[str, Any]:
+    """The `extra` of a message of which a person typed these words."""
+    return {TYPED: _short(words)}
+
+
+def prompt_text(
+    format_: str | None, role: str | None, content: str | None, extra: str | None
+) -> str | None:
+    """The beginning of what a person typed of a stored message; None if no person wrote it."""
+    if role is None or role in _NO_PERSON or content is None or not is_known(format_, role):
+        return None
+    speaker, blocks = reader(str(format_)).blocks(role, decode(content))
+    if speaker != "user":
+        return None
+    typed = _typed(extra)
+    return _short(words_of(blocks) if typed is None else typed) or None
+
+
+def _typed(extra: str | None) -> str | None:
+    # A search in the text first: most messages were typed as they are.
+    found = decode(extra) if extra is not None and f'"{TYPED}"' in extra else None
+    typed = found.get(TYPED) if isinstance(found, dict) else None
+    return typed if isinstance(typed, str) else None
+
+
+def _short(words: str) -> str:
+    short = " ".join(words.lstrip()[:_READ].split())[:LONGEST]
+    # PostgreSQL stores neither lone surrogates nor NUL.
+    return whole(short).replace("\0", "\ufffd").rstrip()
+
+
+SEARCH_HISTORY: Final = "search_history"
+READ_HISTORY: Final = "read_history"
+"""The names of the tools."""
+
+_LINE: Final = re.compile(
+    r"\s*\[Hidden behind this summary: entries (\d{1,18})-(\d{1,18})\.[^\]\n]*\]\s*\Z"
+)
+
+
+def hidden_line(hidden: Range) -> str:
+    """The last line of a summary, which names what it hides and how to get it back."""
+    lo, hi = hidden
+    return (
+        f"[Hidden behind this summary: entries {lo}-{hi}. If a detail is missing here, find it"
+        f" with {SEARCH_HISTORY} or {READ_HISTORY}.]"
+    )
+
+
+def hidden_in(text: str) -> Range | None:
+    """The range that a summary's last line names, if it has one."""
+    found = _LINE.search(text)
+    return found and (int(found[1]), int(found[2]))
+
+
+def without_hidden_line(text: str) -> str:
+    """A summary without that line."""
+    return _LINE.sub("", text)

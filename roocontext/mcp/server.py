@@ -14,8 +14,7 @@ from mcp.types import Resource, ToolAnnotations
 
 from roocontext import reports
 from roocontext.errors import RooContextError, SessionNotFound
-from roocontext.mcp.texts import as_text
-from roocontext.mcp.tools import LONGEST, Changes, Queries
+from roocontext.mcp.tools import LONGEST, Changes, Queries, answer_text
 
 if TYPE_CHECKING:
     from roocontext import Store
@@ -92,7 +91,7 @@ class SessionServer(MCPServer[Any]):
     def _session(self, id: str) -> str:  # noqa: A002 - the parameter of the URI
         try:
             chat = self._store.session(id)
-            return as_text(reports.history.effective_history(chat, None), LONGEST)
+            return answer_text(reports.history.effective_history(chat, None), LONGEST)
         except SessionNotFound as error:
             raise ResourceNotFoundError(explained(error)) from None
 

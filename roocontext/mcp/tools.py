@@ -1,5 +1,7 @@
 """What a client can ask for: each tool answers with a document, as `--json` prints it."""
 
+import json
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -7,13 +9,46 @@ from pydantic import Field
 
 from roocontext import reports
 from roocontext.errors import StoreFull, StoreReadOnly, StoreUnavailable
-from roocontext.mcp.texts import as_text
-from roocontext.reports.selection import Selection
+from roocontext.reports.document import as_json
+from roocontext.reports.sessions import Selection
 from roocontext.search.passages import Speaker
 from roocontext.search.query import Among, Order
 
 if TYPE_CHECKING:
     from roocontext import Session, Store
+
+
+_LONE: Final = re.compile("[\ud800-\udfff]")
+
+
+def answer_text(document: Any, longest: int) -> str:
+    """A document as JSON, in which texts are cut that have more than `longest` characters."""
+    made = json.dumps(cut_texts(as_json(document), longest), ensure_ascii=False)
+    # A protocol message is UTF-8, which has no lone surrogates; JSON has an escape for them.
+    return _LONE.sub(lambda found: f"\\u{ord(found[0]):04x}", made)
+
+
+def cut_texts(value: Any, longest: int) -> Any:
+    """Cut long texts in the middle, at any depth, and write there how much was left out."""
+    if isinstance(value, str):
+        if len(value) <= longest:
+            return value
+        half = longest // 2
+        left_out = len(value) - 2 * half
+        return f"{value[:half]}\n[{left_out:,} characters left out]\n{value[-half:]}"
+    # Without comprehensions, which take a second frame a level: contents may be 500 levels deep.
+    if isinstance(value, list):
+        items: list[Any] = []
+        for item in value:
+            items.append(cut_texts(item, longest))  # noqa: PERF401
+        return items
+    if isinstance(value, dict):
+        fields: dict[str, Any] = {}
+        for name, item in value.items():
+            fields[name] = cut_texts(item, longest)
+        return fields
+    return value
+
 
 LONGEST: Final = 2_000
 """How many characters of a text an answer has, if nothing else is asked for."""
@@ -77,7 +112,7 @@ class Queries:
 
         Each hit has its session, its seq, a snippet, and what hides it from the model now.
         """
-        family = None if session is None else reports.naming.find(self._store, session)
+        family = None if session is None else reports.naming.session_named(self._store, session)
         # Without the index a search reads more and finds the same.
         with suppress(StoreReadOnly, StoreFull, StoreUnavailable):
             self._store.index()
@@ -91,7 +126,7 @@ class Queries:
             limit=limit,
             after=after,
         )
-        return as_text(reports.search.found(query, page), LONGEST)
+        return answer_text(reports.search.found(query, page), LONGEST)
 
     def read_history(
         self,
@@ -105,7 +140,7 @@ class Queries:
         Each says whether the model sees it now, and if not, which entry hides it. The next page
         begins at the last seq + 1.
         """
-        return as_text(reports.history.some_entries(self._chat(session), first, limit), longest)
+        return answer_text(reports.history.some_entries(self._chat(session), first, limit), longest)
 
     def list_sessions(
         self,
@@ -118,8 +153,9 @@ class Queries:
         limit: Limit = 20,
     ) -> str:
         """List sessions, the newest first, with their titles, sizes and context gauges."""
-        return as_text(
-            reports.sessions.listed(self._store, text, parent=parent, limit=limit), LONGEST
+        return answer_text(
+            reports.sessions.matching_sessions(self._store, text, parent=parent, limit=limit),
+            LONGEST,
         )
 
     def show_session(
@@ -128,14 +164,14 @@ class Queries:
         """Show what the model sees of a session now: the newest messages of its view."""
         selection = Selection(newest=limit)
         shown = reports.history.effective_history(self._chat(session), None, selection=selection)
-        return as_text(shown, longest)
+        return answer_text(shown, longest)
 
     def why_hidden(self, session: SessionName, seq: Seq) -> str:
         """Say whether the model sees an entry, and if not, what hides it and how to undo that."""
-        return as_text(reports.why.why(self._chat(session), seq), LONGEST)
+        return answer_text(reports.why.why(self._chat(session), seq), LONGEST)
 
     def _chat(self, name: str) -> "Session":
-        return self._store.session(reports.naming.find(self._store, name))
+        return self._store.session(reports.naming.session_named(self._store, name))
 
 
 class Changes:
@@ -158,9 +194,9 @@ class Changes:
         expected_seq: Expected = None,
     ) -> str:
         """Append a message to a session. It is durable once the answer is there."""
-        chat = self._store.session(reports.naming.find(self._store, session))
+        chat = self._store.session(reports.naming.session_named(self._store, session))
         done = chat.append(role, content, client_id=client_id, expected_seq=expected_seq)
-        return as_text(done, LONGEST)
+        return answer_text(done, LONGEST)
 
     def rewind(
         self,
@@ -174,6 +210,6 @@ class Changes:
 
         To take that back, rewind to the entry before the rewind.
         """
-        chat = self._store.session(reports.naming.find(self._store, session))
+        chat = self._store.session(reports.naming.session_named(self._store, session))
         done = chat.rewind(to, expected_seq=expected_seq, dry_run=dry_run)
-        return as_text(reports.undo.rewound_report(chat, done), LONGEST)
+        return answer_text(reports.undo.rewound_report(chat, done), LONGEST)

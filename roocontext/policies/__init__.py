@@ -4,10 +4,21 @@ The names below are everything that a third-party policy needs.
 """
 
 from roocontext.log.plan import Action
-from roocontext.policies.decision import Ask, Decision, Nothing, Policy, Ready, Refused, TooLarge
 from roocontext.policies.layout import Group, Turn, groups, held, turns
 from roocontext.policies.make_plan import clear_plan, hide_plan, outgoing, say, summary_row
-from roocontext.policies.situation import Aim, Row, Situation, Totals
+from roocontext.policies.situation import (
+    Aim,
+    Ask,
+    Decision,
+    Nothing,
+    Policy,
+    Ready,
+    Refused,
+    Row,
+    Situation,
+    TooLarge,
+    Totals,
+)
 
 __all__ = [
     "Action",

@@ -7,9 +7,9 @@ distribution and are found like the plugins of other packages.
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from roocontext.policies.decision import LastResort, Policy
 from roocontext.policies.default import Default
 from roocontext.policies.hybrid import Hybrid
+from roocontext.policies.situation import LastResort, Policy
 from roocontext.policies.sliding_window import SlidingWindow
 from roocontext.registry import Registry
 

@@ -13,11 +13,10 @@ from math import ceil
 from typing import ClassVar, Final
 
 from roocontext.errors import InvalidOption
-from roocontext.log.budget import Budget, Size
+from roocontext.log.counting import Budget, Size
 from roocontext.log.entries import BlockRef, Kind, NewMessage
 from roocontext.log.plan import CLEARED, LEFT_OUT, SHORTENED, Action, Plan
 from roocontext.log.summary import Summary, SummaryRequest
-from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused, TooLarge
 from roocontext.policies.layout import Group, Layout, total_size
 from roocontext.policies.make_plan import (
     clear_plan,
@@ -29,7 +28,18 @@ from roocontext.policies.make_plan import (
     summarised_before,
     summary_row,
 )
-from roocontext.policies.situation import Aim, Row, Situation, Totals
+from roocontext.policies.situation import (
+    Aim,
+    Ask,
+    Decision,
+    Nothing,
+    Ready,
+    Refused,
+    Row,
+    Situation,
+    TooLarge,
+    Totals,
+)
 from roocontext.policies.tool_outputs import Output, clearable, shortenings, stripped
 
 RESERVED: Final = 8_192

@@ -11,30 +11,38 @@ from functools import cached_property
 from typing import ClassVar, Final
 
 from roocontext.errors import InvalidOption
-from roocontext.log.budget import Budget, Size
+from roocontext.log.counting import Budget, Size
 from roocontext.log.entries import Kind, NewMessage
 from roocontext.log.plan import Action, Plan
 from roocontext.log.summary import Summary, SummaryRequest
-from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused, TooLarge
-from roocontext.policies.keep_newest import (
+from roocontext.policies.layout import Layout, total_size, whole_groups
+from roocontext.policies.make_plan import (
     Part,
     budget_of,
+    hide_plan,
     leaving,
     marker,
+    measured,
     narrowest,
+    outgoing,
+    summarised_before,
+    summary_row,
     turns_among,
     whole_turns,
     without,
 )
-from roocontext.policies.layout import Layout, total_size, whole_groups
-from roocontext.policies.make_plan import (
-    hide_plan,
-    measured,
-    outgoing,
-    summarised_before,
-    summary_row,
+from roocontext.policies.situation import (
+    Aim,
+    Ask,
+    Decision,
+    Nothing,
+    Ready,
+    Refused,
+    Row,
+    Situation,
+    TooLarge,
+    Totals,
 )
-from roocontext.policies.situation import Aim, Row, Situation, Totals
 from roocontext.policies.tool_outputs import fitted
 
 # Generous: English has about 4, and a summary that is over the bytes would be refused.

@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
-from roocontext.log.budget import FREE, Size
+from roocontext.log.counting import FREE, Size
 from roocontext.log.entries import Kind
 from roocontext.log.pairs import Pair, RoleAndBlocks, links_of, pairs
 from roocontext.log.readings import Block, calls, reader, results

@@ -1,19 +1,19 @@
 """Builds plans with their counts from the rows to hide and the rows that replace them."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from roocontext.log.budget import FREE, Size
-from roocontext.log.clearing import Shown, shown_in, with_cleared
+from roocontext.log.clearing import ShownOutput, shown_in, with_cleared
+from roocontext.log.counting import FREE, Budget, Size
 from roocontext.log.entries import BlockRef, Kept, Kind, NewMessage, Range, ranges_of
 from roocontext.log.pairs import RoleAndBlocks
-from roocontext.log.plan import Action, Counts, Plan
+from roocontext.log.plan import LEFT_OUT, Action, Counts, Plan
 from roocontext.log.readings import Block, reader, text_of
-from roocontext.log.recall import hidden_in, hidden_line, without_hidden_line
-from roocontext.log.summary import OutgoingMessage
-from roocontext.policies.layout import total_size
-from roocontext.policies.situation import Row, Situation
+from roocontext.log.summary import OutgoingMessage, hidden_in, hidden_line, without_hidden_line
+from roocontext.policies.layout import Layout, joined, total_size
+from roocontext.policies.situation import Row, Situation, Totals
 
 HEADING: Final = "[Summary of the conversation up to here]"
 """The first line of a summary in the view."""
@@ -176,7 +176,7 @@ def blocks_by_row(blocks: Iterable[BlockRef]) -> dict[int, list[int]]:
     return by_row
 
 
-def cleared_size(situation: Situation, row: Row, blocks: Mapping[int, Shown]) -> Size:
+def cleared_size(situation: Situation, row: Row, blocks: Mapping[int, ShownOutput]) -> Size:
     """The size of a row after these of its outputs are cleared."""
     message = with_cleared(row.message, blocks)
     return situation.measure(message.role, message.content, message.format)
@@ -184,3 +184,67 @@ def cleared_size(situation: Situation, row: Row, blocks: Mapping[int, Shown]) ->
 
 def _counts(situation: Situation, after: Size) -> Counts:
     return Counts(situation.counter, situation.size, after, situation.exact)
+
+
+Part: TypeAlias = tuple[Row, ...]
+
+
+def marker(situation: Situation) -> NewMessage:
+    """The marker in the place of the rows that were left out."""
+    return say(situation, "user", LEFT_OUT)
+
+
+def budget_of(totals: Totals, limit: int | None, reserve: int, cap: int | None = None) -> Budget:
+    """The most that a request may cost: `limit` or the model's window, less what is reserved."""
+    tokens = max(min(totals.window, totals.window if limit is None else limit) - reserve, 0)
+    others = [other for other in (totals.limits.tokens, cap) if other is not None]
+    return Budget(min([tokens, *others]), totals.limits.bytes, totals.limits.images)
+
+
+def whole_turns(layout: Layout) -> list[Part]:
+    """The turns, oldest first; turns that share a group are one part."""
+    turns = layout.turns
+    place = {row.seq: index for index, turn in enumerate(turns) for row in turn.rows}
+    bonds = (
+        bond for group in layout.groups for bond in pairwise(place[row.seq] for row in group.rows)
+    )
+    return [
+        tuple(row for index in indices for row in turns[index].rows)
+        for indices in joined(len(turns), bonds)
+    ]
+
+
+def narrowest(situation: Situation, parts: Sequence[Part], held: Collection[int]) -> Size:
+    """What the request costs when only the last part and what is held stay."""
+    last = {row.seq for part in parts[-1:] for row in part}
+    stays = (row for row in situation.visible if row.seq in held or row.seq in last)
+    return situation.overhead.plus(total_size(stays))
+
+
+def leaving(
+    parts: Sequence[Part], held: Collection[int], spent: Size, budget: Budget
+) -> tuple[Row, ...]:
+    """The rows that leave when, from the newest on, as many parts stay as the budget holds.
+
+    `spent` is what the last part, what is held and all else that stays costs already.
+    """
+    older = without(parts[:-1], held)
+    while older:
+        more = spent.plus(total_size(older[-1]))
+        if budget.exceeded_by(more):
+            break
+        spent = more
+        older.pop()
+    return tuple(row for part in older for row in part)
+
+
+def without(parts: Sequence[Part], seqs: Collection[int]) -> list[Part]:
+    """The parts without these rows, and without the parts that held no others."""
+    left = (tuple(row for row in part if row.seq not in seqs) for part in parts)
+    return [part for part in left if part]
+
+
+def turns_among(layout: Layout, seqs: Collection[int]) -> int:
+    """How many turns lose rows when these leave; rows before the first turn are no turn."""
+    asked = (turn for turn in layout.turns if turn.question is not None)
+    return sum(not turn.seqs.isdisjoint(seqs) for turn in asked)

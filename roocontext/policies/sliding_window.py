@@ -8,20 +8,29 @@ hidden, and the refusal has the numbers.
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from roocontext.log.budget import Budget, Size
+from roocontext.log.counting import Budget, Size
 from roocontext.log.plan import Action
-from roocontext.policies.decision import Decision, Nothing, Ready, TooLarge
-from roocontext.policies.keep_newest import (
+from roocontext.policies.layout import Layout
+from roocontext.policies.make_plan import (
     budget_of,
+    hide_plan,
     leaving,
     marker,
+    measured,
     narrowest,
     turns_among,
     whole_turns,
 )
-from roocontext.policies.layout import Layout
-from roocontext.policies.make_plan import hide_plan, measured
-from roocontext.policies.situation import Aim, Row, Situation, Totals
+from roocontext.policies.situation import (
+    Aim,
+    Decision,
+    Nothing,
+    Ready,
+    Row,
+    Situation,
+    TooLarge,
+    Totals,
+)
 from roocontext.policies.tool_outputs import fitted
 
 

@@ -8,15 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from roocontext.log.budget import FREE, Budget, Size
-from roocontext.log.clearing import Shown, measure, shown_text
+from roocontext.log.clearing import ShownOutput, measure, shown_text
+from roocontext.log.counting import FREE, Budget, Size
 from roocontext.log.entries import BlockRef, Kept
 from roocontext.log.plan import SHORTENED
 from roocontext.log.readings import Block, reader, results
-from roocontext.policies.decision import Ready
 from roocontext.policies.layout import Layout, whole_groups
 from roocontext.policies.make_plan import blocks_by_row, clear_plan, cleared_size, saved
-from roocontext.policies.situation import Row, Situation
+from roocontext.policies.situation import Ready, Row, Situation
 
 LEAST: Final = 200
 """How many characters of the head, and of the tail, of a fresh output stay at least."""
@@ -56,7 +55,7 @@ def clearable(layout: Layout, placeholder: str) -> tuple[Output, ...]:
         names |= _called(row)
         if row.seq not in kept:
             fresh = row.seq in layout.fresh
-            shown = Shown(SHORTENED, LEAST, LEAST) if fresh else Shown(placeholder)
+            shown = ShownOutput(SHORTENED, LEAST, LEAST) if fresh else ShownOutput(placeholder)
             found += _outputs(situation, row, names, shown)
     return tuple(found)
 
@@ -71,9 +70,9 @@ def stripped(
     total = FREE
     for row in rows:
         shown = {
-            block: Shown(SHORTENED, LEAST, LEAST)
+            block: ShownOutput(SHORTENED, LEAST, LEAST)
             if (row.seq, block) in fresh
-            else Shown(placeholder)
+            else ShownOutput(placeholder)
             for block in blocks.get(row.seq, ())
         }
         total = total.plus(cleared_size(situation, row, shown) if shown else row.size)
@@ -138,7 +137,7 @@ def _most(lengths: Iterable[int], share: float) -> int:
 
 
 def _outputs(
-    situation: Situation, row: Row, names: Mapping[str, str], shown: Shown
+    situation: Situation, row: Row, names: Mapping[str, str], shown: ShownOutput
 ) -> Iterator[Output]:
     message = row.message
     read = reader(message.format)
@@ -164,7 +163,7 @@ def _outputs(
             yield Output((row.seq, index), tool, saves, length)
 
 
-def _alone(situation: Situation, row: Row, index: int, block: Block, shown: Shown) -> Size:
+def _alone(situation: Situation, row: Row, index: int, block: Block, shown: ShownOutput) -> Size:
     """What clearing one of many outputs saves, without measuring the whole row for each of them."""
     text = shown_text(row.message, index, block, shown)
     whole, bare = (

@@ -10,11 +10,10 @@ from typing import Final
 
 from roocontext.log.entries import Kind, NewMessage
 from roocontext.log.summary import SummaryRequest
-from roocontext.policies.decision import Decision, Nothing
 from roocontext.policies.default import Default
 from roocontext.policies.layout import total_size
 from roocontext.policies.make_plan import measured, outgoing, summarised_before
-from roocontext.policies.situation import Aim, Row, Situation, Totals
+from roocontext.policies.situation import Aim, Decision, Nothing, Row, Situation, Totals
 
 CUTTING: Final = Default()
 
@@ -58,7 +57,7 @@ def is_over(totals: Totals) -> bool:
     return over or bool(totals.limits.exceeded_by(totals.size))
 
 
-def cut(situation: Situation, reason: str) -> Decision:
+def leave_out_rows(situation: Situation, reason: str) -> Decision:
     """Leave rows out if the request is over a limit, or refuse; otherwise do nothing."""
     if situation.aim is Aim.MANAGE and is_over(situation.totals):
         decision = CUTTING.decide(replace(situation, aim=Aim.TRUNCATE))

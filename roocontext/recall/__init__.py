@@ -11,6 +11,6 @@ and let the handler answer its calls:
 
 from roocontext.recall.answers import Recalled
 from roocontext.recall.definitions import definitions
-from roocontext.recall.recall import AsyncRecall, Recall
+from roocontext.recall.runs import AsyncRecall, Recall
 
 __all__ = ["AsyncRecall", "Recall", "Recalled", "definitions"]

@@ -8,25 +8,23 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from roocontext.context.steps import Steps, ask
+from roocontext.context.steps import Steps, ask, drive, drive_async
 from roocontext.errors import InvalidIdentifier, InvalidOption, SessionNotFound
 from roocontext.log.counting import Counter
 from roocontext.log.readings import reader
-from roocontext.log.recall import READ_HISTORY, SEARCH_HISTORY
+from roocontext.log.summary import READ_HISTORY, SEARCH_HISTORY
 from roocontext.log.turns import PendingCall
-from roocontext.recall.answers import Budget, Excerpt, Recalled, quoted
-from roocontext.recall.arguments import ReadCall, SearchCall, read_call, search_call
-from roocontext.recall.definitions import definitions
-from roocontext.search.letters import composed
+from roocontext.recall.answers import AnswerBudget, Excerpt, Recalled, quoted
+from roocontext.recall.definitions import ReadCall, SearchCall, definitions, read_call, search_call
 from roocontext.search.match import occurrences
 from roocontext.search.passages import passages, speaker_of
-from roocontext.search.query import parse
+from roocontext.search.query import composed, parse_query
 from roocontext.store.aio import AsyncSession, AsyncStore
-from roocontext.store.append import Receipt
-from roocontext.store.originals import Original
+from roocontext.store.reading.live import Original
 from roocontext.store.search.hits import Hit, SearchPage
 from roocontext.store.session import Session
 from roocontext.store.store import Store
+from roocontext.store.writing.append import Receipt
 from roocontext.tokens import counter_for
 
 HITS: Final = 8
@@ -55,7 +53,7 @@ class RecallRuns:
         counting = counter_for("", name=counter) if isinstance(counter, str | None) else counter
         self._store = store
         self._chat = chat
-        self._budget = Budget(budget, lambda text: counting.count("user", text, "anthropic"))
+        self._budget = AnswerBudget(budget, lambda text: counting.count("user", text, "anthropic"))
 
     def tools(self, form: str = "anthropic") -> list[dict[str, Any]]:
         """The definitions of the tools; `Session.request` converts those of any form."""
@@ -220,8 +218,56 @@ def _holds(one: Original, query: str) -> bool:
     own = [block for block in blocks if not _is_recall(block)]
     if len(own) == len(blocks):
         return True
-    return occurrences(parse(query), composed(passages("anthropic", role, own))) is not None
+    return occurrences(parse_query(query), composed(passages("anthropic", role, own))) is not None
 
 
 def _is_recall(block: Mapping[str, Any]) -> bool:
     return block.get("type") == "tool_use" and block.get("name") in _TOOLS
+
+
+class Recall(RecallRuns):
+    """The recall tools of one session. `budget` is the most tokens that an answer quotes."""
+
+    def __init__(
+        self,
+        store: Store,
+        chat: Session,
+        *,
+        budget: int = 2_000,
+        counter: Counter | str | None = None,
+    ) -> None:
+        if not isinstance(store, Store) or not isinstance(chat, Session):
+            raise InvalidOption("Recall takes a Store and a Session.", name="chat")
+        super().__init__(store, chat, budget=budget, counter=counter)
+
+    def handle(self, name: str, given: Mapping[str, Any]) -> Recalled:
+        """The answer to a call, for a loop that stores it itself, with its `extra`."""
+        return drive(self._handled(name, given))
+
+    def answer(self, call: PendingCall) -> Receipt | None:
+        """Answer one of `pending()` and return the receipt; None if it is of another tool."""
+        return drive(self._answered(call))
+
+
+class AsyncRecall(RecallRuns):
+    """The same for AsyncSession."""
+
+    def __init__(
+        self,
+        store: AsyncStore,
+        chat: AsyncSession,
+        *,
+        budget: int = 2_000,
+        counter: Counter | str | None = None,
+    ) -> None:
+        if not isinstance(store, AsyncStore) or not isinstance(chat, AsyncSession):
+            raise InvalidOption("AsyncRecall takes an AsyncStore and an AsyncSession.", name="chat")
+        super().__init__(store, chat, budget=budget, counter=counter)
+
+    async def handle(self, name: str, given: Mapping[str, Any]) -> Recalled:
+        """See Recall.handle."""
+        return await drive_async(self._handled(name, given))
+
+    async def answer(self, call: PendingCall) -> Receipt | None:
+        """See Recall.answer."""
+        return await drive_async(self._answered(call))

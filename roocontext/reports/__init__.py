@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from roocontext.reports import (
-        backup,
         catalogue,
         document,
         erasing,
@@ -19,21 +18,16 @@ if TYPE_CHECKING:
         naming,
         results,
         search,
-        selection,
         sessions,
-        spending,
         times,
         transfers,
         tree,
         undo,
         usage,
-        verification,
         why,
-        words,
     )
 
 __all__ = [
-    "backup",
     "catalogue",
     "document",
     "erasing",
@@ -43,17 +37,13 @@ __all__ = [
     "naming",
     "results",
     "search",
-    "selection",
     "sessions",
-    "spending",
     "times",
     "transfers",
     "tree",
     "undo",
     "usage",
-    "verification",
     "why",
-    "words",
 ]
 
 

@@ -1,7 +1,6 @@
 """Every document, by its name: the models of this package, and the library's own values."""
 
 from roocontext.reports import (
-    backup,
     erasing,
     gauge,
     health,
@@ -9,18 +8,16 @@ from roocontext.reports import (
     results,
     search,
     sessions,
-    spending,
     transfers,
     tree,
     undo,
     usage,
-    verification,
     why,
 )
 from roocontext.reports.document import Document
-from roocontext.store.append import Receipt
 from roocontext.store.engine.migrate import SchemaVersion
-from roocontext.store.verify import Head
+from roocontext.store.proof.verify import Head
+from roocontext.store.writing.append import Receipt
 
 _LIBRARY = (Receipt, Head, SchemaVersion)
 _MODULES = (
@@ -32,11 +29,11 @@ _MODULES = (
     tree,
     undo,
     usage,
-    spending,
+    usage,
     results,
     erasing,
-    verification,
-    backup,
+    results,
+    results,
     transfers,
     health,
 )

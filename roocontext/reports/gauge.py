@@ -19,7 +19,7 @@ from roocontext.tokens import counter_for, limit_for, size_of, usage_tokens
 if TYPE_CHECKING:
     from roocontext import Session
     from roocontext.log.counting import Counter
-    from roocontext.store.verify import Progress
+    from roocontext.store.proof.verify import Progress
 
 BYTES_A_TOKEN = 4
 """The list of sessions estimates tokens from bytes, because it must not read contents."""

@@ -15,7 +15,7 @@ from roocontext.errors import (
     StoreUnavailable,
 )
 from roocontext.reports.document import Document, Text
-from roocontext.reports.words import quantity, size
+from roocontext.reports.naming import quantity, size
 from roocontext.store.engine import health as facts
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Diagnosis(Document):
 def examined(url: str | Path) -> list[Finding]:
     """Examine a database. StoreNotFound if there is none."""
     try:
-        return judged(facts.examine(url))
+        return judged(facts.examine_database(url))
     except StoreNotFound:
         raise  # there is nothing to examine
     except (ForeignDatabase, HistoryCorrupt, StoreUnavailable) as error:

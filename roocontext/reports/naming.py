@@ -7,14 +7,40 @@ number, a time, or a message's id; `last` is the newest one that is no note.
 """
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from roocontext.errors import MessageNotFound, SessionNotFound, SessionPurged
-from roocontext.reports.words import quantity
 
 if TYPE_CHECKING:
     from roocontext import Session, SessionInfo, Store
+
+
+_UNITS = ("B", "kB", "MB", "GB")
+
+
+def quantity(count: int, noun: str, plural: str = "") -> str:
+    """A number and what it counts: `1 message`, `2,000 messages`."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def size(count: int) -> str:
+    """A number of bytes: `1.77 kB`."""
+    amount, unit = float(count), 0
+    # From 999.5 on, a number would be rounded to 1,000 of its unit.
+    while amount >= 999.5 and unit < len(_UNITS) - 1:
+        amount, unit = amount / 1000, unit + 1
+    digits = f"{amount:.3g}" if unit and amount < 99.95 else f"{amount:.0f}"
+    return f"{digits} {_UNITS[unit]}"
+
+
+def ranges_in_words(pairs: Sequence[Sequence[int]], most: int | None = None) -> str:
+    """Ranges of seq, all of them or the first ones: `2-4, 7 and 12 more`."""
+    shown = [str(lo) if lo == hi else f"{lo}-{hi}" for lo, hi in pairs[:most]]
+    left = len(pairs) - len(shown)
+    return ", ".join(shown) + (f" and {left:,} more" if left else "")
+
 
 LAST = "last"
 LITERAL = "="
@@ -28,7 +54,7 @@ ALL = (1 << 31) - 1
 """A limit that no number of sessions reaches."""
 
 
-def find(store: "Store", name: str) -> str:
+def session_named(store: "Store", name: str) -> str:
     """The id of the session with this name; SessionNotFound if there is none or more than one."""
     if back := _BACK.fullmatch(name):
         return _newest(store, int(back[1] or 0))
@@ -70,14 +96,14 @@ def part_after_colon(session_id: str) -> str:
 def short_id(store: "Store", session_id: str) -> str:
     """The id as it is shown: as short as it names no other session."""
     length = _LEAST
-    while shortened(session_id, length) != session_id:
+    while shortest_id(session_id, length) != session_id:
         if len(store.find(session_id[:length], limit=2)) == 1:
             break
         length += 1
-    return shortened(session_id, length)
+    return shortest_id(session_id, length)
 
 
-def shortened(session_id: str, unique: int) -> str:
+def shortest_id(session_id: str, unique: int) -> str:
     """The beginning of an id that is shown, of which so many characters make it unique."""
     return session_id if len(session_id) <= _SHORT else session_id[: max(_LEAST, unique)]
 
@@ -94,7 +120,7 @@ def _newest(store: "Store", back: int) -> str:
     return newest[back].session_id
 
 
-def entry(chat: "Session", name: int | datetime | str) -> int:
+def entry_named(chat: "Session", name: int | datetime | str) -> int:
     """The number of the entry with this name; MessageNotFound if there is none.
 
     A time names the last entry that was recorded up to then. A number is not checked.

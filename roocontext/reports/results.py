@@ -13,6 +13,21 @@ if TYPE_CHECKING:
     from roocontext import Session
     from roocontext.context import Outcome
 
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from roocontext.store.proof.verify import Progress
+
+from typing import TYPE_CHECKING
+
+from roocontext.reports.document import as_json
+from roocontext.store.proof.verify import Head
+
+if TYPE_CHECKING:
+    from roocontext import Verification
+
 
 class OutcomeReport(Document):
     """What condensing, truncating or clearing did, or would do.
@@ -132,6 +147,77 @@ def migration_history(current: str | None) -> History:
             brought=one.brought,
             applied=current is not None and one.revision <= current,
         )
-        for one in migrate.history()
+        for one in migrate.all_revisions()
     ]
     return History(current=current, revisions=revisions)
+
+
+class Backup(Document):
+    """A backup of a database in a new `file`.
+
+    `bytes` is its size. PostgreSQL is not copied: then `bytes` is None, and `command` is what to
+    run.
+    """
+
+    database: Text
+    file: Text
+    bytes: int | None
+    command: Text | None
+
+
+def backed_up(url: str, database: str, file: Path, progress: "Progress") -> Backup:
+    """Copy the database of a URL, shown as `database`, to a file; or name the command to run."""
+    from roocontext.store.proof.backup import back_up  # noqa: PLC0415 - heavy
+
+    command = _pg_dump(url, file) if url.startswith("postgres") else None
+    copied = None if command else back_up(url, file, progress)
+    return Backup(database=database, file=str(file), bytes=copied, command=command)
+
+
+def _pg_dump(url: str, file: Path) -> str:
+    """The command, without a password: pg_dump asks for it, or finds it in PGPASSWORD."""
+    from sqlalchemy import URL, make_url  # noqa: PLC0415 - heavy
+
+    given = make_url(url.replace("postgres://", "postgresql://", 1))
+    query = {name: value for name, value in given.query.items() if "password" not in name}
+    bare = URL.create(
+        "postgresql",
+        given.username,
+        host=given.host,
+        port=given.port,
+        database=given.database,
+        query=query,
+    )
+    return shlex.join(["pg_dump", "--format=custom", f"--file={file}", bare.render_as_string()])
+
+
+class Checked(Document):
+    """What was found in a session: the problem, and the first bad entry if one can be named.
+
+    `rebuilt` is how many rows of the caches were wrong and were written again.
+    """
+
+    session_id: str
+    ok: bool
+    entries: int
+    head: Head
+    seq: int | None
+    problem: str | None
+    rebuilt: int | None
+
+
+class Verified(Document):
+    """Whether every session that was checked is as it was written."""
+
+    ok: bool
+    sessions: list[Checked]
+
+
+def checked_session(found: "Verification", rebuilt: int | None = None) -> Checked:
+    """What was found in a session."""
+    return Checked(**as_json(found), rebuilt=rebuilt)
+
+
+def verification_of(rows: list[Checked]) -> Verified:
+    """What was found in some sessions."""
+    return Verified(ok=all(row.ok for row in rows), sessions=rows)

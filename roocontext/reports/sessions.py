@@ -8,12 +8,17 @@ from roocontext.log.moments import milliseconds
 from roocontext.reports import gauge
 from roocontext.reports.document import Document, Time, as_json
 from roocontext.reports.gauge import Gauge
-from roocontext.reports.naming import ALL, shortened
+from roocontext.reports.naming import ALL, shortest_id
 from roocontext.tokens import usage_tokens
 
 if TYPE_CHECKING:
     from roocontext import SessionInfo, Stats, Store
-    from roocontext.store.overview import SessionOverview
+    from roocontext.store.sessions.overview import SessionOverview
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 
 class SessionRow(Document):
@@ -86,7 +91,7 @@ class StatsReport(Document):
     rewound_bytes: int
 
 
-def listed(
+def matching_sessions(
     store: "Store",
     text: str = "",
     *,
@@ -157,7 +162,7 @@ def _row(one: "SessionOverview", model: str | None) -> SessionRow:
     whole = one.info.session_id
     return SessionRow(
         **as_json(one.info),
-        short_id=shortened(whole, len(one.beginning)),
+        short_id=shortest_id(whole, len(one.beginning)),
         visible_messages=one.stats.visible_messages,
         visible_bytes=one.stats.visible_bytes,
         context=_context(one, model or one.model),
@@ -175,3 +180,54 @@ def _context(one: "SessionOverview", model: str | None) -> Gauge:
     known = {"reported": reported, "reported_at": call.seq, "has_frame": True}
     tokens = {"tokens": reported + since.tokens, "exact": not call.bytes_since}
     return since.model_copy(update={**known, **tokens})
+
+
+class _Selectable(Protocol):
+    """What a row is selected by."""
+
+    @property
+    def seq(self) -> int: ...
+
+    @property
+    def speaker(self) -> str | None: ...
+
+    @property
+    def kind(self) -> str: ...
+
+
+RowT = TypeVar("RowT", bound=_Selectable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The `newest` rows, or all, of those after entry `after` that have one of these names.
+
+    A role is matched with the speaker, so that `tool` selects the outputs of tools. No role and no
+    kind select all.
+    """
+
+    newest: int | None = None
+    after: int = 0
+    roles: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    reverse: bool = False
+
+    @property
+    def is_all(self) -> bool:
+        """Whether every row after the entry is wanted."""
+        return not self.roles and not self.kinds
+
+    def of(self, rows: Iterable[RowT]) -> Iterator[RowT]:
+        """The selected rows. They are read one by one unless the order or number needs them all."""
+        found: Iterable[RowT] = filter(self.has, rows)
+        if self.newest is not None:
+            found = deque(found, maxlen=self.newest)
+        return reversed([*found]) if self.reverse else iter(found)
+
+    def has(self, row: _Selectable) -> bool:
+        """Whether a row is selected, if it is new enough."""
+        return (
+            row.seq > self.after
+            and (not self.roles or row.speaker in self.roles)
+            and (not self.kinds or row.kind in self.kinds)
+        )

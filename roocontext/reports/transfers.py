@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from roocontext.formats.gather import Skipped, Taken
+from roocontext.formats.gather import SkippedSource, Taken
 from roocontext.reports.document import Document, Text
 
 
@@ -61,7 +61,7 @@ class Exported(Document):
     left_out: list[Text]
 
 
-def imported(found: Iterable[Taken | Skipped], *, dry_run: bool) -> Import:
+def imported(found: Iterable[Taken | SkippedSource], *, dry_run: bool) -> Import:
     """Sum up an import."""
     sessions: list[ImportedSession] = []
     skipped: list[SkippedFile] = []

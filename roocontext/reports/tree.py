@@ -15,7 +15,7 @@ from roocontext.reports.document import Document
 
 if TYPE_CHECKING:
     from roocontext import Session
-    from roocontext.store.outline import Outline
+    from roocontext.store.sessions.sessions import Outline
 
 _HIDING = frozenset({Kind.SUMMARY, Kind.MARKER, Kind.CLEARING})
 

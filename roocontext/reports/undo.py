@@ -15,7 +15,7 @@ from roocontext.reports.history import MessageRow, last_row
 
 if TYPE_CHECKING:
     from roocontext import Rewound, Session, Uncovered
-    from roocontext.store.outline import Outline
+    from roocontext.store.sessions.sessions import Outline
 
 
 class ViewChange(Document):

@@ -3,8 +3,7 @@
 import re
 from typing import Final, TypeAlias
 
-from roocontext.search.letters import begins_part, folded, is_in_run
-from roocontext.search.query import Query, Unit, Word
+from roocontext.search.query import Query, QueryUnit, Word, begins_part, folded, is_in_run
 
 Stretch: TypeAlias = tuple[int, int]
 """The offsets of the first character and of the one behind the last."""
@@ -61,7 +60,7 @@ def _is_sound(word: Word, found: re.Match[str], text: str, plain: str) -> bool:
     return True
 
 
-def _is_whole(unit: Unit, spans: list[Stretch], plain: str) -> bool:
+def _is_whole(unit: QueryUnit, spans: list[Stretch], plain: str) -> bool:
     (lo, _), (_, hi) = spans[0], spans[-1]
     return (
         hi - lo == len(unit.whole)
@@ -70,7 +69,7 @@ def _is_whole(unit: Unit, spans: list[Stretch], plain: str) -> bool:
     )
 
 
-def _is_parts(unit: Unit, spans: list[Stretch], text: str, plain: str) -> bool:
+def _is_parts(unit: QueryUnit, spans: list[Stretch], text: str, plain: str) -> bool:
     last = spans[-1]
     return all(
         _is_edge(text, plain, lo)

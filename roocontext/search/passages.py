@@ -1,11 +1,14 @@
 """The text of a message that can be searched: words, and the inputs and outputs of tools."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
+import msgspec
+
 from roocontext.log.readings import Block, Holds, Piece, pieces, reader, walk
+from roocontext.search.match import Stretch
 
 Speaker: TypeAlias = Literal["user", "assistant", "tool"]
 _OPAQUE: Final = 256
@@ -13,7 +16,7 @@ _OPAQUE: Final = 256
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedPassages:
     """Which passages of a message are searched: of this speaker, and of this tool.
 
     The tool's name is in a call. `name_of` finds it for the id of a result.
@@ -24,7 +27,9 @@ class Wanted:
     name_of: Callable[[str], str | None] = field(default=lambda _id: None, compare=False)
 
 
-def passages(format_: str, role: str, content: Any, wanted: Wanted = Wanted()) -> str:
+def passages(
+    format_: str, role: str, content: Any, wanted: WantedPassages = WantedPassages()
+) -> str:
     """The wanted passages of a message as one text."""
     speaker, blocks = reader(format_).blocks(role, content)
     found: list[str] = []
@@ -53,7 +58,7 @@ def call_names(blocks: Iterable[Block]) -> Mapping[str, str]:
     }
 
 
-def _is_of_tool(piece: Piece, wanted: Wanted) -> bool:
+def _is_of_tool(piece: Piece, wanted: WantedPassages) -> bool:
     if wanted.tool is None:
         return True
     if piece.kind is Holds.CALL:
@@ -96,3 +101,56 @@ def _leaves(value: Any, name: str = "") -> Iterator[str]:
 
 def _is_opaque(leaf: str) -> bool:
     return len(leaf) > _OPAQUE and max(map(len, leaf.split())) > _OPAQUE
+
+
+WIDTH: Final = 200
+"""How many characters are shown, without lines of context."""
+_BEFORE: Final = 40
+_CONTEXT_LINE: Final = 400
+
+
+class Snippet(msgspec.Struct, frozen=True):
+    """A part of a message's text. `marks` are the offsets in it where each hit begins and ends.
+
+    The text may be continued at either side.
+    """
+
+    text: str
+    marks: tuple[Stretch, ...]
+    is_continued: bool
+    continues: bool
+
+
+def snippet(text: str, found: Sequence[Sequence[Stretch]], *, context: int = 0) -> Snippet:
+    """The part of the text with the most hits, and lines of context around it."""
+    stretches = sorted({stretch for places in found for stretch in places})
+    first = _densest(stretches)
+    lo = _start(text, first[0])
+    hi = min(len(text), max(lo + WIDTH, first[1]))
+    for _ in range(context):
+        lo = max(text.rfind("\n", 0, max(0, lo - 1)) + 1, lo - _CONTEXT_LINE, 0)
+        end = text.find("\n", hi + 1)
+        hi = min(len(text) if end < 0 else end, hi + _CONTEXT_LINE)
+    marks = tuple((a - lo, min(b, hi) - lo) for a, b in stretches if lo <= a < hi)
+    return Snippet(text[lo:hi], marks, lo > 0, hi < len(text))
+
+
+def _densest(stretches: Sequence[Stretch]) -> Stretch:
+    """The hit that begins the stretch with the most hits."""
+    best, most, last = stretches[0], 0, 0
+    for first, stretch in enumerate(stretches):
+        while last < len(stretches) and stretches[last][1] <= stretch[0] + WIDTH - _BEFORE:
+            last += 1
+        if last - first > most:
+            best, most = stretch, last - first
+    return best
+
+
+def _start(text: str, at: int) -> int:
+    """Where a snippet begins that shows this offset: at a line or a word, if there is one near."""
+    lo = max(0, at - _BEFORE)
+    if lo == 0:
+        return 0
+    line = text.rfind("\n", lo, at)
+    space = text.find(" ", lo, at)
+    return line + 1 if line >= 0 else space + 1 if space >= 0 else lo

@@ -9,23 +9,148 @@ is no other operator, and no query is an error.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise, starmap
+from functools import cached_property, lru_cache
+from itertools import pairwise, product, starmap
 from typing import Final, Literal, NamedTuple, TypeAlias
+from unicodedata import category, normalize
 
-from roocontext.search.letters import (
-    JOINT,
-    RUN,
-    SIGNS_AFTER,
-    SIGNS_BEFORE,
-    SYMBOLS,
-    UNSPACED,
-    composed,
-    folded,
-    is_symbol,
-    parts,
+_UNSPACED = (
+    "\u0e00-\u0eff"  # Thai, Lao
+    "\u1000-\u109f\u1780-\u17ff"  # Burmese, Khmer
+    "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af"  # Hangul
+    "\u3005-\u3007\u3040-\u312f\u31f0-\u31ff"  # Kana, Bopomofo
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # ideographs
 )
-from roocontext.search.terms import pair, term
+RUN: Final = re.compile(f"[^\\W_{_UNSPACED}]+")
+UNSPACED: Final = re.compile(f"[{_UNSPACED}]+")
+JOINT: Final = r"(?:[^\w\s]|_)"
+"""What stands between the runs of one word: anything but a space."""
+SYMBOLS: Final = re.compile(r"[^\w\s\x00-\x7f]")
+"""Candidates: `is_symbol` decides."""
+# Not between two parts of a word, as in `a.b`, and not three or more, as in `...and`.
+SIGNS_BEFORE: Final = f"(?<![^\\W{_UNSPACED}])(?<![])}}.$@#-])[.$@#-]{{1,2}}_*"
+SIGNS_AFTER: Final = r"[+#]+"
+"""The signs that belong to a word: those of `.NET`, `$HOME`, `--flag`, `C++` and `F#`."""
+
+
+class _Folded(dict[int, str]):
+    """How each character is folded, found out when it is first seen."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        whole = normalize("NFKC", char).casefold()
+        lower = char.lower()
+        folded = next((it for it in (whole, lower) if len(it) == 1), char)
+        self[code] = folded
+        return folded
+
+
+_FOLDED = _Folded()
+
+
+def composed(text: str) -> str:
+    """The text with its accents and syllables composed, which is what is searched and shown."""
+    return text if text.isascii() else normalize("NFC", text)
+
+
+def folded(text: str) -> str:
+    """The text without differences of case and width, of the same length."""
+    return text.lower() if text.isascii() else text.translate(_FOLDED)
+
+
+def is_symbol(char: str) -> bool:
+    """Whether this is an emoji, an arrow, a currency or another symbol."""
+    return category(char).startswith("S")
+
+
+def is_in_run(char: str) -> bool:
+    """Whether this character of a folded text belongs to a run."""
+    return char.isalnum() and (char.isascii() or not UNSPACED.match(char))
+
+
+def parts(run: str) -> tuple[str, ...]:
+    """The parts of a run, in its own case."""
+    if run.islower():
+        return (run,)
+    edges = [0, *(at for at in range(1, len(run)) if begins_part(run, at)), len(run)]
+    return tuple(run[lo:hi] for lo, hi in pairwise(edges))
+
+
+def begins_part(text: str, at: int) -> bool:
+    """Whether a part begins at this character within a run."""
+    if not text[at].isupper():
+        return False
+    return not text[at - 1].isupper() or (at + 1 < len(text) and text[at + 1].islower())
+
+
+_BETWEEN: Final = "\u00b7"
+"""No letter and no symbol, so it is in no other term; not ASCII, so FTS5 does not cut there."""
+_JOINED: Final = re.compile(f"({RUN.pattern}){JOINT}+(?=({RUN.pattern}))")
+# The same for a text that is ASCII, as most are: this takes a third of the time.
+_ASCII_RUN: Final = re.compile(r"[A-Za-z0-9]++")
+_ASCII_JOINED: Final = re.compile(
+    r"(?<![A-Za-z0-9])([A-Za-z0-9]++)[^A-Za-z0-9\s]++(?=([A-Za-z0-9]++))"
+)
+
+LONGEST: Final = 200
+"""Longer terms are cut, because PostgreSQL refuses lexemes of 2 kB."""
+
+
+def terms_of(text: str) -> set[str]:
+    """All terms of a text."""
+    text = composed(text)
+    if text.isascii():
+        runs = set(_ASCII_RUN.findall(text))
+        others = {run for run in runs if len(run) > LONGEST or not run.islower()}
+        # What is left is a term as it is: most words are.
+        return (runs - others).union(
+            *map(_run_terms, others), *starmap(_joint_terms, set(_ASCII_JOINED.findall(text)))
+        )
+    plain = folded(text)
+    terms: set[str] = set()
+    for found in RUN.finditer(plain):
+        terms.update(_run_terms(text[slice(*found.span())]))
+    for found in _JOINED.finditer(plain):
+        terms.update(_joint_terms(*(text[slice(*found.span(side))] for side in (1, 2))))
+    for run in set(UNSPACED.findall(plain)):
+        terms.update(run)
+        terms.update(map("".join, pairwise(run)))
+    terms.update(symbol for symbol in set(SYMBOLS.findall(plain)) if is_symbol(symbol))
+    return terms
+
+
+def _run_terms(run: str) -> tuple[str, ...]:
+    return _known_run_terms(run) if len(run) <= LONGEST else _cut(run)
+
+
+def _joint_terms(left: str, right: str) -> tuple[str, ...]:
+    is_short = len(left) + len(right) <= LONGEST
+    return _known_joint_terms(left, right) if is_short else _joined(left, right)
+
+
+def _cut(run: str) -> tuple[str, ...]:
+    cut = parts(run)
+    return tuple({*map(term, (run, *cut)), *starmap(pair, pairwise(cut))})
+
+
+def _joined(left: str, right: str) -> tuple[str, ...]:
+    return tuple(starmap(pair, product({left, parts(left)[-1]}, {right, parts(right)[0]})))
+
+
+# A long run may be an encoded file, and is not kept.
+_known_run_terms = lru_cache(maxsize=1 << 15)(_cut)
+_known_joint_terms = lru_cache(maxsize=1 << 15)(_joined)
+
+
+def pair(left: str, right: str) -> str:
+    """The term of two neighbours in a word."""
+    return f"{term(left)}{_BETWEEN}{term(right)}"
+
+
+def term(part: str) -> str:
+    """The term of a part."""
+    return folded(part)[:LONGEST]
+
 
 _WORDS: Final = re.compile(r'"([^"]+)"(\*?)|(\S+)')
 _UNITS: Final = re.compile(
@@ -55,7 +180,7 @@ Alternatives: TypeAlias = tuple[tuple[Term, ...], ...]
 """Lists of terms, all of one of which a message holds."""
 
 
-class Unit(NamedTuple):
+class QueryUnit(NamedTuple):
     """A run of the query, by its folded parts, or characters that stand side by side.
 
     `is_joined` says that it belongs to the same word as the unit before it. `before` and `after`
@@ -92,7 +217,7 @@ class Unit(NamedTuple):
 class Word:
     """A word or a phrase: units that follow each other in a text."""
 
-    units: tuple[Unit, ...]
+    units: tuple[QueryUnit, ...]
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -146,7 +271,7 @@ class Query:
         return frozenset(part for unit in units for part in unit.parts if part.isascii())
 
 
-def parse(text: str) -> Query:
+def parse_query(text: str) -> Query:
     """Read a query."""
     words = []
     for phrase, star, plain in _WORDS.findall(composed(text)):
@@ -156,9 +281,9 @@ def parse(text: str) -> Query:
     return Query(tuple(dict.fromkeys(words)))
 
 
-def _units(text: str, *, is_beginning: bool) -> tuple[Unit, ...]:
+def _units(text: str, *, is_beginning: bool) -> tuple[QueryUnit, ...]:
     plain = folded(text)
-    units: list[Unit] = []
+    units: list[QueryUnit] = []
     end = 0
     for found in _UNITS.finditer(plain):
         before, run, unspaced, symbol, after = found.groups()
@@ -169,7 +294,7 @@ def _units(text: str, *, is_beginning: bool) -> tuple[Unit, ...]:
         begins = is_beginning and plain[end:] in ("", "*")
         whole = tuple(unspaced or symbol or ())
         units.append(
-            Unit(
+            QueryUnit(
                 whole or tuple(map(folded, parts(text[slice(*found.span(2))]))),
                 is_run=bool(run),
                 is_beginning=bool(run) and begins and not after,

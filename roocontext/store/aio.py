@@ -14,11 +14,11 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 from sqlalchemy import URL
 
 from roocontext.log.entries import View
-from roocontext.store.audit import AuditEntry
-from roocontext.store.clock_and_ids import Clock, Ids, system_clock
+from roocontext.store.engine.clock_and_ids import Clock, Ids, system_clock
 from roocontext.store.engine.engines import Durability
 from roocontext.store.engine.threads import Threads
-from roocontext.store.restore import StoredEntry
+from roocontext.store.proof.restore import StoredEntry
+from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.session import Session
 from roocontext.store.session_reader import AUDIT_PAGE
 from roocontext.store.store import Store

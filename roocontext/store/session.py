@@ -5,41 +5,40 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from roocontext.log.committed import Committed
 from roocontext.log.counting import Counter
 from roocontext.log.draft import message_draft
 from roocontext.log.encoding import check_id, check_integer
 from roocontext.log.entries import BlockRef, NewMessage
-from roocontext.log.plan import Plan
-from roocontext.store import (
-    append,
-    batch,
-    commit,
-    erase,
-    fork,
-    kept_counts,
-    notes,
-    rebuild,
-    rewind,
-    single,
-    uncover,
-)
-from roocontext.store.append import Receipt
-from roocontext.store.batch import Written
-from roocontext.store.check_arguments import (
+from roocontext.log.plan import Committed, Plan
+from roocontext.store.engine.check_arguments import (
     check_maybe,
     check_whole,
-    to_messages,
+    given_messages,
     to_plan,
     to_rewind_target,
 )
-from roocontext.store.erase import Redacted
-from roocontext.store.items import AnyNote, Describe, Item, NewNote, Pin, Rename, Unpin
-from roocontext.store.kept_counts import Counted
-from roocontext.store.notes import drafted
-from roocontext.store.rewind import Rewound
+from roocontext.store.proof import rebuild
 from roocontext.store.session_loop import SessionLoop
-from roocontext.store.uncover import Uncovered
+from roocontext.store.writing import (
+    append,
+    append_one,
+    batch,
+    commit,
+    erase,
+    kept_counts,
+    new_session,
+    notes,
+    rewind,
+    uncover,
+)
+from roocontext.store.writing.append import Receipt
+from roocontext.store.writing.batch import Written
+from roocontext.store.writing.erase import Redacted
+from roocontext.store.writing.items import AnyNote, Describe, Item, NewNote, Pin, Rename, Unpin
+from roocontext.store.writing.kept_counts import Counted
+from roocontext.store.writing.notes import drafted
+from roocontext.store.writing.rewind import Rewound
+from roocontext.store.writing.uncover import Uncovered
 
 
 class Session(SessionLoop):
@@ -73,7 +72,7 @@ class Session(SessionLoop):
         named = (ts, message_id, client_id, model, usage, extra, asked_at, answers)
         message = NewMessage(role, content, format, *named)
         draft = message_draft(message, now=self._clock(), salts=self._ids.salt)
-        return single.append(self._database, self.id, draft, expected_seq)
+        return append_one.append_message(self._database, self.id, draft, expected_seq)
 
     def append_many(
         self,
@@ -91,7 +90,7 @@ class Session(SessionLoop):
         """
         check_maybe("expected_seq", expected_seq)
         now, salts = self._clock(), self._ids.salt
-        drafts = [message_draft(one, now=now, salts=salts) for one in to_messages(messages)]
+        drafts = [message_draft(one, now=now, salts=salts) for one in given_messages(messages)]
         return self._database.write(
             append.append_many, self.id, drafts, expected_seq, skip_stored=skip_stored
         )
@@ -286,7 +285,7 @@ class Session(SessionLoop):
         name = self._ids.new_id() if session_id is None else session_id
         check_id("session_id", name)
         self._database.write(
-            fork.fork,
+            new_session.fork,
             self.id,
             name,
             at=at,

@@ -9,16 +9,16 @@ from roocontext.errors import InvalidOption, StoreReadOnly
 from roocontext.log.draft import message_draft
 from roocontext.log.encoding import check_model
 from roocontext.log.entries import BlockRef, NewMessage
-from roocontext.log.frame import GivenFrame
 from roocontext.log.replies import read_reply
-from roocontext.log.request import Request, compose_request
+from roocontext.log.request import GivenFrame, Request, compose_request
 from roocontext.log.turns import PendingCall
-from roocontext.store import frame, loop, record, request
-from roocontext.store.append import Receipt
-from roocontext.store.check_arguments import to_point
-from roocontext.store.clock_and_ids import Clock, Ids
+from roocontext.store.engine.check_arguments import to_point
+from roocontext.store.engine.clock_and_ids import Clock, Ids
 from roocontext.store.engine.database import Database
+from roocontext.store.loop import frame, request, turns
 from roocontext.store.session_reader import SessionReader
+from roocontext.store.writing import record
+from roocontext.store.writing.append import Receipt
 
 
 class SessionLoop(SessionReader):
@@ -112,7 +112,7 @@ class SessionLoop(SessionReader):
         After a crash this distinguishes a call that never ran from one that may have run.
         """
         now, salts = self._clock(), self._ids.salt
-        return self._database.write(loop.begin, self.id, call, now=now, salts=salts)
+        return self._database.write(turns.begin, self.id, call, now=now, salts=salts)
 
     def answer(
         self,
@@ -128,9 +128,9 @@ class SessionLoop(SessionReader):
         receipt is that result's. A rewound one does not count. An `output` that is not text goes in
         as it is where the format has a place for its shape, else as its JSON.
         """
-        asking = self._database.snapshot(loop.asking, self.id, call)
-        place = loop.place_of(call)
-        draft = loop.answer_draft(
+        asking = self._database.snapshot(turns.asking, self.id, call)
+        place = turns.place_of(call)
+        draft = turns.answer_draft(
             asking,
             place[1],
             output,
@@ -139,7 +139,7 @@ class SessionLoop(SessionReader):
             now=self._clock(),
             salts=self._ids.salt,
         )
-        return self._database.write(loop.answer, self.id, place, draft)
+        return self._database.write(turns.answer, self.id, place, draft)
 
     def keep_frame(self, *, system: Any = None, tools: Sequence[Any] | None = None) -> bool:
         """Record the system prompt and the tools if they changed, and return whether they did.
@@ -150,7 +150,7 @@ class SessionLoop(SessionReader):
         given = GivenFrame.checked(system, tools)
         if (
             not self._record_frames
-            or self._database.snapshot(frame.changed, self.id, given) is None
+            or self._database.snapshot(frame.frame_to_record, self.id, given) is None
         ):
             return False
         with suppress(StoreReadOnly):

@@ -5,57 +5,32 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from roocontext.errors import InvalidOption
-from roocontext.log.counting import Counter, counter_named
+from roocontext.log.counting import Counter, ReportedUsage, counter_named
 from roocontext.log.encoding import MAX_INTEGER, check_id, check_model
 from roocontext.log.entries import Message, View
 from roocontext.log.forms import Outgoing, Repair
-from roocontext.log.frame import Frame
 from roocontext.log.moments import Point
-from roocontext.log.reported import ReportedUsage
+from roocontext.log.request import Frame
 from roocontext.log.turns import PendingCall, WaitsFor
-from roocontext.store import (
-    audit,
-    calls,
-    count,
-    find_notes,
-    frame,
-    head,
-    live,
-    loop,
-    message_ids,
-    notes,
-    outline,
-    request,
-    restorable,
-    restore,
-    sessions,
-    uncover,
-    usage,
-    verify,
-    view,
-    view_end,
-    view_now,
-)
-from roocontext.store.as_of import seq_at
-from roocontext.store.audit import AuditEntry, Diff
-from roocontext.store.calls import Call
-from roocontext.store.check_arguments import (
-    check_maybe,
-    check_page,
-    check_whole,
-    to_point,
-)
+from roocontext.store.counting import count
+from roocontext.store.counting.count import Restorable
+from roocontext.store.counting.snapshot import Snapshot, Wanted, read_snapshot
+from roocontext.store.engine.check_arguments import check_maybe, check_page, check_whole, to_point
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.transaction import Transaction
-from roocontext.store.live import LiveMessage
-from roocontext.store.notes import Note
-from roocontext.store.originals import Original, read_originals
-from roocontext.store.outline import Outline
-from roocontext.store.restorable import Restorable
-from roocontext.store.restore import StoredEntry
-from roocontext.store.sessions import SessionInfo, Stats
-from roocontext.store.snapshot import Snapshot, Wanted, read_snapshot
-from roocontext.store.verify import Head, Progress, Verification
+from roocontext.store.loop import frame, request, turns
+from roocontext.store.proof import restore, verify
+from roocontext.store.proof.restore import StoredEntry
+from roocontext.store.proof.verify import Head, Progress, Verification
+from roocontext.store.reading import audit, head, live, notes, usage, view, view_current, view_tail
+from roocontext.store.reading.audit import AuditEntry, Diff
+from roocontext.store.reading.live import LiveMessage, Original, read_originals
+from roocontext.store.reading.notes import Note, newest_note, pinned, read_notes
+from roocontext.store.reading.points_in_time import seq_at
+from roocontext.store.reading.usage import Call
+from roocontext.store.sessions import sessions
+from roocontext.store.sessions.sessions import Outline, SessionInfo, Stats
+from roocontext.store.writing import uncover
 
 AUDIT_PAGE = 500
 
@@ -93,14 +68,14 @@ class SessionReader:
 
         An agent's loop that asks this continues after a crash where it was.
         """
-        return self._database.snapshot(loop.waits_for, self.id)
+        return self._database.snapshot(turns.waits_for, self.id)
 
     def pending(self) -> list[PendingCall]:
         """The tool calls of the last replies that no result answers, oldest first.
 
         None if the user has spoken since.
         """
-        return self._database.snapshot(loop.pending, self.id)
+        return self._database.snapshot(turns.pending, self.id)
 
     def view(
         self,
@@ -124,9 +99,9 @@ class SessionReader:
         check_page(after, limit, before, last)
         read = self._database.snapshot
         if last is not None:
-            return read(view_end.read_newest, self.id, as_of=point, before=before, last=last)
+            return read(view_tail.read_newest, self.id, as_of=point, before=before, last=last)
         if as_of is None and after is None and limit is None:
-            return view_now.view_now(self._database, self.id)
+            return view_current.view_now(self._database, self.id)
         asked: dict[str, Any] = {"as_of": point, "after": after, "limit": limit}
         return read(view.read_view, self.id, **asked, is_last=True)
 
@@ -242,7 +217,7 @@ class SessionReader:
         If none is live, the newest that a rewind took back.
         """
         check_id("message_id", message_id)
-        return self._database.snapshot(message_ids.find, self.id, message_id)
+        return self._database.snapshot(live.find_message, self.id, message_id)
 
     def originals(
         self, first: int = 1, last: int | None = None, *, limit: int = 50, rewound: bool = False
@@ -265,7 +240,7 @@ class SessionReader:
         check_id("note", note)
         return self._read_at(
             to_point("as_of", as_of, recorded=recorded),
-            lambda tx, seq: notes.read_notes(tx, self.id, note, seq),
+            lambda tx, seq: read_notes(tx, self.id, note, seq),
         )
 
     def newest_note(
@@ -281,7 +256,7 @@ class SessionReader:
         check_maybe("target", target, least=1)
         return self._read_at(
             to_point("as_of", as_of, recorded=recorded),
-            lambda tx, seq: notes.newest_note(tx, self.id, note, target, seq),
+            lambda tx, seq: newest_note(tx, self.id, note, target, seq),
         )
 
     def newest_notes(
@@ -297,14 +272,14 @@ class SessionReader:
             check_id("before", before)
         check_whole("limit", limit, least=1)
         return self._database.lookup(
-            find_notes.newest_of_kinds, self.id, beginning, before=before, limit=limit
+            notes.newest_of_kinds, self.id, beginning, before=before, limit=limit
         )
 
     def noted(self, client_ids: Sequence[str]) -> dict[str, Note]:
         """The notes that were written with these client ids, by client id."""
         for client_id in client_ids:
             check_id("client_id", client_id)
-        return self._database.lookup(find_notes.written_by, self.id, client_ids)
+        return self._database.lookup(notes.written_by, self.id, client_ids)
 
     def uncovered_since(self, seq: int) -> bool:
         """Whether anything was uncovered after entry `seq`."""
@@ -318,7 +293,7 @@ class SessionReader:
 
         It is looked for as if the `given` entries were uncovered already. None if there is none.
         """
-        return restorable.restorable(self._database, self.id, counters, given)
+        return count.restorable(self._database, self.id, counters, given)
 
     def pins(
         self, *, as_of: int | datetime | None = None, recorded: bool = False
@@ -326,7 +301,7 @@ class SessionReader:
         """The messages that are pinned."""
         return self._read_at(
             to_point("as_of", as_of, recorded=recorded),
-            lambda tx, seq: frozenset(notes.pinned(tx, self.id, seq)),
+            lambda tx, seq: frozenset(pinned(tx, self.id, seq)),
         )
 
     def stats(self) -> Stats:
@@ -335,7 +310,7 @@ class SessionReader:
 
     def outline(self) -> Outline:
         """What became of the entries, by control rows and parts. No content is read."""
-        return self._database.snapshot(outline.outline, self.id)
+        return self._database.snapshot(sessions.outline, self.id)
 
     def live(self) -> list[LiveMessage]:
         """Every live message in view order, those hidden by a summary or marker too."""
@@ -370,7 +345,7 @@ class SessionReader:
     def calls(self, *, last: int | None = None) -> list[Call]:
         """The calls of models whose usage was given, oldest first, among the `last` entries."""
         check_maybe("last", last)
-        return self._database.snapshot(calls.model_calls, self.id, last=last)
+        return self._database.snapshot(usage.model_calls, self.id, last=last)
 
     def usage(self, *, family: bool = False) -> list[ReportedUsage]:
         """What was reported for each reply and each summary; `tokens.spending` sums it up.

@@ -11,24 +11,27 @@ from typing import TYPE_CHECKING, Any, Self
 from sqlalchemy import URL
 
 from roocontext.errors import InvalidOption, SessionExists, SessionNotFound, SessionPurged
+from roocontext.log.counting import ReportedUsage
 from roocontext.log.encoding import MIN_INTEGER, check_id
-from roocontext.log.reported import ReportedUsage
-from roocontext.store import erase, overview, restore, sessions, usage
-from roocontext.store.check_arguments import check_maybe, check_whole
-from roocontext.store.clock_and_ids import Clock, Ids, RandomIds, system_clock
 from roocontext.store.engine import migrate
+from roocontext.store.engine.check_arguments import check_maybe, check_whole
+from roocontext.store.engine.clock_and_ids import Clock, Ids, RandomIds, system_clock
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.engines import Durability, engine_of
-from roocontext.store.erase import Purged
-from roocontext.store.items import Describe, Rename
-from roocontext.store.listing import wanted
-from roocontext.store.notes import drafted
-from roocontext.store.overview import SessionOverview
-from roocontext.store.restore import RestoredLog, StoredEntry
+from roocontext.store.proof import restore
+from roocontext.store.proof.restore import RestoredLog, StoredEntry, repeatable
+from roocontext.store.proof.verify import Progress
+from roocontext.store.reading import usage
 from roocontext.store.session import Session
-from roocontext.store.sessions import SessionInfo
-from roocontext.store.spool import repeatable
-from roocontext.store.verify import Progress
+from roocontext.store.sessions import overview, sessions
+from roocontext.store.sessions.listing import wanted
+from roocontext.store.sessions.overview import SessionOverview
+from roocontext.store.sessions.sessions import SessionInfo
+from roocontext.store.writing import erase
+from roocontext.store.writing.erase import Purged
+from roocontext.store.writing.items import Describe, Rename
+from roocontext.store.writing.new_session import create_session
+from roocontext.store.writing.notes import drafted
 
 if TYPE_CHECKING:
     from roocontext.search.passages import Speaker
@@ -114,7 +117,7 @@ class Store:
         if metadata is not None:
             begins.append(Describe(metadata))
         drafts = [drafted(note, now=now, salts=self._ids.salt) for note in begins]
-        self._database.write(sessions.create, name, drafts, now, parent=parent)
+        self._database.write(create_session, name, drafts, now, parent=parent)
         return self._session(name, parent)
 
     def open_session(
@@ -274,7 +277,7 @@ class Store:
         # Loaded with the first search: opening a store does not need it.
         from roocontext.store.search import hits, scope  # noqa: PLC0415
 
-        search_for = scope.asked(
+        search_for = scope.checked_search(
             query,
             session=session,
             family=family,

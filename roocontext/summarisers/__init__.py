@@ -8,15 +8,17 @@ from roocontext.log.summary import OutgoingMessage, Summary, SummaryRequest
 from roocontext.summarisers.anthropic import Anthropic, AsyncAnthropic, ModelPrices
 from roocontext.summarisers.builtin import summariser_for, summarisers
 from roocontext.summarisers.extractive import Extractive
-from roocontext.summarisers.fallback import AsyncFallback, Fallback, with_fallback
 from roocontext.summarisers.prompts import Prompt, prompt_of, prompts, read_prompt, styles
 from roocontext.summarisers.protocol import (
     AnySummariser,
+    AsyncFallback,
     AsyncSummariser,
+    Fallback,
     Summariser,
     as_summariser,
     is_async,
     summarised,
+    with_fallback,
 )
 from roocontext.summarisers.transcript import transcript
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from roocontext.errors import InvalidOption, SummaryFailed
 from roocontext.log.summary import Summary, SummaryRequest
-from roocontext.summarisers.in_chunks import TooLong, Unanswerable, asked
-from roocontext.summarisers.prompts import Question, spoken
-from roocontext.summarisers.shorten import clean
+from roocontext.summarisers.in_chunks import TooLong, Unanswerable, ask_in_chunks
+from roocontext.summarisers.prompts import Question, without_scratchpad
+from roocontext.summarisers.transcript import clean
 
 if TYPE_CHECKING:
     import anthropic
@@ -161,7 +161,7 @@ class _Heard:
     @property
     def text(self) -> str:
         """The answer."""
-        return clean(spoken("".join(self.texts)))
+        return clean(without_scratchpad("".join(self.texts)))
 
 
 @contextmanager
@@ -184,7 +184,7 @@ class _Dialogue:
         self._settings = settings
         self._calls = self._input = self._output = 0
         self._text = ""
-        self._asked = asked(
+        self._asked = ask_in_chunks(
             request, fits=settings.fits, most=settings.most_calls, prompt=settings.prompt
         )
         self.question = self._next(None)

@@ -12,8 +12,7 @@ from typing import Final, TypeAlias
 
 from roocontext.log.summary import SummaryRequest
 from roocontext.summarisers.prompts import Question, question
-from roocontext.summarisers.shorten import TOKEN, shorten, weight
-from roocontext.summarisers.transcript import transcript
+from roocontext.summarisers.transcript import TOKEN, shorten, transcript, weight
 
 LEAST: Final = 1_000
 """The weight of the smallest piece worth a question."""
@@ -51,7 +50,7 @@ class Unanswerable(Exception):
 Questions: TypeAlias = Generator[Question, str | TooLong, str]
 
 
-def asked(
+def ask_in_chunks(
     request: SummaryRequest, *, fits: int | None = None, most: int = 24, prompt: str | None = None
 ) -> Questions:
     """Ask for a summary with at most `most` questions of at most `fits` tokens each."""

@@ -17,7 +17,7 @@ from typing import Final
 
 from roocontext.log.summary import SummaryRequest
 from roocontext.registry import Registry
-from roocontext.summarisers.shorten import clean, weight
+from roocontext.summarisers.transcript import clean, weight
 
 _HEADING: Final = re.compile(r"^# (\w+)\n", re.MULTILINE)
 _SCRATCHPAD: Final = re.compile(r"\s*<scratchpad>.*?</scratchpad>", re.DOTALL)
@@ -100,7 +100,7 @@ def enclosed(name: str, text: str) -> str:
     return f"<{mark}>\n{text}\n</{mark}>"
 
 
-def spoken(answer: str) -> str:
+def without_scratchpad(answer: str) -> str:
     """The answer without the scratchpad that it may begin with."""
     found = _SCRATCHPAD.match(answer)
     return (answer[found.end() :] if found else answer).strip()

@@ -4,8 +4,7 @@ Write a driver with the ten methods of `SessionStore`, and call `examine`, or de
 from `StoreContract`.
 """
 
-from roocontext.testing.contract import StoreContract
-from roocontext.testing.examine import CHECKS, Report, Result, examine
+from roocontext.testing.examine import CHECKS, Report, Result, StoreContract, examine
 from roocontext.testing.protocol import (
     Append,
     Capability,
@@ -16,11 +15,11 @@ from roocontext.testing.protocol import (
     Receipt,
     Sent,
     SessionStore,
+    Verdict,
     Version,
     View,
 )
 from roocontext.testing.trial import Check
-from roocontext.testing.verdicts import Verdict
 
 __all__ = [
     "CHECKS",

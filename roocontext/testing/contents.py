@@ -4,11 +4,85 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
-from roocontext.testing import corpus
-from roocontext.testing.messages import answers, calls, first_difference, says, written
-from roocontext.testing.protocol import Append, Message
+from roocontext.testing.protocol import (
+    Append,
+    Lost,
+    Message,
+    StoreRefused,
+    answers,
+    first_difference,
+    json_texts,
+    says,
+    tool_call,
+)
 from roocontext.testing.trial import Check, Trial
-from roocontext.testing.verdicts import Lost, Refused
+
+NUMBERS: dict[str, Any] = {
+    "1": 1,
+    "1.0": 1.0,
+    "true": True,
+    "1e2": 1e2,
+    "-0.0": -0.0,
+    "0.1 + 0.2": 0.1 + 0.2,
+    "5e-324": 5e-324,
+    "1.7976931348623157e308": 1.7976931348623157e308,
+    "2**53 + 1": 2**53 + 1,
+    "2**63 - 1": 2**63 - 1,
+    "2**64": 2**64,
+    "2**70": 2**70,
+    "-(2**70)": -(2**70),
+    "null": None,
+}
+
+TEXTS: dict[str, Any] = {
+    "empty": "",
+    "a space": " ",
+    "line ends": "\r\n\r\n\t",
+    "controls": "\x01\x1b[31m\x7f\x85",
+    "line separators": "\u2028\u2029",
+    "a byte order mark": "\ufefftext",
+    "not normalised": "e\u0301 \u00e9",
+    "beyond 16 bits": "\U0001f9ed\U0010ffff",
+    "not characters": "\ufffe\uffff",
+    "a backslash": '\\u0041 \\ " </script>',
+    "looks like JSON": '{"a": 1e2}',
+}
+
+NUL: dict[str, Any] = {"NUL": "before\x00after"}
+
+SURROGATES: dict[str, Any] = {
+    "a lone surrogate": "half \ud83e",
+    "reversed surrogates": "\udd9d\ud83e",
+}
+
+STRUCTURES: dict[str, Any] = {
+    "empty object": {},
+    "empty list": [],
+    "empty key": {"": ""},
+    "100 objects in lists": None,
+    "lists in lists": [[], [[]], [[], {}]],
+    "nulls": [None, {"null": None}],
+    "keys with dots": {"a.b": {"$c": 1}, "__proto__": {}},
+}
+for _ in range(100):
+    STRUCTURES["100 objects in lists"] = [{"in": STRUCTURES["100 objects in lists"]}]
+
+KEY_ORDER: dict[str, Any] = {
+    "descending": {"z": 1, "y": 2, "a": 3},
+    "by length": {"long key": 1, "k": 2, "ke": {"z": 1, "a": 2}},
+    "digits": {"10": 1, "9": 2, "1": 3},
+}
+
+LARGE: dict[str, Any] = {
+    "a text of 1 MB": "0123456789abcdef" * 65_536,
+    "a list of 20,000": list(range(20_000)),
+}
+
+BLOCKS: dict[str, dict[str, Any]] = {
+    "an unknown type": {"type": "hologram", "depth": 3, "frames": [{"at": 0.5}]},
+    "an unknown field": {"type": "text", "text": "seen", "x_trace": {"id": 7}},
+}
+
 
 PROMISE = "lossless content"
 
@@ -22,13 +96,13 @@ def _keeps(
         parts = {name: messages_of(case) for name, case in cases.items()}
         try:
             found = iter(_come_back(trial, [it for part in parts.values() for it in part]))
-        except (Lost, Refused):
+        except (Lost, StoreRefused):
             _one_by_one(trial, parts)
             return
         changed = [
             f"{name} (changed)"
             for name, part in parts.items()
-            if written(list(islice(found, len(part)))) != written(part)
+            if json_texts(list(islice(found, len(part)))) != json_texts(part)
         ]
         if changed:
             raise Lost(", ".join(changed))
@@ -38,14 +112,14 @@ def _keeps(
 
 def _one_by_one(trial: Trial, parts: Mapping[str, list[Message]]) -> None:
     """Append each part to a session of its own, and raise what came of all of them."""
-    outcomes: dict[type[Exception], list[str]] = {Lost: [], Refused: []}
+    outcomes: dict[type[Exception], list[str]] = {Lost: [], StoreRefused: []}
     for name, part in parts.items():
         try:
             found = _come_back(trial, part)
-        except (Lost, Refused) as outcome:
+        except (Lost, StoreRefused) as outcome:
             outcomes[type(outcome)].append(f"{name} ({outcome})")
         else:
-            if written(found) != written(part):
+            if json_texts(found) != json_texts(part):
                 outcomes[Lost].append(f"{name} (changed)")
     for kind, names in outcomes.items():
         if names:
@@ -76,7 +150,7 @@ def _come_back(trial: Trial, messages: list[Message]) -> list[Message]:
     if refusal and (difference := first_difference(accepted, found)):
         raise Lost(f"after the refusal {difference}")
     if refusal:
-        raise Refused(refusal)
+        raise StoreRefused(refusal)
     if len(found) != len(messages):
         raise Lost(f"{len(found)} messages instead of {len(messages)}")
     return found
@@ -84,12 +158,12 @@ def _come_back(trial: Trial, messages: list[Message]) -> list[Message]:
 
 def _as_argument(value: Any) -> list[Message]:
     """A value that a tool is called with."""
-    return [says("go on"), calls("call_1", value), answers("call_1")]
+    return [says("go on"), tool_call("call_1", value), answers("call_1")]
 
 
 def _as_text(text: Any) -> list[Message]:
     """A text in a tool's argument and in its result, where programs write and nobody reads."""
-    return [says("go on"), calls("call_1", text), answers("call_1", text)]
+    return [says("go on"), tool_call("call_1", text), answers("call_1", text)]
 
 
 def _as_block(block: Any) -> list[Message]:
@@ -98,7 +172,7 @@ def _as_block(block: Any) -> list[Message]:
 
 def duplicates_are_kept(trial: Trial) -> None:
     """The same message twice is two messages, and an id of a call may recur."""
-    once = [says("again"), calls("call_1", 1), answers("call_1", "same")]
+    once = [says("again"), tool_call("call_1", 1), answers("call_1", "same")]
     session = trial.new_session()
     store = trial.open(session)
     for message in (*once, *once):
@@ -112,49 +186,49 @@ CHECKS = (
         "numbers",
         PROMISE,
         "1, 1.0 and true, -0.0, the smallest and largest doubles, integers up to 2**70.",
-        _keeps(corpus.NUMBERS, _as_argument),
+        _keeps(NUMBERS, _as_argument),
     ),
     Check(
         "texts",
         PROMISE,
         "Empty texts, control characters, line separators, Unicode that is not normalised.",
-        _keeps(corpus.TEXTS, _as_text),
+        _keeps(TEXTS, _as_text),
     ),
     Check(
         "NUL",
         PROMISE,
         "The character U+0000, which the output of programs contains.",
-        _keeps(corpus.NUL, _as_text),
+        _keeps(NUL, _as_text),
     ),
     Check(
         "lone surrogates",
         PROMISE,
         "Half of a surrogate pair, which comes from a text that was cut in the middle.",
-        _keeps(corpus.SURROGATES, _as_text),
+        _keeps(SURROGATES, _as_text),
     ),
     Check(
         "structures",
         PROMISE,
         "Empty lists, objects and keys, nulls, 100 levels of nesting.",
-        _keeps(corpus.STRUCTURES, _as_argument),
+        _keeps(STRUCTURES, _as_argument),
     ),
     Check(
         "order of keys",
         PROMISE,
         "Keys come back in the order in which they were written: a prompt cache compares bytes.",
-        _keeps(corpus.KEY_ORDER, _as_argument),
+        _keeps(KEY_ORDER, _as_argument),
     ),
     Check(
         "large values",
         PROMISE,
         "A text of 1 MB and a list of 20,000 numbers.",
-        _keeps(corpus.LARGE, _as_argument),
+        _keeps(LARGE, _as_argument),
     ),
     Check(
         "unknown blocks",
         PROMISE,
         "A type of block, and a field of a block, that the store's version does not know.",
-        _keeps(corpus.BLOCKS, _as_block),
+        _keeps(BLOCKS, _as_block),
     ),
     Check(
         "duplicates",

@@ -2,11 +2,9 @@
 
 from random import Random
 
-from roocontext.testing.messages import dialogue, first_difference, says
-from roocontext.testing.nursery import numbered
-from roocontext.testing.protocol import Append, Capability
+from roocontext.testing.processes import numbered_message
+from roocontext.testing.protocol import Append, Capability, Lost, dialogue, first_difference, says
 from roocontext.testing.trial import Check, Trial, fill
-from roocontext.testing.verdicts import Lost
 
 PROMISE = "crash safety"
 KILLS = 3
@@ -42,7 +40,7 @@ def _must_be_a_prefix(trial: Trial, session: str, acknowledged: int) -> None:
     found = store.view().messages
     if len(found) < acknowledged:
         raise Lost(f"{acknowledged} messages were acknowledged, and {len(found)} are there")
-    if difference := first_difference([numbered(n) for n in range(len(found))], found):
+    if difference := first_difference([numbered_message(n) for n in range(len(found))], found):
         raise Lost(f"after a kill: {difference}")
     store.append(Append(says("after the crash")))
     if difference := first_difference((*found, says("after the crash")), store.view().messages):

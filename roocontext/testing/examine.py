@@ -1,16 +1,16 @@
 """Running the checks over a store, and the report."""
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from roocontext.testing import contents, crashes, keeping, retries, rewinding, sending, writers
-from roocontext.testing.nursery import load
-from roocontext.testing.processes import name_of
+from roocontext.testing.processes import load, name_of
+from roocontext.testing.protocol import Lost, NotRun, StoreRefused, Verdict
 from roocontext.testing.trial import Check, Factory, Trial
-from roocontext.testing.verdicts import Lost, NotRun, Refused, Verdict
 
 CHECKS: tuple[Check, ...] = (
     *keeping.CHECKS,
@@ -100,10 +100,42 @@ def judge(check: Check, trial: Trial) -> Result:
             check.run(trial)
     except Lost as lost:
         return Result(check, Verdict.LOST, str(lost))
-    except Refused as refused:
+    except StoreRefused as refused:
         return Result(check, Verdict.REFUSED, str(refused))
     except NotRun as reason:
         return Result(check, Verdict.NOT_RUN, str(reason))
     except Exception as error:  # noqa: BLE001 - kept in the result, and the other checks are run
         return Result(check, Verdict.FAILED, type(error).__name__, error)
     return Result(check, Verdict.KEPT)
+
+
+class StoreContract:
+    """Derive a test class from this one, and name the factory of your driver.
+
+    Each check is a test of its own on an empty database. `lost` lists the names of checks whose
+    loss you accept: such a test fails if the check passes, so that the list stays true.
+    """
+
+    factory: ClassVar[Factory | str]
+    lost: ClassVar[frozenset[str]] = frozenset()
+
+    def place(self) -> str | None:
+        """The path or the URL of an empty database; None for a path in a new folder."""
+        return None
+
+
+def _test(check: Check) -> Callable[[StoreContract], None]:
+    def test(self: StoreContract) -> None:
+        with trial_of(type(self).factory, self.place()) as trial:
+            result = judge(check, trial)
+        expected = check.name in self.lost
+        if result.error and not expected:
+            raise result.error
+        assert result.is_loss == expected, f"{result}; expected to be lost: {expected}"
+
+    test.__doc__ = check.asks
+    return test
+
+
+for _check in CHECKS:
+    setattr(StoreContract, "test_" + _check.name.replace(" ", "_").lower(), _test(_check))

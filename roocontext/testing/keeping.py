@@ -1,16 +1,24 @@
 """Append-only: nothing that was appended disappears or changes, whatever is done afterwards."""
 
-from roocontext.testing.messages import dialogue, says, written
-from roocontext.testing.protocol import Append, Capability, Condense, Message, SessionStore
+from roocontext.testing.protocol import (
+    Append,
+    Capability,
+    Condense,
+    Lost,
+    Message,
+    SessionStore,
+    dialogue,
+    json_texts,
+    says,
+)
 from roocontext.testing.trial import Check, Trial, fill
-from roocontext.testing.verdicts import Lost
 
 PROMISE = "append-only"
 
 
 def _must_hold(store: SessionStore, messages: list[Message]) -> None:
-    found = written(store.history().messages)
-    gone = [number for number, text in enumerate(written(messages), 1) if text not in found]
+    found = json_texts(store.history().messages)
+    gone = [number for number, text in enumerate(json_texts(messages), 1) if text not in found]
     if gone:
         raise Lost(f"{len(gone)} of {len(messages)} messages can no longer be read")
 

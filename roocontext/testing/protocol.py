@@ -4,7 +4,8 @@ A driver is a thin class around a store that has these methods. It is one writer
 session, so two drivers opened on the same place and session are two writers.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
@@ -142,3 +143,72 @@ class SessionStore(Protocol):
 
     def close(self) -> None:
         """Give back all connections. This is called last."""
+
+
+class Verdict(StrEnum):
+    """What a check comes to.
+
+    `refused` is no loss: the store raised an error and stayed as it was. `missing` means that the
+    store has no such operation, and `failed` that it raised an error where it should not.
+    """
+
+    KEPT = "kept"
+    REFUSED = "refused"
+    LOST = "lost"
+    MISSING = "missing"
+    FAILED = "failed"
+    NOT_RUN = "not run"
+
+
+class Lost(AssertionError):
+    """The store lost or changed something that it had accepted."""
+
+
+class StoreRefused(Exception):
+    """The store refused part of a check with an error, and lost nothing."""
+
+
+class NotRun(Exception):
+    """The check cannot be run here."""
+
+
+def says(text: str, role: str = "user") -> Message:
+    """A message of one text."""
+    return Message(role, [{"type": "text", "text": text}])
+
+
+def tool_call(call: str, value: Any = None) -> Message:
+    """The assistant calls a tool with a value."""
+    block = {"type": "tool_use", "id": call, "name": "probe", "input": {"value": value}}
+    return Message("assistant", [block])
+
+
+def answers(call: str, text: str = "done") -> Message:
+    """The result of a call."""
+    return Message("user", [{"type": "tool_result", "tool_use_id": call, "content": text}])
+
+
+def dialogue(turns: int) -> list[Message]:
+    """Turns of a user and an assistant, each text different."""
+    return [
+        says(f"{role} {number}: " + "a sentence about the work. " * 8, role)
+        for number in range(turns)
+        for role in ("user", "assistant")
+    ]
+
+
+def json_texts(messages: Sequence[Message]) -> list[str]:
+    """Messages as JSON texts, which differ if a number's type or an order of keys does."""
+    return [json.dumps([message.role, message.content]) for message in messages]
+
+
+def first_difference(wanted: Sequence[Message], found: Sequence[Message]) -> str | None:
+    """Where two lists of messages begin to differ, without their content; None if they do not."""
+    if json_texts(wanted) == json_texts(found):
+        return None
+    for number, (one, other) in enumerate(
+        zip(json_texts(wanted), json_texts(found), strict=False), 1
+    ):
+        if one != other:
+            return f"message {number} of {len(wanted)} differs"
+    return f"{len(found)} messages instead of {len(wanted)}"

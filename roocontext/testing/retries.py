@@ -1,9 +1,7 @@
 """Idempotent retries: a writer that got no answer may repeat its request."""
 
-from roocontext.testing.messages import first_difference, says
-from roocontext.testing.protocol import Append
+from roocontext.testing.protocol import Append, Lost, StoreRefused, first_difference, says
 from roocontext.testing.trial import Check, Trial
-from roocontext.testing.verdicts import Lost, Refused
 
 PROMISE = "idempotent retries"
 
@@ -25,7 +23,7 @@ def retries_store_once(trial: Trial) -> None:
     if difference := first_difference(wanted, trial.open(session).view().messages):
         raise Lost(f"after the retry: {difference}")
     if refusal:
-        raise Refused(refusal)
+        raise StoreRefused(refusal)
 
 
 def keys_are_not_reused(trial: Trial) -> None:

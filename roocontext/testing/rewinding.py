@@ -1,17 +1,19 @@
 """Exact rewind: the state after a rewind is the state then, and a rewind can be taken back."""
 
-from roocontext.testing.messages import dialogue, first_difference, says
 from roocontext.testing.protocol import (
     Append,
     Capability,
     Condense,
     Fork,
+    Lost,
     Message,
     SessionStore,
     Version,
+    dialogue,
+    first_difference,
+    says,
 )
 from roocontext.testing.trial import Check, Trial
-from roocontext.testing.verdicts import Lost
 
 PROMISE = "exact rewind"
 

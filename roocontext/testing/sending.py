@@ -1,10 +1,72 @@
 """Valid views: what a model would be sent obeys the rules of its provider."""
 
-from roocontext.testing.messages import answers, calls, says
-from roocontext.testing.protocol import Append, Capability, Condense, Message, SessionStore
-from roocontext.testing.rules import faults
+from collections.abc import Sequence
+from typing import Any
+
+from roocontext.testing.protocol import (
+    Append,
+    Capability,
+    Condense,
+    Lost,
+    Message,
+    NotRun,
+    Sent,
+    SessionStore,
+    StoreRefused,
+    answers,
+    says,
+    tool_call,
+)
 from roocontext.testing.trial import Check, Trial, fill
-from roocontext.testing.verdicts import Lost, NotRun, Refused
+
+REFUSES_BLANK = ("anthropic", "gemini")
+USER_FIRST = ("anthropic", "gemini")
+
+
+def faults(sent: Sent) -> list[str]:
+    """What a provider would refuse in these messages."""
+    found = _faults_of_pairs(sent.messages)
+    if sent.provider in REFUSES_BLANK:
+        found += [
+            f"message {number} has no text in it"
+            for number, message in enumerate(sent.messages, 1)
+            if _is_blank(message)
+        ]
+    if sent.provider in USER_FIRST and sent.messages and sent.messages[0].role != "user":
+        found.append("the first message is not the user's")
+    return found
+
+
+def _faults_of_pairs(messages: Sequence[Message]) -> list[str]:
+    """Calls and results that are not next to each other: every provider refuses these."""
+    found: list[str] = []
+    open_calls: list[Any] = []
+    for number, message in enumerate(messages, 1):
+        answered = _ids(message, "tool_result", "tool_use_id")
+        for call in answered:
+            if call in open_calls:
+                open_calls.remove(call)
+            else:
+                found.append(f"message {number} answers a call that is not before it")
+        asked = _ids(message, "tool_use", "id")
+        if open_calls and not answered and not (asked and message.role == "assistant"):
+            found.append(f"message {number} comes before the result of a call")
+            open_calls.clear()
+        open_calls += asked
+    if open_calls:
+        found.append("the last call has no result")
+    return found
+
+
+def _ids(message: Message, kind: str, key: str) -> list[Any]:
+    return [block.get(key) for block in message.content if block.get("type") == kind]
+
+
+def _is_blank(message: Message) -> bool:
+    """Whether a message is empty, or has an empty text among its blocks."""
+    texts = [block["text"] for block in message.content if block.get("type") == "text"]
+    return not message.content or any(not text.strip() for text in texts)
+
 
 PROMISE = "provider-valid views"
 LONG = "a long text " * 20
@@ -18,19 +80,21 @@ def _must_be_accepted(store: SessionStore) -> None:
 def condensing_splits_no_pair(trial: Trial) -> None:
     """A compaction that would hide a call and leave its result is refused, or made valid."""
     store = trial.open()
-    fill(store, [says(LONG), calls("call_1", LONG), answers("call_1", LONG), says("thanks")])
+    fill(store, [says(LONG), tool_call("call_1", LONG), answers("call_1", LONG), says("thanks")])
     try:
         store.condense(Condense(2, "in short"))
     except Exception as error:
         _must_be_accepted(store)
-        raise Refused(type(error).__name__) from error
+        raise StoreRefused(type(error).__name__) from error
     _must_be_accepted(store)
 
 
 def rewinding_splits_no_pair(trial: Trial) -> None:
     """After a rewind to between a call and its result, the request is valid."""
     store = trial.open()
-    versions = fill(store, [says("go on"), calls("call_1", 1), answers("call_1"), says("thanks")])
+    versions = fill(
+        store, [says("go on"), tool_call("call_1", 1), answers("call_1"), says("thanks")]
+    )
     store.rewind(versions[1])
     store.append(Append(says("leave it")))
     _must_be_accepted(store)
@@ -39,7 +103,7 @@ def rewinding_splits_no_pair(trial: Trial) -> None:
 def a_call_that_never_ended(trial: Trial) -> None:
     """A crash leaves a call without a result; the user continues with other words."""
     store = trial.open()
-    fill(store, [says("go on"), calls("call_1", 1), says("are you still there?")])
+    fill(store, [says("go on"), tool_call("call_1", 1), says("are you still there?")])
     _must_be_accepted(store)
 
 

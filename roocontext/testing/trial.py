@@ -8,8 +8,7 @@ from itertools import count
 from typing import TypeAlias
 
 from roocontext.testing.processes import Writer, nursery
-from roocontext.testing.protocol import Append, Capability, Message, SessionStore, Version
-from roocontext.testing.verdicts import NotRun
+from roocontext.testing.protocol import Append, Capability, Message, NotRun, SessionStore, Version
 
 Factory: TypeAlias = Callable[[str], SessionStore]
 """Makes a driver for the store at a place."""

@@ -5,11 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from threading import Barrier
 
-from roocontext.testing.messages import says, written
 from roocontext.testing.processes import PATIENCE
-from roocontext.testing.protocol import Append, Capability, Version
+from roocontext.testing.protocol import Append, Capability, Lost, Version, json_texts, says
 from roocontext.testing.trial import Check, Trial
-from roocontext.testing.verdicts import Lost
 
 PROMISE = "one winner"
 ROUNDS = 25
@@ -24,15 +22,15 @@ def stale_writers_are_refused(trial: Trial) -> None:
     first.append(Append(says("the beginning")))
     seen = [writer.view().version for writer in (first, second)]
     first.append(Append(says("the first writer's"), expected=seen[0]))
-    before = written(trial.open(session).view().messages)
+    before = json_texts(trial.open(session).view().messages)
     try:
         second.append(Append(says("the second writer's"), expected=seen[1]))
     except Exception:  # noqa: BLE001 - any error is a refusal
-        if written(trial.open(session).view().messages) != before:
+        if json_texts(trial.open(session).view().messages) != before:
             raise Lost("the second writer got an error, and changed the session") from None
         return
     after = trial.open(session).view().messages
-    missing = [text for text in before if text not in written(after)]
+    missing = [text for text in before if text not in json_texts(after)]
     also = ", and the first writer's message left the view" if missing else ""
     raise Lost(f"the second writer got no error{also}")
 

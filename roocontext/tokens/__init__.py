@@ -4,14 +4,12 @@ This package reads the data files beside it and is otherwise pure: no network, n
 The vocabularies and the tiktoken engine are loaded by the first count that needs them.
 """
 
-from roocontext.log.budget import Budget, Size
-from roocontext.log.counting import counters
+from roocontext.log.counting import Budget, Size, counters
 from roocontext.tokens.builtin import counter_for
 from roocontext.tokens.limits import Limit, Switches, limit_for, switches
 from roocontext.tokens.prices import Price, Prices, Rates, prices
-from roocontext.tokens.sizes import size_of
 from roocontext.tokens.spending import Spent, spending
-from roocontext.tokens.usage import Drift, Usage, drift, usage_tokens
+from roocontext.tokens.usage import Drift, Usage, drift, size_of, usage_tokens
 
 __all__ = [
     "Budget",

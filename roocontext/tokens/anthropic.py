@@ -11,7 +11,7 @@ from typing import Any
 
 from roocontext.log.encoding import whole
 from roocontext.log.readings import Block
-from roocontext.tokens.reading import read
+from roocontext.tokens.usage import split_message
 
 
 class CountTokens:
@@ -30,7 +30,7 @@ class CountTokens:
 
     def count(self, role: str, content: Any, format: str) -> int:  # noqa: A002 - the log's word
         """The tokens of one message, including the few of a request; 0 if it is blank."""
-        texts, images = read(role, content, format)
+        texts, images = split_message(role, content, format)
         text_blocks = [{"type": "text", "text": whole(text)} for text in texts if text.strip()]
         # Blank texts are refused by the endpoint.
         blocks = [*images, *text_blocks]

@@ -13,18 +13,34 @@ because a token depends on its neighbours only through merges, and two adjacent 
 encoding do not merge.
 """
 
+import lzma
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
+from importlib.resources import files
+from itertools import accumulate, pairwise
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from roocontext.tokens.ranks import read_ranks
-from roocontext.tokens.reading import read
+from roocontext.tokens.usage import split_message
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
+
+
+def read_ranks(name: str) -> dict[bytes, int]:
+    """Read the vocabulary's tokens with their ranks."""
+    packed = files(__package__).joinpath(f"{name}.xz").read_bytes()
+    return {token: rank for rank, token in enumerate(unpack(lzma.decompress(packed)))}
+
+
+def unpack(plain: bytes) -> list[bytes]:
+    """Read the tokens in the order of their ranks."""
+    first = 4 + int.from_bytes(plain[:4], "big")
+    ends = accumulate(plain[4:first], initial=first)
+    return [plain[start:end] for start, end in pairwise(ends)]
+
 
 _BLANKS: Final = "\t\v\f \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200B))
@@ -209,6 +225,6 @@ class Tiktoken:
 
     def count(self, role: str, content: Any, format: str) -> int:  # noqa: A002 - the log's word
         """The tokens of one message; every image counts as a large one."""
-        texts, images = read(role, content, format)
+        texts, images = split_message(role, content, format)
         total = PER_MESSAGE + sum(map(self.vocabulary.count, (role, *texts)))
         return -(-total * self.percent // 100) + IMAGE_TOKENS * len(images)

@@ -9,8 +9,8 @@ from typing import Any
 from roocontext.log.counting import BYTES, Counter, CounterFactory, counters
 from roocontext.tokens.anthropic import CountTokens
 from roocontext.tokens.bpe import CL100K, O200K, Tiktoken
-from roocontext.tokens.models import families
-from roocontext.tokens.reading import IMAGES, TextCounter
+from roocontext.tokens.limits import families
+from roocontext.tokens.usage import IMAGES, TextCounter
 
 OTHERWISE = "multi_llm_chat"
 """The counter for models of no registered family."""

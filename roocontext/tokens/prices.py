@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from roocontext.errors import InvalidOption
-from roocontext.tokens.models import bare
+from roocontext.tokens.limits import bare
 from roocontext.tokens.usage import Usage
 
 _MILLION: Final = 1_000_000

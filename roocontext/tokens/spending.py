@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import fsum
 from typing import Any, Final
 
+from roocontext.log.counting import ReportedUsage
 from roocontext.log.encoding import MAX_INTEGER
-from roocontext.log.reported import ReportedUsage
 from roocontext.tokens.prices import Prices, prices
 from roocontext.tokens.usage import Usage, usage_tokens
 

@@ -1,10 +1,13 @@
 """The usage that a provider reports for a call, and the drift of our estimates from it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from roocontext.log.counting import BYTES, Counter, Size
 from roocontext.log.encoding import MAX_INTEGER, plain
+from roocontext.log.readings import Block, Holds, Piece, pieces, reader, walk
+from roocontext.tokens.javascript import stringify
 
 
 class Usage(NamedTuple):
@@ -105,3 +108,71 @@ def _tokens(given: Mapping[str, Any], key: str) -> int:
 
 def _snake(key: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)
+
+
+class ReadMessage(NamedTuple):
+    """The texts of a message in order, and its images as Anthropic's blocks."""
+
+    texts: tuple[str, ...]
+    images: tuple[Block, ...]
+
+
+def split_message(role: str, content: Any, format: str) -> ReadMessage:  # noqa: A002 - the log's word
+    """Read one message of any format."""
+    found = pieces(reader(format).blocks(role, content)[1])
+    texts = tuple(text for text in _texts(found) if text)
+    return ReadMessage(texts, tuple(_images(found)))
+
+
+def _texts(found: Iterable[Piece]) -> Iterator[str]:
+    for kind, block, text, _ in walk(found):
+        if kind is Holds.OUTPUT or (kind is Holds.MEDIA and block["type"] == "image"):
+            continue
+        if text is not None:
+            yield text
+            if kind is Holds.CALL:
+                yield stringify(block.get("input"))
+        elif isinstance(block, dict):  # a bare value inside an output is never sent
+            yield stringify(block)
+
+
+def _images(found: Iterable[Piece]) -> Iterator[Block]:
+    for piece in walk(found):
+        if piece.kind is Holds.MEDIA and piece.block["type"] == "image":
+            yield piece.block
+
+
+@dataclass(frozen=True, slots=True)
+class TextCounter:
+    """A counter from a rule for texts; the texts of a message are joined with spaces."""
+
+    name: str
+    tokens: Callable[[str], int]
+    exact: bool = False
+
+    def count(self, role: str, content: Any, format: str) -> int:  # noqa: A002 - the log's word
+        """The tokens of one message by the rule; images count as 0."""
+        return self.tokens(" ".join(split_message(role, content, format).texts))
+
+
+class Images:
+    """Counts images, which providers limit by their number."""
+
+    name = "images"
+    exact = True
+
+    def count(self, role: str, content: Any, format: str) -> int:  # noqa: A002 - the log's word
+        """How many images the message shows, including those in tool outputs."""
+        return len(split_message(role, content, format).images)
+
+
+IMAGES = Images()
+
+
+def size_of(counter: Counter, role: str, content: Any, format: str = "anthropic") -> Size:  # noqa: A002 - the log's word
+    """What one message costs in each of the three."""
+    return Size(
+        counter.count(role, content, format),
+        BYTES.count(role, content, format),
+        IMAGES.count(role, content, format),
+    )

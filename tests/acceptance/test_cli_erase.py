@@ -9,7 +9,7 @@ import pytest
 
 from roocontext import Store
 from roocontext.cli.exit_codes import Code
-from roocontext.log.quotes import Quote, quoting
+from roocontext.log.entries import Quote, quoting
 from support.cli_process import CommandLine
 from support.steady_sources import SetClock
 

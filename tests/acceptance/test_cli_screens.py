@@ -24,12 +24,11 @@ from roocontext.log.moments import milliseconds
 from roocontext.log.spans import live_ranges
 from roocontext.reports import history, times
 from roocontext.reports.erasing import redaction
-from roocontext.reports.results import OutcomeReport
-from roocontext.reports.selection import Selection
+from roocontext.reports.results import Checked, OutcomeReport, verification_of
+from roocontext.reports.sessions import Selection
 from roocontext.reports.tree import Stretch, Tree, rewinds_of, stretches_of, tip, tree_of
 from roocontext.reports.undo import ViewChange
 from roocontext.reports.usage import UsageReport
-from roocontext.reports.verification import Checked, verification_of
 from support import showcase
 from support.cli_process import CommandLine
 from support.steady_sources import SetClock
@@ -86,7 +85,7 @@ def drawn(columns: int, draw: Callable[[Screen], None], *, within: bool = True) 
 
 
 def audited(chat: Session, columns: int, *, full: bool = False, after: int = 0) -> str:
-    log = timeline.Log(chat.id, chat.info().title, chat.info().last_seq, after)
+    log = timeline.ShownLog(chat.id, chat.info().title, chat.info().last_seq, after)
     rows = history.audit_rows(chat, Selection(after=after))
     return drawn(
         columns,

@@ -171,7 +171,7 @@ def test_a_list_is_one_query_whatever_its_length(
         monkeypatch.setattr(Transaction, "rows", counted)
         for text, limit in (("", 1), ("", 20), ("", 60), ("hello", 60)):
             asked.clear()
-            assert len(sessions.listed(store, text, limit=limit).sessions) == limit
+            assert len(sessions.matching_sessions(store, text, limit=limit).sessions) == limit
             assert len(asked) == 1
 
 

@@ -31,7 +31,7 @@ from roocontext import AsyncSession, AsyncStore, Session, Store, errors, testing
 from roocontext.log.forms import Rule
 from roocontext.policies.builtin import policies
 from roocontext.recall import Recall
-from roocontext.store.schema import metadata
+from roocontext.store.engine.schema import metadata
 from roocontext.summarisers import summarisers
 from roocontext.tokens import counters
 

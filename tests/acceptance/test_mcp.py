@@ -16,7 +16,7 @@ from mcp import Client, MCPError, StdioServerParameters, stdio_client
 
 from roocontext import Plan, Store
 from roocontext.mcp.server import SessionServer
-from roocontext.mcp.texts import as_text, cut
+from roocontext.mcp.tools import answer_text, cut_texts
 from roocontext.reports.document import as_json
 from roocontext.reports.history import audit_rows, effective_history
 from roocontext.reports.why import why
@@ -180,10 +180,10 @@ def test_long_texts_are_cut_in_the_middle(store: Store) -> None:
 
 
 def test_texts_are_cut_at_any_depth() -> None:
-    assert cut([{"a": ["x" * 9, 1, None, True]}], 8) == [
+    assert cut_texts([{"a": ["x" * 9, 1, None, True]}], 8) == [
         {"a": ["xxxx\n[1 characters left out]\nxxxx", 1, None, True]}
     ]
-    assert as_text({"a": "\ud83d\ude00 \udfff 😀"}, 100) == '{"a": "\\ud83d\\ude00 \\udfff 😀"}'
+    assert answer_text({"a": "\ud83d\ude00 \udfff 😀"}, 100) == '{"a": "\\ud83d\\ude00 \\udfff 😀"}'
 
 
 def command(*arguments: str) -> list[str]:

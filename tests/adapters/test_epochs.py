@@ -3,7 +3,7 @@
 import threading
 
 from roocontext import NewNote
-from roocontext.adapters.epochs import epoch, hide
+from roocontext.adapters.adapter_notes import epoch, hide
 
 
 def test_what_is_hidden_leaves_the_view_and_stays_in_the_audit(lab):

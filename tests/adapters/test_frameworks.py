@@ -5,7 +5,7 @@ from importlib.metadata import version
 import pytest
 
 from roocontext import FrameworkMissing
-from roocontext.adapters.frameworks import framework
+from roocontext.adapters.serializing import framework
 from support.defaults import live_objects, printed_defaults
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from roocontext import NewMessage, Plan
 from roocontext.errors import DuplicateMessage, InvalidMessage, VersionConflict
-from roocontext.store.append import MOST_IDS
+from roocontext.store.writing.append import MOST_IDS
 from support.dialogue import fill, seqs, shown, state
 
 pytestmark = pytest.mark.every_leg

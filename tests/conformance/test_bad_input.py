@@ -21,7 +21,7 @@ from roocontext.errors import (
     SessionNotFound,
     VersionConflict,
 )
-from roocontext.log.budget import Size
+from roocontext.log.counting import Size
 from roocontext.log.plan import Action
 from support.dialogue import fill, result, state, work
 

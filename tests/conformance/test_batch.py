@@ -23,7 +23,7 @@ from roocontext.errors import (
     MessageNotFound,
     VersionConflict,
 )
-from roocontext.log.budget import Size
+from roocontext.log.counting import Size
 from roocontext.log.plan import Action
 
 

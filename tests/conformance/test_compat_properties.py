@@ -16,9 +16,8 @@ from roocontext import Store
 from roocontext.context.settings import frame_of
 from roocontext.errors import BudgetExceeded, SummaryFailed, TurnTooLarge
 from roocontext.log.summary import Summary
-from roocontext.policies.decision import Ask, Ready
 from roocontext.policies.layout import total_size, turns
-from roocontext.policies.situation import Reported
+from roocontext.policies.situation import Ask, Ready, ReportedTokens
 from roocontext.programs.gemini_cli.policy import GeminiUpstream
 from roocontext.programs.multi_llm_chat.policy import SlidingWindowUpstream
 from roocontext.programs.opencode.policy import OpenCodeUpstream
@@ -123,14 +122,14 @@ def judged_true(chat: Any, policy: Any, refused: TurnTooLarge, frame: Any) -> No
     assert copy.tokens(LETTERS) + frame.overhead.tokens > refused.limit
 
 
-def reported(chat: Any) -> Reported | None:
+def reported(chat: Any) -> ReportedTokens | None:
     """What the provider said of the last call, if nothing but appends came after it."""
     call = chat.calls()[-1] if chat.calls() else None
     used = usage_tokens(call.usage) if call else None
     if call is None or used is None or not call.current:
         return None
     since = chat.tokens(LETTERS) - chat.tokens(LETTERS, as_of=call.seq)
-    return Reported(used.input, used.output, since)
+    return ReportedTokens(used.input, used.output, since)
 
 
 @pytest.fixture

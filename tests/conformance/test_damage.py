@@ -11,7 +11,7 @@ import pytest
 from roocontext import Session, Store
 from roocontext.errors import RooContextError
 from roocontext.log.times import Times
-from roocontext.store.schema import metadata
+from roocontext.store.engine.schema import metadata
 from support.damage import READING, REDACTED, REDACTION_ROW, SECRET, WRITING, Damage, build, damages
 
 UNPROVED = {"created_at", "updated_at", "parent", "tokens", "exact", "counter"}

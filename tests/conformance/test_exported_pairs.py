@@ -15,7 +15,7 @@ FORMATS = ("claude-code", "roo")
 
 def content_of(store: Any, chat: Any, to: str, folder: Path) -> list[Any]:
     """The contents of the messages in the exported file."""
-    files, _ = write_new(export.files(store, chat, to, output=folder))
+    files, _ = write_new(export.exported_files(store, chat, to, output=folder))
     if to == "roo":
         (file,) = [one for one in files if one.name == roo.API]
         return [row["content"] for row in json.loads(file.read_text())]

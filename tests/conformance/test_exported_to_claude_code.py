@@ -18,7 +18,7 @@ from roocontext.formats.anthropic_rows import AnthropicRows
 from roocontext.formats.new_files import write_new
 from roocontext.formats.play import play
 from roocontext.log.forms import UNANSWERED
-from roocontext.log.forms.frames import orphan
+from roocontext.log.forms.parts import orphan
 from support.dialogue import call, fill, result, text, work
 from support.examples import examples
 from support.histories import HISTORIES
@@ -36,7 +36,9 @@ def fresh(leg: Any) -> Iterator[Any]:
 
 
 def exported(store: Any, chat: Any, folder: Path, **options: Any) -> list[Path]:
-    files, size = write_new(export.files(store, chat, "claude-code", output=folder, **options))
+    files, size = write_new(
+        export.exported_files(store, chat, "claude-code", output=folder, **options)
+    )
     assert size == sum(one.stat().st_size for one in files)
     return files
 
@@ -171,7 +173,7 @@ def test_a_plain_session(store, fresh, tmp_path):
     assert title == {"type": "custom-title", "customTitle": "The parser", "sessionId": file.stem}
     check(fresh, chat, file, f"claude-code:{file.stem}")
     alone = b"".join(
-        chunk for one in export.files(store, chat, "claude-code") for chunk in one.chunks
+        chunk for one in export.exported_files(store, chat, "claude-code") for chunk in one.chunks
     )
     assert alone == file.read_bytes()
 
@@ -246,4 +248,4 @@ def test_a_family(store, fresh, tmp_path):
         assert {(one["agentId"], one["isSidechain"]) for one in records(file)} == {(agent, True)}
         check(fresh, session, file, f"claude-code:{main.stem}/{agent}")
     with pytest.raises(InvalidOption):
-        export.files(store, chat, "claude-code", family=True)
+        export.exported_files(store, chat, "claude-code", family=True)

@@ -74,7 +74,7 @@ class Page(HTMLParser):
 
 
 def page_of(store: Any, chat: Any, **options: Any) -> Page:
-    (file,) = export.files(store, chat, "html", **options)
+    (file,) = export.exported_files(store, chat, "html", **options)
     return Page(b"".join(file.chunks).decode())
 
 

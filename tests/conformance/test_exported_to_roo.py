@@ -31,7 +31,7 @@ def fresh(leg: Any) -> Iterator[Any]:
 
 
 def exported(store: Any, chat: Any, folder: Path, **options: Any) -> list[Path]:
-    files, size = write_new(export.files(store, chat, "roo", output=folder, **options))
+    files, size = write_new(export.exported_files(store, chat, "roo", output=folder, **options))
     assert size == sum(one.stat().st_size for one in files)
     return sorted({one.parent for one in files})
 

@@ -12,8 +12,8 @@ from roocontext.errors import (
     SessionNotFound,
     SessionPurged,
 )
-from roocontext.store.facts import LONGEST_INDEXED
-from roocontext.store.listing import MOST_FACTS
+from roocontext.store.sessions.listing import MOST_FACTS
+from roocontext.store.writing.notes import LONGEST_INDEXED
 from support.dialogue import fill
 
 

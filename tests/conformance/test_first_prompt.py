@@ -4,7 +4,7 @@ of the log."""
 import pytest
 
 from roocontext import NewMessage, NewNote, Plan
-from roocontext.log.prompt import LONGEST
+from roocontext.log.summary import LONGEST
 
 RESULT = {"type": "tool_result", "tool_use_id": "t", "content": "an output"}
 TEXT = {"type": "text", "text": "and the words"}

@@ -7,7 +7,7 @@ import pytest
 from roocontext import Plan
 from roocontext.errors import HistoryCorrupt, RooContextError
 from roocontext.log.counting import BYTES
-from roocontext.store.schema import entries
+from roocontext.store.engine.schema import entries
 from support.damage import READING, build
 from support.dialogue import fill, state
 

@@ -3,7 +3,7 @@
 import pytest
 
 from roocontext.errors import InvalidMessage, InvalidOption, MessageNotFound
-from roocontext.log.frame import Frame
+from roocontext.log.request import Frame
 from support.async_manager import manager
 from support.dialogue import fill
 

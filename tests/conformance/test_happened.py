@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from roocontext import Plan
-from roocontext.reports import naming, spending
+from roocontext.reports import naming, usage
 from support.dialogue import fill
 
 JANUARY = 1_768_000_000_000
@@ -42,7 +42,7 @@ def test_lists_are_in_the_order_in_which_things_happened(three: Any) -> None:
     assert listed(three, recorded=True) == ["old", "ahead", "now"]
     overview = [one.info.session_id for one in three.store.overview()]
     assert overview == listed(three)
-    assert naming.find(three.store, "last") == "ahead"
+    assert naming.session_named(three.store, "last") == "ahead"
     old = three.store.session("old").info()
     assert (old.happened_at, old.listed_at) == (JANUARY, JANUARY)
 
@@ -97,9 +97,9 @@ def test_calls_are_booked_on_the_day_on_which_they_happened(three: Any) -> None:
     assert (row.session_id, row.happened_at) == ("old", JANUARY)
     assert three.store.usage(until=before, recorded=True) == []
     assert len(three.store.usage(since=before, recorded=True)) == 3
-    days = spending.spending_of(three.store)
+    days = usage.spending_of(three.store)
     assert (len(days.rows), days.calls) == (3, 3)
-    (day,) = spending.spending_of(three.store, recorded=True).rows
+    (day,) = usage.spending_of(three.store, recorded=True).rows
     assert day.calls == 3
 
 

@@ -55,7 +55,10 @@ def test_both_take_and_give_the_same(plain, coroutine):
 
 def test_a_wrapped_method_shows_the_signature_of_the_other():
     assert inspect.signature(AsyncSession.append) == inspect.signature(Session.append)
-    assert str(inspect.signature(AsyncSession.stats)) == "(self) -> roocontext.store.sessions.Stats"
+    assert (
+        str(inspect.signature(AsyncSession.stats))
+        == "(self) -> roocontext.store.sessions.sessions.Stats"
+    )
 
 
 @pytest.mark.parametrize(("plain", "coroutine"), BOTH)

@@ -11,8 +11,8 @@ import sqlalchemy
 
 from roocontext import AsyncStore, Counts, NewMessage, Plan, Store
 from roocontext.errors import DuplicateMessage, InvalidPlan, SessionPurged, StoreUnavailable
-from roocontext.log.budget import Size
-from roocontext.store.verify import PAGE
+from roocontext.log.counting import Size
+from roocontext.store.proof.verify import PAGE
 from support.dialogue import fill
 
 pytestmark = pytest.mark.every_leg

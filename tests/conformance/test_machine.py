@@ -34,7 +34,7 @@ from roocontext.errors import (
     UndoRefused,
 )
 from roocontext.log import fold
-from roocontext.log.budget import Size
+from roocontext.log.counting import Size
 from roocontext.log.entries import Kept, Kind
 from roocontext.log.fold import Tags
 from roocontext.log.moments import EPOCH

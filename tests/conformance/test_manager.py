@@ -23,13 +23,13 @@ from roocontext.errors import (
     TurnTooLarge,
     UnknownPlugin,
 )
-from roocontext.log.budget import Budget
+from roocontext.log.counting import Budget
 from roocontext.log.summary import Summary
 from roocontext.policies.builtin import policy_for
 from roocontext.policies.default import Default
-from roocontext.programs.gemini_cli.events import gemini_event
-from roocontext.programs.opencode.events import opencode_event
-from roocontext.programs.roo.events import roo_events
+from roocontext.programs.gemini_cli.policy import gemini_event
+from roocontext.programs.opencode.policy import opencode_event
+from roocontext.programs.roo.policy import roo_events
 from roocontext.tokens import counter_for, limit_for
 from support.async_manager import WINDOW, Scripted, grow, manager, talk
 from support.dialogue import WORDS, fill, seqs, shown, state, work

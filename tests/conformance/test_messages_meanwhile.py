@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from roocontext import Plan
-from roocontext.log.models import binds_thinking
-from roocontext.store import request
+from roocontext.log.counting import binds_thinking
+from roocontext.store.loop import request
 from support.dialogue import fill
 
 BINDING = "claude-fable-5-1"

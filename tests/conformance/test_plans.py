@@ -6,7 +6,7 @@ import pytest
 
 from roocontext import Counts, NewMessage, Plan
 from roocontext.errors import InvalidPlan, VersionConflict
-from roocontext.log.budget import Size
+from roocontext.log.counting import Size
 from roocontext.log.entries import natural_position
 from roocontext.log.plan import CLEARED, LEFT_OUT, Action
 from support.dialogue import WORDS, call, fill, result, shown, state, text, work

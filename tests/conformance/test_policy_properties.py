@@ -19,7 +19,7 @@ from roocontext.errors import (
     RooContextError,
     SummaryFailed,
 )
-from roocontext.log.budget import Budget
+from roocontext.log.counting import Budget
 from roocontext.policies.default import Default
 from roocontext.policies.hybrid import Hybrid
 from roocontext.policies.layout import groups

@@ -3,7 +3,7 @@
 import pytest
 
 from roocontext import Plan
-from roocontext.log.quotes import Quote, quotes_of, quoting
+from roocontext.log.entries import Quote, quotes_of, quoting
 from support.dialogue import fill
 
 SECRET = "hunter2-the-secret-password"

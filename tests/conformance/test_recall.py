@@ -6,8 +6,8 @@ import pytest
 
 from roocontext import Plan
 from roocontext.errors import InvalidOption
+from roocontext.log.entries import Quote, quotes_of
 from roocontext.log.forms import forms
-from roocontext.log.quotes import Quote, quotes_of
 from roocontext.recall import definitions
 from support.async_driver import Driven
 from support.dialogue import WORDS, fill, result, text, work

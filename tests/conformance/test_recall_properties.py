@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roocontext import Plan
-from roocontext.log.quotes import quotes_of
+from roocontext.log.entries import quotes_of
 from support.examples import examples
 from support.recalling import asks, read, recall_for, search
 

@@ -51,11 +51,11 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_list_is_one_statement(shown: Store, statements: list[str]) -> None:
     for text, limit, found in (("", 1, 1), ("", 20, 6), ("PARS", 20, 2), ("none", 20, 0)):
         statements.clear()
-        answer = sessions.listed(shown, text, limit=limit)
+        answer = sessions.matching_sessions(shown, text, limit=limit)
         assert (len(answer.sessions), len(statements)) == (found, 1)
         assert "entries.content" not in statements[0]
-    assert sessions.listed(shown, limit=5).more
-    assert not sessions.listed(shown, limit=6).more
+    assert sessions.matching_sessions(shown, limit=5).more
+    assert not sessions.matching_sessions(shown, limit=6).more
 
 
 def test_the_sums_of_all_sessions_are_one_statement(shown: Store, statements: list[str]) -> None:
@@ -69,7 +69,9 @@ def test_a_title_is_found_whatever_its_case(tmp_path: Any) -> None:
     with Store.open(tmp_path / "store.db") as store:
         store.create("one", title="Die GRÖSSE der Straße")
         for text in ("größe", "STRASSE", "One"):
-            assert [row.session_id for row in sessions.listed(store, text).sessions] == ["one"]
+            assert [row.session_id for row in sessions.matching_sessions(store, text).sessions] == [
+                "one"
+            ]
 
 
 def test_a_tree_reads_no_content(shown: Store, statements: list[str]) -> None:
@@ -141,7 +143,7 @@ def test_names_that_are_no_unicode_are_shown_as_they_are(tmp_path: Any) -> None:
 def test_the_part_after_the_colon_is_a_name_too(store: Any) -> None:
     for name in ("codex:019d021f", "codex:019e", "cline:019e", "177", "cline:177", "a:b:c"):
         store.create(f"{name}-of-colons")
-    find = naming.find
+    find = naming.session_named
     assert find(store, "019d021f") == "codex:019d021f-of-colons"
     assert find(store, "019d") == "codex:019d021f-of-colons"
     assert find(store, "177") == "177-of-colons"  # a whole beginning comes first

@@ -3,7 +3,7 @@
 import pytest
 
 from roocontext import Kind, NewMessage, Plan
-from roocontext.log.budget import Budget
+from roocontext.log.counting import Budget
 from roocontext.tokens import counter_for
 from support.async_manager import grow, manager
 from support.dialogue import fill, shown, state, work

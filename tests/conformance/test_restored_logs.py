@@ -16,7 +16,7 @@ from roocontext.errors import (
 )
 from roocontext.formats import jsonl
 from roocontext.log.chain import Sealed
-from roocontext.store.restore import StoredEntry
+from roocontext.store.proof.restore import StoredEntry
 from support.dialogue import call, fill, result, text, work
 from support.histories import HISTORIES, play
 from support.steady_sources import CountedIds, SetClock

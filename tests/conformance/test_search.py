@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from roocontext import NewMessage, Plan, Store
 from roocontext.errors import HistoryCorrupt, InvalidOption, StoreReadOnly
-from roocontext.search.terms import terms_of
+from roocontext.search.query import terms_of
 from roocontext.store.search.index import FEW
 from support.dialogue import result, text
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from roocontext import Counts, NewMessage, Plan
 from roocontext.errors import InvalidPlan
-from roocontext.log.budget import Size
+from roocontext.log.counting import Size
 from roocontext.log.pairs import split
 from roocontext.log.readings import reader
 from support.dialogue import call, result

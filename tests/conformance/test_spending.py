@@ -7,7 +7,7 @@ import pytest
 
 from roocontext import Plan
 from roocontext.errors import InvalidOption
-from roocontext.reports.spending import spending_of
+from roocontext.reports.usage import spending_of
 
 DAY = 86_400_000
 START = 1_767_225_600_000  # 2026-01-01 00:00 UTC

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from roocontext.errors import StoreUnavailable
-from roocontext.store import spool
+from roocontext.store.proof import restore
 from support.dialogue import fill
 
 BIG = "word " * 300_000
@@ -32,5 +32,5 @@ def test_an_error_of_the_iterator_is_its_own() -> None:
         yield from ()
         raise ConnectionError("of the caller")
 
-    with pytest.raises(ConnectionError, match="of the caller"), spool.repeatable(entries()):
+    with pytest.raises(ConnectionError, match="of the caller"), restore.repeatable(entries()):
         pass

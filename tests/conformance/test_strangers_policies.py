@@ -13,14 +13,12 @@ import pytest
 from roocontext import NewMessage, Plan, Store
 from roocontext.context import AfterCompact, BeforeCompact, Hooks
 from roocontext.errors import TurnTooLarge
-from roocontext.log.budget import Size
-from roocontext.log.counting import BYTES
+from roocontext.log.counting import BYTES, Size
 from roocontext.log.entries import View, ranges_of
 from roocontext.log.plan import Action, Counts
 from roocontext.log.summary import SummaryRequest
-from roocontext.policies.decision import Ask, Nothing, Ready, TooLarge
-from roocontext.policies.situation import Aim
-from roocontext.programs.roo.events import roo_events
+from roocontext.policies.situation import Aim, Ask, Nothing, Ready, TooLarge
+from roocontext.programs.roo.policy import roo_events
 from roocontext.tokens import counter_for
 from support.async_manager import Scripted, grow, manager
 from support.dialogue import WORDS, fill, shown, state, work
@@ -292,7 +290,7 @@ PLUGIN = """
 from roocontext import Plan
 from roocontext.log.entries import View
 from roocontext.log.summary import SummaryRequest
-from roocontext.policies.decision import Ask, Ready
+from roocontext.policies.situation import Ask, Ready
 
 class Abacus:
     name = "abacus"

@@ -12,8 +12,7 @@ import pytest
 
 from roocontext import Counts, Head, NewMessage, Plan
 from roocontext.errors import HistoryCorrupt, InvalidOption, MessageNotFound, RooContextError
-from roocontext.log.budget import Size
-from roocontext.log.counting import BYTES
+from roocontext.log.counting import BYTES, Size
 from roocontext.log.plan import Action
 from support.dialogue import fill, shown, state, work
 

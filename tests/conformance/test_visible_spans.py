@@ -7,7 +7,7 @@ import pytest
 
 from roocontext import NewMessage, Plan
 from roocontext.errors import DuplicateMessage
-from roocontext.store.schema import VISIBLE
+from roocontext.store.engine.schema import VISIBLE
 
 ROUNDS = 12
 

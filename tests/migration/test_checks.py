@@ -11,7 +11,7 @@ from migration.conftest import Raw
 from roocontext import Store
 from roocontext.log.counting import BYTES
 from roocontext.log.entries import Kind
-from roocontext.store.schema import ERASURES, entries, metadata
+from roocontext.store.engine.schema import ERASURES, entries, metadata
 
 
 @contextmanager

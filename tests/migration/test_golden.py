@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from roocontext import Head, Store
-from roocontext.store.schema import REVISION
+from roocontext.store.engine.schema import REVISION
 
 GOLDEN = Path(__file__).parent / "golden"
 REVISIONS = sorted(path.name.split(".")[0] for path in GOLDEN.glob("*.sqlite.gz"))

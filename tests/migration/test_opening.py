@@ -22,8 +22,8 @@ from roocontext.errors import (
     StoreUnavailable,
 )
 from roocontext.log.counting import BYTES
-from roocontext.store.engine import inspection
-from roocontext.store.schema import REVISION
+from roocontext.store.engine import database
+from roocontext.store.engine.schema import REVISION
 
 NOT_STORES: dict[str, bytes] = {
     "text": b"Dear diary,\n" * 100,
@@ -211,7 +211,7 @@ def test_opening_again_compiles_nothing(folder: Path, monkeypatch: pytest.Monkey
         raise AssertionError
 
     monkeypatch.setattr(CompilerElement, "compile", refuse)
-    monkeypatch.setattr(inspection, "create_engine", refuse)
+    monkeypatch.setattr(database, "create_engine", refuse)
     with Store.open(folder / "store.db") as store:
         assert len(store.session("one").view().messages) == 1
 

@@ -10,7 +10,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, inspect, make_url
 
 from roocontext.store.engine.migrate import differences
-from roocontext.store.schema import REVISION, VERSION_TABLE, metadata
+from roocontext.store.engine.schema import REVISION, VERSION_TABLE, metadata
 from support.empty_files import empty_file
 
 MIGRATIONS = Path(__file__).parents[2] / "migrations"

@@ -6,7 +6,7 @@ import pytest
 
 from migration.conftest import Raw, Rows
 from roocontext import Store
-from roocontext.store.schema import entries, sessions
+from roocontext.store.engine.schema import entries, sessions
 
 REFUSALS = ("the log is append-only", "a session is purged, never deleted")
 NO_PARENT = "the parent of a session never changes"

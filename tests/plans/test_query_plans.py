@@ -20,12 +20,11 @@ import pytest
 from sqlalchemy import make_url
 
 from roocontext import Counts, NewMessage, Pin, Plan, Rewind, Session, Store
-from roocontext.log.budget import Size
-from roocontext.log.counting import BYTES
+from roocontext.log.counting import BYTES, Size
 from roocontext.log.plan import Action
+from roocontext.store.counting.snapshot import SnapshotRows, Wanted
+from roocontext.store.engine.schema import metadata
 from roocontext.store.engine.transaction import Transaction
-from roocontext.store.schema import metadata
-from roocontext.store.snapshot import Rows, Wanted
 from support.steady_sources import SetClock
 
 LONG = 6_000
@@ -139,7 +138,7 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "usage of all": lambda store, _: store.usage(since=MOMENT),
     "usage of a family": lambda store, _: store.session("s7").usage(family=True),
     "snapshot": lambda _, chat: chat.snapshot(
-        Wanted(counter=BYTES, rows=Rows.LIVE, calls=64, estimates=bool, notes=["remark"])
+        Wanted(counter=BYTES, rows=SnapshotRows.LIVE, calls=64, estimates=bool, notes=["remark"])
     ),
     "estimate": lambda _, chat: chat.keep_estimate(LONG - 1, BYTES, 7),
     "pin": lambda _, chat: chat.pin(LONG - 40),

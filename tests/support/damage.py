@@ -13,14 +13,14 @@ from sqlalchemy import BigInteger, Boolean, Integer, LargeBinary
 
 from roocontext import NewMessage, Pin, Plan, Wanted
 from roocontext.log.counting import BYTES
-from roocontext.store.schema import entries, metadata
-from roocontext.store.snapshot import Rows
+from roocontext.store.counting.snapshot import SnapshotRows
+from roocontext.store.engine.schema import entries, metadata
 from roocontext.tokens import counter_for
 from support.dialogue import fill, work
 
 WANTED = Wanted(
     counter=counter_for("gpt-4o", name="roo"),
-    rows=Rows.VISIBLE,
+    rows=SnapshotRows.VISIBLE,
     others=[BYTES],
     calls=64,
     estimates=lambda _: True,
@@ -198,7 +198,9 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "restorable": lambda _, chat: chat.restorable([BYTES]),
     "request of the past": lambda _, chat: chat.request(as_of=9, unanswered=True, prefill=True),
     "snapshot": lambda _, chat: chat.snapshot(WANTED),
-    "snapshot of what is live": lambda _, chat: chat.snapshot(replace(WANTED, rows=Rows.LIVE)),
+    "snapshot of what is live": lambda _, chat: chat.snapshot(
+        replace(WANTED, rows=SnapshotRows.LIVE)
+    ),
     "head": lambda _, chat: chat.head(),
     "session": lambda store, chat: store.session(chat.id),
     "sessions": lambda store, _: store.sessions(),

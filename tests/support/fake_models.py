@@ -18,7 +18,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Self
 
-from roocontext.log.recall import SEARCH_HISTORY
+from roocontext.log.summary import SEARCH_HISTORY
 from support import (
     provider_rules,
     provider_rules_chat,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from roocontext import NewMessage, Plan
-from roocontext.log.budget import Size
+from roocontext.log.counting import Size
 from roocontext.log.plan import Action, Counts
 from support.dialogue import WORDS, fill, shown, text, work
 from support.histories import STRANGE

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from roocontext import Plan
-from roocontext.log.budget import Budget
+from roocontext.log.counting import Budget
 from roocontext.tokens import counter_for
 from support.dialogue import WORDS, call, fill, result, text, work
 from support.histories import IMAGE, STRANGE, THOUGHT

@@ -14,13 +14,12 @@ from roocontext import Plan, Session
 from roocontext.context import Outcome
 from roocontext.context.settings import frame_of
 from roocontext.errors import BudgetExceeded, InvalidPlan
-from roocontext.log.budget import Size
-from roocontext.log.counting import BYTES
+from roocontext.log.counting import BYTES, Size
 from roocontext.log.entries import Kind, View
 from roocontext.log.pairs import split
 from roocontext.log.readings import reader
 from roocontext.log.spans import within
-from roocontext.tokens.reading import IMAGES
+from roocontext.tokens.usage import IMAGES
 from support.async_driver import Driven
 from support.dialogue import shown, state
 from support.provider_rules import violations

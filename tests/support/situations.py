@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from roocontext import Plan
 from roocontext.errors import InvalidPlan
-from roocontext.log.budget import FREE, Size
-from roocontext.log.counting import Counter
+from roocontext.log.counting import FREE, Counter, Size
 from roocontext.log.encoding import encode
 from roocontext.policies.situation import Row, Situation
 from roocontext.tokens import size_of

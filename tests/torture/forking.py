@@ -19,8 +19,8 @@ from typing import Any
 
 from roocontext import Store
 from roocontext.errors import StoreForked
-from roocontext.store.clock_and_ids import RandomIds
 from roocontext.store.engine import processes
+from roocontext.store.engine.clock_and_ids import RandomIds
 
 
 def report(child: Any, **facts: Any) -> None:

@@ -26,11 +26,11 @@ from roocontext import (
     Written,
 )
 from roocontext.context import Status
-from roocontext.log.committed import Committed
 from roocontext.log.counting import BYTES
+from roocontext.log.plan import Committed
 from roocontext.recall import AsyncRecall, Recall, Recalled
-from roocontext.store.append import Receipt
-from roocontext.store.rewind import Rewound
+from roocontext.store.writing.append import Receipt
+from roocontext.store.writing.rewind import Rewound
 from roocontext.testing import Report, SessionStore, examine
 from roocontext.testing.reference import Reference
 

@@ -6,7 +6,7 @@ from roocontext import NewMessage, Plan
 from roocontext.cli.screens import timeline
 from roocontext.cli.screens.screen import Screen
 from roocontext.reports import history
-from roocontext.store import count
+from roocontext.store.counting import count
 from roocontext.tokens import counter_for
 
 

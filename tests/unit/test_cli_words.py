@@ -9,11 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from roocontext.cli import parse_time
+from roocontext.cli import options
 from roocontext.cli.screens import content, safe_text
 from roocontext.cli.screens.next_commands import next_command
 from roocontext.errors import InvalidOption
-from roocontext.reports import words
+from roocontext.reports import naming
 from support import showcase
 
 # Words
@@ -23,8 +23,8 @@ SHAPED = "\u0600-\u0605 \u06dd \u0890 \u0891 \u08e2 \U000110bd \U000110cd"
 
 
 def shaped() -> set[str]:
-    words = [part.split("-") for part in SHAPED.split()]
-    return {chr(code) for ends in words for code in range(ord(ends[0]), ord(ends[-1]) + 1)}
+    ranges = [part.split("-") for part in SHAPED.split()]
+    return {chr(code) for ends in ranges for code in range(ord(ends[0]), ord(ends[-1]) + 1)}
 
 
 IGNORABLE = (
@@ -36,8 +36,8 @@ BLANK = "2800 16fe4 1d159"
 
 
 def unseen() -> set[str]:
-    words = [part.split("-") for part in f"{IGNORABLE} {BLANK}".split()]
-    codes = [[int(end, 16) for end in ends] for ends in words]
+    ranges = [part.split("-") for part in f"{IGNORABLE} {BLANK}".split()]
+    codes = [[int(end, 16) for end in ends] for ends in ranges]
     return {chr(code) for ends in codes for code in range(ends[0], ends[-1] + 1)}
 
 
@@ -126,7 +126,7 @@ def test_a_shortened_line_fits(text: str, width: int) -> None:
     from rich.cells import cell_len  # noqa: PLC0415
 
     line = safe_text.one_line(text)
-    short = safe_text.shortened(line, width)
+    short = safe_text.cut_line(line, width)
     assert cell_len(short) <= width
     assert "\n" not in short
     if cell_len(line) <= width:
@@ -146,7 +146,7 @@ def test_a_shortened_line_fits(text: str, width: int) -> None:
     ],
 )
 def test_sizes_are_said_shortly(count: int, said: str) -> None:
-    assert words.size(count) == said
+    assert naming.size(count) == said
 
 
 # What stands in a message
@@ -213,7 +213,7 @@ def on(hour: int, minute: int = 0, day: int = 1) -> datetime:
     ],
 )
 def test_points_of_a_session_are_read(text: str, meant: Any) -> None:
-    assert parse_time.target("--to", text, NOW) == meant
+    assert options.target("--to", text, NOW) == meant
 
 
 @pytest.mark.parametrize("name", ["last", "new", "=x", "-x", "a b", "last~1", "a\x1b", "é", ""])
@@ -223,6 +223,6 @@ def test_a_name_that_could_not_be_typed_is_in_no_command(name: str) -> None:
 
 
 def test_what_is_no_point_may_be_a_messages_id() -> None:
-    assert parse_time.target("--to", "m8", NOW) == "m8"
+    assert options.target("--to", "m8", NOW) == "m8"
     with pytest.raises(InvalidOption):
-        parse_time.target("--to", "-8", NOW)
+        options.target("--to", "-8", NOW)

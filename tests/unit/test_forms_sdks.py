@@ -14,7 +14,7 @@ from openai.types.responses import (
 from pydantic import TypeAdapter
 
 from roocontext import Store
-from roocontext.log.forms.anthropic_blocks import FIELDS
+from roocontext.log.forms.parts import FIELDS
 from support import (
     provider_rules,
     provider_rules_chat,

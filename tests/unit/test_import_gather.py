@@ -14,7 +14,7 @@ from roocontext import Store
 from roocontext.cli.exit_codes import Code, code_of
 from roocontext.errors import SourceDiverged, StoreUnavailable, UnreadableSource
 from roocontext.formats import claude_code, find, jsonl
-from roocontext.formats.gather import Skipped, Taken, import_paths
+from roocontext.formats.gather import SkippedSource, Taken, import_paths
 from support.examples import TORTURE
 from support.transcripts import Transcript
 
@@ -61,7 +61,7 @@ def test_an_unexpected_error_in_one_file_does_not_keep_the_others(
 
     monkeypatch.setattr(find, "sources", broken)
     first, second, third = import_paths(store, [tmp_path])
-    assert isinstance(second, Skipped)
+    assert isinstance(second, SkippedSource)
     assert (second.path.name, second.is_problem) == ("b.jsonl", True)
     assert second.why == f"its shape is unknown ({error.__name__})"
     assert isinstance(first, Taken)
@@ -123,7 +123,7 @@ def test_a_session_that_lies_twice_is_taken_once(store, tmp_path):
     for _ in range(2):
         first, second, third = import_paths(store, [tmp_path])
         assert isinstance(first, Taken)
-        assert [isinstance(one, Skipped) and one.is_problem for one in (second, third)] == [
+        assert [isinstance(one, SkippedSource) and one.is_problem for one in (second, third)] == [
             *(False, True),
         ]
     assert len(store.session("opencode:ses_1").view().messages) == 2
@@ -183,7 +183,7 @@ def test_a_folder_with_very_many_files(store, tmp_path):
     found = list(import_paths(store, [tmp_path]))
     assert len(found) == count + 1
     assert [one.path.name for one in found if isinstance(one, Taken)] == ["real.jsonl"]
-    assert not any(one.is_problem for one in found if isinstance(one, Skipped))
+    assert not any(one.is_problem for one in found if isinstance(one, SkippedSource))
 
 
 def test_a_folder_in_the_place_of_a_file(store, tmp_path):
@@ -239,14 +239,14 @@ def test_what_has_changed_since_it_was_seen(tmp_path):
     task.mkdir(parents=True)
     (task / "ui_messages.json").write_text("[]")
     seen: dict[Path, int] = {}
-    assert len(find.changed([tmp_path, tmp_path / "nowhere"], seen)) == 3
-    assert find.changed([tmp_path], seen) == []
+    assert len(find.changed_paths([tmp_path, tmp_path / "nowhere"], seen)) == 3
+    assert find.changed_paths([tmp_path], seen) == []
     file.user("two")
     (task / "api_conversation_history.json").write_text("[]")
     (tmp_path / "opencode.db").write_bytes(b"")
-    assert find.changed([tmp_path], seen) == [file.path, tmp_path / "opencode.db", task]
+    assert find.changed_paths([tmp_path], seen) == [file.path, tmp_path / "opencode.db", task]
     (tmp_path / "opencode.db-wal").write_bytes(b"more")
-    assert find.changed([tmp_path], seen) == [tmp_path / "opencode.db"]
+    assert find.changed_paths([tmp_path], seen) == [tmp_path / "opencode.db"]
 
 
 def test_a_parent_whose_id_no_store_would_take(store, tmp_path):
@@ -341,7 +341,7 @@ def test_compressed_transcripts_are_named(store, tmp_path):
 def test_an_empty_file_is_no_problem(store, tmp_path):
     (tmp_path / "a.jsonl").touch()
     (done,) = import_paths(store, [tmp_path])
-    assert done == Skipped(tmp_path / "a.jsonl", "it is empty", is_problem=False)
+    assert done == SkippedSource(tmp_path / "a.jsonl", "it is empty", is_problem=False)
 
 
 @pytest.mark.parametrize(
@@ -356,4 +356,4 @@ def test_a_list_of_prompts_or_sessions_is_no_problem(store, tmp_path, record):
     (tmp_path / "a.jsonl").write_text(f"{json.dumps(record)}\n" * 2)
     (done,) = import_paths(store, [tmp_path])
     why = "it only lists prompts or sessions"
-    assert done == Skipped(tmp_path / "a.jsonl", why, is_problem=False)
+    assert done == SkippedSource(tmp_path / "a.jsonl", why, is_problem=False)

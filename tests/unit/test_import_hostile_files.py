@@ -12,7 +12,7 @@ import pytest
 
 from roocontext import Store
 from roocontext.formats import find, jsonl
-from roocontext.formats.gather import Outcome, Skipped, Taken, import_paths
+from roocontext.formats.gather import Outcome, SkippedSource, Taken, import_paths
 from support.codex_rollouts import item, line, write
 from support.transcripts import Transcript
 from unit.test_import_damage import claude_code, codex, gemini, opencode, roo
@@ -25,7 +25,7 @@ def taken(found: list[Outcome]) -> list[str]:
 
 def told(found: list[Outcome]) -> list[str]:
     problems = [str(p) for one in found if isinstance(one, Taken) for p in one.problems]
-    return problems + [f"{one.path}: {one.why}" for one in found if isinstance(one, Skipped)]
+    return problems + [f"{one.path}: {one.why}" for one in found if isinstance(one, SkippedSource)]
 
 
 def talk(path: Path, text: str = "hello") -> Path:
@@ -123,7 +123,7 @@ def test_a_pipe_is_not_waited_for(store, tmp_path, name):
     assert "claude-code:a" in taken(found)
     assert told(found) in ([], [f"{pipe}: it is not a regular file"])
     (alone,) = import_paths(store, [pipe])
-    assert isinstance(alone, Skipped)
+    assert isinstance(alone, SkippedSource)
     assert alone.why == "it is not a regular file"
 
 
@@ -207,7 +207,9 @@ def test_databases_of_others_and_empty_ones_hold_no_sessions(store, tmp_path):
     (tmp_path / "opencode.db").touch()
     (tmp_path / "opencode-old.db").write_bytes(b"damaged")
     found = {one.path.name: one for one in import_paths(store, [tmp_path])}
-    assert [(one.why, one.is_problem) for one in found.values() if isinstance(one, Skipped)] == [
+    assert [
+        (one.why, one.is_problem) for one in found.values() if isinstance(one, SkippedSource)
+    ] == [
         *(("it is another program's database", False), ("it is empty", False)),
     ]
     damaged = found["opencode-old.db"]

@@ -233,7 +233,7 @@ def test_the_database_of_another_tool_is_left_alone(tmp_path):
     path = tmp_path / ".opencode" / "opencode.db"
     path.parent.mkdir()
     path.write_bytes(b"")
-    assert list(find.files(tmp_path, [])) == []
+    assert list(find.possible_sources(tmp_path, [])) == []
 
 
 @pytest.mark.parametrize(("version", "hides"), [("1.0.120", True), ("1.2.3", False)])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roocontext.errors import UnknownPlugin
-from roocontext.log import models
+from roocontext.log import counting
 from roocontext.tokens import Limit, Switches, limit_for, switches
 from roocontext.tokens.limits import binds_thinking
 
@@ -189,8 +189,8 @@ def test_the_switches_of_opencode(environ, expected):
 )
 def test_the_table_says_which_models_bind_their_thinking(model, binds):
     assert binds_thinking(model) is binds
-    assert models.binds_thinking(model) is binds
+    assert counting.binds_thinking(model) is binds
 
 
 def test_a_model_without_a_name_binds_nothing():
-    assert models.binds_thinking(None) is False
+    assert counting.binds_thinking(None) is False

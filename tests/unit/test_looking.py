@@ -118,9 +118,9 @@ def test_a_commit_that_stays_in_the_log_harms_no_read(path: Path, seen: Session)
 @pytest.mark.parametrize("log", ["-wal", "-journal"])
 def test_a_file_with_a_log_is_not_at_rest(path: Path, log: str) -> None:
     assert files.at_rest(path)
-    files.beside(path, log).touch()
+    files.companion_file(path, log).touch()
     assert files.at_rest(path)
-    files.beside(path, log).write_bytes(b"x")
+    files.companion_file(path, log).write_bytes(b"x")
     assert files.at_rest(path) is None
 
 
@@ -136,9 +136,9 @@ def test_a_log_that_nobody_else_can_use(path: Path, as_stranger: Callable[[], No
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE sessions SET title = 'new'")
         connection.commit()
-        copies = {name: files.beside(path, name).read_bytes() for name in ("", "-wal")}
+        copies = {name: files.companion_file(path, name).read_bytes() for name in ("", "-wal")}
     for name, content in copies.items():
-        files.beside(path, name).write_bytes(content)
+        files.companion_file(path, name).write_bytes(content)
     as_stranger()
     with pytest.raises(StoreUnavailable, match=r"wait in .*store\.db-wal"):
         Store.open(path, read_only=True)
@@ -155,6 +155,6 @@ def test_a_lock_that_is_held_for_long(path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_where_the_clock_counts_seconds_a_change_is_waited_for_longer() -> None:
-    fine, coarse = (files.State(1, 2, 3, 4, at) for at in (1_500_000_001, 2_000_000_000))
+    fine, coarse = (files.FileState(1, 2, 3, 4, at) for at in (1_500_000_001, 2_000_000_000))
     assert files.settling(fine) == files.SETTLED_NS
     assert files.settling(coarse) > 2_000_000_000

@@ -10,9 +10,9 @@ from sqlalchemy import bindparam, select
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from roocontext.errors import HistoryCorrupt
+from roocontext.store.engine.schema import entries
 from roocontext.store.engine.statements import compiler
 from roocontext.store.engine.transaction import Transaction
-from roocontext.store.schema import entries
 
 QUERY = (
     select(entries.c.seq, entries.c.tools, entries.c.answers_seq)

@@ -4,13 +4,20 @@ import pytest
 
 from roocontext import Store
 from roocontext.errors import InvalidOption
-from roocontext.log.budget import Budget, Size
-from roocontext.log.counting import BYTES
+from roocontext.log.counting import BYTES, Budget, Size
 from roocontext.log.plan import Action
 from roocontext.log.summary import Summary
-from roocontext.policies.decision import Ask, Nothing, Ready, Refused, TooLarge
 from roocontext.policies.default import Default
-from roocontext.policies.situation import Aim, Reported, Totals
+from roocontext.policies.situation import (
+    Aim,
+    Ask,
+    Nothing,
+    Ready,
+    Refused,
+    ReportedTokens,
+    TooLarge,
+    Totals,
+)
 from support.situations import situated
 
 WINDOW = 10_000
@@ -66,10 +73,10 @@ def test_it_is_due_above_the_threshold():
 
 
 def test_a_report_above_the_count_shrinks_the_room():
-    told = Reported(input=6_000, output=500, since=0)
+    told = ReportedTokens(input=6_000, output=500, since=0)
     assert Default().room(totals(3_250, reported=told)) == ROOM // 2
     assert Default().due(totals(3_250, reported=told))
-    assert not Default().due(totals(3_000, reported=Reported(100_000, 0, 0)))
+    assert not Default().due(totals(3_000, reported=ReportedTokens(100_000, 0, 0)))
 
 
 def test_each_of_the_three_budgets_counts():

@@ -9,22 +9,27 @@ from hypothesis import strategies as st
 
 from roocontext import Kind, Store
 from roocontext.errors import InvalidOption
-from roocontext.log.budget import Budget
+from roocontext.log.counting import Budget
 from roocontext.log.plan import Action
 from roocontext.log.readings import text_of
 from roocontext.log.summary import Summary
-from roocontext.policies.decision import Ask, Nothing, Ready, Refused, TooLarge
-from roocontext.policies.situation import Aim, Reported
+from roocontext.policies.situation import (
+    Aim,
+    Ask,
+    Nothing,
+    Ready,
+    Refused,
+    ReportedTokens,
+    TooLarge,
+)
 from roocontext.programs.gemini_cli.compression import (
     ACKNOWLEDGEMENT,
     INSTRUCTION,
     CompressionStatus,
-    latch_after,
-    overflows,
-)
-from roocontext.programs.gemini_cli.contents import (
     content_of,
     curated,
+    latch_after,
+    overflows,
     split_point,
     text_content,
     weights,
@@ -116,7 +121,7 @@ def test_the_threshold_is_reached_when_it_is_met(chat, policy):
 
 def test_what_the_provider_reported_counts_before_our_estimate(chat):
     talk(chat, 4)
-    told = Reported(input=400, output=60, since=40)
+    told = ReportedTokens(input=400, output=60, since=40)
     assert isinstance(decide(chat, window=1000, reported=told), Ask)
     assert isinstance(decide(chat, window=1001, reported=told), Nothing)
     assert isinstance(decide(chat, GeminiUpstream(), window=1000, reported=told), Nothing)
@@ -136,7 +141,7 @@ def test_the_threshold_is_a_setting_and_zero_is_always(chat, kind):
 def test_a_request_that_takes_nearly_all_the_room_is_compressed_for(chat):
     talk(chat, 4)
     never, room = Gemini(threshold=2), {"window": 10_100}
-    exact = Reported(input=100, output=4500, since=5000)
+    exact = ReportedTokens(input=100, output=4500, since=5000)
     assert isinstance(decide(chat, never, reported=exact, **room), Nothing)
     more = exact._replace(since=5001)
     assert isinstance(decide(chat, never, reported=more, **room), Ask)
@@ -190,7 +195,7 @@ def test_rows_are_left_out_when_no_summary_comes_and_the_window_is_passed(chat):
 def test_what_the_provider_reported_may_pass_the_window_too(chat):
     talk(chat, 8)
     tokens = seen(chat, Gemini()).size.tokens
-    told = Reported(input=2 * tokens, output=0, since=0)
+    told = ReportedTokens(input=2 * tokens, output=0, since=0)
     assert decide(chat, window=2 * tokens, reported=told).otherwise is None
     assert decide(chat, window=2 * tokens - 1, reported=told).otherwise is not None
 
@@ -413,7 +418,7 @@ def test_the_program_compares_with_what_was_reported(chat, after):
         return after
 
     policy = GeminiUpstream(count=count)
-    asked = forced(chat, policy, reported=Reported(1000, 5, 5))
+    asked = forced(chat, policy, reported=ReportedTokens(1000, 5, 5))
     outcome = asked.compose(summary(WORDS * 50))
     assert [part["text"] for content in histories[0][:2] for part in content["parts"]] == [
         WORDS * 50,

@@ -6,16 +6,15 @@ from hypothesis import strategies as st
 
 from roocontext import Kind, NewMessage, Plan, Store
 from roocontext.errors import InvalidOption
-from roocontext.log.budget import Budget, Size
+from roocontext.log.counting import Budget, Size
 from roocontext.log.pairs import split
 from roocontext.log.plan import LEFT_OUT
 from roocontext.log.readings import reader, text_of
 from roocontext.log.summary import Summary
-from roocontext.policies.decision import Ask, Nothing, Ready, Refused, TooLarge
 from roocontext.policies.hybrid import Hybrid
 from roocontext.policies.layout import Layout, groups, held, turns
 from roocontext.policies.make_plan import HEADING
-from roocontext.policies.situation import Aim
+from roocontext.policies.situation import Aim, Ask, Nothing, Ready, Refused, TooLarge
 from support.dialogue import WORDS, call, result, shown, text, work
 from support.examples import examples
 from support.provider_rules import violations

@@ -14,19 +14,28 @@ from conformance.vectors.programs.opencode_messages import (
 )
 from conformance.vectors.programs.opencode_overflow import is_overflow, is_overflow_newer
 from roocontext import Kind, Plan, Store
-from roocontext.log.budget import Budget, Size
+from roocontext.log.counting import Budget, Size
 from roocontext.log.plan import Action
 from roocontext.log.readings import text_of
 from roocontext.log.summary import Summary
-from roocontext.policies.decision import Ask, Nothing, Ready, Refused, TooLarge
-from roocontext.policies.situation import Aim, Reported
+from roocontext.policies.situation import (
+    Aim,
+    Ask,
+    Nothing,
+    Ready,
+    Refused,
+    ReportedTokens,
+    TooLarge,
+)
 from roocontext.programs.gemini_cli.policy import Gemini
-from roocontext.programs.opencode.estimate import estimate, estimate_upstream
-from roocontext.programs.opencode.overflow import passes, reserve
 from roocontext.programs.opencode.policy import CONTINUE, QUESTION, OpenCode, OpenCodeUpstream
 from roocontext.programs.opencode.prune import (
     PLACEHOLDER,
     SPARED_NEWER,
+    estimate_length,
+    estimate_upstream,
+    passes,
+    reserve,
 )
 from support.dialogue import WORDS, call, result, shown, text
 from support.examples import examples
@@ -193,14 +202,14 @@ def test_the_newer_rule_counts_everything(changes, limit, compaction, over):
 @BOTH
 def test_over_by_one_token_asks_for_a_summary(chat, kind):
     talk(chat, 4)
-    told = Reported(input=8000, output=999, since=0)
+    told = ReportedTokens(input=8000, output=999, since=0)
     assert isinstance(decide(chat, kind(), window=9999, reported=told), Nothing)
     assert isinstance(decide(chat, kind(), window=9998, reported=told), Ask)
 
 
 def test_ours_looks_at_what_came_since_and_the_program_does_not(chat):
     talk(chat, 4)
-    told = Reported(input=8000, output=999, since=5)
+    told = ReportedTokens(input=8000, output=999, since=5)
     assert isinstance(decide(chat, window=10_003, reported=told), Ask)
     assert isinstance(decide(chat, window=10_004, reported=told), Nothing)
     assert isinstance(decide(chat, OpenCodeUpstream(), window=10_003, reported=told), Nothing)
@@ -218,14 +227,14 @@ def test_without_a_report_our_count_is_taken(chat, kind):
 @BOTH
 def test_the_most_that_is_kept_free_is_a_setting(chat, kind):
     talk(chat, 4)
-    facts = {"output": 64_000, "window": 100_000, "reported": Reported(60_000, 0, 0)}
+    facts = {"output": 64_000, "window": 100_000, "reported": ReportedTokens(60_000, 0, 0)}
     assert isinstance(decide(chat, kind(output_max=40_000), **facts), Nothing)
     assert isinstance(decide(chat, kind(output_max=40_001), **facts), Ask)
 
 
 def test_ours_never_keeps_more_than_half_of_the_window_free(chat):
     talk(chat, 4)
-    told = Reported(input=5000, output=0, since=0)
+    told = ReportedTokens(input=5000, output=0, since=0)
     facts = {"output": None, "reported": told}
     assert isinstance(decide(chat, window=10_000, **facts), Nothing)
     assert isinstance(decide(chat, window=9_998, **facts), Ask)
@@ -328,9 +337,9 @@ def test_marks_are_settings(chat, kind):
 
 
 def test_the_estimates_of_the_documents_and_of_the_program():
-    assert [estimate("x" * n) for n in (0, 1, 2, 4, 5, 6)] == [0, 1, 1, 1, 2, 2]
+    assert [estimate_length("x" * n) for n in (0, 1, 2, 4, 5, 6)] == [0, 1, 1, 1, 2, 2]
     assert [estimate_upstream("x" * n) for n in (0, 1, 2, 4, 5, 6)] == [0, 0, 1, 1, 1, 2]
-    assert estimate("\U0001f600" * 3) == estimate_upstream("\U0001f600" * 3) == 2
+    assert estimate_length("\U0001f600" * 3) == estimate_upstream("\U0001f600" * 3) == 2
 
 
 def test_they_tell_when_many_outputs_are_short(chat):

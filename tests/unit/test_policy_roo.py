@@ -10,13 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roocontext import ContextManager, Store
-from roocontext.log.budget import Size
+from roocontext.log.counting import Size
 from roocontext.log.forms import Rule
 from roocontext.log.plan import Action
 from roocontext.log.summary import Summary
-from roocontext.policies.decision import Ask, Nothing, Ready, Refused
-from roocontext.policies.situation import Aim, Reported, Totals
-from roocontext.programs.roo.condensing_2025 import GREW, INSTRUCTION, REASONING, TOO_FEW, trimmed
+from roocontext.policies.situation import Aim, Ask, Nothing, Ready, Refused, ReportedTokens, Totals
+from roocontext.programs.roo.condensing_2025 import (
+    GREW,
+    INSTRUCTION,
+    REASONING,
+    TOO_FEW,
+    strip_space,
+)
 from roocontext.programs.roo.condensing_2026 import with_tools_as_text
 from roocontext.programs.roo.policy import Roo, Roo2026
 from support.dialogue import call, fill, result, shown, text, work
@@ -84,7 +89,7 @@ def test_an_unknown_answer_takes_8192_tokens(policy):
 
 
 def test_the_providers_number_counts_where_there_is_one():
-    reported = Totals(size=Size(1), window=1_000, output=100, reported=Reported(700, 80, 21))
+    reported = Totals(size=Size(1), window=1_000, output=100, reported=ReportedTokens(700, 80, 21))
     assert Roo().due(reported)
 
 
@@ -289,7 +294,7 @@ def test_calls_and_results_are_told_as_javascript_prints_them():
 
 
 def test_white_space_is_javascripts():
-    assert trimmed("\ufeff\u2003 \x1fa\x85 \n") == "\x1fa\x85"
+    assert strip_space("\ufeff\u2003 \x1fa\x85 \n") == "\x1fa\x85"
 
 
 @BOTH

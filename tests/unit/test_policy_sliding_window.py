@@ -5,13 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roocontext import Plan, Store
-from roocontext.log.budget import Budget, Size
+from roocontext.log.counting import Budget, Size
 from roocontext.log.pairs import split
 from roocontext.log.plan import LEFT_OUT
 from roocontext.log.readings import reader
-from roocontext.policies.decision import Nothing, Ready, TooLarge
 from roocontext.policies.layout import Layout, held, turns
-from roocontext.policies.situation import Aim
+from roocontext.policies.situation import Aim, Nothing, Ready, TooLarge
 from roocontext.policies.sliding_window import PruningInfo, SlidingWindow
 from roocontext.programs.multi_llm_chat.policy import SlidingWindowUpstream
 from support.dialogue import WORDS, call, fill, result, shown, work

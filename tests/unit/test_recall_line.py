@@ -3,7 +3,7 @@
 import pytest
 
 from roocontext import ContextManager, Store
-from roocontext.log.recall import hidden_in, hidden_line, without_hidden_line
+from roocontext.log.summary import hidden_in, hidden_line, without_hidden_line
 
 LINE = (
     "[Hidden behind this summary: entries 1-{}. If a detail is missing here, find it with"

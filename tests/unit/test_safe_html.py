@@ -5,14 +5,14 @@ from html import unescape
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roocontext.formats.safe_html import line, preformatted, shown
+from roocontext.formats.safe_html import escaped, html_line, preformatted
 
 BIDI = "\u202e\u2066\u200f\u061c"
 
 
 @given(st.text(st.characters(codec=None, exclude_categories=[])))
 def test_no_text_is_markup(text):
-    made = shown(text)
+    made = escaped(text)
     made.encode()
     assert not set(made) & {"<", ">", '"', "'", *BIDI, "\0", "\r", "\x9b", "\u200b"}
     if text.isascii() and text.isprintable():
@@ -20,14 +20,14 @@ def test_no_text_is_markup(text):
 
 
 def test_what_cannot_be_seen_has_a_number():
-    assert shown("a\0\u202eb\ud83d") == "a[U+0000][U+202E]b[U+D83D]"
-    assert shown("\u0928\u094d\u200d \U0001f469\u200d\U0001f467") == (
+    assert escaped("a\0\u202eb\ud83d") == "a[U+0000][U+202E]b[U+D83D]"
+    assert escaped("\u0928\u094d\u200d \U0001f469\u200d\U0001f467") == (
         "\u0928\u094d\u200d \U0001f469\u200d\U0001f467"
     )
-    assert shown("tab\tline\n") == "tab\tline\n"
+    assert escaped("tab\tline\n") == "tab\tline\n"
 
 
 def test_lines():
-    assert line("a\n  <b>") == "a &lt;b&gt;"
-    assert line("<" * 200) == "&lt;" * 159 + "&hellip;"
+    assert html_line("a\n  <b>") == "a &lt;b&gt;"
+    assert html_line("<" * 200) == "&lt;" * 159 + "&hellip;"
     assert preformatted("\n a\r\nb") == '<pre class="text" dir="auto">\n\n a\nb</pre>'

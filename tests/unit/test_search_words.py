@@ -4,12 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roocontext.search.letters import composed, folded, parts
 from roocontext.search.match import occurrences, score
-from roocontext.search.passages import Wanted, passages
-from roocontext.search.query import parse
-from roocontext.search.snippet import WIDTH, snippet
-from roocontext.search.terms import LONGEST, terms_of
+from roocontext.search.passages import WIDTH, WantedPassages, passages, snippet
+from roocontext.search.query import LONGEST, composed, folded, parse_query, parts, terms_of
 from support.examples import examples
 from support.rows_of_formats import histories, marks, rows
 
@@ -41,7 +38,7 @@ def test_the_terms_of_a_text_include_what_every_query_that_it_answers_asks_for(t
     lo = data.draw(st.integers(0, len(text)))
     hi = data.draw(st.integers(lo, len(text)))
     for asked in (text, other, text[lo:hi], f"{text[lo:hi]}*", f'"{text[lo:]}"', text.upper()):
-        query = parse(asked)
+        query = parse_query(asked)
         if occurrences(query, composed(text)):
             assert is_indexed(query, terms_of(text))
 
@@ -49,7 +46,7 @@ def test_the_terms_of_a_text_include_what_every_query_that_it_answers_asks_for(t
 @settings(max_examples=examples(200))
 @given(text=TEXTS, before=TEXTS, after=TEXTS)
 def test_a_text_is_found_by_itself(text, before, after):
-    query = parse(text.replace("*", " ").replace('"', " "))
+    query = parse_query(text.replace("*", " ").replace('"', " "))
     assert not query.words or occurrences(query, composed(f"{before} {text} {after}"))
 
 
@@ -76,8 +73,8 @@ def test_parts_of_identifiers(run, expected):
 def test_terms_are_cut():
     long = "x" * 3_000
     assert terms_of(long) == {"x" * LONGEST}
-    assert is_indexed(parse(long), terms_of(long))
-    assert not occurrences(parse(long), long[:-1])
+    assert is_indexed(parse_query(long), terms_of(long))
+    assert not occurrences(parse_query(long), long[:-1])
 
 
 @pytest.mark.parametrize(
@@ -94,7 +91,7 @@ def test_terms_are_cut():
     ],
 )
 def test_words_of_queries(query, words):
-    assert len(parse(query).words) == words
+    assert len(parse_query(query).words) == words
 
 
 def test_a_message_that_says_it_more_often_or_is_shorter_is_better():
@@ -107,7 +104,7 @@ def test_a_message_that_says_it_more_often_or_is_shorter_is_better():
 @given(text=TEXTS, before=st.integers(0, 500), after=st.integers(0, 500), context=st.integers(0, 3))
 def test_a_snippet_is_a_part_of_the_text_with_every_mark_in_it(text, before, after, context):
     whole = composed("ab \n" * (before // 4) + text + " needle " + "cd \n" * (after // 4))
-    found = occurrences(parse("needle"), whole)
+    found = occurrences(parse_query("needle"), whole)
     shown = snippet(whole, found, context=context)
     assert shown.text in whole
     assert [shown.text[lo:hi] for lo, hi in shown.marks] == ["needle"]
@@ -138,7 +135,7 @@ def test_passages_of_a_speaker_and_of_a_tool():
     assert whole == (
         "said\nthought\nrun\nb: x\nb: 5\nb: null\nb: true\nout\ntype: odd\nkept: as it is"
     )
-    assert passages("anthropic", "assistant", content, Wanted("tool")) == "out"
-    named = Wanted(tool="run", name_of={"t": "run"}.get)
+    assert passages("anthropic", "assistant", content, WantedPassages("tool")) == "out"
+    named = WantedPassages(tool="run", name_of={"t": "run"}.get)
     assert passages("anthropic", "assistant", content, named).splitlines()[-1] == "out"
-    assert passages("anthropic", "assistant", content, Wanted(tool="other")) == ""
+    assert passages("anthropic", "assistant", content, WantedPassages(tool="other")) == ""

@@ -10,8 +10,7 @@ from msgspec import structs
 
 from roocontext.log.entries import Kind, Message
 from roocontext.log.forms import OPENING, UNANSWERED, Repair, Rule
-from roocontext.log.forms.anthropic import ANTHROPIC_FORM
-from roocontext.log.forms.settled import settled
+from roocontext.log.forms.anthropic import ANTHROPIC_FORM, settled
 from support.provider_rules import displaced, violations
 
 sendable = ANTHROPIC_FORM.compose

@@ -7,8 +7,14 @@ from hypothesis import strategies as st
 from roocontext.errors import SummaryFailed
 from roocontext.log.summary import SummaryRequest
 from roocontext.summarisers import Extractive
-from roocontext.summarisers.extractive.outline import BOUNDS, HEADLINE, Section, parse, render
-from roocontext.summarisers.shorten import clean, weight
+from roocontext.summarisers.extractive.outline import (
+    BOUNDS,
+    HEADLINE,
+    Section,
+    parse_outline,
+    render,
+)
+from roocontext.summarisers.transcript import clean, weight
 from support.examples import examples
 
 GOAL = "The parser drops the last token. Mend it, but never change `parse()`'s signature."
@@ -53,7 +59,7 @@ def extract(messages, **options):
 
 
 def sections(messages, **options):
-    outline, other = parse(extract(messages, **options))
+    outline, other = parse_outline(extract(messages, **options))
     assert other == ""
     return outline
 
@@ -508,7 +514,7 @@ def test_fifty_rounds_do_not_grow_without_bound_and_keep_the_goal(work, first):
         asked = [*work[turn % len(work)], user(f"Request {turn}.")]
         previous = attempt(SummaryRequest(messages=asked, previous=previous, longest=50_000))
         assert weight(previous) <= most
-        outline, _ = parse(previous)
+        outline, _ = parse_outline(previous)
         assert outline[Section.GOAL] == ["Goal: all of it."]
         assert outline[Section.LAST] == [f"Request {turn}."]
 
@@ -519,7 +525,7 @@ def test_fifty_rounds_do_not_grow_without_bound_and_keep_the_goal(work, first):
 def test_what_was_written_is_read_again(said_before):
     found = attempt(SummaryRequest(messages=said_before, longest=50_000))
     if found is not None and found.startswith(HEADLINE):
-        outline, other = parse(found)
+        outline, other = parse_outline(found)
         assert other == ""
         assert render(outline) == found
         assert attempt(SummaryRequest(messages=[], previous=found, longest=50_000)) == found

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roocontext.log.summary import SummaryRequest
-from roocontext.summarisers.in_chunks import LEVELS, TooLong, Unanswerable, asked, grouped
-from roocontext.summarisers.shorten import TOKEN, weight
+from roocontext.summarisers.in_chunks import LEVELS, TooLong, Unanswerable, ask_in_chunks, grouped
+from roocontext.summarisers.transcript import TOKEN, weight
 
 
 def request_of(texts, **options):
@@ -17,7 +17,7 @@ def request_of(texts, **options):
 
 def converse(request, answer, **options):
     """Ask until it ends; the questions, and the summary."""
-    steps = asked(request, **options)
+    steps = ask_in_chunks(request, **options)
     questions = []
     put = next(steps)
     try:
@@ -123,7 +123,7 @@ def test_a_giant_earlier_summary_leaves_room_for_the_conversation():
 
 def test_nothing_to_tell_is_no_question():
     with pytest.raises(Unanswerable) as end:
-        next(asked(request_of(["", " "])))
+        next(ask_in_chunks(request_of(["", " "])))
     assert end.value.kind == "nothing"
 
 

@@ -13,8 +13,8 @@ from roocontext.summarisers.prompts import (
     prompts,
     question,
     read_prompt,
-    spoken,
     styles,
+    without_scratchpad,
 )
 
 DEMANDS = {
@@ -119,9 +119,12 @@ def test_no_text_can_end_its_own_marks():
 
 
 def test_a_scratchpad_is_taken_off_the_beginning_only():
-    assert spoken(" <scratchpad>a\nb</scratchpad>\n <state_snapshot/> ") == "<state_snapshot/>"
-    assert spoken("a <scratchpad>b</scratchpad>") == "a <scratchpad>b</scratchpad>"
-    assert spoken("<scratchpad>never closed") == "<scratchpad>never closed"
+    assert (
+        without_scratchpad(" <scratchpad>a\nb</scratchpad>\n <state_snapshot/> ")
+        == "<state_snapshot/>"
+    )
+    assert without_scratchpad("a <scratchpad>b</scratchpad>") == "a <scratchpad>b</scratchpad>"
+    assert without_scratchpad("<scratchpad>never closed") == "<scratchpad>never closed"
 
 
 def test_prompts_are_files_for_people():

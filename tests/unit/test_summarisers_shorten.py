@@ -3,13 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roocontext.summarisers.shorten import (
+from roocontext.summarisers.transcript import (
     TOKEN,
     clean,
     first,
     last,
-    line,
     shorten,
+    shorten_line,
     weight,
 )
 
@@ -31,11 +31,11 @@ def test_the_middle_goes_and_is_counted():
 
 def test_what_fits_is_left_alone():
     assert shorten("x" * 100, 100) == "x" * 100
-    assert line("one\n  two\tthree", 100) == "one two three"
+    assert shorten_line("one\n  two\tthree", 100) == "one two three"
 
 
 def test_a_line_says_that_it_goes_on():
-    assert line("a very long line", 10) == "a very..."
+    assert shorten_line("a very long line", 10) == "a very..."
 
 
 def test_control_characters_go_and_surrogates_can_be_sent():
@@ -47,7 +47,7 @@ def test_control_characters_go_and_surrogates_can_be_sent():
 def test_nothing_outgrows_its_room(text, room):
     for cut in (shorten(text, room), first(text, room), last(text, room)):
         assert weight(cut) <= max(room, 0)
-    assert weight(line(text, max(room, 3))) <= max(room, 3)
+    assert weight(shorten_line(text, max(room, 3))) <= max(room, 3)
 
 
 @given(texts, rooms)

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roocontext.summarisers import transcript
-from roocontext.summarisers.shorten import weight
-from roocontext.summarisers.transcript import OUTPUT, as_text
+from roocontext.summarisers.transcript import OUTPUT, as_text, weight
 
 
 def told(*blocks, role="user"):

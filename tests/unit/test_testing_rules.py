@@ -3,12 +3,12 @@
 import pytest
 
 from roocontext.testing import Message, Sent, StoreContract
-from roocontext.testing.messages import answers, calls, says
-from roocontext.testing.rules import faults
+from roocontext.testing.protocol import answers, says, tool_call
+from roocontext.testing.sending import faults
 from support import broken_stores as broken
 from support.empty_files import empty_file
 
-PAIR = (says("go on"), calls("a"), answers("a"))
+PAIR = (says("go on"), tool_call("a"), answers("a"))
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ PAIR = (says("go on"), calls("a"), answers("a"))
     [
         (PAIR, []),
         ((*PAIR, *PAIR), []),
-        ((says("go on"), calls("a"), calls("b"), answers("a"), answers("b")), []),
+        ((says("go on"), tool_call("a"), tool_call("b"), answers("a"), answers("b")), []),
         (PAIR[:2], ["the last call has no result"]),
         (PAIR[1:], ["the first message is not the user's"]),
         ((says("x"), answers("a")), ["message 2 answers a call that is not before it"]),

@@ -16,7 +16,7 @@ from roocontext.programs.gemini_cli import counter as gemini
 from roocontext.programs.roo.counter import roo_tokens
 from roocontext.registry import Registry
 from roocontext.tokens import Budget, Size, counter_for, counters, size_of
-from roocontext.tokens.reading import IMAGES, read
+from roocontext.tokens.usage import IMAGES, split_message
 
 ROOT = Path(__file__).parents[2]
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
@@ -256,7 +256,7 @@ def test_characters_cost_half_as_much_again(text):
 def test_images_in_tool_outputs_are_counted():
     content = [IMAGE, {"type": "tool_result", "tool_use_id": "t", "content": [IMAGE, IMAGE]}]
     assert IMAGES.count("user", content, "anthropic") == 3
-    assert read("user", content, "anthropic").texts == ()
+    assert split_message("user", content, "anthropic").texts == ()
 
 
 def test_a_budget_says_what_is_exceeded_and_by_how_much():

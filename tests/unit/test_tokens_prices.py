@@ -5,7 +5,7 @@ import re
 import pytest
 
 from roocontext.errors import InvalidOption
-from roocontext.log.reported import ReportedUsage
+from roocontext.log.counting import ReportedUsage
 from roocontext.tokens import Usage, limit_for, prices, spending
 
 PLAIN = Usage(1_000_000, 1_000_000, 0)

@@ -19,8 +19,7 @@ from tiktoken import Encoding
 from tiktoken_ext import openai_public
 
 from roocontext.tokens import bpe, counter_for
-from roocontext.tokens.bpe import CL100K, O200K, Vocabulary
-from roocontext.tokens.ranks import read_ranks, unpack
+from roocontext.tokens.bpe import CL100K, O200K, Vocabulary, read_ranks, unpack
 from support.examples import examples
 
 ROOT = Path(__file__).parents[2]

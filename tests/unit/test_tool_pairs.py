@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roocontext.log.pairs import Tools, links_of, matched, tools_from
-from roocontext.log.tool_pairs import unsettled
+from roocontext.log.pairs import Tools, links_of, matched, tools_from, unsettled
 from support.examples import examples
 
 

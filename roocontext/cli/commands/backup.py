@@ -27,6 +27,6 @@ def backup(
     if file.endswith("/"):
         raise Refusal(f"{file!r} is a folder: name a new file in it.", Code.USAGE)
     with looked_for(context.url), context.progress("Copying") as progress:
-        answer = reports.backup.backed_up(context.url, context.place, Path(file), progress)
+        answer = reports.results.backed_up(context.url, context.place, Path(file), progress)
     context.show(answer, results.draw_backup)
     return answer.command is None

@@ -9,7 +9,7 @@ import typer
 
 import roocontext
 from roocontext import reports
-from roocontext.cli import completion, known_model, named_entries
+from roocontext.cli import completion, options
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import CHANGE
 from roocontext.cli.exit_codes import Code, Refusal
@@ -163,7 +163,7 @@ def fork(
 ) -> None:
     """Create a new session as a copy of this one."""
     with context.session(session, write=True) as chat:
-        seq = None if at is None else named_entries.entry(chat, "--at", at, context.now)
+        seq = None if at is None else options.entry_number(chat, "--at", at, context.now)
         branch = chat.fork(seq, session_id=session_id)
         answer = reports.results.forked_report(branch, chat.id)
     context.show(answer, results.draw_forked)
@@ -177,7 +177,7 @@ def pin(
         list[str] | None,
         typer.Argument(
             metavar="SEQ",
-            help=f"The messages, each by {named_entries.WAYS}. Without any, the pinned messages"
+            help=f"The messages, each by {options.WAYS}. Without any, the pinned messages"
             " are listed.",
         ),
     ] = None,
@@ -186,7 +186,7 @@ def pin(
 ) -> None:
     """Pin messages, so that no policy ever hides or clears them."""
     with context.session(session, write=bool(seqs)) as chat:
-        wanted = [named_entries.entry(chat, "SEQ", seq, context.now) for seq in seqs or []]
+        wanted = [options.entry_number(chat, "SEQ", seq, context.now) for seq in seqs or []]
         done: list[Receipt] = []
         for seq in wanted:
             with _half_done(wanted[: len(done)]):
@@ -245,7 +245,7 @@ def _manager(
         protected_tools=protect,
         clock=context.clock_and_ids.clock,
     )
-    known_model.check_window(manager)
+    options.check_window(manager)
     return manager
 
 

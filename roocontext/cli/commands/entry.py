@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from roocontext import reports
-from roocontext.cli import named_entries
+from roocontext.cli import options
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.options import Recorded, SessionName
@@ -19,12 +19,12 @@ app = typer.Typer()
 def why(
     context: CommandContext,
     session: SessionName,
-    seq: Annotated[str, typer.Argument(metavar="SEQ", help=f"The entry: {named_entries.WAYS}.")],
+    seq: Annotated[str, typer.Argument(metavar="SEQ", help=f"The entry: {options.WAYS}.")],
     *,
     recorded: Recorded = False,
 ) -> None:
     """Show whether the model sees an entry, and if not, what hides it and how to bring it back."""
     with context.session(session) as chat:
-        answer = reports.why.why(chat, named_entries.entry(chat, "SEQ", seq, context.now))
+        answer = reports.why.why(chat, options.entry_number(chat, "SEQ", seq, context.now))
         draw = partial(entry.draw_why, name=context.short_id(chat), recorded=recorded)
     context.show(answer, draw)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roocontext import reports
-from roocontext.cli import completion, named_entries, parse_time
+from roocontext.cli import completion, options
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import VERIFY
 from roocontext.cli.exit_codes import Code, Refusal
@@ -29,14 +29,14 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmat
 def redact(
     context: CommandContext,
     session: SessionName,
-    seq: Annotated[str, typer.Argument(metavar="SEQ", help=f"The message: {named_entries.WAYS}.")],
+    seq: Annotated[str, typer.Argument(metavar="SEQ", help=f"The message: {options.WAYS}.")],
     *,
     yes: Yes = False,
     dry_run: DryRunOption = False,
 ) -> None:
     """Erase the content of one message for good, in this session and in its copies."""
     with context.session(session, write=not dry_run) as chat:
-        number = named_entries.entry(chat, "SEQ", seq, context.now)
+        number = options.entry_number(chat, "SEQ", seq, context.now)
         if not (yes or dry_run):
             planned = reports.erasing.redaction(chat, number, dry_run=True)
             if planned.changed:
@@ -102,7 +102,7 @@ def _purge_one(context: CommandContext, session: str, *, yes: bool, dry_run: boo
     again = False
     with context.store(write=not dry_run) as store:
         try:
-            name = reports.naming.find(store, session)
+            name = reports.naming.session_named(store, session)
         except SessionPurged as before:  # purging again erases what is left of it in the file
             name, again = before.session_id, True
         if dry_run or not (yes or again):
@@ -125,7 +125,7 @@ def _is_older(info: "SessionInfo", until: int, clocks: str) -> bool:
 def _purge_all(
     context: CommandContext, older_than: str, clocks: str, *, yes: bool, dry_run: bool
 ) -> None:
-    until = parse_time.moment("--older-than", older_than, context.now)
+    until = options.parse_moment("--older-than", older_than, context.now)
     with context.store(write=not dry_run) as store:
         # A list goes by the earlier of the two, so it holds at least the sessions that are meant.
         found = store.sessions(until=until, limit=reports.naming.ALL)

@@ -20,7 +20,7 @@ from roocontext.errors import StoreNotFound
 
 if TYPE_CHECKING:
     from roocontext import Head, Session
-    from roocontext.reports.verification import Checked
+    from roocontext.reports.results import Checked
     from roocontext.store.engine.migrate import SchemaVersion
 
 app = typer.Typer()
@@ -63,11 +63,11 @@ def verify(
         ids = (
             [info.session_id for info in reports.naming.every_session(store)]
             if session is None
-            else [reports.naming.find(store, session)]
+            else [reports.naming.session_named(store, session)]
         )
         saved = None if head is None else _saved(head)
         rows = [_checked(context, store.session(one), saved, rebuild=rebuild) for one in ids]
-    answer = reports.verification.verification_of(rows)
+    answer = reports.results.verification_of(rows)
     context.show(answer, results.draw_verified)
     return answer.ok
 
@@ -140,7 +140,7 @@ def _checked(
     with context.progress(f"Verifying {one_line(chat.id, longest=_LABEL)}") as progress:
         found = chat.verify(saved, progress=progress)
     if not rebuild:
-        return reports.verification.checked_session(found)
+        return reports.results.checked_session(found)
     with context.progress("Recomputing the caches"):
         rebuilt = chat.rebuild()
-    return reports.verification.checked_session(found, rebuilt)
+    return reports.results.checked_session(found, rebuilt)

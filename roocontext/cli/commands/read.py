@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roocontext import reports
-from roocontext.cli import completion, named_entries, parse_time
+from roocontext.cli import completion, options
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.follow import followed
-from roocontext.cli.options import ModelName, Recorded, SessionName
+from roocontext.cli.options import ModelName, Recorded, SessionName, followed
 from roocontext.cli.screens import entry, timeline
 from roocontext.cli.screens import tree as picture
 from roocontext.log.entries import Kind
@@ -23,7 +22,7 @@ from roocontext.log.entries import Kind
 if TYPE_CHECKING:
     from roocontext import Session
     from roocontext.reports.history import EntryRow
-    from roocontext.reports.selection import Selection
+    from roocontext.reports.sessions import Selection
 
 app = typer.Typer()
 _read = partial(command, app, panel=INSPECT)
@@ -37,7 +36,7 @@ AsOf = Annotated[
     typer.Option(
         "--as-of",
         metavar="WHEN",
-        help=f"An entry: {named_entries.WAYS}. A time is right before the first entry that happened"
+        help=f"An entry: {options.WAYS}. A time is right before the first entry that happened"
         " later.",
     ),
 ]
@@ -84,7 +83,7 @@ def show(
         str | None,
         typer.Argument(
             metavar="SEQ",
-            help=f"Show this entry whole, visible or not: {named_entries.WAYS}.",
+            help=f"Show this entry whole, visible or not: {options.WAYS}.",
         ),
     ] = None,
     *,
@@ -106,7 +105,7 @@ def show(
     """
     if seq is not None:
         with context.session(session) as chat:
-            one = named_entries.entry(chat, "SEQ", seq, context.now)
+            one = options.entry_number(chat, "SEQ", seq, context.now)
             row, info = reports.history.one_entry(chat, one), chat.info()
             draw = partial(entry.draw_entry, info=info, name=context.short_id(chat))
         context.show(row, draw, pager=pager)
@@ -183,13 +182,13 @@ def audit(
             recorded=recorded,
         )
         if after is not None:
-            first = named_entries.entry(chat, "--after", after, context.now)
+            first = options.entry_number(chat, "--after", after, context.now)
             chosen = replace(chosen, after=max(first, chosen.after))
         if follow and number is None:
             chosen = replace(chosen, newest=_FOLLOWED)
         info = chat.info()
         name = context.short_id(chat)
-        log = timeline.Log(chat.id, info.title, info.last_seq, chosen.after, name, recorded)
+        log = timeline.ShownLog(chat.id, info.title, info.last_seq, chosen.after, name, recorded)
         rows = reports.history.audit_rows(chat, chosen)
         if follow:
             rows = chain(rows, followed(info.last_seq, partial(_newer, chat, chosen)))
@@ -201,7 +200,7 @@ def _point(
     context: CommandContext, chat: "Session", name: str, given: str | None
 ) -> int | datetime | None:
     """The point of a session that an argument names, if it is given."""
-    return None if given is None else named_entries.point(chat, name, given, context.now)
+    return None if given is None else options.point(chat, name, given, context.now)
 
 
 def _selection(
@@ -222,9 +221,9 @@ def _selection(
             raise Refusal(line, Code.USAGE)
     after = 0
     if since is not None:
-        when = parse_time.moment("--since", since, context.now)
+        when = options.parse_moment("--since", since, context.now)
         after = chat.view(as_of=when, recorded=recorded, last=1).seq
-    return reports.selection.Selection(
+    return reports.sessions.Selection(
         newest=number,
         after=after,
         roles=tuple(roles or ()),
@@ -258,7 +257,7 @@ def diff(
         str,
         typer.Argument(
             metavar="OLD",
-            help=f"The earlier point, right after an entry: {named_entries.WAYS}. A time is right"
+            help=f"The earlier point, right after an entry: {options.WAYS}. A time is right"
             " before the first entry that happened later.",
         ),
     ],
@@ -270,7 +269,7 @@ def diff(
 ) -> None:
     """Show which messages left the view and which came into it between two points."""
     with context.session(session) as chat:
-        before = named_entries.point(chat, "OLD", old, context.now)
+        before = options.point(chat, "OLD", old, context.now)
         after = _point(context, chat, "NEW", new)
         answer = reports.history.difference(chat, before, after, recorded=recorded)
     context.show(answer, timeline.draw_difference)

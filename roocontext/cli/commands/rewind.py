@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from roocontext import reports
-from roocontext.cli import named_entries
+from roocontext.cli import options
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import CHANGE
 from roocontext.cli.exit_codes import Code, Refusal
@@ -61,8 +61,8 @@ def rewind(
     if sum(one is not None for one in (to, message_id, ts)) != 1:
         line = "Where to? Give one of --to, --message-id and --ts: `--to 40` or `--to '2h ago'`."
         raise Refusal(line, Code.USAGE)
-    with context.session(session, write=not dry_run) as chat, named_entries.naming("--to", to):
-        where = message_id if to is None else named_entries.place(chat, "--to", to, context.now)
+    with context.session(session, write=not dry_run) as chat, options.naming("--to", to):
+        where = message_id if to is None else options.rewind_place(chat, "--to", to, context.now)
         done = chat.rewind(
             where,
             ts=ts,
@@ -98,7 +98,7 @@ def undo(
     them.
     """
     with context.session(session, write=not dry_run) as chat:
-        change = None if of is None else named_entries.entry(chat, "--of", of, context.now)
+        change = None if of is None else options.entry_number(chat, "--of", of, context.now)
         answer = reports.undo.undo(
             chat, of=change, force=force, expected_seq=expected_seq, dry_run=dry_run
         )
@@ -122,7 +122,7 @@ def uncover(
     Nothing is deleted. `tree` lists what can be uncovered. A rewind to before it covers again.
     """
     with context.session(session, write=not dry_run) as chat:
-        target = named_entries.entry(chat, "SEQ", seq, context.now)
+        target = options.entry_number(chat, "SEQ", seq, context.now)
         done = chat.uncover(target, expected_seq=expected_seq, dry_run=dry_run)
         answer = reports.undo.uncovered_report(chat, done)
         draw = partial(view_changes.draw_view_change, short=context.short_id(chat))

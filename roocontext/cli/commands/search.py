@@ -7,12 +7,11 @@ from typing import Annotated
 import typer
 
 from roocontext import reports
-from roocontext.cli import completion, parse_time
+from roocontext.cli import completion, options
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
-from roocontext.cli.options import Recorded
+from roocontext.cli.options import Recorded, Where, conditions
 from roocontext.cli.screens import hits
-from roocontext.cli.where import Where, conditions
 from roocontext.errors import StoreFull, StoreReadOnly, StoreUnavailable
 from roocontext.search.passages import Speaker
 from roocontext.search.query import Among, Order
@@ -102,15 +101,15 @@ def search(
 
     The index is brought up to date first, if the database can be written to.
     """
-    lo = None if since is None else parse_time.moment("--since", since, context.now)
-    hi = None if until is None else parse_time.moment("--until", until, context.now)
+    lo = None if since is None else options.parse_moment("--since", since, context.now)
+    hi = None if until is None else options.parse_moment("--until", until, context.now)
     _index(context)
     with context.store() as store:
         query = " ".join(text)
         page = store.search(
             query,
-            session=None if session is None else reports.naming.find(store, session),
-            family=None if family is None else reports.naming.find(store, family),
+            session=None if session is None else reports.naming.session_named(store, session),
+            family=None if family is None else reports.naming.session_named(store, family),
             role=role,
             tool=tool,
             since=lo,

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roocontext import reports
-from roocontext.cli import completion, parse_time, terminal
+from roocontext.cli import completion, options, terminal
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import ModelName, Recorded
+from roocontext.cli.options import ModelName, Recorded, Where, conditions
 from roocontext.cli.screens import session_list
-from roocontext.cli.where import Where, conditions
 from roocontext.errors import SessionPurged
 
 if TYPE_CHECKING:
@@ -79,14 +78,18 @@ def sessions(
     """List the sessions, newest first, and how full their context windows are."""
     if purged and (parent or where):
         raise Refusal("Purged sessions have no metadata, and are not listed by parent.", Code.USAGE)
-    lo = None if since is None else parse_time.moment("--since", since, context.now)
-    hi = None if older_than is None else parse_time.moment("--older-than", older_than, context.now)
+    lo = None if since is None else options.parse_moment("--since", since, context.now)
+    hi = (
+        None
+        if older_than is None
+        else options.parse_moment("--older-than", older_than, context.now)
+    )
     page = limit or _room(context)
     with context.store() as store:
         if purged:
             answer = reports.sessions.purged(store, text, since=lo, until=hi, limit=page)
         else:
-            answer = reports.sessions.listed(
+            answer = reports.sessions.matching_sessions(
                 store,
                 text,
                 parent=None if parent is None else _parent(store, parent),
@@ -98,7 +101,7 @@ def sessions(
                 model=model,
             )
     if purged:
-        draw = partial(session_list.draw_purged, now=context.now)
+        draw = partial(session_list.draw_purged_list, now=context.now)
     else:
         has_filter = bool(parent or where or since or older_than)
         draw = partial(
@@ -121,6 +124,6 @@ def _room(context: CommandContext) -> int:
 def _parent(store: "Store", name: str) -> str:
     """The id of the session with this name. The children of a purged one can be listed too."""
     try:
-        return reports.naming.find(store, name)
+        return reports.naming.session_named(store, name)
     except SessionPurged as gone:
         return str(gone.facts["session_id"])

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from roocontext import reports
-from roocontext.cli import completion, parse_time
+from roocontext.cli import completion, options
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
@@ -68,13 +68,13 @@ def usage(
 def _spending(
     context: CommandContext, by: str, since: str | None, until: str | None, *, recorded: bool
 ) -> None:
-    if by not in reports.spending.BY:
-        known = ", ".join(reports.spending.BY)
+    if by not in reports.usage.BY:
+        known = ", ".join(reports.usage.BY)
         raise Refusal(f"--by is {by[:64]!r}, but it must be one of {known}.", Code.USAGE)
-    lo = None if since is None else parse_time.moment("--since", since, context.now)
-    hi = None if until is None else parse_time.moment("--until", until, context.now)
+    lo = None if since is None else options.parse_moment("--since", since, context.now)
+    hi = None if until is None else options.parse_moment("--until", until, context.now)
     with context.store() as store:
-        answer = reports.spending.spending_of(store, by, since=lo, until=hi, recorded=recorded)
+        answer = reports.usage.spending_of(store, by, since=lo, until=hi, recorded=recorded)
     context.show(answer, spending.draw_spending, pager=True)
 
 

@@ -14,9 +14,8 @@ from roocontext import reports
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import CHANGE
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.follow import PAUSE
-from roocontext.cli.options import DryRunOption, SessionName
-from roocontext.cli.screens import transfers
+from roocontext.cli.options import PAUSE, DryRunOption, SessionName
+from roocontext.cli.screens import results
 from roocontext.cli.terminal import write_bytes
 from roocontext.errors import StoreNotFound
 
@@ -91,16 +90,18 @@ def import_(
             line = f"{tool or 'No tool'} has no sessions in its default place: name a folder."
             raise Refusal(line, Code.NOT_FOUND)
     seen: dict[Path, int] = {}
-    find.changed(chosen if watch else (), seen)  # before the import, which others may overtake
+    find.changed_paths(
+        chosen if watch else (), seen
+    )  # before the import, which others may overtake
     answer = _imported(context, chosen, tool, on_conflict, dry_run=dry_run)
-    context.show(answer, transfers.draw_import, has_followers=watch)
+    context.show(answer, results.draw_import, has_followers=watch)
     while watch:
         time.sleep(PAUSE)
-        if not (news := find.changed(chosen, seen)):
+        if not (news := find.changed_paths(chosen, seen)):
             continue
         answer = _imported(context, news, tool, on_conflict, dry_run=dry_run)
         if any(one.status not in ("unchanged", "failed") for one in answer.sessions):
-            context.show(answer, transfers.draw_import, has_followers=True)
+            context.show(answer, results.draw_import, has_followers=True)
     return answer.ok
 
 
@@ -142,8 +143,10 @@ def export(
     from roocontext.formats.new_files import write_new  # noqa: PLC0415
 
     with context.store() as store, context.progress("Exporting") as progress:
-        chat = store.session(reports.naming.find(store, session))
-        files = exporting.files(store, chat, to, family=family, output=output, progress=progress)
+        chat = store.session(reports.naming.session_named(store, session))
+        files = exporting.exported_files(
+            store, chat, to, family=family, output=output, progress=progress
+        )
         if output is None:
             for file in files:
                 write_bytes(file.chunks)
@@ -157,7 +160,7 @@ def export(
             raise Refusal(line, Code.NOT_FOUND) from None
         missing = exporting.left_out(store, chat, to, family=family)
         answer = reports.transfers.exported(chat.id, to, written, size, missing)
-    context.show(answer, transfers.draw_export)
+    context.show(answer, results.draw_export)
 
 
 def _imported(

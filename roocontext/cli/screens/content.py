@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from roocontext.cli.screens.safe_text import UNICODE_SIGNS, Signs, one_line, safe
 from roocontext.log.readings import Holds, Piece, pieces, reader, walk
-from roocontext.reports.words import quantity, size
+from roocontext.reports.naming import quantity, size
 
 LINES = 12
 CHARACTERS = 1_200

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from roocontext.cli.screens.safe_text import ASCII_SIGNS, named, one_line, shortened
+from roocontext.cli.screens.safe_text import ASCII_SIGNS, cut_line, named, one_line
 from roocontext.cli.screens.screen import Screen
+from roocontext.reports.naming import quantity, size
 from roocontext.reports.times import age, zoned_time
-from roocontext.reports.words import quantity, size
 
 if TYPE_CHECKING:
     from roocontext.reports.erasing import PurgedReport, PurgedSessions, RedactedReport
@@ -112,7 +112,7 @@ def _sum(answer: "PurgedSessions") -> str:
 def _row(row: "PurgedReport", now: int, more: str) -> str:
     """A session on a line: its id, the age of its last message, its size, and what it is about."""
     since = "" if row.happened_at is None else f"  {age(row.happened_at, now)}"
-    about = shortened(one_line(row.title or row.first_prompt or ""), _WORDS, more)
+    about = cut_line(one_line(row.title or row.first_prompt or ""), _WORDS, more)
     counts = f"{quantity(row.messages, 'message')}, {size(row.bytes)}"
     return f"{named(row.session_id, more)}{since}  {counts}  {about}".rstrip()
 
@@ -121,7 +121,7 @@ def _about(answer: "PurgedReport", more: str) -> Iterator[str]:
     """The title, the first prompt and the last message of a session that would be purged."""
     for name, text in (("Title", answer.title), ("First prompt", answer.first_prompt)):
         if text:
-            yield f"{name}: {shortened(one_line(text), _WORDS, more)}"
+            yield f"{name}: {cut_line(one_line(text), _WORDS, more)}"
     if answer.happened_at is not None:
         yield f"Last message: {zoned_time(answer.happened_at)}"
 
@@ -130,7 +130,7 @@ def _beginning(answer: "RedactedReport", more: str) -> str:
     """Who wrote what would be erased, how large it is, and how it begins."""
     if answer.bytes is None:
         return ""
-    words = shortened(one_line(answer.beginning or ""), _WORDS, more)
+    words = cut_line(one_line(answer.beginning or ""), _WORDS, more)
     return f"{one_line(answer.speaker or '')}, {size(answer.bytes)}: {words}".rstrip()
 
 

@@ -17,7 +17,7 @@ _NAME = 40
 _MANY = 10_000
 
 
-def in_words(gauge: "Gauge") -> str:
+def size_in_words(gauge: "Gauge") -> str:
     """The count, and the limit if there is one."""
     count = f"{'' if gauge.exact else '~'}{gauge.tokens:,}"
     limit = gauge.limit
@@ -29,7 +29,7 @@ def in_words(gauge: "Gauge") -> str:
     return f"{count} of {limit:,} tokens{default}, {100 * gauge.tokens / limit:.0f} %"
 
 
-def share(gauge: "Gauge") -> str:
+def window_share(gauge: "Gauge") -> str:
     """How full the window is, in a few characters; the tokens if its size is not known."""
     sign = "" if gauge.exact else "~"
     if gauge.limit is not None and gauge.limit_source != _DEFAULT:

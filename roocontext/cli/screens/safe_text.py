@@ -78,12 +78,12 @@ def unbroken(text: str) -> str:
 
 def named(session_id: str, more: str) -> str:
     """An id on one line, cut only if it is very long."""
-    return shortened(unbroken(session_id), _LONGEST_NAME, more)
+    return cut_line(unbroken(session_id), _LONGEST_NAME, more)
 
 
 def headline(session_id: str, title: str | None, more: str) -> tuple[tuple[str, str], str]:
     """The parts of the line that names a session."""
-    what = shortened(one_line(title or "", longest=2 * _LONGEST_TITLE), _LONGEST_TITLE, more)
+    what = cut_line(one_line(title or "", longest=2 * _LONGEST_TITLE), _LONGEST_TITLE, more)
     return (named(session_id, more), "title"), f"  {what}" if what else ""
 
 
@@ -92,7 +92,7 @@ def one_line(text: str, *, longest: int = 400) -> str:
     return safe(" ".join(text[: 4 * longest].split()))[:longest]
 
 
-def shortened(text: str, width: int, more: str = UNICODE_SIGNS.more) -> str:
+def cut_line(text: str, width: int, more: str = UNICODE_SIGNS.more) -> str:
     """A line cut to a number of cells; wide characters take two."""
     if cell_len(text) <= width:
         return text

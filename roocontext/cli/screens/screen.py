@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
-from roocontext.cli.screens.safe_text import ASCII_SIGNS, UNICODE_SIGNS, Signs, shortened
+from roocontext.cli.screens.safe_text import ASCII_SIGNS, UNICODE_SIGNS, Signs, cut_line
 from roocontext.cli.screens.wrapping import Piece, wrapped
 
 NARROW = 56
@@ -90,10 +90,10 @@ class Screen:
         """A row: its start, and as much text as fits beside it, or below it if it is narrow."""
         if not self.fits_beside(start):
             self._above(start, style)
-            few = shortened(text, _BELOW * self.width, self.signs.more)
+            few = cut_line(text, _BELOW * self.width, self.signs.more)
             self.line((few, text_style), indent=1)
             return
-        few = shortened(text, self.width - cell_len(start), self.signs.more)
+        few = cut_line(text, self.width - cell_len(start), self.signs.more)
         self._put((start, style), (few, text_style))
 
     def whole(self, start: str, text: str, style: str) -> None:

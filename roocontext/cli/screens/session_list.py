@@ -6,10 +6,10 @@ from rich.cells import cell_len
 
 from roocontext.cli.screens import meter
 from roocontext.cli.screens.next_commands import draw_hint, next_command
-from roocontext.cli.screens.safe_text import one_line, shortened, unbroken
+from roocontext.cli.screens.safe_text import cut_line, one_line, unbroken
 from roocontext.cli.screens.screen import Screen
+from roocontext.reports.naming import quantity, size
 from roocontext.reports.times import age
-from roocontext.reports.words import quantity, size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,7 +50,7 @@ def draw_sessions(
         draw_hint(screen, "What the model sees of one", show)
 
 
-def draw_purged(screen: Screen, answer: "Sessions", *, now: int) -> None:
+def draw_purged_list(screen: Screen, answer: "Sessions", *, now: int) -> None:
     """A row for each purged session: its id, when it was purged, and what went."""
     if not answer.purged:
         screen.line("No purged session matches.")
@@ -68,7 +68,7 @@ def _session(screen: Screen, row: "SessionRow", now: int, *, recorded: bool) -> 
     return {
         "id": (_name(screen, row.session_id if screen.endless else row.short_id), "title"),
         "age": (age(time, now), "note"),
-        "full": (meter.share(row.context), meter.bar(screen, row.context)[1]),
+        "full": (meter.window_share(row.context), meter.bar(screen, row.context)[1]),
         "messages": (f"{row.messages:,}", ""),
         "title or first prompt": (one_line(row.title or row.first_prompt or ""), ""),
     }
@@ -86,7 +86,7 @@ def _purged(screen: Screen, row: "PurgedRow", now: int) -> Cells:
 def _name(screen: Screen, name: str) -> str:
     if screen.endless:
         return unbroken(name)
-    return shortened(unbroken(name), _NARROW_ID if screen.narrow else _ID, screen.signs.more)
+    return cut_line(unbroken(name), _NARROW_ID if screen.narrow else _ID, screen.signs.more)
 
 
 def _draw(screen: Screen, rows: "Sequence[Cells]") -> None:
@@ -106,7 +106,7 @@ def _draw(screen: Screen, rows: "Sequence[Cells]") -> None:
             (_filled(row[name][0], name, width), row[name][1]) for name, width in widths.items()
         ]
         text, style = [*row.values()][-1]
-        few = shortened(text, max(_LEAST, _room(screen, widths)), screen.signs.more)
+        few = cut_line(text, max(_LEAST, _room(screen, widths)), screen.signs.more)
         screen.line(*parts, (few, style))
 
 

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from roocontext.cli.screens.safe_text import one_line, shortened
+from roocontext.cli.screens.safe_text import cut_line, one_line
 from roocontext.cli.screens.screen import Screen
-from roocontext.reports.words import quantity
+from roocontext.reports.naming import quantity
 
 if TYPE_CHECKING:
-    from roocontext.reports.spending import Spending, SpendingRow
+    from roocontext.reports.usage import Spending, SpendingRow
 
 _NAME = 28
 """The most columns of the name of a model or a session."""
@@ -32,7 +32,7 @@ def _cost(answer: "Spending") -> str:
 
 
 def _cells(screen: Screen, row: "SpendingRow") -> tuple[str, ...]:
-    name = shortened(one_line(row.name), _NAME, screen.signs.more)
+    name = cut_line(one_line(row.name), _NAME, screen.signs.more)
     counts = (row.sessions, row.calls, row.input, row.cached, row.output)
     cost = "-" if row.cost is None else f"{row.cost:.4f}"
     return (name, *(f"{count:,}" for count in counts), cost)

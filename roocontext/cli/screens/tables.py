@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from roocontext.cli.screens import meter
-from roocontext.cli.screens.safe_text import named, one_line, shortened
+from roocontext.cli.screens.safe_text import cut_line, named, one_line
 from roocontext.cli.screens.screen import Screen
-from roocontext.reports.words import quantity, size
+from roocontext.reports.naming import quantity, size
 
 if TYPE_CHECKING:
     from roocontext.reports.gauge import Gauge
@@ -63,7 +63,7 @@ def draw_context(screen: Screen, found: "Gauge") -> None:
     model = found.model
     named_ = _short(screen, model) if model else "no model is known: name one with --model"
     dot = screen.signs.dot
-    full = meter.in_words(found)
+    full = meter.size_in_words(found)
     about = f"{named_} {dot} {meter.source(found)}"
     start = f"{bar} " if bar else ""
     if cell_len(f"{start}{full} {dot} {about}") <= screen.width:
@@ -114,7 +114,7 @@ def _priced(screen: Screen, answer: "UsageReport") -> str:
 
 def _short(screen: Screen, name: str) -> str:
     """A name, cut to what a table has room for."""
-    return shortened(one_line(name), max(_NAME, screen.width // 2 - 4), screen.signs.more)
+    return cut_line(one_line(name), max(_NAME, screen.width // 2 - 4), screen.signs.more)
 
 
 def _cost(cost: float | None) -> str:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roocontext.cli.screens import content, tables
 from roocontext.cli.screens.next_commands import draw_hint, next_command
-from roocontext.cli.screens.safe_text import headline, one_line, safe, shortened, unbroken
+from roocontext.cli.screens.safe_text import cut_line, headline, one_line, safe, unbroken
 from roocontext.cli.screens.screen import Screen
 from roocontext.log.readings import Holds
+from roocontext.reports.naming import quantity, ranges_in_words
 from roocontext.reports.times import chosen_time, local_time, zone, zoned_time
-from roocontext.reports.words import quantity, ranges
 
 if TYPE_CHECKING:
     from roocontext.reports.history import Difference, EntryRow, MessageRow, Shown
@@ -21,7 +21,7 @@ _RANGES = 12
 """How many ranges of seq a row names without --full."""
 
 
-class Log(NamedTuple):
+class ShownLog(NamedTuple):
     """The log that an audit shows: its last entry, and the entry after which the audit begins.
 
     `name` is that of the session in the command that comes next, if one is wanted. `recorded` shows
@@ -69,7 +69,7 @@ def draw_messages(screen: Screen, messages: "Iterable[MessageRow]", *, full: boo
     return newest
 
 
-def draw_audit(screen: Screen, rows: "Iterable[EntryRow]", *, log: Log, full: bool) -> None:
+def draw_audit(screen: Screen, rows: "Iterable[EntryRow]", *, log: ShownLog, full: bool) -> None:
     """Every entry on a line, under its day; for one that hides, clears or rewinds, what it did."""
     day, hidden = "", 0
     for row in rows:
@@ -137,7 +137,7 @@ def did(acts: Mapping[str, Any], arrow: str, most: int | None = _RANGES) -> str:
         return _uncovered(record)
     hides, clears = acts.get("hides") or [], acts.get("clears") or []
     many = f" ({quantity(acts['messages'], 'message')})" if acts.get("messages") else ""
-    what = [f"hides {ranges(hides, most)}{many}"] if hides else []
+    what = [f"hides {ranges_in_words(hides, most)}{many}"] if hides else []
     if clears:
         what = [f"clears {quantity(len(clears), 'output')} of {_places(clears, most)}"]
     what += sizes(record, arrow)
@@ -149,7 +149,7 @@ def did(acts: Mapping[str, Any], arrow: str, most: int | None = _RANGES) -> str:
 
 def _places(blocks: list[list[int]], most: int | None) -> str:
     """The entries of these blocks."""
-    return ranges([[seq, seq] for seq in sorted({seq for seq, _ in blocks})], most)
+    return ranges_in_words([[seq, seq] for seq in sorted({seq for seq, _ in blocks})], most)
 
 
 def sizes(record: Mapping[str, Any], arrow: str) -> list[str]:
@@ -203,7 +203,7 @@ def _parts(screen: Screen, row: "MessageRow | EntryRow", *, style: str, full: bo
             screen.line((f"{screen.signs.more} {rest}", "note"), indent=indent)
 
 
-def _top(screen: Screen, log: Log) -> None:
+def _top(screen: Screen, log: ShownLog) -> None:
     """The session, and the headings of the columns."""
     screen.line(*headline(log.session_id, log.title, screen.signs.more))
     since = f", shown from {log.after + 1} on" if log.after else ""
@@ -299,7 +299,7 @@ def _indent(screen: Screen) -> int:
 
 def _what(row: "MessageRow | EntryRow") -> str:
     speaker = row.speaker or ""
-    return shortened(one_line(speaker), _WHAT, "") if row.kind == "message" else row.kind
+    return cut_line(one_line(speaker), _WHAT, "") if row.kind == "message" else row.kind
 
 
 def _text_style(row: "MessageRow | EntryRow") -> str:

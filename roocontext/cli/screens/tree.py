@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from roocontext.cli.screens.safe_text import Signs, headline
 from roocontext.cli.screens.screen import Screen
 from roocontext.cli.screens.timeline import did
-from roocontext.reports.words import quantity, ranges
+from roocontext.reports.naming import quantity, ranges_in_words
 
 if TYPE_CHECKING:
     from roocontext.reports.tree import Hiding, Rewinding, Stretch, Tree
@@ -108,7 +108,7 @@ def _stretch(stretch: "Stretch") -> str:
     lo, hi, by = stretch.lo, stretch.hi, stretch.rewound_by
     seen = f", {stretch.visible:,} visible" if stretch.messages else ""
     fate = seen if stretch.live else ", not live" if by is None else f", taken back by {by}"
-    return f"{ranges([[lo, hi]])}  {quantity(stretch.messages, 'message')}{fate}"
+    return f"{ranges_in_words([[lo, hi]])}  {quantity(stretch.messages, 'message')}{fate}"
 
 
 def _hiding(hiding: "Hiding", signs: Signs, *, live: bool) -> str:

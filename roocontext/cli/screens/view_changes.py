@@ -9,8 +9,8 @@ from roocontext.cli.screens.next_commands import draw_next, next_command
 from roocontext.cli.screens.safe_text import named
 from roocontext.cli.screens.screen import Screen
 from roocontext.log.entries import Kind
+from roocontext.reports.naming import quantity
 from roocontext.reports.times import zoned_time
-from roocontext.reports.words import quantity
 
 if TYPE_CHECKING:
     from roocontext.reports.undo import ViewChange

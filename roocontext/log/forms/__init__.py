@@ -9,11 +9,9 @@ from typing import Final
 
 from roocontext.log.forms.anthropic import ANTHROPIC_FORM
 from roocontext.log.forms.chat import CHAT
-from roocontext.log.forms.frames import OPENING, UNANSWERED
 from roocontext.log.forms.gemini import GEMINI_FORM
-from roocontext.log.forms.models import newest_reply
-from roocontext.log.forms.protocol import Form
-from roocontext.log.forms.repairs import Outgoing, Repair, Rule
+from roocontext.log.forms.parts import OPENING, UNANSWERED
+from roocontext.log.forms.repairs import Form, Outgoing, Repair, Rule, newest_reply
 from roocontext.log.forms.responses import RESPONSES_FORM
 from roocontext.registry import Registry
 

@@ -6,31 +6,269 @@ puts anything before thinking: the provider compares it with what was sent befor
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final
 
+from roocontext.log.encoding import whole
 from roocontext.log.entries import Message
-from roocontext.log.forms.alternate import alternating
-from roocontext.log.forms.anthropic_blocks import attached_to_error, fix_own, is_anthropic_image
-from roocontext.log.forms.arrange import OutgoingTurn, arranged
-from roocontext.log.forms.block_rules import THINKING
-from roocontext.log.forms.caching import fit_marks, longest_first, marked, within_bounds
-from roocontext.log.forms.frames import OPENING
-from roocontext.log.forms.models import model_of
+from roocontext.log.forms.arrange import OutgoingTurn, alternating, arranged, is_server_tool
+from roocontext.log.forms.block_rules import THINKING, is_utf8
 from roocontext.log.forms.parts import (
+    OPENING,
     OutgoingPart,
     OwnPiece,
     OwnRow,
     PartKind,
     Repairs,
+    attached_to_error,
+    fix_own,
+    is_anthropic_image,
     kind_of,
     stored,
 )
-from roocontext.log.forms.repairs import Outgoing, Rule
-from roocontext.log.forms.settled import settled
+from roocontext.log.forms.repairs import Outgoing, Rule, model_of
 from roocontext.log.forms.tools import anthropic_tools, convert
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import dicts, text
+
+_MARK: Final = {"type": "ephemeral"}
+# Documented; the caller's own marks count too.
+_MOST: Final = 4
+_LONGEST: Final = "1h"
+
+
+def fit_marks(turns: Sequence[OutgoingTurn], repairs: Repairs) -> None:
+    """Leave out all marks but the newest four, and put the longest first."""
+    left, lasts = _MOST, False
+    for part in (part for turn in reversed(turns) for part in reversed(turn.parts)):
+        count = count_marks(part.block)
+        left -= count
+        if count and left < 0:
+            part.block, part.native = _unmarked(part.block), None
+            repairs.add(part.row, Rule.FIELD, part.index)
+        elif count:
+            block, lasts = _lengthened(part.block, lasts=lasts)
+            if block != part.block:
+                part.block, part.native = block, None
+                repairs.add(part.row, Rule.FIELD, part.index)
+
+
+def within_bounds(body: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the older marks of the messages, if tools and system have marks too."""
+    left = _MOST - count_marks([body.get("tools"), body.get("system")])
+    if count_marks(body["messages"]) <= left:
+        return body
+    messages: list[dict[str, Any]] = []
+    for message in reversed(body["messages"]):
+        left -= count_marks(message)
+        messages.append(_unmarked(message) if left < 0 else message)
+    return {**body, "messages": messages[::-1]}
+
+
+def longest_first(body: dict[str, Any]) -> dict[str, Any]:
+    """Give the marks ahead of a mark of one hour an hour too."""
+    body, lasts = {**body}, False
+    for place in ("messages", "system", "tools"):
+        if place in body:
+            body[place], lasts = _lengthened(body[place], lasts=lasts)
+    return body
+
+
+def marked(body: dict[str, Any]) -> dict[str, Any]:
+    """Mark the tools, the system prompt and the last two of the user's messages.
+
+    The provider looks for a prefix at most 20 blocks before a mark. So the second mark finds what
+    the request before has cached, however many results came since.
+    """
+    left = _MOST - count_marks([body.get("tools"), body.get("system"), body["messages"]])
+    body = {**body, "messages": [*body["messages"]]}
+    places: list[tuple[Any, Any, str]] = [(body, "tools", ""), (body, "system", "")]
+    of_user = [at for at, it in enumerate(body["messages"]) if it["role"] == "user"]
+    places += [(body["messages"], at, "content") for at in (of_user[-1:] + of_user[-2:-1])]
+    for holder, place, inner in places:
+        given = holder[place][inner] if inner else holder.get(place)
+        parts = _marked(given) if left > 0 and given else None
+        if parts is not None:
+            holder[place] = {**holder[place], inner: parts} if inner else parts
+            left -= 1
+    return body
+
+
+def count_marks(value: Any) -> int:
+    """Count the marks of blocks, messages or tools."""
+    if isinstance(value, dict):
+        inner = count_marks(value["content"]) if "content" in value else 0
+        return inner + bool(value.get("cache_control"))
+    return sum(map(count_marks, value)) if isinstance(value, list) else 0
+
+
+def _marked(parts: Any) -> list[Block] | None:
+    """Mark the last part, unless it is already marked or cannot be."""
+    listed = [text(parts)] if isinstance(parts, str) else dicts(parts)
+    # Thinking is sent byte-exact, so it can carry no mark.
+    if not listed or "cache_control" in listed[-1] or listed[-1].get("type") in THINKING:
+        return None
+    return [*listed[:-1], {**listed[-1], "cache_control": _MARK}]
+
+
+def _lengthened(value: Any, *, lasts: bool) -> tuple[Any, bool]:
+    """Lengthen the marks of a value that is ahead of a mark of one hour, or holds one itself."""
+    if not count_marks(value):
+        return value, lasts
+    if isinstance(value, list):
+        made = []
+        for one in reversed(value):
+            new, lasts = _lengthened(one, lasts=lasts)
+            made.append(new)
+        return made[::-1], lasts
+    mark = value.get("cache_control")
+    if mark and lasts:
+        value = {**value, "cache_control": {**mark, "ttl": _LONGEST}}
+    lasts = lasts or (isinstance(mark, dict) and mark.get("ttl") == _LONGEST)
+    if "content" in value:
+        content, lasts = _lengthened(value["content"], lasts=lasts)
+        value = {**value, "content": content}
+    return value, lasts
+
+
+def _unmarked(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_unmarked(it) for it in value]
+    if not isinstance(value, dict):
+        return value
+    bare = {key: it for key, it in value.items() if key != "cache_control"}
+    return {**bare, "content": _unmarked(bare["content"])} if "content" in bare else bare
+
+
+def settled(
+    messages: Sequence[Message], model: str | None, drop_thinking: Collection[int]
+) -> list[dict[str, Any]] | None:
+    """Return the stored objects if all of them can be sent as they are, else None."""
+    outgoing: list[dict[str, Any]] = []
+    wanted = "user"
+    waiting: list[str] = []
+    taken: set[str] = set()
+    thinkers: set[str | None] = set()
+    for message in messages:
+        role, content = message.role, message.content
+        # Two rows of one role, or the assistant first, need the general path.
+        if role != wanted or message.format != "anthropic":
+            return None
+        tools = [] if (plain := _is_sendable(content)) else _tools(role, content)
+        if tools is None:
+            return None
+        if role == "user":
+            if tools != waiting:
+                return None
+            wanted = "assistant"
+        else:
+            if not taken.isdisjoint(tools):
+                return None
+            if not plain:
+                thinkers.update(message.model for block in content if block["type"] in THINKING)
+            taken.update(tools)
+            waiting = tools
+            wanted = "user"
+        outgoing.append({"role": role, "content": content})
+    foreign = thinkers and (drop_thinking or thinkers != {model or model_of(messages)})
+    return None if foreign or (wanted == "user" and _ends_in_space(outgoing)) else outgoing
+
+
+def _ends_in_space(outgoing: Sequence[dict[str, Any]]) -> bool:
+    last: Any = outgoing[-1]["content"] if outgoing else ""
+    text = last if type(last) is str else last[-1].get("text", "")
+    return str(text) != str(text).rstrip()
+
+
+def _is_sendable(content: Any) -> bool:
+    """Whether it is a text, or one block of text, without anything to repair."""
+    if type(content) is list and len(content) == 1:
+        block = content[0]
+        if type(block) is not dict or len(block) != 2 or block.get("type") != "text":
+            return False
+        content = block.get("text")
+    return type(content) is str and _is_text(content)
+
+
+def _is_text(text: str) -> bool:
+    if not text or text.isspace():
+        return False
+    return text.isascii() or whole(text) is text
+
+
+def _tools(role: str, content: Any) -> list[str] | None:
+    """The sorted ids of the message's calls or results; None if anything needs a repair."""
+    if type(content) is not list or not content:
+        return None
+    kind, key = ("tool_result", "tool_use_id") if role == "user" else ("tool_use", "id")
+    usual = _USUAL[role]
+    ids: list[str] = []
+    for place, block in enumerate(content):
+        if type(block) is not dict:
+            return None
+        known = usual.get(len(block))
+        if not (known is not None and known(block)) and not _is_untouched(role, block):
+            return None
+        if block["type"] == kind:
+            if role == "user" and len(ids) != place:
+                return None  # results come first
+            ids.append(block[key])
+    if content[-1]["type"] in THINKING or len(ids) != len(set(ids)):
+        return None
+    # Sorted, because results may answer their calls in any order.
+    return sorted(ids)
+
+
+def _is_untouched(role: str, block: dict[str, Any]) -> bool:
+    fixed, rules = fix_own(role, block)
+    if fixed is None or rules or attached_to_error(block):
+        return False
+    if block["type"] != "tool_use":
+        return not is_server_tool(block["type"]) and "cache_control" not in block
+    return "cache_control" not in block and bool(
+        _TOOL.fullmatch(block["name"]) and _TOOL.fullmatch(block["id"])
+    )
+
+
+# The usual blocks are recognised by their shape: the general rules cost several times more.
+
+
+def _is_said(block: dict[str, Any]) -> bool:
+    text = block.get("text")
+    return block.get("type") == "text" and type(text) is str and _is_text(text)
+
+
+def _is_result(block: dict[str, Any]) -> bool:
+    output = block.get("content")
+    if block.get("type") != "tool_result" or type(output) is not str:
+        return False
+    return type(block.get("tool_use_id")) is str and output.isascii()
+
+
+def _is_call(block: dict[str, Any]) -> bool:
+    name, tool_id = block.get("name"), block.get("id")
+    if block.get("type") != "tool_use" or type(name) is not str or type(tool_id) is not str:
+        return False
+    if not (_TOOL.fullmatch(name) and _TOOL.fullmatch(tool_id)):
+        return False
+    return type(block.get("input")) is dict and is_utf8(block["input"])
+
+
+def _is_thought(block: dict[str, Any]) -> bool:
+    thought, sealed = block.get("thinking"), block.get("signature")
+    if block.get("type") != "thinking" or type(thought) is not str or type(sealed) is not str:
+        return False
+    return thought.isascii() and sealed.isascii()
+
+
+_USUAL: Final[dict[str, dict[int, Callable[[dict[str, Any]], bool]]]] = {
+    "user": {2: _is_said, 3: _is_result},
+    "assistant": {2: _is_said, 3: _is_thought, 4: _is_call},
+}
+"""Checks by role and number of fields."""
+
+_TOOL: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+"""Ids and names of this kind are sent as they are."""
 
 
 class _Anthropic:

@@ -8,14 +8,13 @@ Parts of one stored row are sent in the order in which the provider sent them.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cache
+from typing import Final, NamedTuple, Protocol
 
-from roocontext.log.entries import Message
-from roocontext.log.forms.block_rules import fix
-from roocontext.log.forms.frames import no_result, orphan
-from roocontext.log.forms.identifiers import CallIds, name_for
+from roocontext.log.entries import BlockRef, Control, Message, Range
+from roocontext.log.forms.block_rules import THINKING, fix
 from roocontext.log.forms.parts import (
     OutgoingPart,
     OutgoingRow,
@@ -23,10 +22,73 @@ from roocontext.log.forms.parts import (
     PartKind,
     PartReader,
     Repairs,
+    attached_to_error,
+    no_result,
+    orphan,
 )
 from roocontext.log.forms.repairs import Rule
-from roocontext.log.forms.server_tools import drop_separated, waits
+from roocontext.log.forms.tools import CallIds, name_for
 from roocontext.log.pairs import links_of, pairs
+from roocontext.log.readings.blocks import dicts
+from roocontext.log.spans import clearings_of, spans_of, visible_ranges
+
+_CALLS: Final = ("server_tool_use", "mcp_tool_use")
+_RESULT: Final = re.compile(r"\w+_tool_result")
+
+
+def drop_separated(rows: Sequence[OutgoingRow], repairs: Repairs) -> None:
+    """Leave out calls without a result, unless the last turn waits for it; and other results."""
+    turns = list(_turns(rows))
+    for turn in turns:
+        waiting, separated = _pair([part for row in turn for part in row.parts])
+        if turn is not turns[-1]:
+            separated |= waiting
+        for part in separated:
+            repairs.add(part.row, Rule.SEPARATED, part.index)
+        for row in turn if separated else ():
+            row.parts = [part for part in row.parts if part not in separated]
+
+
+def waits(parts: Sequence[OutgoingPart]) -> bool:
+    """Whether the provider has not yet given the result of a call of its own."""
+    return bool(_pair(parts)[0])
+
+
+def is_server_tool(kind: str) -> bool:
+    """Whether this is the type of such a call or result."""
+    return kind in _CALLS or bool(_RESULT.fullmatch(kind))
+
+
+def _turns(rows: Sequence[OutgoingRow]) -> Iterator[list[OutgoingRow]]:
+    """The rows between the user's own words, or images that cannot stay in a failed result."""
+    turn: list[OutgoingRow] = []
+    for row in rows:
+        if row.role == "user" and any(map(_speaks, row.parts)):
+            yield turn
+            turn = []
+        turn.append(row)
+    yield turn
+
+
+def _speaks(part: OutgoingPart) -> bool:
+    return part.kind is not PartKind.RESULT or bool(attached_to_error(part.block))
+
+
+def _pair(parts: Sequence[OutgoingPart]) -> tuple[set[OutgoingPart], set[OutgoingPart]]:
+    """The calls that have no result, and the parts that can have no partner."""
+    waiting: dict[object, OutgoingPart] = {}
+    separated: set[OutgoingPart] = set()
+    for part in parts:
+        if part.kind is not PartKind.OTHER:
+            continue
+        kind = part.block.get("type", "")
+        if kind in _CALLS:
+            if earlier := waiting.pop(part.block.get("id"), None):
+                separated.add(earlier)  # a continued reply may repeat the call
+            waiting[part.block.get("id")] = part
+        elif _RESULT.fullmatch(kind) and not waiting.pop(part.block.get("tool_use_id"), None):
+            separated.add(part)
+    return set(waiting.values()), separated
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,3 +301,114 @@ class _Turns:
         for part in self._held:
             self._repairs.add(part.row, Rule.TRAILING, part.index)
         self._held.clear()
+
+
+def close(turns: Sequence[OutgoingTurn], messages: Sequence[Message], repairs: Repairs) -> bool:
+    """Whether a request with these turns needs a user message at its end; note the repair.
+
+    A reply that waits for a tool of the provider's is sent back as it is.
+    """
+    if turns and (turns[-1].role == "user" or waits(turns[-1].parts)):
+        return False
+    if messages:
+        end = OutgoingRow(0, messages[-1], "user", is_own=True, is_whole=False, pieces=0)
+        repairs.add(end, Rule.CLOSING)
+    return True
+
+
+class OutgoingLine(NamedTuple):
+    """A role and its parts; without parts, the fixed user message."""
+
+    role: str
+    parts: Sequence[OutgoingPart]
+
+
+def alternating(
+    turns: Sequence[OutgoingTurn], messages: Sequence[Message], repairs: Repairs, *, complete: bool
+) -> Iterator[OutgoingLine]:
+    """Insert a user message before the assistant where one is needed.
+
+    With `complete`, also after an assistant message that comes last.
+    """
+    last = "assistant"
+    first = True
+    for turn in turns:
+        if turn.role == "assistant" and last == "assistant":
+            repairs.add(turn.parts[0].row, Rule.OPENING if first else Rule.APART)
+            yield OutgoingLine("user", ())
+        yield OutgoingLine(turn.role, turn.parts)
+        last, first = turn.role, False
+    if complete and close(turns, messages, repairs):
+        yield OutgoingLine("user", ())
+
+
+def unbound(
+    messages: Sequence[Message],
+    controls: Sequence[Control],
+    seq: int,
+    is_same_frame: Callable[[int], bool],
+) -> frozenset[int]:
+    """The rows of a view right after `seq` whose thinking was made behind another prefix.
+
+    `is_same_frame` says whether the frame at a seq is the one that is sent now.
+    """
+
+    @cache
+    def at(last: int) -> tuple[tuple[Range, ...], dict[BlockRef, int]]:
+        then = [control for control in controls if control.seq <= last]
+        cleared = {place: it.seq for place, it in clearings_of(then, last).items()}
+        return tuple(visible_ranges(spans_of(then, last), last)), cleared
+
+    def is_bound(index: int) -> bool:
+        """Whether the rows before it are those of the view that was read for it."""
+        row = messages[index]
+        # Without a recorded request, all before the reply is taken to have been read.
+        asked_at = row.seq - 1 if row.asked_at is None else row.asked_at
+        if not is_same_frame(asked_at):
+            return False
+        before = [message.seq for message in messages[:index]]
+        # A message that came while the model was answering was not before its thinking.
+        if any(one > asked_at for one in before):
+            return False
+        if not any(control.seq > asked_at for control in controls):
+            return True
+        (shown, cleared), (shown_now, cleared_now) = at(asked_at), at(seq)
+        rows = set(before)
+        if _of(cleared, rows) != _of(cleared_now, rows):
+            return False
+        return _joined(shown) == _joined(_until(shown_now, row.seq, asked_at))
+
+    thinking = (index for index, message in enumerate(messages) if _thinks(message))
+    return frozenset(messages[index].seq for index in thinking if not is_bound(index))
+
+
+def _thinks(message: Message) -> bool:
+    return any(block.get("type") in THINKING for block in dicts(message.content))
+
+
+def _of(cleared: dict[BlockRef, int], rows: set[int]) -> dict[BlockRef, int]:
+    return {place: by for place, by in cleared.items() if place[0] in rows}
+
+
+def _until(ranges: Sequence[Range], row: int, last: int) -> list[Range]:
+    """The ranges of a view before a row, as far as they hold entries up to `last`."""
+    found = []
+    for lo, hi in ranges:
+        is_end = lo <= row <= hi
+        end = min(row - 1 if is_end else hi, last)
+        if lo <= end:
+            found.append((lo, end))
+        if is_end:
+            break
+    return found
+
+
+def _joined(ranges: Sequence[Range]) -> list[Range]:
+    """The ranges with those that follow each other as one."""
+    joined: list[Range] = []
+    for lo, hi in ranges:
+        if joined and joined[-1][1] + 1 == lo:
+            joined[-1] = (joined[-1][0], hi)
+        else:
+            joined.append((lo, hi))
+    return joined

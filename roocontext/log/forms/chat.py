@@ -12,13 +12,18 @@ from itertools import groupby
 from typing import Any, Final
 
 from roocontext.log.entries import Message
-from roocontext.log.forms.arrange import OutgoingTurn, arranged
+from roocontext.log.forms.arrange import OutgoingTurn, arranged, close
 from roocontext.log.forms.block_rules import is_utf8
-from roocontext.log.forms.closing import close
-from roocontext.log.forms.frames import OPENING, outputs_of
-from roocontext.log.forms.models import model_of
-from roocontext.log.forms.parts import OutgoingPart, OwnPiece, OwnRow, PartKind, stored
-from roocontext.log.forms.repairs import Outgoing, Rule
+from roocontext.log.forms.parts import (
+    OPENING,
+    OutgoingPart,
+    OwnPiece,
+    OwnRow,
+    PartKind,
+    outputs_of,
+    stored,
+)
+from roocontext.log.forms.repairs import Outgoing, Rule, model_of
 from roocontext.log.forms.tools import chat_tools, convert, system_text
 from roocontext.log.readings import Block, reader
 from roocontext.log.readings.blocks import as_dict, dicts, string

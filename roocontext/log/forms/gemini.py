@@ -10,13 +10,18 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final
 
 from roocontext.log.entries import Message
-from roocontext.log.forms.alternate import alternating
-from roocontext.log.forms.arrange import arranged
+from roocontext.log.forms.arrange import alternating, arranged
 from roocontext.log.forms.block_rules import is_utf8
-from roocontext.log.forms.frames import OPENING, outputs_of
-from roocontext.log.forms.models import model_of
-from roocontext.log.forms.parts import OutgoingPart, OwnPiece, OwnRow, PartKind, stored
-from roocontext.log.forms.repairs import Outgoing, Rule
+from roocontext.log.forms.parts import (
+    OPENING,
+    OutgoingPart,
+    OwnPiece,
+    OwnRow,
+    PartKind,
+    outputs_of,
+    stored,
+)
+from roocontext.log.forms.repairs import Outgoing, Rule, model_of
 from roocontext.log.forms.tools import convert, gemini_tools, system_text
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import as_dict, dicts, string

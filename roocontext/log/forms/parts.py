@@ -1,6 +1,8 @@
 """Outgoing rows as parts: blocks of the row's reading, or pieces as stored."""
 
-from collections.abc import Collection, Sequence
+import json
+from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import pairwise
@@ -8,9 +10,65 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from roocontext.log.entries import Message
 from roocontext.log.forms.block_rules import THINKING, fix
-from roocontext.log.forms.frames import attachment, shown_as_text
 from roocontext.log.forms.repairs import CONVERSIONS, Repair, Rule
 from roocontext.log.readings import Block, reader
+from roocontext.log.readings.blocks import as_dict, dicts, string, text
+
+OPENING: Final = "[The conversation continues from here.]"
+"""The user message before or after an assistant message that needs one."""
+
+UNANSWERED: Final = "[No result was recorded for this call.]"
+"""The made-up result of a call that has none."""
+
+_ORPHAN: Final = "[Data: the result of an earlier call that is not shown, quoted as JSON]\n"
+
+
+def no_result(call: Block) -> Block:
+    """Answer a call that has no answer."""
+    result = {"type": "tool_result", "tool_use_id": call["id"]}
+    return {**result, "content": UNANSWERED, "is_error": True}
+
+
+def orphan(result: Block) -> Iterator[Block]:
+    """Quote a result whose call is not sent, then its images."""
+    parts = outputs_of(result)
+    texts = [part["text"] for part in parts if part["type"] == "text"]
+    quoted = {"id": result["tool_use_id"], "content": texts}
+    yield text(_ORPHAN + json.dumps(quoted, ensure_ascii=False))
+    yield from (part for part in parts if part["type"] == "image")
+
+
+def outputs_of(result: Block) -> list[Block]:
+    """List the texts and images of a result, and a line in place of anything else."""
+    content = result.get("content")
+    if isinstance(content, str):
+        return [text(content)] if content else []
+    return [part if part["type"] == "image" else shown_as_text(part) for part in dicts(content)]
+
+
+def shown_as_text(block: Block) -> Block:
+    """Show a document, a search result or anything else as text."""
+    shown = document_text(block)
+    if not shown.strip():
+        return attachment(string(block, "title") or block.get("type"))
+    heads = (string(block, key) for key in ("title", "source", "context"))
+    return text("\n".join([*filter(None, heads), shown]))
+
+
+def attachment(kind: object) -> Block:
+    """Name an image or file that cannot be sent."""
+    return text(f"[{kind if isinstance(kind, str) else 'file'} attached]")
+
+
+def document_text(block: Block) -> str:
+    """The text of a document or search result, if it is text."""
+    if block.get("type") == "text":
+        return string(block, "text")
+    source = as_dict(block.get("source"))
+    if source.get("type") == "text":
+        return string(source, "data")
+    inner = [*dicts(block.get("content")), *dicts(source.get("content"))]
+    return "\n".join(string(part, "text") for part in inner)
 
 
 class PartKind(Enum):
@@ -211,3 +269,78 @@ class OutgoingRows:
             shown = shown_as_text(block)
             return shown, [Rule.MEDIA] if shown["text"].endswith(" attached]") else []
         return block, []
+
+
+_IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
+
+# An unknown field is refused (anthropics/claude-code#4378); agents keep fields of their own here.
+FIELDS: Final[dict[str, AbstractSet[str]]] = {
+    "text": frozenset({"type", "text", "citations", "cache_control"}),
+    "image": frozenset({"type", "source", "cache_control", "transformations"}),
+    "thinking": frozenset({"type", "thinking", "signature"}),
+    "redacted_thinking": frozenset({"type", "data"}),
+    "tool_use": frozenset(
+        {"type", "id", "name", "input", "cache_control", "caller", "toolset_name"}
+    ),
+    "tool_result": frozenset(
+        {"type", "tool_use_id", "content", "is_error", "cache_control", "toolset_name"}
+    ),
+}
+"""The fields that Anthropic knows of the blocks that agents write; a `null` is refused."""
+
+
+def fix_own(role: str, block: Block) -> tuple[Block | None, list[Rule]]:
+    """Return an Anthropic block made sendable, or None; and the rules that were broken."""
+    fixed, rules = fix(role, block)
+    if fixed is None:
+        return None, rules
+    slim = trimmed(fixed)
+    if slim is not fixed:
+        if slim["type"] in THINKING and fixed.keys() - slim.keys() != {"cache_control"}:
+            return None, [Rule.THINKING]  # sent byte-exact or not at all
+        rules.append(Rule.FIELD)
+    placed = _placed(slim)
+    if placed is not slim:
+        rules.append(Rule.MEDIA)
+    return placed, rules
+
+
+def is_anthropic_image(image: Block) -> bool:
+    """Whether Anthropic accepts this image."""
+    source = as_dict(image.get("source"))
+    if source.get("type") == "base64":
+        return source.get("media_type") in _IMAGES and isinstance(source.get("data"), str)
+    return any(isinstance(source.get(key), str) for key in ("url", "file_id"))
+
+
+def attached_to_error(block: Block) -> list[Block]:
+    """The parts of an error result that are not text, which Anthropic refuses."""
+    if block["type"] != "tool_result" or block.get("is_error") is not True:
+        return []
+    return [it for it in dicts(block.get("content")) if it["type"] != "text"]
+
+
+def trimmed(block: Block) -> Block:
+    """A block without the fields that Anthropic refuses; the block itself if it has none."""
+    known = FIELDS.get(str(block.get("type")))
+    if known is not None and not (block.keys() <= known and None not in block.values()):
+        block = {key: it for key, it in block.items() if key in known and it is not None}
+    if block.get("type") == "tool_result" and isinstance(block.get("content"), list):
+        inner = [trimmed(part) if isinstance(part, dict) else part for part in block["content"]]
+        if any(it is not part for it, part in zip(inner, block["content"], strict=True)):
+            return {**block, "content": inner}
+    return block
+
+
+def _placed(block: Block) -> Block:
+    if block["type"] == "image":
+        return (
+            block
+            if is_anthropic_image(block)
+            else attachment(as_dict(block.get("source")).get("media_type"))
+        )
+    if block["type"] == "tool_result" and isinstance(block.get("content"), list):
+        inner = [_placed(part) for part in block["content"]]
+        if any(it is not part for it, part in zip(inner, block["content"], strict=True)):
+            return {**block, "content": inner}
+    return block

@@ -1,8 +1,11 @@
 """The repairs of outgoing messages."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
+
+from roocontext.log.entries import Kind, Message
 
 
 class Rule(StrEnum):
@@ -60,3 +63,52 @@ class Outgoing:
 
     messages: list[dict[str, Any]]
     repairs: tuple[Repair, ...]
+
+
+def model_of(messages: Sequence[Message]) -> str | None:
+    """The model of the newest assistant message; the next request is assumed to go to it."""
+    newest = newest_reply(messages)
+    return None if newest is None else newest.model
+
+
+def newest_reply(messages: Sequence[Message]) -> Message | None:
+    """The newest assistant message, in whatever order they are."""
+    newest: Message | None = None
+    for message in messages:
+        speaks = message.kind is Kind.MESSAGE and message.role in ("assistant", "model")
+        if speaks and (newest is None or message.seq > newest.seq):
+            newest = message
+    return newest
+
+
+class Form(Protocol):
+    """Turns rows into messages that one provider accepts. It is pure and never changes a row."""
+
+    def compose(
+        self,
+        messages: Sequence[Message],
+        *,
+        model: str | None = None,
+        drop_thinking: Collection[int] = (),
+        complete: bool = False,
+    ) -> Outgoing:
+        """Compose the messages of a view for a model, by default that of its newest reply.
+
+        Thinking is sent only to the model that wrote it, and not from the rows in `drop_thinking`.
+        A view may end with unanswered calls or with the assistant. With `complete`, those calls are
+        answered and a user message comes last, as every request for the model's turn needs it.
+        """
+
+    def body(
+        self,
+        messages: Sequence[dict[str, Any]],
+        *,
+        system: Any = None,
+        tools: Sequence[Any] = (),
+        cache: bool = False,
+    ) -> dict[str, Any]:
+        """Make the keyword arguments for the SDK from composed messages.
+
+        The system prompt goes where the provider expects it, and tool definitions of any provider
+        are converted. With `cache`, cache breakpoints are set if the provider has them.
+        """

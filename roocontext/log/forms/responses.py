@@ -12,14 +12,19 @@ from itertools import groupby
 from typing import Any, Final
 
 from roocontext.log.entries import Message
-from roocontext.log.forms.arrange import OutgoingTurn, arranged
+from roocontext.log.forms.arrange import OutgoingTurn, arranged, close
 from roocontext.log.forms.block_rules import is_utf8
 from roocontext.log.forms.chat import arguments_of, image_url, is_openai_image
-from roocontext.log.forms.closing import close
-from roocontext.log.forms.frames import OPENING, outputs_of
-from roocontext.log.forms.models import model_of
-from roocontext.log.forms.parts import OutgoingPart, OwnPiece, OwnRow, PartKind, Repairs
-from roocontext.log.forms.repairs import Outgoing, Rule
+from roocontext.log.forms.parts import (
+    OPENING,
+    OutgoingPart,
+    OwnPiece,
+    OwnRow,
+    PartKind,
+    Repairs,
+    outputs_of,
+)
+from roocontext.log.forms.repairs import Outgoing, Rule, model_of
 from roocontext.log.forms.tools import convert, responses_tools, system_text
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import as_dict, dicts, string

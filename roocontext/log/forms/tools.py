@@ -6,15 +6,95 @@ schema are converted. A tool that another provider runs itself is refused by nam
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from roocontext.errors import InvalidOption
 from roocontext.log.encoding import plain
-from roocontext.log.forms.identifiers import name_for
-from roocontext.log.forms.schemas import from_gemini, is_strict
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import as_dict, dicts, string
-from roocontext.log.readings.gemini import as_sent
+from roocontext.log.readings.gemini import as_sent, camel
+
+_RENAMED: Final = {"defs": "$defs", "ref": "$ref"}
+_NAMED: Final = ("properties", "$defs")
+"""Fields that hold a schema for each name of the agent's."""
+
+_WITHIN: Final = ("items", "anyOf", "additionalProperties")
+_GEMINIS: Final = ("nullable", "propertyOrdering", "example")
+"""Fields that JSON Schema does not have."""
+
+
+def from_gemini(given: Any) -> Any:
+    """Convert a schema of Gemini's `parameters`, in either spelling, to JSON Schema."""
+    if isinstance(given, list):
+        return [from_gemini(it) for it in given]
+    if not isinstance(given, dict):
+        return given
+    named = {camel(key): it for key, it in given.items() if it is not None}
+    fields = {_RENAMED.get(key, key): it for key, it in named.items()}
+    schema: Block = {}
+    for key, it in fields.items():
+        if key == "type" and isinstance(it, str):
+            kind = it.lower()
+            schema[key] = [kind, "null"] if fields.get("nullable") is True else kind
+        elif key in _NAMED:
+            schema[key] = {name: from_gemini(inner) for name, inner in as_dict(it).items()}
+        elif key in _WITHIN:
+            schema[key] = from_gemini(it)
+        elif key not in _GEMINIS:
+            is_count = key.startswith(("min", "max")) and isinstance(it, str) and it.isdigit()
+            schema[key] = int(it) if is_count else it  # REST writes 64-bit integers as texts
+    return schema
+
+
+def is_strict(schema: Any) -> bool:
+    """Whether OpenAI's strict mode accepts it: each field is required, and there are no others."""
+    if isinstance(schema, list):
+        return all(map(is_strict, schema))
+    if not isinstance(schema, dict):
+        return True
+    if schema.get("type") == "object" or isinstance(schema.get("properties"), dict):
+        required = schema.get("required")
+        fields = as_dict(schema.get("properties"))
+        if schema.get("additionalProperties") is not False or not isinstance(required, list):
+            return False
+        if set(fields) != {it for it in required if isinstance(it, str)}:
+            return False
+        return all(map(is_strict, fields.values()))
+    return all(map(is_strict, schema.values()))
+
+
+_HEX: Final = 24
+
+
+class CallIds:
+    """Hands out ids for the calls of one request."""
+
+    def __init__(self, accepted: re.Pattern[str]) -> None:
+        self._accepted = accepted
+        self._taken: set[str] = set()
+
+    def take(self, wanted: str, seq: int, block: int) -> str:
+        """Return the id itself if it is valid and free, else one made from it and its place."""
+        tool_id = wanted
+        if wanted in self._taken or not self._accepted.fullmatch(wanted):
+            # Not a number that counts up: it would change when a row before it leaves the view.
+            tool_id = "call_" + _hash(f"{seq}.{block}.{wanted}")
+        self._taken.add(tool_id)
+        return tool_id
+
+
+def name_for(wanted: str, accepted: re.Pattern[str]) -> str:
+    """Return the name itself if it is valid, else one made from it."""
+    if accepted.fullmatch(wanted):
+        return wanted
+    kept = re.sub(r"[^a-zA-Z0-9_]", "_", wanted)[:40]
+    return f"t_{kept}_{_hash(wanted)[:8]}"
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HEX]
+
 
 _EMPTY: Final = {"type": "object", "properties": {}}
 _CUSTOM: Final = {

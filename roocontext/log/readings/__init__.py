@@ -9,13 +9,12 @@ from typing import Final
 
 from roocontext.errors import InvalidMessage, UnknownPlugin
 from roocontext.log.readings.anthropic import ANTHROPIC
-from roocontext.log.readings.blocks import calls, results
+from roocontext.log.readings.blocks import REDACTED, Block, Reader, calls, results
 from roocontext.log.readings.gemini import GEMINI
 from roocontext.log.readings.langchain import LANGCHAIN
 from roocontext.log.readings.openai import OPENAI
 from roocontext.log.readings.openai_responses import RESPONSES
 from roocontext.log.readings.pieces import Holds, Piece, pieces, text_of, walk, words_of
-from roocontext.log.readings.protocol import REDACTED, Block, Reader
 from roocontext.log.readings.pydantic_ai import PYDANTIC_AI
 from roocontext.registry import Registry
 

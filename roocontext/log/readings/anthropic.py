@@ -4,17 +4,23 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from roocontext.log.readings.blocks import (
+    REDACTED,
+    Block,
+    Reader,
     as_dict,
+    check_list,
+    check_types,
     dicts,
+    expect,
+    expect_role,
     in_parts,
     nth_call,
+    refuse_item,
     results,
     strings,
     text,
     tool_result,
 )
-from roocontext.log.readings.checks import check_list, check_types, expect, expect_role, refuse_item
-from roocontext.log.readings.protocol import REDACTED, Block, Reader
 
 
 class _Anthropic:

@@ -7,9 +7,13 @@ from itertools import islice
 from typing import Any, Final
 
 from roocontext.log.readings.blocks import (
+    REDACTED,
+    Block,
     as_dict,
     attached,
+    check_message,
     dicts,
+    expect_role,
     image,
     string,
     strings,
@@ -18,8 +22,6 @@ from roocontext.log.readings.blocks import (
     tool_use,
     words,
 )
-from roocontext.log.readings.checks import check_message, expect_role
-from roocontext.log.readings.protocol import REDACTED, Block
 
 _FREE: Final = ("args", "response", "partMetadata", "parameters", "parametersJsonSchema")
 """Fields with the agent's own names inside. All other names are Gemini's, in either spelling."""

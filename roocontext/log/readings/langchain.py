@@ -8,9 +8,14 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from roocontext.log.readings.blocks import (
+    REDACTED,
+    Block,
+    Reader,
     as_dict,
     attached,
     dicts,
+    expect,
+    expect_role,
     image,
     in_parts,
     string,
@@ -19,9 +24,7 @@ from roocontext.log.readings.blocks import (
     tool_result,
     tool_use,
 )
-from roocontext.log.readings.checks import expect, expect_role
 from roocontext.log.readings.openai import DATA_URL
-from roocontext.log.readings.protocol import REDACTED, Block, Reader
 
 _ROLES: Final = {
     "ai": "assistant",

@@ -7,9 +7,15 @@ from typing import Any, Final
 
 from roocontext.log.encoding import encode
 from roocontext.log.readings.blocks import (
+    REDACTED,
+    Block,
+    Reader,
     as_dict,
     attached,
+    check_message,
     dicts,
+    expect,
+    expect_role,
     image,
     in_parts,
     string,
@@ -19,8 +25,6 @@ from roocontext.log.readings.blocks import (
     tool_use,
     words,
 )
-from roocontext.log.readings.checks import check_message, expect, expect_role
-from roocontext.log.readings.protocol import REDACTED, Block, Reader
 
 _RESULTS: Final = {"tool": "tool_call_id", "function": "name"}
 """The roles of results, and what names the call. The older API has neither ids nor `tool_calls`."""

@@ -7,10 +7,17 @@ from typing import Any, Final, TypeAlias
 
 from roocontext.errors import InvalidMessage
 from roocontext.log.readings.blocks import (
+    REDACTED,
+    Block,
+    Reader,
     as_dict,
     attached,
+    check_list,
     dicts,
+    expect,
+    expect_role,
     in_parts,
+    refuse_item,
     string,
     strings,
     text,
@@ -19,9 +26,7 @@ from roocontext.log.readings.blocks import (
     words,
 )
 from roocontext.log.readings.blocks import image as image_block
-from roocontext.log.readings.checks import check_list, expect, expect_role, refuse_item
 from roocontext.log.readings.openai import DATA_URL, parse_arguments
-from roocontext.log.readings.protocol import REDACTED, Block, Reader
 
 Name: TypeAlias = Callable[[Block], tuple[str, Block]]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple
 
-from roocontext.log.readings.protocol import Block
+from roocontext.log.readings.blocks import Block
 
 
 class Holds(Enum):

@@ -5,9 +5,13 @@ from typing import Any, Final
 
 from roocontext.errors import InvalidMessage
 from roocontext.log.readings.blocks import (
+    REDACTED,
+    Block,
     as_dict,
     attached,
     dicts,
+    expect,
+    expect_role,
     image,
     string,
     strings,
@@ -16,9 +20,7 @@ from roocontext.log.readings.blocks import (
     tool_use,
     words,
 )
-from roocontext.log.readings.checks import expect, expect_role
 from roocontext.log.readings.openai import parse_arguments
-from roocontext.log.readings.protocol import REDACTED, Block
 
 _KINDS: Final = {"user": "request", "assistant": "response"}
 _TEXTS: Final = ("text", "user-prompt", "system-prompt", "retry-prompt", "retry-feedback")

@@ -8,37 +8,47 @@ pins, and it refuses an empty summary, because no store could hold one.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, TypeAlias
+from importlib.resources import files
+from typing import Any, ClassVar, Final, TypeAlias
 
 from roocontext.errors import InvalidOption
+from roocontext.log.events import AfterCompact, Event
 from roocontext.log.plan import Action, Plan
 from roocontext.log.summary import Summary, SummaryRequest
-from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused
 from roocontext.policies.layout import Layout, groups, whole_groups
 from roocontext.policies.make_plan import hide_plan, outgoing, say
-from roocontext.policies.situation import Aim, Row, Situation, Totals
+from roocontext.policies.situation import (
+    Aim,
+    Ask,
+    Decision,
+    Nothing,
+    Ready,
+    Refused,
+    Row,
+    Situation,
+    Totals,
+)
 from roocontext.programs.gemini_cli.compression import (
     ACKNOWLEDGEMENT,
     ALIASES,
+    COMPRESSED,
     INSTRUCTION,
     THRESHOLD,
     Attempt,
     CompressionStatus,
+    Content,
     alias_for,
     attempt,
     compressed,
-    latch_after,
-    overflows,
-    verdict,
-)
-from roocontext.programs.gemini_cli.contents import (
-    COMPRESSED,
-    Content,
     content_of,
     curated,
+    latch_after,
+    overflows,
     split_point,
+    verdict,
 )
-from roocontext.programs.shared import cut, is_over, summary_request
+from roocontext.programs.shared import is_over, leave_out_rows, summary_request
+from roocontext.summarisers.prompts import read_prompt
 
 STYLE: Final = "gemini"
 """The prompt for a snapshot of the state."""
@@ -79,15 +89,17 @@ class Gemini:
             if not self._is_crowded(situation.totals):
                 return Nothing("Less than the threshold is in use.", CompressionStatus.NOOP)
             if situation.failures:
-                return cut(situation, "The last compression failed.")
+                return leave_out_rows(situation, "The last compression failed.")
         old = self._old(situation)
         thanks = say(situation, "assistant", ACKNOWLEDGEMENT)
         model = ALIASES.get(situation.model)
         request = summary_request(situation, old, [thanks], style=STYLE, model=model)
         if request is None:
-            return cut(situation, "There is nothing that a summary could take the place of.")
+            return leave_out_rows(
+                situation, "There is nothing that a summary could take the place of."
+            )
         hides = tuple(row.seq for row in old)
-        instead = cut(situation, "")
+        instead = leave_out_rows(situation, "")
         return Ask(
             request,
             lambda summary: self._compose(situation, hides, summary),
@@ -251,3 +263,20 @@ def _plan(
 def _refused(situation: Situation, status: CompressionStatus, reason: str) -> Refused:
     forced, failed = _is_forced(situation), bool(situation.failures)
     return Refused(reason, status, latch=latch_after(failed, forced=forced, status=status))
+
+
+PROMPT: Final = read_prompt(files(__package__) / "prompt.md")
+
+
+def gemini_event(event: Event) -> dict[str, Any] | None:
+    """ChatCompressed; None where the program has no event. Its status is a name, not a number."""
+    if not isinstance(event, AfterCompact) or event.step.plan.action is not Action.CONDENSE:
+        return None
+    return {
+        "type": "chat_compressed",
+        "value": {
+            "originalTokenCount": event.step.before.tokens,
+            "newTokenCount": event.step.after.tokens,
+            "compressionStatus": "COMPRESSED",
+        },
+    }

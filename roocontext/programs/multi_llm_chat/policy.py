@@ -14,11 +14,9 @@ from typing import ClassVar, Final, NamedTuple
 from roocontext.log.entries import Kind, Message
 from roocontext.log.plan import Action
 from roocontext.log.readings import reader, results
-from roocontext.policies.decision import Decision, Nothing, Ready
-from roocontext.policies.keep_newest import marker
 from roocontext.policies.layout import groups, whole_groups
-from roocontext.policies.make_plan import hide_plan
-from roocontext.policies.situation import Aim, Row, Situation, Totals
+from roocontext.policies.make_plan import hide_plan, marker
+from roocontext.policies.situation import Aim, Decision, Nothing, Ready, Row, Situation, Totals
 from roocontext.policies.sliding_window import PruningInfo
 
 ANSWERING: Final = ("gemini", "chatgpt")

@@ -10,26 +10,41 @@ outputs that are already hidden.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from importlib.resources import files
+from typing import Any, ClassVar, Final
 
 from roocontext.log.entries import Kind, NewMessage
+from roocontext.log.events import AfterCompact, Event
 from roocontext.log.plan import Action, Plan
 from roocontext.log.summary import Summary, SummaryRequest
-from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused
 from roocontext.policies.layout import SYSTEM, Layout, groups, turns, whole_groups
 from roocontext.policies.make_plan import clear_plan, hide_plan, outgoing, say
-from roocontext.policies.situation import Aim, Row, Situation, Totals
-from roocontext.programs.opencode.estimate import estimate, estimate_upstream
-from roocontext.programs.opencode.overflow import OUTPUT_MAX, passes, reserve
+from roocontext.policies.situation import (
+    Aim,
+    Ask,
+    Decision,
+    Nothing,
+    Ready,
+    Refused,
+    Row,
+    Situation,
+    Totals,
+)
 from roocontext.programs.opencode.prune import (
     MINIMUM,
+    OUTPUT_MAX,
     PLACEHOLDER,
     PROTECT,
     Estimate,
+    estimate_length,
+    estimate_upstream,
+    passes,
     prunable,
+    reserve,
     steps_of,
 )
-from roocontext.programs.shared import cut, is_over, summary_request
+from roocontext.programs.shared import is_over, leave_out_rows, summary_request
+from roocontext.summarisers.prompts import read_prompt
 
 QUESTION: Final = "What did we do so far?"
 """The question in the user's name; the summary is its answer."""
@@ -173,7 +188,7 @@ class OpenCode(_Program):
         return whole_groups(layout.groups, situation.pins) | layout.fresh
 
     def _pruned(self, situation: Situation) -> Ready | None:
-        plan = self._clearing(situation, situation.visible, estimate)
+        plan = self._clearing(situation, situation.visible, estimate_length)
         return Ready(plan, PRUNED) if plan and _shrinks(plan) else None
 
     def _compaction(self, situation: Situation) -> Ask | None:
@@ -198,7 +213,7 @@ class OpenCode(_Program):
 
     def _instead(self, situation: Situation) -> Decision:
         """The steps without a summary: clear and, if the window is exceeded, truncate."""
-        return self._pruned(situation) or cut(situation, "No summary can be asked for.")
+        return self._pruned(situation) or leave_out_rows(situation, "No summary can be asked for.")
 
     def _unhelped(self) -> Nothing:
         """Without `autocompact`, a full window is not cut either."""
@@ -295,3 +310,13 @@ def _has_answered(situation: Situation) -> bool:
         if row.message.role in ("assistant", "model")
     )
     return next(kinds, None) is Kind.MESSAGE
+
+
+PROMPT: Final = read_prompt(files(__package__) / "prompt.md")
+
+
+def opencode_event(event: Event) -> dict[str, Any] | None:
+    """session.compacted; None where the program has no event."""
+    if not isinstance(event, AfterCompact) or event.step.plan.action is not Action.CONDENSE:
+        return None
+    return {"type": "session.compacted", "properties": {"sessionID": event.session_id}}

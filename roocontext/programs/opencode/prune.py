@@ -15,6 +15,9 @@ from roocontext.log.entries import BlockRef, Kind
 from roocontext.log.pairs import RoleAndBlocks, pairs
 from roocontext.log.readings import Block, reader, results, text_of
 from roocontext.policies.situation import Row
+from roocontext.tokens.builtin import always
+from roocontext.tokens.javascript import units
+from roocontext.tokens.usage import TextCounter
 
 PROTECT: Final = 40_000
 MINIMUM: Final = 20_000
@@ -135,3 +138,31 @@ def _is_turn(row: Row, reading: RoleAndBlocks) -> bool:
     role, blocks = reading
     spoken = row.message.kind in (Kind.MESSAGE, Kind.COMPANION)
     return spoken and role == "user" and len(results(blocks)) < len(blocks)
+
+
+OUTPUT_MAX: Final = 32_000
+"""The most tokens reserved for an answer; also the reserve if the model's limit is unknown."""
+
+
+def passes(tokens: int, *, context: int, reserved: int) -> bool:
+    """Whether the tokens exceed the context less the reserve; a context of 0 means unknown."""
+    return context != 0 and tokens > context - reserved
+
+
+def reserve(output: int, most: int = OUTPUT_MAX) -> int:
+    """The tokens reserved for the answer of a model with this output limit; 0 means unknown."""
+    return min(output, most) or most
+
+
+def estimate_length(text: str) -> int:
+    """Round up, as documented."""
+    return -(-units(text) // 4)
+
+
+def estimate_upstream(text: str) -> int:
+    """Round half up, as the program does: a single character is 0 tokens."""
+    return (units(text) + 2) // 4
+
+
+counter = always(TextCounter("opencode", estimate_length))
+counter_upstream = always(TextCounter("opencode-upstream", estimate_upstream))

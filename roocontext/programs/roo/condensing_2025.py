@@ -50,7 +50,7 @@ _SPACE: Final = "\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + ""
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class CondensationSkipped:
     """A condensation that does not happen, with the program's own reason."""
 
     reason: str
@@ -74,7 +74,7 @@ class Condensation:
 
     request: SummaryRequest
     tagged: tuple[int, ...]
-    compose: Callable[[str, int], Condensed | Skipped]
+    compose: Callable[[str, int], Condensed | CondensationSkipped]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,10 +99,10 @@ class Surroundings:
     @property
     def own_prompt(self) -> str | None:
         """The user's prompt, unless it is blank."""
-        return trimmed(self.prompt or "") or None
+        return strip_space(self.prompt or "") or None
 
 
-class Kept(NamedTuple):
+class KeptMessages(NamedTuple):
     """The messages that stay, and the blocks before them that the summary must hold."""
 
     messages: list[RooMessage]
@@ -112,16 +112,20 @@ class Kept(NamedTuple):
 
 def condensation(
     messages: Sequence[RooMessage], around: Surroundings, *, native_tools: bool
-) -> Condensation | Skipped:
+) -> Condensation | CondensationSkipped:
     """Plan a condensation of these messages, or say why there is none."""
     start = max(len(messages) - KEPT, 0)
-    kept = kept_with_calls(messages, KEPT) if native_tools else Kept([*messages[start:]], [], [])
+    kept = (
+        kept_with_calls(messages, KEPT)
+        if native_tools
+        else KeptMessages([*messages[start:]], [], [])
+    )
     end = start + 1 if kept.calls else start
     relevant = since_summary_2025(messages[:end], now=around.now)
     if len(relevant) <= 1:
-        return Skipped(TOO_FEW if len(messages) <= KEPT + 1 else TOO_SOON)
+        return CondensationSkipped(TOO_FEW if len(messages) <= KEPT + 1 else TOO_SOON)
     if any(message.get(CONDENSED.flag) for message in kept.messages):
-        return Skipped(TOO_SOON)
+        return CondensationSkipped(TOO_SOON)
     request = SummaryRequest(
         messages=role_and_content(relevant, images=around.images),
         style="roo",
@@ -130,24 +134,24 @@ def condensation(
     )
     tagged = untagged(messages, range(1, start), around)
 
-    def compose(text: str, tokens: int) -> Condensed | Skipped:
-        edit = Edit(CONDENSED, tagged, _summary(kept, trimmed(text), around), start)
-        return _accepted(edit, trimmed(text), _cost(kept, edit.row, tokens, around), around)
+    def compose(text: str, tokens: int) -> Condensed | CondensationSkipped:
+        edit = Edit(CONDENSED, tagged, _summary(kept, strip_space(text), around), start)
+        return _accepted(edit, strip_space(text), _cost(kept, edit.row, tokens, around), around)
 
     return Condensation(request, tagged, compose)
 
 
-def kept_with_calls(messages: Sequence[RooMessage], count: int) -> Kept:
+def kept_with_calls(messages: Sequence[RooMessage], count: int) -> KeptMessages:
     """The last messages and, if they begin with tool results, the calls before them."""
     start = len(messages) - count
     if start <= 0:
-        return Kept([*messages], [], [])
+        return KeptMessages([*messages], [], [])
     kept = [*messages[start:]]
     if not (kept and kept[0]["role"] == "user" and _of_type(kept[0], "tool_result")):
-        return Kept(kept, [], [])
+        return KeptMessages(kept, [], [])
     before = messages[start - 1]
     calls = _of_type(before, "tool_use") if before["role"] == "assistant" else []
-    return Kept(kept, calls, _of_type(before, "reasoning") if calls else [])
+    return KeptMessages(kept, calls, _of_type(before, "reasoning") if calls else [])
 
 
 def untagged(
@@ -169,12 +173,12 @@ def role_and_content(messages: Sequence[RooMessage], *, images: bool) -> list[Ou
     ]
 
 
-def trimmed(text: str) -> str:
+def strip_space(text: str) -> str:
     """The text without white space at its ends."""
     return text.strip(_SPACE)
 
 
-def _summary(kept: Kept, text: str, around: Surroundings) -> Mapping[str, Any]:
+def _summary(kept: KeptMessages, text: str, around: Surroundings) -> Mapping[str, Any]:
     reasoning = {"type": "reasoning", "text": REASONING}
     summary = {"type": "text", "text": text}
     first = kept.messages[0].get("ts") if kept.messages else None
@@ -187,7 +191,7 @@ def _summary(kept: Kept, text: str, around: Surroundings) -> Mapping[str, Any]:
     }
 
 
-def _cost(kept: Kept, summary: RooMessage, tokens: int, around: Surroundings) -> int:
+def _cost(kept: KeptMessages, summary: RooMessage, tokens: int, around: Surroundings) -> int:
     """The remaining context by the program's count, which leaves out the first message."""
     # If the provider reported the summary's tokens, the program does not count the summary again.
     remaining = [*kept.messages] if tokens else [summary, *kept.messages]
@@ -195,10 +199,12 @@ def _cost(kept: Kept, summary: RooMessage, tokens: int, around: Surroundings) ->
     return tokens + around.count([*around.system, *blocks])
 
 
-def _accepted(edit: Edit, text: str, tokens: int, around: Surroundings) -> Condensed | Skipped:
+def _accepted(
+    edit: Edit, text: str, tokens: int, around: Surroundings
+) -> Condensed | CondensationSkipped:
     if not text:
-        return Skipped(NO_SUMMARY)
-    return Skipped(GREW) if tokens >= around.previous else Condensed(edit, text, tokens)
+        return CondensationSkipped(NO_SUMMARY)
+    return CondensationSkipped(GREW) if tokens >= around.previous else Condensed(edit, text, tokens)
 
 
 def _of_type(message: RooMessage, kind: str) -> list[Block]:

@@ -17,11 +17,11 @@ from roocontext.programs.roo.condensing_2025 import (
     TOO_FEW,
     TOO_SOON,
     Condensation,
+    CondensationSkipped,
     Condensed,
-    Skipped,
     Surroundings,
     role_and_content,
-    trimmed,
+    strip_space,
     untagged,
 )
 from roocontext.programs.roo.history import (
@@ -47,18 +47,18 @@ _COMMAND: Final = re.compile(r"<command[^>]*>.*?</command>", re.DOTALL)
 _PARTS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\{\}|\[\]|[{}\[\],:]|[^"{}\[\],:]+')
 
 
-def condensation(
+def condensation_2026(
     messages: Sequence[RooMessage], around: Surroundings, *, environment: str = ""
-) -> Condensation | Skipped:
+) -> Condensation | CondensationSkipped:
     """Plan a condensation of these messages, or say why there is none.
 
     `environment` is what the editor shows; it is added after the summary.
     """
     relevant = since_summary_2026(messages)
     if len(relevant) <= 1:
-        return Skipped(TOO_FEW if len(messages) <= 1 else TOO_SOON)
+        return CondensationSkipped(TOO_FEW if len(messages) <= 1 else TOO_SOON)
     if len(relevant) == 2 and any(message.get(CONDENSED.flag) for message in relevant):
-        return Skipped(TOO_SOON)
+        return CondensationSkipped(TOO_SOON)
     answered = with_deferred_results(relevant, now=around.now)
     request = SummaryRequest(
         messages=[
@@ -70,10 +70,10 @@ def condensation(
     )
     tagged = untagged(messages, range(len(messages)), around)
 
-    def compose(text: str, _tokens: int) -> Condensed | Skipped:
-        summary = trimmed(text)
+    def compose(text: str, _tokens: int) -> Condensed | CondensationSkipped:
+        summary = strip_space(text)
         if not summary:
-            return Skipped(NO_SUMMARY)
+            return CondensationSkipped(NO_SUMMARY)
         row = _summary(messages, summary, around, environment)
         cost = around.count([*around.system, *row["content"]]) + around.tools
         return Condensed(Edit(CONDENSED, tagged, row, len(messages)), summary, cost)
@@ -177,7 +177,7 @@ def _summary(
     commands = _commands(messages[0])
     if commands:
         parts.append(_COMMANDS.format(commands))
-    if trimmed(environment):
+    if strip_space(environment):
         parts.append(environment)
     last = messages[-1].get("ts")
     return {

@@ -4,8 +4,9 @@ The tag names the summary or marker that replaces the message. Everything here t
 and returns another; a message that does not change is the same object in both.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from math import floor
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from roocontext.log.readings import Block
@@ -89,3 +90,54 @@ def last_index(messages: Sequence[RooMessage], wanted: Callable[[RooMessage], bo
 
 def _last_summary(messages: Sequence[RooMessage]) -> int | None:
     return last_index(messages, lambda one: bool(one.get("isSummary")))
+
+
+FRACTION: Final = 0.5
+
+MARKER: Final = "[Sliding window truncation: {} messages hidden to reduce context]"
+
+
+def truncation(
+    messages: Sequence[RooMessage],
+    fraction: float,
+    *,
+    truncation_id: str,
+    now: int,
+    held: Collection[int] = (),
+) -> Edit | None:
+    """Hide this fraction of what counts as visible, except the first; None if that is nothing.
+
+    The number is even, so that user and assistant still alternate. Messages in `held` get no tag:
+    they are pinned, and the program has no pins.
+    """
+    visible = visible_to_roo(messages)
+    # The first message is the task, and is never hidden.
+    most = floor((len(visible) - 1) * fraction)
+    end = 1 + most - most % 2
+    tagged = tuple(index for index in visible[1:end] if index not in held)
+    if not tagged:
+        return None
+    at = visible[end] if end < len(visible) else len(messages)
+    ts = messages[at].get("ts") if at < len(messages) else None
+    # A millisecond before the first message that stays, so that it sorts before that.
+    marker = _marker(len(tagged), (now if ts is None else ts) - 1, truncation_id)
+    return Edit(TRUNCATED, tagged, marker, at)
+
+
+def visible_to_roo(messages: Sequence[RooMessage]) -> list[int]:
+    """The indices of the messages that Roo treats as visible."""
+    return [
+        index
+        for index, message in enumerate(messages)
+        if not message.get(TRUNCATED.key) and not message.get(TRUNCATED.flag)
+    ]
+
+
+def _marker(hidden: int, ts: int, truncation_id: str) -> dict[str, Any]:
+    return {
+        "role": "user",
+        "content": MARKER.format(hidden),
+        "ts": ts,
+        "isTruncationMarker": True,
+        "truncationId": truncation_id,
+    }

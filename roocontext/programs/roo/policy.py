@@ -10,20 +10,39 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from importlib.resources import files
 from typing import Any, ClassVar, Final
 
 from roocontext.log.entries import Kind, NewMessage
+from roocontext.log.events import AfterCompact, CompactionFailed, Event
 from roocontext.log.pairs import links_of, partners
 from roocontext.log.plan import Action, Plan
 from roocontext.log.readings import Block, reader
-from roocontext.log.summary import Summary
-from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused
+from roocontext.log.summary import Summary, total_cost
 from roocontext.policies.make_plan import hide_plan
-from roocontext.policies.situation import Aim, Row, Situation, Totals
+from roocontext.policies.situation import (
+    Aim,
+    Ask,
+    Decision,
+    Nothing,
+    Ready,
+    Refused,
+    Row,
+    Situation,
+    Totals,
+)
 from roocontext.programs.roo import condensing_2025, condensing_2026
-from roocontext.programs.roo.condensing_2025 import Condensation, Skipped, Surroundings
-from roocontext.programs.roo.history import CONDENSED, TRUNCATED, Edit, RooMessage
-from roocontext.programs.roo.truncation import FRACTION, truncation, visible_to_roo
+from roocontext.programs.roo.condensing_2025 import Condensation, CondensationSkipped, Surroundings
+from roocontext.programs.roo.history import (
+    CONDENSED,
+    FRACTION,
+    TRUNCATED,
+    Edit,
+    RooMessage,
+    truncation,
+    visible_to_roo,
+)
+from roocontext.summarisers.prompts import read_prompt
 
 BUFFER: Final = 0.1
 """The part of the window that is always kept free."""
@@ -178,15 +197,15 @@ class _Program(ABC):
         otherwise = fallback if isinstance(fallback, Ready) else None
         begun = self._condensation(task)
         if isinstance(begun, Condensation) and not begun.tagged:
-            begun = Skipped("The summary would replace nothing.")
-        if isinstance(begun, Skipped):
+            begun = CondensationSkipped("The summary would replace nothing.")
+        if isinstance(begun, CondensationSkipped):
             return _instead(begun, otherwise)
         compose = partial(self._condensed, task, begun)
         return Ask(begun.request, compose, task.seqs(begun.tagged), otherwise)
 
     def _condensed(self, task: _Task, begun: Condensation, summary: Summary) -> Ready | Refused:
         made = begun.compose(summary.text, summary.output_tokens)
-        if isinstance(made, Skipped):
+        if isinstance(made, CondensationSkipped):
             return Refused(made.reason, FAILED, latch=False)
         record = {"new_context_tokens": made.tokens}
         plan = task.plan(Action.CONDENSE, made.edit, policy=self.name, record=record)
@@ -203,7 +222,7 @@ class _Program(ABC):
         return Ready(plan, "truncated")
 
     @abstractmethod
-    def _condensation(self, task: _Task) -> Condensation | Skipped:
+    def _condensation(self, task: _Task) -> Condensation | CondensationSkipped:
         """A condensation as this version does it, or the reason for none."""
 
     def _over(self, totals: Totals) -> bool:
@@ -234,7 +253,7 @@ class Roo(_Program):
 
     name: ClassVar[str] = "roo"
 
-    def _condensation(self, task: _Task) -> Condensation | Skipped:
+    def _condensation(self, task: _Task) -> Condensation | CondensationSkipped:
         around = task.surroundings(self.prompt, images=self.images)
         return condensing_2025.condensation(task.messages, around, native_tools=self.native_tools)
 
@@ -250,10 +269,10 @@ class Roo2026(_Program):
 
     name: ClassVar[str] = "roo-2026"
 
-    def _condensation(self, task: _Task) -> Condensation | Skipped:
+    def _condensation(self, task: _Task) -> Condensation | CondensationSkipped:
         around = task.surroundings(self.prompt, images=self.images)
         automatic = task.situation.trigger != "manual"
-        return condensing_2026.condensation(
+        return condensing_2026.condensation_2026(
             task.messages, around, environment=self.environment if automatic else ""
         )
 
@@ -281,9 +300,60 @@ def _blocks(system: Any) -> list[Block]:
     return [{"type": "text", "text": system}] if isinstance(system, str) else list(system or ())
 
 
-def _instead(skipped: Skipped, otherwise: Ready | None) -> Ready | Nothing:
+def _instead(skipped: CondensationSkipped, otherwise: Ready | None) -> Ready | Nothing:
     """The decision when no model is asked."""
     if otherwise is None:
         return Nothing(skipped.reason, FAILED)
     record = {**otherwise.plan.record, "error": skipped.reason}
     return replace(otherwise, plan=replace(otherwise.plan, record=record))
+
+
+DECEMBER_2025: Final = read_prompt(files(__package__) / "prompt_2025.md")
+APRIL_2026: Final = read_prompt(files(__package__) / "prompt_2026.md")
+
+
+def roo_events(event: Event) -> list[dict[str, Any]]:
+    """The messages for the conversation that the user sees, in their order."""
+    match event:
+        case AfterCompact() if event.step.plan.action is Action.CONDENSE:
+            return [_say(event, "condense_context", contextCondense=_condensed(event))]
+        case AfterCompact() if event.step.plan.action is Action.TRUNCATE:
+            why = event.step.plan.record.get("error")
+            failed = [_say(event, "condense_context_error", text=why)] if why else []
+            cut = _say(event, "sliding_window_truncation", contextTruncation=_truncated(event))
+            return [*failed, cut]
+        case CompactionFailed():
+            return [_say(event, "condense_context_error", text=event.reason)]
+    return []
+
+
+def _say(event: AfterCompact | CompactionFailed, say: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "say", "say": say, "ts": event.at, **fields}
+
+
+def _condensed(event: AfterCompact) -> dict[str, Any]:
+    summary = event.step.summary
+    return {
+        "cost": (total_cost((*summary.failed, summary)) if summary else None) or 0,
+        "summary": summary.text if summary else "",
+        "condenseId": event.step.committed.compaction_id,
+        **_tokens(event),
+    }
+
+
+def _truncated(event: AfterCompact) -> dict[str, Any]:
+    committed = event.step.committed
+    return {
+        "truncationId": committed.compaction_id,
+        "messagesRemoved": event.step.plan.record.get("messages_removed", committed.hidden),
+        **_tokens(event),
+    }
+
+
+def _tokens(event: AfterCompact) -> dict[str, int]:
+    """The program's own numbers where its policy made the plan, else ours."""
+    step = event.step
+    return {
+        "prevContextTokens": step.plan.record.get("prev_context_tokens", step.before.tokens),
+        "newContextTokens": step.plan.record.get("new_context_tokens", step.after.tokens),
+    }

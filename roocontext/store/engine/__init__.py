@@ -1,1 +1,1 @@
-"""One database, SQLite or PostgreSQL: connections, transactions, locks, processes, migrations."""
+"""A database: its schema, connections, transactions and files."""

@@ -7,9 +7,12 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, create_engine
+from sqlalchemy.engine.interfaces import Dialect
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import StaticPool
 
 from roocontext.errors import (
     HistoryCorrupt,
@@ -19,13 +22,31 @@ from roocontext.errors import (
     StoreUnavailable,
 )
 from roocontext.store.engine import processes
-from roocontext.store.engine.driver_errors import RETRYABLE, UniqueViolation
+from roocontext.store.engine.driver_errors import RETRYABLE, UniqueViolation, translated
 from roocontext.store.engine.engines import Engine
 from roocontext.store.engine.holds import Hold, Use
-from roocontext.store.engine.inspection import inspecting
 from roocontext.store.engine.sqlite_files import BUSY_TIMEOUT_S
 from roocontext.store.engine.statements import compiler
 from roocontext.store.engine.transaction import SqlRow, Transaction
+
+
+@contextmanager
+def inspecting(driver: Any, dialect: Dialect, begin: str) -> Iterator[Connection]:
+    """A SQLAlchemy connection in a transaction."""
+    with translated():
+        engine = create_engine(
+            f"{dialect.name}+{dialect.driver}://", creator=lambda: driver, poolclass=StaticPool
+        )
+        with engine.connect() as connection:
+            connection.exec_driver_sql(begin)
+            try:
+                yield connection
+            except BaseException:
+                with suppress(DBAPIError):  # some faults have ended the transaction already
+                    connection.exec_driver_sql("ROLLBACK")
+                raise
+            connection.exec_driver_sql("COMMIT")
+
 
 Result = TypeVar("Result")
 P = ParamSpec("P")

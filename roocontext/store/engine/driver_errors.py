@@ -25,7 +25,7 @@ from roocontext.errors import (
     StoreUnavailable,
 )
 from roocontext.store.engine.files import Obstacle
-from roocontext.store.schema import metadata, search_rows
+from roocontext.store.engine.schema import metadata, search_rows
 
 RETRYABLE = frozenset({"40001", "40P01", "55P03", sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 """Codes that say another writer was in the way."""

@@ -66,7 +66,7 @@ class Identity(NamedTuple):
     inode: int
 
 
-class State(NamedTuple):
+class FileState(NamedTuple):
     """What shows that a file was changed."""
 
     device: int
@@ -100,14 +100,14 @@ def status_of(path: Path) -> PathStatus:
     )
 
 
-def beside(path: Path, suffix: str) -> Path:
+def companion_file(path: Path, suffix: str) -> Path:
     """A file that SQLite keeps beside a database."""
     return path.with_name(path.name + suffix)
 
 
 def surroundings(path: Path) -> list[PathStatus]:
     """The folder, the file, and the files that SQLite keeps beside it, if there are any."""
-    sides = [status_of(beside(path, suffix)) for suffix in (*_LOGS, _INDEX)]
+    sides = [status_of(companion_file(path, suffix)) for suffix in (*_LOGS, _INDEX)]
     return [status_of(path.parent), status_of(path), *(one for one in sides if one.kind == "file")]
 
 
@@ -130,13 +130,15 @@ def leaves_nothing(path: Path) -> bool:
     return os.geteuid() in (0, owner) and all(place.writable for place in surroundings(path))
 
 
-def state_of(path: Path) -> State | None:
+def state_of(path: Path) -> FileState | None:
     """What shows whether the file changed; None if the file cannot be examined."""
     try:
         found = path.stat()
     except OSError:
         return None
-    return State(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return FileState(
+        found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    )
 
 
 def identity(path: Path) -> Identity | None:
@@ -163,12 +165,12 @@ def open_files() -> set[Identity]:
     return found
 
 
-def settling(state: State) -> int:
+def settling(state: FileState) -> int:
     """How long a file has to be left alone until another change would show, in nanoseconds."""
     return SETTLED_NS if state.changed % _SECOND_NS else _COARSE_NS
 
 
-def at_rest(path: Path) -> State | None:
+def at_rest(path: Path) -> FileState | None:
     """The state of a file that holds every commit; None while a log beside it holds some.
 
     As long as the state is the same, the file may be read without locks. If it was changed just
@@ -176,7 +178,7 @@ def at_rest(path: Path) -> State | None:
     """
     while True:
         state = state_of(path)
-        if state is None or any(_holds_something(beside(path, suffix)) for suffix in _LOGS):
+        if state is None or any(_holds_something(companion_file(path, suffix)) for suffix in _LOGS):
             return None
         age = time.time_ns() - state.changed
         settled = settling(state)

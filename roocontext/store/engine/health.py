@@ -19,7 +19,7 @@ from roocontext.errors import RooContextError
 from roocontext.store.engine import files, migrate
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.engines import engine_of, file_of, is_at_rest
-from roocontext.store.schema import VERSION_TABLE, metadata
+from roocontext.store.engine.schema import VERSION_TABLE, metadata
 
 _MOUNTS = Path("/proc/self/mountinfo")
 _PROCESSES = Path("/proc")
@@ -84,7 +84,7 @@ class Health:
     rights: Mapping[str, bool] = field(default_factory=dict)
 
 
-def examine(url: str | Path | URL) -> Health:
+def examine_database(url: str | Path | URL) -> Health:
     """Examine a database without changing it. A file that is no database is a typed error."""
     with _inspected(url) as connection:
         look = _sqlite if connection.dialect.name == "sqlite" else _postgres

@@ -13,8 +13,8 @@ from sqlalchemy import text as sql
 
 from roocontext.errors import ForeignDatabase, SchemaMismatch, StoreUnavailable
 from roocontext.store.engine.database import Database
+from roocontext.store.engine.schema import REVISION, VERSION_TABLE, metadata, with_indexes
 from roocontext.store.engine.transaction import Transaction
-from roocontext.store.schema import REVISION, VERSION_TABLE, metadata, with_indexes
 
 _VERSION = f"SELECT version_num FROM {VERSION_TABLE}"  # noqa: S608 - a constant
 _UPGRADE_LOCK = 0x726F6F63  # any number, the same in every release
@@ -73,7 +73,7 @@ def schema_version(connection: Connection) -> SchemaVersion:
     return SchemaVersion(_revision(connection), REVISION)
 
 
-def history() -> list[Revision]:
+def all_revisions() -> list[Revision]:
     """Every migration that this release has, oldest first."""
     from alembic.script import ScriptDirectory  # noqa: PLC0415 - heavy, rarely needed
 

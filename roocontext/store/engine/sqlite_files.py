@@ -22,7 +22,7 @@ _TRIES = 3
 class Connection(sqlite3.Connection):
     """A connection. `at_rest` is the state that its file had, if it is read without locks."""
 
-    at_rest: files.State | None = None
+    at_rest: files.FileState | None = None
 
 
 def is_idle(connection: sqlite3.Connection) -> bool:

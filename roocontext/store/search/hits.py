@@ -18,11 +18,10 @@ from roocontext.log.entries import Kind
 from roocontext.log.moments import happened
 from roocontext.log.readings import reader
 from roocontext.log.spans import Span
-from roocontext.search.passages import speaker_of
-from roocontext.search.snippet import Snippet, snippet
-from roocontext.store.audit import Hider, to_hider
+from roocontext.search.passages import Snippet, snippet, speaker_of
+from roocontext.store.engine.schema import clearings, entries
 from roocontext.store.engine.transaction import Transaction
-from roocontext.store.schema import clearings, entries
+from roocontext.store.reading.audit import Hider, to_hider
 from roocontext.store.search.matches import Match, Matcher
 from roocontext.store.search.scope import MOST_HITS, Search, cursor
 

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
     bindparam,
+    column,
     delete,
     false,
     func,
@@ -22,25 +23,66 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
+    table,
     text,
     true,
     tuple_,
     update,
 )
-from sqlalchemy.sql import Select
+from sqlalchemy.sql import ColumnElement, Select
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER
 from roocontext.search.passages import passages
-from roocontext.search.terms import terms_of
+from roocontext.search.query import Alternatives, Query, Term, terms_of
 from roocontext.store.engine.database import Database
+from roocontext.store.engine.schema import HAPPENED, entries, search_marks, search_rows, sessions
 from roocontext.store.engine.shapes import whole_number
 from roocontext.store.engine.transaction import SqlRow, Transaction
-from roocontext.store.schema import HAPPENED, entries, search_marks, search_rows, sessions
-from roocontext.store.search.languages import expression, has_terms
-from roocontext.store.search.scope import Key, Search, Shape, in_scope
-from roocontext.store.search.text import content_of
-from roocontext.store.verify import Progress
+from roocontext.store.proof.verify import Progress
+from roocontext.store.search.scope import MatchKey, Search, Shape, in_scope, searchable_content
+
+
+class _Language(NamedTuple):
+    quote: str
+    beginning: str
+    both: str
+    either: str
+
+
+_LANGUAGES: Final = {
+    "sqlite": _Language('"', "*", " AND ", " OR "),
+    "postgresql": _Language("'", ":*", " & ", " | "),
+}
+
+
+@cache
+def has_terms(dialect: str) -> ColumnElement[bool]:
+    """The condition that an indexed message has the terms of an expression."""
+    if dialect == "postgresql":
+        return search_rows.c.terms.op("@@", is_comparison=True)(bindparam("terms"))
+    matching = table("search_terms", column("rowid"), column("search_terms"))
+    found = select(matching.c.rowid).where(matching.c.search_terms.op("MATCH")(bindparam("terms")))
+    return literal_column("search_rows.id").in_(found)
+
+
+def expression(query: Query, dialect: str) -> str:
+    """The terms of a query, all of which a message has to have, in the language of the engine."""
+    language = _LANGUAGES[dialect]
+
+    def one(term: Term) -> str:
+        # Letters and digits, or a symbol: nothing in it has to be escaped.
+        return (
+            f"{language.quote}{term.text}{language.quote}" + term.is_beginning * language.beginning
+        )
+
+    def any_of(alternatives: Alternatives) -> str:
+        return language.either.join(
+            f"({language.both.join(map(one, terms))})" for terms in alternatives
+        )
+
+    return language.both.join(f"({any_of(alternatives)})" for alternatives in query.indexed)
+
 
 BATCH: Final = 1_000
 """How many messages are indexed in one transaction. Other writers of an SQLite file wait for it."""
@@ -210,7 +252,7 @@ def _next_batch(tx: Transaction) -> list[_Stretch]:
 def _row(session_id: str, message: SqlRow) -> SqlRow:
     seq, happened_at, recorded_at, format_, role, content = message
     try:
-        text = passages(format_, role, content_of(session_id, seq, format_, role, content))
+        text = passages(format_, role, searchable_content(session_id, seq, format_, role, content))
     except HistoryCorrupt:
         # The searches that it is in the way of say so, and the others go on.
         return session_id, seq, happened_at, recorded_at, None
@@ -261,7 +303,7 @@ def not_indexed(tx: Transaction, search: Search) -> list[SqlRow]:
     return tx.rows(_beyond(search.scope.shape), **search.scope.params)
 
 
-def indexed(tx: Transaction, search: Search, dialect: str) -> Iterator[Key]:
+def indexed_keys(tx: Transaction, search: Search, dialect: str) -> Iterator[MatchKey]:
     """The indexed messages that may hold the words, in the order of the search."""
     given = {
         "terms": expression(search.query, dialect),
@@ -277,16 +319,16 @@ def indexed(tx: Transaction, search: Search, dialect: str) -> Iterator[Key]:
 
 def _pages(
     tx: Transaction, statement: Select[Any], given: Mapping[str, Any], search: Search
-) -> Iterator[Key]:
+) -> Iterator[MatchKey]:
     step = 1 if search.is_oldest_first else -1
-    start = search.start or Key(MIN_INTEGER if step > 0 else MAX_INTEGER, "", 0)
+    start = search.start or MatchKey(MIN_INTEGER if step > 0 else MAX_INTEGER, "", 0)
     page = _PAGE
     while True:
         rows = tx.rows(statement, page=page, **start._asdict(), **given)
-        yield from (Key(*row) for row in rows)
+        yield from (MatchKey(*row) for row in rows)
         if len(rows) < page:
             return
-        last = Key(*rows[-1])
+        last = MatchKey(*rows[-1])
         start, page = last._replace(seq=last.seq + step), page * 4
 
 
@@ -297,7 +339,7 @@ def _candidates(
     """A page of the messages that have the terms, or without a dialect, of the too large ones."""
     time = search_rows.c.recorded_at if is_recorded else search_rows.c.happened_at
     key = (time, search_rows.c.session_id, search_rows.c.seq)
-    start = tuple_(*(bindparam(name) for name in Key._fields))
+    start = tuple_(*(bindparam(name) for name in MatchKey._fields))
     found = select(*key).where(
         search_rows.c.terms.is_(None) if dialect is None else has_terms(dialect),
         time.between(bindparam("lo"), bindparam("hi")),

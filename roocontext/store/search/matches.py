@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from heapq import merge
 from itertools import islice
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -13,19 +14,46 @@ from sqlalchemy import bindparam, func, literal_column, select, text
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.clearing import clear
+from roocontext.log.entries import is_quoting
 from roocontext.log.moments import happened
-from roocontext.log.quotes import is_quoting
 from roocontext.log.readings import reader
 from roocontext.log.spans import Span
-from roocontext.search.letters import composed
 from roocontext.search.match import Stretch, occurrences, score
-from roocontext.search.passages import Wanted, call_names, passages
+from roocontext.search.passages import WantedPassages, call_names, passages
+from roocontext.search.query import composed
+from roocontext.store.engine.schema import IN_LOG, clearings, entries, sessions, spans
 from roocontext.store.engine.transaction import SqlRow, Transaction
-from roocontext.store.schema import IN_LOG, clearings, entries, sessions, spans
-from roocontext.store.search.keys import candidates
-from roocontext.store.search.scope import Key, Search
-from roocontext.store.search.text import content_of
-from roocontext.store.view import placeholders
+from roocontext.store.reading.view import placeholders
+from roocontext.store.search.index import MESSAGES, indexed_keys, not_indexed
+from roocontext.store.search.scope import MatchKey, Search, searchable_content
+
+_PAGE = 500
+
+
+def candidates(tx: Transaction, search: Search, dialect: str) -> Iterator[MatchKey]:
+    """The messages that may match, in the order of the search."""
+    beyond = [key for session in not_indexed(tx, search) for key in _beyond(tx, search, *session)]
+    beyond.sort(reverse=not search.is_oldest_first)
+    return merge(indexed_keys(tx, search, dialect), beyond, reverse=not search.is_oldest_first)
+
+
+def _beyond(
+    tx: Transaction, search: Search, session_id: str, last: int, after: int
+) -> Iterator[MatchKey]:
+    """The messages that the index does not know."""
+    while rows := tx.rows(MESSAGES, session_id=session_id, lo=after + 1, hi=last, page=_PAGE):
+        for seq, happened_at, recorded_at, format_, role, content in rows:
+            key = MatchKey(search.time_of(happened_at, recorded_at), session_id, seq)
+            if search.follows(key) and search.query.may_be_in(content):
+                text_ = composed(
+                    passages(
+                        format_, role, searchable_content(session_id, seq, format_, role, content)
+                    )
+                )
+                if occurrences(search.query, text_):
+                    yield key
+        after = rows[-1][0]
+
 
 _LO = attrgetter("lo")
 
@@ -33,7 +61,7 @@ _LO = attrgetter("lo")
 class Match(NamedTuple):
     """A message that was found, and where the words are in its text."""
 
-    key: Key
+    key: MatchKey
     row: SqlRow
     content: Any
     text: str
@@ -99,7 +127,7 @@ class Matcher:
         self._tx = tx
         self._dialect = dialect
         self._search = search
-        self._wanted = Wanted(search.speaker, search.tool)
+        self._wanted = WantedPassages(search.speaker, search.tool)
         self._spans: dict[str, list[Span]] = {}
 
     def matches(self, *, batch: int) -> Iterator[Match]:
@@ -111,7 +139,7 @@ class Matcher:
                 if match := self._match(row):
                     yield match
 
-    def span_of(self, key: Key) -> Span:
+    def span_of(self, key: MatchKey) -> Span:
         """Where a message stands now."""
         known = self._spans.get(key.session_id)
         if known is None:
@@ -122,7 +150,7 @@ class Matcher:
             raise HistoryCorrupt(f"No span holds entry {key.seq}.", seq=key.seq)
         return known[index]
 
-    def _is_wanted(self, key: Key) -> bool:
+    def _is_wanted(self, key: MatchKey) -> bool:
         if self._search.among == "all":
             return True
         span = self.span_of(key)
@@ -133,7 +161,7 @@ class Matcher:
                 return span.standing and not span.visible
         return span.standing
 
-    def _rows(self, keys: Sequence[Key]) -> Iterator[SqlRow]:
+    def _rows(self, keys: Sequence[MatchKey]) -> Iterator[SqlRow]:
         """The stored messages, in the order of their keys."""
         named = [(session_id, seq) for _, session_id, seq in keys]
         if self._dialect == "sqlite":
@@ -148,8 +176,8 @@ class Matcher:
         if is_quoting(extra):
             return None
         time = self._search.time_of(happened(ts, recorded_at), recorded_at)
-        key = Key(time, session_id, seq)
-        content = content_of(session_id, seq, format_, role, stored)
+        key = MatchKey(time, session_id, seq)
+        content = searchable_content(session_id, seq, format_, role, stored)
         if self._search.among == "visible":
             content = self._as_shown(key, format_, role, content)
         wanted = self._wanted
@@ -161,17 +189,17 @@ class Matcher:
             return None
         return Match(key, row, content, words, found, score(found, len(words)))
 
-    def _as_shown(self, key: Key, format_: str, role: str, content: object) -> object:
+    def _as_shown(self, key: MatchKey, format_: str, role: str, content: object) -> object:
         rows = self._tx.rows(_CLEARED, session_id=key.session_id, seq=key.seq)
         blocks = placeholders(rows).get(key.seq, {})
         return clear(format_, role, content, key.seq, blocks)[0]
 
-    def _name_of(self, key: Key, call_id: str) -> str | None:
+    def _name_of(self, key: MatchKey, call_id: str) -> str | None:
         """The tool whose call has this id, which an earlier message holds."""
         for seq, format_, role, stored in self._tx.rows(
             _CALLS_BEFORE, session_id=key.session_id, seq=key.seq
         ):
-            content = content_of(key.session_id, seq, format_, role, stored)
+            content = searchable_content(key.session_id, seq, format_, role, stored)
             names = call_names(reader(format_).blocks(role, content)[1])
             if call_id in names:
                 return names[call_id]

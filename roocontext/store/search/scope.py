@@ -11,19 +11,20 @@ import msgspec
 from sqlalchemy import and_, bindparam, select
 from sqlalchemy.sql import Select
 
-from roocontext.errors import InvalidIdentifier, InvalidMessage, InvalidOption
-from roocontext.log.encoding import check_id, check_integer
+from roocontext.errors import HistoryCorrupt, InvalidIdentifier, InvalidMessage, InvalidOption
+from roocontext.log.encoding import check_id, check_integer, decode
+from roocontext.log.readings import is_known
 from roocontext.search.passages import Speaker
-from roocontext.search.query import Among, Order, Query, parse
-from roocontext.store.check_arguments import check_whole
-from roocontext.store.listing import wanted
-from roocontext.store.schema import facts, sessions
+from roocontext.search.query import Among, Order, Query, parse_query
+from roocontext.store.engine.check_arguments import check_whole
+from roocontext.store.engine.schema import facts, sessions
+from roocontext.store.sessions.listing import wanted
 
 MOST_HITS: Final = 1_000
 _MOST_SKIPPED: Final = 1 << 31
 
 
-class Key(NamedTuple):
+class MatchKey(NamedTuple):
     """A message, in the order of its time: when it happened, or was recorded."""
 
     time: int
@@ -59,7 +60,7 @@ class Search:
     among: Among
     order: Order
     limit: int
-    start: Key | None
+    start: MatchKey | None
     skip: int
     context: int
     is_recorded: bool
@@ -73,7 +74,7 @@ class Search:
         """The time that is searched."""
         return recorded_at if self.is_recorded else happened_at
 
-    def follows(self, key: Key) -> bool:
+    def follows(self, key: MatchKey) -> bool:
         """Whether a message is in the time that is searched, and not before the page."""
         return (
             (self.since is None or key.time >= self.since)
@@ -85,7 +86,7 @@ class Search:
         )
 
 
-def asked(
+def checked_search(
     query: str,
     *,
     session: str | None,
@@ -126,7 +127,7 @@ def asked(
     shape = Shape(session is not None, family is not None, filters.shape.facts)
     scope = Scope(shape, {**params, **given})
     return Search(
-        *(parse(query), scope, role, tool, lo, hi, among, order, limit, start, skip, context),
+        *(parse_query(query), scope, role, tool, lo, hi, among, order, limit, start, skip, context),
         is_recorded=recorded,
     )
 
@@ -139,14 +140,14 @@ def _check_one_of(
 
 
 class _Cursor(NamedTuple):
-    key: Key
+    key: MatchKey
     skip: int
 
 
 _decode = msgspec.json.Decoder(_Cursor).decode
 
 
-def cursor(key: Key, skip: int = 0) -> str:
+def cursor(key: MatchKey, skip: int = 0) -> str:
     """What names the page that begins at a match, or some matches behind it."""
     return msgspec.json.encode(_Cursor(key, skip)).decode()
 
@@ -197,3 +198,20 @@ def in_scope(shape: Shape, *columns: str) -> Select[Any]:
             ),
         )
     return found
+
+
+def searchable_content(
+    session_id: str, seq: int, format_: str | None, role: str | None, stored: str
+) -> Any:
+    """The content of a message, or HistoryCorrupt if it cannot be read."""
+    if is_known(format_, role):
+        try:
+            return decode(stored)
+        except HistoryCorrupt:
+            pass
+    raise HistoryCorrupt(
+        f"Entry {seq} of session {session_id!r} cannot be searched: its format or role is unknown,"
+        " or its content is not JSON.",
+        session_id=session_id,
+        seq=seq,
+    )

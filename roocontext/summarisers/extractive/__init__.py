@@ -15,18 +15,17 @@ from roocontext.log.readings import words_of
 from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.summarisers.extractive import sentences, todos
 from roocontext.summarisers.extractive.actions import ToolAction, actions
-from roocontext.summarisers.extractive.fit import fit
 from roocontext.summarisers.extractive.outline import (
     Section,
     SummaryOutline,
     bounded,
     file,
+    fit,
     is_extract,
     merged,
-    parse,
+    parse_outline,
 )
-from roocontext.summarisers.shorten import TOKEN, clean
-from roocontext.summarisers.transcript import readings, transcript
+from roocontext.summarisers.transcript import TOKEN, clean, readings, transcript
 
 LONGEST_SUMMARY: Final = 4_000
 """The longest summary in tokens when the request sets no limit."""
@@ -73,14 +72,14 @@ def _before(
     read: Sequence[RoleAndBlocks], previous: str | None
 ) -> tuple[SummaryOutline, list[RoleAndBlocks]]:
     """The merged outline of earlier summaries, and the messages that are not summaries."""
-    outline, other = parse(clean(previous or ""))
+    outline, other = parse_outline(clean(previous or ""))
     if other:
         outline = merged({Section.EARLIER: [other], Section.GOAL: sentences.goal(other)}, outline)
     fresh = []
     for role, blocks in read:
         text = words_of(blocks)
         if is_extract(text):
-            outline = merged(outline, parse(clean(text))[0])
+            outline = merged(outline, parse_outline(clean(text))[0])
         elif not previous or text.strip() != previous.strip():
             fresh.append((role, blocks))
     # Quotes may be cut or replaced later. Collecting their rules now keeps the rules.
@@ -143,7 +142,7 @@ def _plan(read: Sequence[RoleAndBlocks]) -> list[str]:
                     plan = todos.plan_of_call(block.get("input")) or plan
                 case {"type": "text", "text": str(text)} if role == "assistant":
                     plan = todos.checklist(text) or plan
-                    listed = todos.numbered(text) or listed
+                    listed = todos.numbered_items(text) or listed
     return plan or listed
 
 

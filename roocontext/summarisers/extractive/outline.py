@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from roocontext.summarisers.shorten import clean, line, shorten
+from roocontext.summarisers.transcript import clean, first, shorten, shorten_line, weight
 
 HEADLINE: Final = "# The conversation so far, in extracts"
 """The first line, which identifies an extracted summary."""
@@ -65,12 +65,12 @@ _HEADINGS: Final = {f"## {section}": section for section in Section}
 _FILE: Final = re.compile(r"`(.*)`: (.*)")
 
 
-def entry(section: Section, text: str) -> str:
+def section_entry(section: Section, text: str) -> str:
     """A text as an entry of a section: clean, within bounds, and on one line unless quoted."""
     bounds = BOUNDS[section]
     if bounds.quoted:
         return shorten(clean(text).strip(), bounds.room).strip()
-    return line(clean(text), bounds.room)
+    return shorten_line(clean(text), bounds.room)
 
 
 def is_extract(text: str) -> bool:
@@ -78,7 +78,7 @@ def is_extract(text: str) -> bool:
     return _TITLES.search(text) is not None
 
 
-def parse(text: str) -> tuple[SummaryOutline, str]:
+def parse_outline(text: str) -> tuple[SummaryOutline, str]:
     """Read the extracted summaries in a text; also return the rest of the text."""
     before, *written = _TITLES.split(text)
     outline: SummaryOutline = {}
@@ -93,10 +93,12 @@ def parse(text: str) -> tuple[SummaryOutline, str]:
 def render(outline: SummaryOutline) -> str:
     """Write an outline as Markdown."""
     filled = (section for section in Section if outline.get(section))
-    return "\n\n".join([HEADLINE, *(written(section, outline[section]) for section in filled)])
+    return "\n\n".join(
+        [HEADLINE, *(write_section(section, outline[section]) for section in filled)]
+    )
 
 
-def written(section: Section, entries: Sequence[str]) -> str:
+def write_section(section: Section, entries: Sequence[str]) -> str:
     """Write one section."""
     if BOUNDS[section].quoted:
         lines = [f"> {text}" if text else ">" for text in "\n".join(entries).split("\n")]
@@ -122,7 +124,7 @@ def merged(old: SummaryOutline, new: SummaryOutline) -> SummaryOutline:
         *new.get(Section.REQUESTS, []),
     ]
     both[Section.EARLIER] = ["\n\n".join(dict.fromkeys(both[Section.EARLIER]))]
-    both[Section.FILES] = files(both[Section.FILES])
+    both[Section.FILES] = file_entries(both[Section.FILES])
     return bounded(both)
 
 
@@ -130,19 +132,19 @@ def bounded(outline: SummaryOutline) -> SummaryOutline:
     """Keep every section within its bounds and remove repetitions."""
     kept: SummaryOutline = {}
     for section, entries in outline.items():
-        texts = [text for text in (entry(section, text) for text in entries) if text]
+        texts = [text for text in (section_entry(section, text) for text in entries) if text]
         kept[section] = texts if section is Section.ACTIONS else list(dict.fromkeys(texts))
     if kept.get(Section.LAST) == kept.get(Section.GOAL):
         kept[Section.LAST] = []
     quoted = [*kept.get(Section.GOAL, []), *kept.get(Section.LAST, [])]
-    repeated = {entry(Section.REQUESTS, text) for text in quoted}
+    repeated = {section_entry(Section.REQUESTS, text) for text in quoted}
     kept[Section.REQUESTS] = [
         text for text in kept.get(Section.REQUESTS, []) if text not in repeated
     ]
     return {section: _newest(section, texts) for section, texts in kept.items() if texts}
 
 
-def files(entries: Sequence[str]) -> list[str]:
+def file_entries(entries: Sequence[str]) -> list[str]:
     """One entry for each file with everything done to it, ordered by last use."""
     verbs: dict[str, dict[str, None]] = {}
     for text in entries:
@@ -155,7 +157,7 @@ def files(entries: Sequence[str]) -> list[str]:
 def file(path: str, verbs: Mapping[str, None] | Sequence[str]) -> str:
     """The entry of a file."""
     room = BOUNDS[Section.FILES].room - 60
-    return f"`{line(clean(path), room)}`: {', '.join(verbs)}"
+    return f"`{shorten_line(clean(path), room)}`: {', '.join(verbs)}"
 
 
 def _newest(section: Section, texts: list[str]) -> list[str]:
@@ -195,3 +197,118 @@ def _lines(text: str) -> Iterator[tuple[Section | None, str]]:
 
 def _mark(section: Section) -> str:
     return ">" if BOUNDS[section].quoted else "- "
+
+
+STEPS: Final[Mapping[Section, int]] = {
+    Section.GOAL: 0,
+    Section.LAST: 0,
+    Section.EARLIER: 1,
+    Section.STATE: 1,
+    Section.PLAN: 2,
+    Section.RULES: 3,
+    Section.ACTIONS: 4,
+    Section.FILES: 4,
+    Section.ERRORS: 5,
+    Section.REQUESTS: 5,
+    Section.FINDINGS: 6,
+}
+
+SHARES: Final[Mapping[Section, int]] = {
+    Section.GOAL: 3,
+    Section.LAST: 3,
+    Section.EARLIER: 4,
+    Section.STATE: 8,
+}
+"""A quoted section may take the whole room divided by this."""
+
+_LEAST: Final = 20
+"""The smallest weight of a text that is worth quoting."""
+
+
+_Chosen: TypeAlias = dict[Section, dict[int, str]]
+"""The chosen texts, by section and place."""
+
+
+class _Entry(NamedTuple):
+    step: int
+    section: Section
+    place: int
+
+
+def fit(outline: SummaryOutline, room: int) -> str:
+    """Write the entries that fit. If none does, write the beginning of the most important text."""
+    chosen: _Chosen = {}
+    left = room - weight(HEADLINE)
+    for _, section, index in sorted(_entries(outline), key=lambda entry: entry.step):
+        text = outline[section][index]
+        if section in SHARES:
+            text = _quotable(section, text, min(left, room // SHARES[section]))
+        cost = _cost(section, text, begun=section in chosen)
+        if text and cost <= left and not _is_quoted(text, section, chosen):
+            chosen.setdefault(section, {})[index] = text
+            left -= cost
+    if not chosen:
+        return _something(outline, room)
+    _spread(outline, chosen, left)
+    return render({section: _in_order(texts) for section, texts in chosen.items()})
+
+
+def _spread(outline: SummaryOutline, chosen: _Chosen, left: int) -> None:
+    """Give the room that nothing else took to the quotes that were cut."""
+    for section in SHARES:
+        if section in chosen:
+            had = _cost(section, chosen[section][0], begun=False)
+            chosen[section][0] = _quotable(section, outline[section][0], had + left)
+            left -= _cost(section, chosen[section][0], begun=False) - had
+
+
+def _entries(outline: SummaryOutline) -> Iterator[_Entry]:
+    quotes = [*outline.get(Section.GOAL, []), *outline.get(Section.LAST, [])]
+    for section in STEPS:
+        ranked = _ranked(section, outline.get(section, []), "\n".join(quotes))
+        for rank, index in enumerate(ranked, start=1):
+            yield _Entry(STEPS[section] * rank, section, index)
+
+
+def _ranked(section: Section, entries: list[str], quotes: str) -> list[int]:
+    """The entries by importance: the newest first, but rules in order, and open steps first."""
+    places = range(len(entries))
+    if section is Section.RULES:
+        return sorted(places, key=lambda index: entries[index] in quotes)
+    if section is Section.PLAN:
+        return sorted(places, key=lambda index: entries[index].startswith("[DONE]"))
+    if section is Section.FILES:
+        return sorted(places, key=lambda index: (entries[index].endswith("`: read"), -index))
+    return list(reversed(places))
+
+
+def _quotable(section: Section, text: str, room: int) -> str:
+    """Shorten a text until it fits with its marks; empty if too little would be left."""
+    shortened, allowed = text, room
+    while _cost(section, shortened, begun=False) > room:
+        allowed = allowed * 3 // 4
+        if allowed < _LEAST:
+            return ""
+        shortened = shorten(text, allowed).strip()
+    return shortened
+
+
+def _cost(section: Section, text: str, *, begun: bool) -> int:
+    """The weight that an entry adds: its line and, for the first of a section, the heading."""
+    return weight(f"\n- {text}") if begun else weight(f"\n\n{write_section(section, [text])}")
+
+
+def _is_quoted(text: str, section: Section, chosen: Mapping[Section, Mapping[int, str]]) -> bool:
+    """Whether a rule is part of a chosen quote of the user."""
+    quotes = (chosen.get(place, {}).get(0, "") for place in (Section.GOAL, Section.LAST))
+    return section is Section.RULES and any(text in quote for quote in quotes)
+
+
+def _in_order(texts: Mapping[int, str]) -> list[str]:
+    return [texts[index] for index in sorted(texts)]
+
+
+def _something(outline: SummaryOutline, room: int) -> str:
+    """The beginning of the most important text, without any form."""
+    texts = (text for section in STEPS for text in outline.get(section, []))
+    return first(next(texts, ""), room).strip()

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from roocontext.summarisers.shorten import shorten
+from roocontext.summarisers.transcript import shorten
 
 LONGEST_READ: Final = 20_000
 """The most that is read of one text: pasted files and logs can be very long."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from roocontext.summarisers.shorten import last
+from roocontext.summarisers.transcript import last
 
 _LOOKED_AT: Final = 20_000
 
@@ -45,7 +45,7 @@ def checklist(text: str) -> list[str]:
     return [f"{_state(box)} {step}" for box, step in _CHECKED.findall(last(text, _LOOKED_AT))]
 
 
-def numbered(text: str) -> list[str]:
+def numbered_items(text: str) -> list[str]:
     """The entries of the numbered lists in a text, if there is more than one."""
     found = _NUMBERED.findall(last(text, _LOOKED_AT))
     return found if len(found) > 1 else []

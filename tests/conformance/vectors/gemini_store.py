@@ -13,13 +13,21 @@ from conformance.vectors.programs.gemini_request import request_tokens
 from roocontext import Store
 from roocontext.context.manager import ContextManager
 from roocontext.errors import InvalidMessage
+from roocontext.log.counting import COMPACTION
 from roocontext.log.readings import reader
-from roocontext.log.reported import COMPACTION
 from roocontext.log.summary import Summary
-from roocontext.policies.decision import Ask, Decision, Nothing, Ready, Refused
-from roocontext.policies.situation import Aim, Reported, Situation, Totals
-from roocontext.programs.gemini_cli.compression import THRESHOLD, CompressionStatus
-from roocontext.programs.gemini_cli.contents import content_of
+from roocontext.policies.situation import (
+    Aim,
+    Ask,
+    Decision,
+    Nothing,
+    Ready,
+    Refused,
+    ReportedTokens,
+    Situation,
+    Totals,
+)
+from roocontext.programs.gemini_cli.compression import THRESHOLD, CompressionStatus, content_of
 from roocontext.programs.gemini_cli.policy import GeminiUpstream
 from roocontext.tokens import counter_for, limit_for
 from support.situations import situated
@@ -113,7 +121,7 @@ def compress(store: Store, given: Any) -> dict[str, Any]:
         model=given["model"],
         aim=Aim.CONDENSE if given["force"] else Aim.MANAGE,
         trigger="manual" if given["force"] else "auto",
-        reported=Reported(given["lastPromptTokenCount"], 0, 0),
+        reported=ReportedTokens(given["lastPromptTokenCount"], 0, 0),
         failures=int(given["hasFailedCompressionAttempt"]),
     )
     due = policy.due(situation.totals)

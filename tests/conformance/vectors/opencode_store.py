@@ -14,8 +14,7 @@ from typing import Any
 from roocontext import Plan, Store
 from roocontext.log.plan import Action
 from roocontext.log.summary import Summary
-from roocontext.policies.decision import Ask, Nothing, Ready
-from roocontext.policies.situation import Aim, Reported, Situation
+from roocontext.policies.situation import Aim, Ask, Nothing, Ready, ReportedTokens, Situation
 from roocontext.programs.opencode.policy import QUESTION, OpenCode, OpenCodeUpstream
 from roocontext.programs.opencode.prune import PLACEHOLDER, PastMessage, PastOutput
 from roocontext.tokens import usage_tokens
@@ -252,7 +251,7 @@ def overflows(store: Store, given: Any, policy: OpenCode | OpenCodeUpstream) -> 
     assert used is not None
     facts = {"window": limit["context"], "output": limit["output"], "trigger": "auto"}
     told = Told(chat).situation(
-        policy, Aim.MANAGE, reported=Reported(used.input, used.output, 0), **facts
+        policy, Aim.MANAGE, reported=ReportedTokens(used.input, used.output, 0), **facts
     )
     decision = policy.decide(told)
     assert policy.due(told.totals) or isinstance(decision, Nothing)

@@ -33,14 +33,21 @@ from conformance.vectors.roo_store import (
     times_of,
 )
 from roocontext.errors import MessageNotFound
-from roocontext.log.budget import FREE, Size
+from roocontext.log.counting import FREE, Size
 from roocontext.log.summary import Summary
-from roocontext.policies.decision import Ask, Decision, Nothing, Ready
-from roocontext.policies.situation import Aim, Reported, Row, Situation
+from roocontext.policies.situation import (
+    Aim,
+    Ask,
+    Decision,
+    Nothing,
+    Ready,
+    ReportedTokens,
+    Row,
+    Situation,
+)
 from roocontext.programs.roo.condensing_2025 import Condensation
-from roocontext.programs.roo.history import TRUNCATED, message_blocks
+from roocontext.programs.roo.history import TRUNCATED, message_blocks, truncation
 from roocontext.programs.roo.policy import FAILED, roo_message
-from roocontext.programs.roo.truncation import truncation
 from support.situations import situated
 
 Operation = Callable[[Shelf, Any, str], Any]
@@ -105,7 +112,7 @@ def summarise(shelf: Shelf, given: Any, version: str) -> Any:
     refuse_empty_summary(given, version, previous)
     if given.get("handlerInvalid"):
         raise Unheld("a caller without a model")
-    reported = Reported(previous, 0, 0)
+    reported = ReportedTokens(previous, 0, 0)
     situation = situation_of(chat, given, Aim.CONDENSE, reported=reported)
     decision = policy_of(given, version).decide(situation)
     return {

@@ -6,15 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 from conformance.vectors.programs import roo_history
-from roocontext.log.budget import FREE
+from roocontext.log.counting import FREE
 from roocontext.log.readings import Block
 from roocontext.log.summary import SummaryRequest
-from roocontext.policies.situation import Reported, Totals
+from roocontext.policies.situation import ReportedTokens, Totals
 from roocontext.programs.roo import condensing_2025, condensing_2026, history
-from roocontext.programs.roo.condensing_2025 import Condensation, Skipped, Surroundings
-from roocontext.programs.roo.history import message_blocks
+from roocontext.programs.roo.condensing_2025 import Condensation, CondensationSkipped, Surroundings
+from roocontext.programs.roo.history import message_blocks, truncation, visible_to_roo
 from roocontext.programs.roo.policy import Roo, Roo2026
-from roocontext.programs.roo.truncation import truncation, visible_to_roo
 from roocontext.tokens.javascript import stringify
 
 DECEMBER = "roo-2025-12"
@@ -166,7 +165,7 @@ def truncateConversation(given: Any, version: str) -> Any:  # noqa: N802
 def summarizeConversation(given: Any, version: str) -> Any:  # noqa: N802
     begun = condensation(given, version, given["prevContextTokens"])
     nothing = {"messages": given["messages"], "summary": "", "cost": 0}
-    if isinstance(begun, Skipped):
+    if isinstance(begun, CondensationSkipped):
         return {"result": {**nothing, "error": begun.reason}, "request": None}
     if given.get("handlerInvalid"):
         return {"result": {**nothing, "error": NO_HANDLER}, "request": None}
@@ -230,7 +229,7 @@ def rewindToIndex(given: Any, version: str) -> Any:  # noqa: N802
     return _rewound(rewound)
 
 
-def condensation(given: Any, version: str, previous: int) -> Condensation | Skipped:
+def condensation(given: Any, version: str, previous: int) -> Condensation | CondensationSkipped:
     """What the version makes of the messages before it asks the model."""
     around = Surroundings(
         system=[{"type": "text", "text": given["systemPrompt"]}],
@@ -246,7 +245,7 @@ def condensation(given: Any, version: str, previous: int) -> Condensation | Skip
         native = given.get("useNativeTools", False)
         return condensing_2025.condensation(given["messages"], around, native_tools=native)
     shown = given.get("environmentDetails") if given.get("isAutomaticTrigger") else ""
-    return condensing_2026.condensation(given["messages"], around, environment=shown or "")
+    return condensing_2026.condensation_2026(given["messages"], around, environment=shown or "")
 
 
 def load_of(given: Any, last: int) -> Totals:
@@ -255,7 +254,7 @@ def load_of(given: Any, last: int) -> Totals:
         size=FREE,
         window=given["contextWindow"],
         output=given.get("maxTokens"),
-        reported=Reported(given["totalTokens"], 0, last),
+        reported=ReportedTokens(given["totalTokens"], 0, last),
     )
 
 
@@ -267,7 +266,7 @@ def _summarised(given: Any, version: str, begun: Condensation, nothing: Any) -> 
             return {"throws": str(error)}
         return {**nothing, **failure_of(error)}
     made = begun.compose(said, tokens)
-    if isinstance(made, Skipped):
+    if isinstance(made, CondensationSkipped):
         return {**nothing, "cost": cost, "error": made.reason}
     return {
         "messages": made.edit.applied(given["messages"]),
@@ -281,7 +280,7 @@ def _summarised(given: Any, version: str, begun: Condensation, nothing: Any) -> 
 def _condensed(given: Any, version: str, previous: int) -> dict[str, Any]:
     begun = condensation(given, version, previous)
     nothing = {"messages": given["messages"], "summary": "", "cost": 0}
-    if isinstance(begun, Skipped):
+    if isinstance(begun, CondensationSkipped):
         return {**nothing, "error": begun.reason}
     return dict(_summarised(given, version, begun, nothing))
 

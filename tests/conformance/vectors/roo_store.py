@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from roocontext import NewMessage, Plan, Store
-from roocontext.log.budget import FREE
+from roocontext.log.counting import FREE
 from roocontext.log.entries import ranges_of
 from roocontext.log.plan import Action
 from roocontext.policies.situation import Row

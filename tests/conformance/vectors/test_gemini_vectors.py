@@ -18,10 +18,12 @@ from roocontext.programs.gemini_cli.compression import (
     alias_for,
     attempt,
     compressed,
+    curated,
     latch_after,
+    split_point,
     verdict,
+    weights,
 )
-from roocontext.programs.gemini_cli.contents import curated, split_point, weights
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {}
 

@@ -16,13 +16,14 @@ from conformance.vectors.programs.opencode_messages import (
 from conformance.vectors.programs.opencode_overflow import is_overflow, is_overflow_newer
 from conformance.vectors.replay import load, replay
 from roocontext import Store
-from roocontext.programs.opencode.estimate import estimate, estimate_upstream
-from roocontext.programs.opencode.overflow import OUTPUT_MAX
 from roocontext.programs.opencode.policy import OpenCode, OpenCodeUpstream
 from roocontext.programs.opencode.prune import (
+    OUTPUT_MAX,
     SPARED_NEWER,
     Estimate,
     PastMessage,
+    estimate_length,
+    estimate_upstream,
     prunable,
 )
 from roocontext.tokens.limits import switches
@@ -152,7 +153,7 @@ def prune(given: Any) -> Any:
         }
 
     return {
-        "seed_ceil_estimate": walked(steps, estimate, frozenset()),
+        "seed_ceil_estimate": walked(steps, estimate_length, frozenset()),
         "upstream_round_estimate": walked(steps, estimate_upstream, frozenset()),
         "newer_protected_skill": walked(steps, estimate_upstream, SPARED_NEWER),
     }

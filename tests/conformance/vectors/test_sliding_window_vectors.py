@@ -16,11 +16,11 @@ from conformance.vectors.programs.multi_llm_chat import (
 )
 from conformance.vectors.replay import load, replay
 from roocontext import Kind, Store
-from roocontext.log.budget import Size
+from roocontext.log.counting import Size
 from roocontext.log.plan import LEFT_OUT
-from roocontext.policies.decision import Nothing, Ready
+from roocontext.policies.situation import Nothing, Ready
 from roocontext.policies.sliding_window import PruningInfo, SlidingWindow
-from roocontext.programs.multi_llm_chat.counter import estimate
+from roocontext.programs.multi_llm_chat.counter import estimate_text
 from roocontext.programs.multi_llm_chat.policy import SlidingWindowUpstream
 from support.situations import situated
 
@@ -37,7 +37,7 @@ def calculator(name: str) -> Callable[[Any], int]:
         text = content_to_text(content, tools=True)
         if name == "chars":
             return len(text)
-        return int(estimate(text) * float(name.removeprefix("estimate_x")))
+        return int(estimate_text(text) * float(name.removeprefix("estimate_x")))
 
     return count
 

@@ -11,7 +11,7 @@ from conformance.vectors.programs.multi_llm_chat import content_to_text
 from conformance.vectors.replay import replay
 from roocontext.programs.gemini_cli import counter as gemini
 from roocontext.programs.multi_llm_chat import counter as multi_llm_chat
-from roocontext.programs.opencode import estimate as opencode
+from roocontext.programs.opencode import prune as opencode
 from roocontext.programs.roo.counter import roo_tokens
 from roocontext.tokens import counter_for, limit_for
 
@@ -73,7 +73,7 @@ def gemini_limit(given: Any) -> Any:
 @replays("opencode/estimate")
 def opencode_estimate(given: Any) -> Any:
     text = given["text"]
-    ceil, rounded = opencode.estimate(text), opencode.estimate_upstream(text)
+    ceil, rounded = opencode.estimate_length(text), opencode.estimate_upstream(text)
     assert counter_for("", name="opencode").count("user", text, "anthropic") == ceil
     assert counter_for("", name="opencode-upstream").count("user", text, "anthropic") == rounded
     return {"seed_ceil": ceil, "upstream_round": rounded}
@@ -85,7 +85,7 @@ def multi_llm_chat_estimate(given: Any) -> Any:
     plain, tools = multi_llm_chat.estimate_plain(text), multi_llm_chat.estimate_with_tools(text)
     assert counter_for("", name="multi_llm_chat").count("user", text, "anthropic") == plain
     assert counter_for("", name="multi_llm_chat-tools").count("user", text, "anthropic") == tools
-    return {"estimate": multi_llm_chat.estimate(text), "x1.2": plain, "x1.5": tools}
+    return {"estimate": multi_llm_chat.estimate_text(text), "x1.2": plain, "x1.5": tools}
 
 
 @replays("sliding_window/max_context")

@@ -20,7 +20,7 @@ sys.path.insert(0, str(TESTS))
 
 from migration.golden_histories import make_all  # noqa: E402 - from beside this script
 from roocontext import Store  # noqa: E402
-from roocontext.store.schema import REVISION  # noqa: E402
+from roocontext.store.engine.schema import REVISION  # noqa: E402
 from support.steady_sources import CountedIds, SetClock  # noqa: E402
 
 GOLDEN = Path(__file__).parent

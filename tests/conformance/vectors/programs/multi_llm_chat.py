@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from roocontext.policies.decision import TooLarge
+from roocontext.policies.situation import TooLarge
 from roocontext.policies.sliding_window import PruningInfo
 from roocontext.programs.multi_llm_chat.policy import (
     Weighed,

@@ -6,7 +6,7 @@ Tokens and limits are given as the program keeps them. The newer rule is the one
 from collections.abc import Mapping
 from typing import Any, Final
 
-from roocontext.programs.opencode.overflow import OUTPUT_MAX, passes, reserve
+from roocontext.programs.opencode.prune import OUTPUT_MAX, passes, reserve
 from roocontext.tokens.javascript import truthy
 
 BUFFER: Final = 20_000

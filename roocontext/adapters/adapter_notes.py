@@ -1,0 +1,97 @@
+"""An adapter's own notes. Notes of its kinds that somebody else wrote are passed over.
+
+Anybody may write a note of any kind, and no note is ever taken back. So an adapter that took any
+note of its kind for its own could never read a session with such a note again.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from roocontext.errors import DuplicateMessage, VersionConflict
+from roocontext.store.reading.notes import Note
+from roocontext.store.session import Session
+from roocontext.store.writing.items import Describe, Item, NewNote, Rewind
+
+Shape: TypeAlias = Mapping[str, type]
+"""The fields that the content of an adapter's notes has, with their types."""
+
+
+def fits(content: object, shape: Shape) -> bool:
+    """Whether a note's content has these fields."""
+    return isinstance(content, dict) and all(
+        name in content and isinstance(content[name], kind) for name, kind in shape.items()
+    )
+
+
+def newest_own(session: Session, kind: str, shape: Shape) -> Note | None:
+    """The newest note of a kind that the adapter wrote."""
+    return _own(session, session.newest_note(kind), lambda note: fits(note.content, shape))
+
+
+def newest_own_notes(
+    session: Session,
+    beginning: str,
+    is_own: Callable[[Note], Any],
+    *,
+    before: str | None = None,
+    limit: int,
+) -> list[Note]:
+    """The newest note of each kind that the adapter wrote. See `Session.newest_notes`."""
+    found: list[Note] = []
+    while True:
+        asked = limit - len(found)
+        page = session.newest_notes(beginning, before=before, limit=asked)
+        if not found and all(map(is_own, page)):
+            return page
+        found += filter(None, (_own(session, note, is_own) for note in page))
+        if len(page) < asked or len(found) == limit:
+            return found
+        before = page[-1].note
+
+
+def _own(session: Session, newest: Note | None, is_own: Callable[[Note], Any]) -> Note | None:
+    if newest is None or is_own(newest):
+        return newest
+    # Only now are the others read: that somebody else wrote the newest one is rare.
+    older = (note for note in reversed(session.notes(newest.note)) if note.target is None)
+    return next((note for note in older if is_own(note)), None)
+
+
+EPOCH = "adapter.epoch"
+"""The kind of the notes that begin an epoch."""
+BEGUN: Shape = {"by": str}
+"""What such a note holds."""
+
+
+def epoch(session: Session) -> int:
+    """The entry that began the current epoch; 0 in a session that was never hidden."""
+    note = newest_own(session, EPOCH, BEGUN)
+    return 0 if note is None else note.seq
+
+
+def hide(
+    session: Session,
+    *,
+    by: str,
+    metadata: Mapping[str, Any] | None = None,
+    also: Sequence[Item] = (),
+) -> int:
+    """Hide all that the session holds, in one transaction, and begin a new epoch.
+
+    `by` names the adapter's call in the log. The `metadata` replaces the session's, for example to
+    leave it out of a list; `also` is written behind the epoch's note. Returns the new epoch.
+    Raises DuplicateMessage if something else was written with a client id of `also`.
+    """
+    behind: list[Item] = [NewNote(EPOCH, {"by": by})]
+    if metadata is not None:
+        behind.append(Describe(metadata))
+    while True:
+        head = session.head_seq()
+        items = [Rewind(0, head_seq=head, trigger=by), *behind, *also]
+        try:
+            written = session.write_batch(items, expected_seq=head)
+        except DuplicateMessage:
+            raise
+        except VersionConflict:  # somebody wrote in the meantime, and that is hidden too
+            continue
+        return written[1].seq

@@ -1,0 +1,1 @@
+"""Counts of tokens, and the snapshot that a manager decides from."""

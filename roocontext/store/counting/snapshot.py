@@ -1,0 +1,224 @@
+"""Everything that a manager needs of a session, read in one transaction."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from roocontext.log.counting import Counter
+from roocontext.log.entries import Message
+from roocontext.log.request import Frame, GivenFrame
+from roocontext.log.spans import standing_ranges
+from roocontext.store.counting.count import CountedPart, Counting, behind, shown_before, uncounted
+from roocontext.store.engine.database import Database
+from roocontext.store.engine.transaction import Transaction
+from roocontext.store.loop.frame import frame_sent, frame_to_record
+from roocontext.store.reading.head import read_head
+from roocontext.store.reading.live import LiveMessage, live_messages
+from roocontext.store.reading.notes import Note, newest_note, pinned
+from roocontext.store.reading.totals import visible_total
+from roocontext.store.reading.usage import Call, model_calls
+from roocontext.store.reading.view import cleared_at, read_controls, read_messages, visible_now
+from roocontext.store.writing.kept_counts import Counted, lasts
+
+
+class SnapshotRows(StrEnum):
+    """Which messages a snapshot holds."""
+
+    NONE = "none"
+    VISIBLE = "visible"
+    LIVE = "live"  # the hidden ones too, with what hides them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a snapshot is to hold; nothing else is read.
+
+    The pins come with the `rows`. The view is summed up by `counter`, and by the `others`. Calls
+    are looked for among the last `calls` entries; the requests that they answered are counted too
+    where `estimates` says so. Of `notes` the newest of each kind is read. `known` are counts that
+    an earlier snapshot found and that are not kept yet. The `frame` is compared with the recorded
+    one.
+    """
+
+    counter: Counter
+    rows: SnapshotRows = SnapshotRows.NONE
+    others: Sequence[Counter] = ()
+    calls: int = 0
+    estimates: Callable[[Call], bool] | None = None
+    notes: Sequence[str] = ()
+    known: Counted = field(default_factory=Counted)
+    frame: GivenFrame | None = None
+
+
+class CountedMessage(NamedTuple):
+    """A message, its tokens, and the ids of the summary and of the marker that hide it."""
+
+    message: Message
+    tokens: int
+    condense_parent: str | None
+    truncation_parent: str | None
+
+    @property
+    def visible(self) -> bool:
+        """Whether the model sees it."""
+        return self.condense_parent is None and self.truncation_parent is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A session at one moment, as far as it was asked for.
+
+    `sums` holds what the view costs, by the name of each counter; `bytes` is what it takes as
+    stored. `since` is what follows the newest call, if the view has only grown since. `estimated`
+    holds what the views cost that calls answered, by the answer's seq, and `frames` what was sent
+    around them where that is recorded. `counted` are the counts that are not kept yet: they can
+    travel in the next commit. `is_new_frame` says that the frame given is not the one that was
+    recorded last.
+    """
+
+    session_id: str
+    last_seq: int
+    head_seq: int
+    sums: Mapping[str, int]
+    bytes: int
+    rows: tuple[CountedMessage, ...]
+    pins: frozenset[int]
+    calls: tuple[Call, ...]
+    since: int | None
+    estimated: Mapping[int, int]
+    frames: Mapping[int, Frame]
+    notes: Mapping[str, Note | None]
+    counted: Counted
+    is_new_frame: bool = False
+
+
+def read_snapshot(database: Database, session_id: str, wanted: Wanted) -> Snapshot:
+    """Read it in one transaction; what was never counted is counted when that has ended."""
+    with database.read() as tx:
+        reading = _Reading(tx, session_id, wanted)
+    return reading.counted()
+
+
+class _Reading:
+    """What was read for a snapshot, before the messages without a count are counted."""
+
+    def __init__(self, tx: Transaction, session_id: str, wanted: Wanted) -> None:
+        self._tx = tx
+        self._session_id = session_id
+        self._wanted = wanted
+        self._head = read_head(tx, session_id)
+        last = self._head.last_seq
+        # Read once, and given to each of the parts below.
+        self._view = visible_now(tx, session_id, last)
+        self._tally = Counting(tx, session_id, wanted.counter, wanted.known)
+        self._whole = self._shown = self._tally.part(*self._view)
+        tallies = [Counting(tx, session_id, other) for other in wanted.others]
+        self._others = [(other, other.part(*self._view)) for other in tallies]
+        # The order matters from here on: what is estimated depends on the calls, and the tail on
+        # both.
+        self._calls = model_calls(tx, session_id, last=wanted.calls) if wanted.calls else []
+        self._new = self._to_estimate()
+        sent = ((call.seq, frame_sent(tx, session_id, call.seq)) for call in self._new)
+        self._frames = {seq: frame for seq, frame in sent if frame is not None}
+        self._past = self._requests_before_a_change()
+        self._tail = self._behind_calls()
+        self._rows = self._messages(last)
+        self._pins = frozenset[int]()
+        if wanted.rows is not SnapshotRows.NONE:
+            self._pins = frozenset(pinned(tx, session_id, last))
+        self._stored = visible_total(tx, session_id, last).bytes
+        self._notes = {kind: newest_note(tx, session_id, kind, None, last) for kind in wanted.notes}
+        given = wanted.frame
+        self._is_new_frame = (
+            given is not None and frame_to_record(tx, session_id, given) is not None
+        )
+
+    def counted(self) -> Snapshot:
+        """Count what is missing, and add up."""
+        counter, tally = self._wanted.counter, self._tally
+        # The transaction has ended: a counter may be slow, and no writer waits for it.
+        counted = tally.count()
+        for other, _ in self._others:
+            counted = counted.plus(other.count())
+        costs = tally.by_seq(self._shown)
+        for message, *_ in self._rows:
+            if message.seq not in costs:
+                raise uncounted(message.seq)
+        total = tally.sum(self._whole)
+
+        def after(seq: int) -> int:
+            return sum(costs[one] for one in self._tail if one > seq)
+
+        current = self._calls[-1] if self._calls and self._calls[-1].current else None
+        # Subtracted from the end: the sum of the whole view is known, and the end is short (0029).
+        estimated = {call.seq: total - after(call.seq - 1) for call in self._new if call.current}
+        estimated |= {seq: tally.sum(part) for seq, part in self._past.items()}
+        return Snapshot(
+            session_id=self._session_id,
+            last_seq=self._head.last_seq,
+            head_seq=self._head.head_seq,
+            sums={
+                counter.name: total,
+                **{other.name: other.sum(part) for other, part in self._others},
+            },
+            bytes=self._stored,
+            rows=tuple(
+                CountedMessage(message, costs[message.seq], *tags) for message, *tags in self._rows
+            ),
+            pins=self._pins,
+            calls=tuple(self._calls),
+            since=after(current.seq) if current else None,
+            estimated=estimated,
+            frames=self._frames,
+            notes=self._notes,
+            counted=counted,
+            is_new_frame=self._is_new_frame,
+        )
+
+    def _to_estimate(self) -> list[Call]:
+        """The calls whose requests are to be counted. Of a redacted answer no count is kept."""
+        if self._wanted.estimates is None:
+            return []
+        new = filter(self._wanted.estimates, self._calls)
+        return [call for call in new if lasts(self._tx, self._session_id, call.seq)]
+
+    def _requests_before_a_change(self) -> dict[int, CountedPart]:
+        """The views that were sent before the newest plan or rewind, by the answer's seq."""
+        past = [call.seq for call in self._new if not call.current]
+        if not past:
+            return {}
+        # Read once for all of them; each takes those before it.
+        controls = read_controls(self._tx, self._session_id, max(past))
+        parts = {}
+        for seq in past:
+            then = [control for control in controls if control.seq < seq]
+            parts[seq] = self._tally.part(*shown_before(then, seq - 1))
+        return parts
+
+    def _behind_calls(self) -> list[int]:
+        """The visible messages from the first call on whose request can be counted from the end.
+
+        Of a view that has only grown the sum is known. What a call's request was is that without
+        the end, which is short: neither is read or added up from the beginning.
+        """
+        current = [call.seq for call in (*self._new, *self._calls[-1:]) if call.current]
+        if not current:
+            return []
+        ranges, _ = behind(min(current) - 1, *self._view)
+        return self._tally.each(ranges)
+
+    def _messages(self, last: int) -> list[LiveMessage]:
+        match self._wanted.rows:
+            case SnapshotRows.NONE:
+                return []
+            case SnapshotRows.VISIBLE:
+                self._tally.each(self._view[0])
+                read = read_messages(self._tx, self._session_id, *self._view)
+                return [LiveMessage(message, None, None) for message in read]
+            case SnapshotRows.LIVE:
+                controls = read_controls(self._tx, self._session_id, last)
+                ranges = standing_ranges(controls, last)
+                self._shown = self._tally.part(ranges, cleared_at(controls, last))
+                self._tally.each(ranges)
+                return live_messages(self._tx, self._session_id, controls, last)

@@ -1,0 +1,72 @@
+"""Frames in the log: notes that are written when the system prompt or the tools change.
+
+They are compared by their salted digests, so an unchanged prompt is neither written nor read again.
+No rewind takes a frame back, like any other note.
+"""
+
+from typing import NamedTuple
+
+from roocontext.log.chain import content_digest
+from roocontext.log.draft import Salts, note_draft
+from roocontext.log.encoding import encode
+from roocontext.log.moments import Point
+from roocontext.log.request import Frame, GivenFrame
+from roocontext.store.engine.schema import entries
+from roocontext.store.engine.transaction import Transaction
+from roocontext.store.reading.head import lock, read_head
+from roocontext.store.reading.notes import FRAME, HAS_NO_TARGET, newest_note, newest_of
+from roocontext.store.reading.points_in_time import seq_at
+from roocontext.store.writing.append import write
+
+_NEWEST = newest_of(entries.c.seq, entries.c.salt, entries.c.content_digest).where(HAS_NO_TARGET)
+
+
+class Recorded(NamedTuple):
+    """The note of a frame. It has no salt once it is redacted."""
+
+    seq: int
+    salt: bytes | None
+    digest: bytes
+
+    def holds(self, frame: Frame) -> bool:
+        """Whether it is a note of this frame; of a redacted one that is unknown."""
+        text = encode(frame.content(), "frame")
+        return self.salt is not None and content_digest(self.salt, text, None) == self.digest
+
+
+def newest(tx: Transaction, session_id: str, seq: int) -> Recorded | None:
+    """The frame that counts at a seq."""
+    row = tx.row(_NEWEST, session_id=session_id, note=FRAME, seq=seq)
+    return None if row is None else Recorded(*row)
+
+
+def read_frame(tx: Transaction, session_id: str, as_of: Point = None) -> Frame | None:
+    """The frame that counts at a point in time, by default now; None if none was recorded."""
+    note = newest_note(tx, session_id, FRAME, None, seq_at(tx, session_id, as_of))
+    return None if note is None else Frame.of(note.content)
+
+
+def frame_sent(tx: Transaction, session_id: str, seq: int) -> Frame | None:
+    """The frame of the request that an entry replied to; None if it is not known any more."""
+    note = newest(tx, session_id, seq - 1)
+    return None if note is None or note.salt is None else read_frame(tx, session_id, note.seq)
+
+
+def frame_to_record(tx: Transaction, session_id: str, given: GivenFrame) -> Frame | None:
+    """The frame to record, or None if the newest note holds what is given already."""
+    if given.is_empty:
+        return None
+    last = read_head(tx, session_id).last_seq
+    frame = given.over(None if given.is_whole else read_frame(tx, session_id, last))
+    known = newest(tx, session_id, last)
+    return None if known is not None and known.holds(frame) else frame
+
+
+def keep(tx: Transaction, session_id: str, given: GivenFrame, *, now: int, salts: Salts) -> bool:
+    """Write a note of the frame if it is new; whether it was."""
+    head = lock(tx, session_id)
+    frame = frame_to_record(tx, session_id, given)
+    if frame is None:
+        return False
+    write(tx, session_id, head, [note_draft(FRAME, frame.content(), now=now, salts=salts)])
+    return True

@@ -1,0 +1,277 @@
+"""An agent's loop over a session: whose turn it is, which tool calls wait, and their answers.
+
+What is recorded decides, so that the loop continues after a crash. `log.turns` is the
+definition; this reads the few last messages for it, from the end.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from sqlalchemy import and_, bindparam, or_, select, text
+
+from roocontext.errors import InvalidOption, NoSuchCall
+from roocontext.log.draft import KEPT_UNDER, Draft, Salts, message_draft, note_draft
+from roocontext.log.encoding import MAX_INTEGER, decode, encode_plain
+from roocontext.log.entries import BlockRef, Message, NewMessage, Range, block_ref
+from roocontext.log.pairs import links_of, matched, tools_from
+from roocontext.log.readings import reader
+from roocontext.log.spans import within
+from roocontext.log.turns import (
+    PAUSED,
+    TOO_LONG,
+    LastTurn,
+    PendingCall,
+    WaitsFor,
+    last_turn,
+)
+from roocontext.store.engine.check_arguments import check_whole
+from roocontext.store.engine.schema import IN_LOG, entries, spans
+from roocontext.store.engine.transaction import Transaction
+from roocontext.store.reading.head import lock, read_head
+from roocontext.store.reading.notes import BEGUN, notes_on
+from roocontext.store.reading.view import bounds, read_messages
+from roocontext.store.reading.view_tail import SPANS_PAGE, read_backwards
+from roocontext.store.writing.append import Receipt, write
+from roocontext.store.writing.notes import Drafted, write_note
+
+PAGE: Final = 8
+"""How many messages are read at once: enough for the end of most sessions."""
+
+_in_session = entries.c.session_id == bindparam("session_id")
+_STANDING_BACK = (
+    select(spans.c.lo, spans.c.hi)
+    .where(
+        spans.c.session_id == bindparam("session_id"),
+        spans.c.lo < bindparam("lo"),
+        text("rewound_by IS NULL AND uncovered_by IS NULL"),
+    )
+    .order_by(spans.c.lo.desc())
+    .limit(SPANS_PAGE)
+)
+_EXTRA = select(entries.c.extra).where(_in_session, entries.c.seq == bindparam("seq"), IN_LOG)
+_CALLS_OF = select(entries.c.tools).where(
+    _in_session,
+    entries.c.seq == bindparam("seq"),
+    entries.c.tools.is_not(None),
+    text("kind = 'message'"),
+    IN_LOG,
+)
+_ANSWERS = (
+    select(entries.c.seq, entries.c.tools, entries.c.hash)
+    .where(
+        _in_session,
+        entries.c.tools.is_not(None),
+        entries.c.answers_seq.is_not(None),
+        entries.c.answers_seq == bindparam("call"),
+        entries.c.answers_block == bindparam("block"),
+        IN_LOG,
+    )
+    .order_by(entries.c.seq)
+)
+_RESULT = text("""'["result",%'""")
+_SEVERAL_RESULTS = text("""'["result",%","%'""")
+# Results that name no call, or several ones of which only one is named: their ids decide.
+_BY_ID = (
+    select(entries.c.seq)
+    .where(
+        _in_session,
+        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
+        entries.c.tools.is_not(None),
+        text("kind = 'message'"),
+        or_(
+            and_(entries.c.answers_seq.is_(None), entries.c.tools.like(_RESULT)),
+            entries.c.tools.like(_SEVERAL_RESULTS),
+        ),
+    )
+    .limit(1)
+)
+_TOOLS = (
+    select(
+        entries.c.seq,
+        entries.c.tools,
+        entries.c.answers_seq,
+        entries.c.answers_block,
+        entries.c.hash,
+    )
+    .where(
+        _in_session,
+        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
+        entries.c.tools.is_not(None),
+        text("kind = 'message'"),
+    )
+    .order_by(entries.c.seq)
+)
+
+
+def waits_for(tx: Transaction, session_id: str) -> WaitsFor:
+    """Whose turn it is."""
+    end = _end(tx, session_id)
+    turn = end.waits_for
+    if turn == "user" and end.reply and _stop_reason(tx, session_id, end.reply.seq) == PAUSED:
+        return "model"
+    return turn
+
+
+def pending(tx: Transaction, session_id: str) -> list[PendingCall]:
+    """The calls that wait, oldest first."""
+    waiting = _end(tx, session_id).pending
+    last = read_head(tx, session_id).last_seq
+    begun = {
+        (seq, note.content["block"])
+        for seq in {call.seq for call in waiting}
+        for note in notes_on(tx, session_id, BEGUN, seq, last)
+    }
+    # Only the last call of a reply can lack its end.
+    newest = {call.seq: call.place for call in waiting}
+    cut_off = {
+        place for seq, place in newest.items() if _stop_reason(tx, session_id, seq) in TOO_LONG
+    }
+    return [
+        replace(call, begun=call.place in begun, cut_off=call.place in cut_off) for call in waiting
+    ]
+
+
+def asking(tx: Transaction, session_id: str, call: PendingCall | BlockRef) -> Message:
+    """The message that holds a call, or the error that there is no such call."""
+    seq, _ = check_call(tx, session_id, call)
+    (found,) = read_messages(tx, session_id, [(seq, seq)], {})
+    return found
+
+
+def check_call(tx: Transaction, session_id: str, call: PendingCall | BlockRef) -> BlockRef:
+    """The entry of a call and its number there, or the error that there is no such call."""
+    seq, block = place_of(call)
+    # By the ids beside the content: reading all calls for each of them would take time with the
+    # square of their number.
+    row = tx.row(_CALLS_OF, session_id=session_id, seq=seq)
+    tools = tools_from(row[0]) if row else None
+    held = tools.ids if tools and tools.are_calls else ()
+    if block >= len(held):
+        holds = f"holds {len(held)} tool calls" if held else "holds no tool call"
+        raise NoSuchCall(
+            f"There is no call {block} in entry {seq}, which {holds}.", seq=seq, block=block
+        )
+    if isinstance(call, PendingCall) and call.id != held[block][1]:
+        raise NoSuchCall(
+            f"Call {block} of entry {seq} is another call than the one given.", seq=seq, block=block
+        )
+    return seq, block
+
+
+def answer_draft(
+    asking: Message,
+    block: int,
+    output: Any,
+    *,
+    is_error: bool,
+    extra: Any,
+    now: int,
+    salts: Salts,
+) -> Draft:
+    """The message that answers a call, in the format of the message that holds it."""
+    reading = reader(asking.format)
+    given, _ = encode_plain(output, "output")
+    role, content = reading.answer(asking.content, block, given, is_error=is_error)
+    _, shown = reading.blocks(role, content)
+    # Formats that have no place for it keep it beside the content.
+    # Chat Completions and the Responses API have no field for it.
+    unsaid = is_error and not any(part.get("is_error") for part in shown)
+    message = NewMessage(role, content, asking.format, extra=extra, answers=(asking.seq, block))
+    kept = {"is_error": True} if unsaid else None
+    return message_draft(message, now=now, salts=salts, kept=kept)
+
+
+def answer(tx: Transaction, session_id: str, place: BlockRef, draft: Draft) -> Receipt:
+    """Write the answer to a call, unless a live one is there: then give its receipt."""
+    head = lock(tx, session_id)
+    standing = _standing_from(tx, session_id, place, head.head_seq)
+    if first := _answer_to(tx, session_id, place, standing):
+        seq, hash_ = first
+        return Receipt(session_id, seq, hash_.hex(), seq, new=False)
+    (receipt,) = write(tx, session_id, head, [draft])
+    return receipt
+
+
+def begin(
+    tx: Transaction, session_id: str, call: PendingCall | BlockRef, *, now: int, salts: Salts
+) -> Receipt:
+    """Write that the tool is about to run, once for each call."""
+    head = lock(tx, session_id)
+    seq, block = place = check_call(tx, session_id, call)
+    _standing_from(tx, session_id, place, head.head_seq)
+    # A client id of the store's own makes a second `begin` harmless.
+    once = f"roocontext:{BEGUN}:{seq}:{block}"
+    draft = note_draft(BEGUN, {"block": block}, now=now, salts=salts, target=seq, client_id=once)
+    return write_note(tx, session_id, Drafted(draft))
+
+
+def place_of(call: PendingCall | BlockRef) -> BlockRef:
+    """The entry of a call and its number there."""
+    if isinstance(call, PendingCall):
+        return call.place
+    if not isinstance(call, tuple) or len(call) != 2:
+        raise InvalidOption("call is one of pending(), or its entry and number.", name="call")
+    check_whole("call[0]", call[0], least=1)
+    check_whole("call[1]", call[1])
+    return call
+
+
+def _standing_from(tx: Transaction, session_id: str, place: BlockRef, last: int) -> list[Range]:
+    """What is live from a call on, ascending, or the error that the call is not live."""
+    seq, block = place
+    ranges: list[Range] = []
+    for lo, hi in standing_back(tx, session_id, last):
+        if hi >= seq:
+            ranges.append((max(lo, seq), hi))
+        if lo <= seq:
+            break
+    if not ranges or ranges[-1][0] != seq:
+        raise NoSuchCall(f"Entry {seq} is not live: it was rewound.", seq=seq, block=block)
+    return ranges[::-1]
+
+
+def _answer_to(
+    tx: Transaction, session_id: str, place: BlockRef, standing: Sequence[Range]
+) -> tuple[int, bytes] | None:
+    """The live row that answers a call: one that names it, or one with the call's id."""
+    seq, block = place
+    for row in tx.rows(_ANSWERS, session_id=session_id, call=seq, block=block):
+        tools = tools_from(row[1])
+        if within(standing, row[0]) and not tools.are_calls and len(tools.ids) == 1:
+            return row[0], row[2]
+    # Without reading the calls and their other answers, if none of these can be an answer too: each
+    # of many calls is answered on its own.
+    if not tx.each(_BY_ID, bounds(session_id, standing)):
+        return None
+    rows = tx.each(_TOOLS, bounds(session_id, standing))
+    links = links_of((row[0], block_ref(row[2], row[3])) for row in rows)
+    for pair in matched([tools_from(row[1]) for row in rows], links):
+        if (rows[pair.call[0]][0], pair.call[1]) == place:
+            return rows[pair.result[0]][0], rows[pair.result[0]][4]
+    return None
+
+
+def _end(tx: Transaction, session_id: str) -> LastTurn:
+    # From the last fold entry on: behind it are only notes, of which there may be many.
+    last = read_head(tx, session_id).head_seq
+    return last_turn(read_backwards(tx, session_id, standing_back(tx, session_id, last), PAGE))
+
+
+def standing_back(tx: Transaction, session_id: str, last: int) -> Iterator[Range]:
+    """The ranges of what is live, hidden or not, from the last one on."""
+    lo = MAX_INTEGER
+    while rows := tx.rows(_STANDING_BACK, session_id=session_id, lo=lo):
+        # By seq, not by position: a summary is no turn, and replies are never inserted.
+        yield from ((max(lo, 1), min(hi, last)) for lo, hi in rows if lo <= last)
+        lo = rows[-1][0]
+
+
+def _stop_reason(tx: Transaction, session_id: str, seq: int) -> str | None:
+    """Why the reply ended, if it was recorded with that."""
+    row = tx.row(_EXTRA, session_id=session_id, seq=seq)
+    match decode(row[0]) if row and row[0] else None:
+        case dict(extra) if isinstance(kept := extra.get(KEPT_UNDER), dict):
+            reason = kept.get("stop_reason")
+            return reason if isinstance(reason, str) else None
+    return None

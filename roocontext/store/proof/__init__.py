@@ -1,0 +1,1 @@
+"""Verifying, rebuilding, restoring and copying what is stored."""

@@ -1,0 +1,410 @@
+"""Entries as they are stored: read out of one store, and restored into another with their hashes.
+
+Restoring is the only way into a log past its own operations. So nothing is believed: every hash,
+place and content is checked, and the transaction only commits a log that `verify` accepts.
+"""
+
+import pickle
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any, NamedTuple, get_args, get_type_hints
+
+from sqlalchemy import bindparam, select
+
+from roocontext.errors import (
+    HistoryCorrupt,
+    InvalidOption,
+    RooContextError,
+    SessionExists,
+    SessionNotFound,
+    StoreUnavailable,
+    VersionConflict,
+)
+from roocontext.log.chain import GENESIS, Sealed, entry_digest, link
+from roocontext.log.draft import Salts, tools_text
+from roocontext.log.encoding import check_id, check_model, decode, encode
+from roocontext.log.entries import MESSAGE_KINDS, Kind
+from roocontext.log.pairs import may_hold_tools
+from roocontext.log.readings import reader
+from roocontext.store.engine.driver_errors import UniqueViolation
+from roocontext.store.engine.schema import entries
+from roocontext.store.engine.transaction import SqlRow, Transaction
+from roocontext.store.proof.rebuild import rebuild
+from roocontext.store.proof.verify import Verifier
+from roocontext.store.reading.head import SessionHead, lock, move_head, read_head
+from roocontext.store.reading.notes import REDACTION, read_notes
+from roocontext.store.sessions.sessions import parent_of, refuse_cycle
+from roocontext.store.writing.append import VALUES, beyond, filling
+from roocontext.store.writing.erase import put_skeleton
+from roocontext.store.writing.new_session import add
+from roocontext.store.writing.redacted_copies import redact_copies
+
+PAGE = 250
+PAGE_BYTES = 4 << 20
+_MESSAGES = frozenset(kind.value for kind in MESSAGE_KINDS)
+_NAMES = ("role", "format", "message_id", "client_id", "compaction_id", "note")
+_JSON = ("usage", "details")
+
+
+class StoredEntry(NamedTuple):
+    """An entry of a log exactly as it is stored: JSON as text, and what proves it.
+
+    `sealed` holds the fields that the hash covers, beside the digest of the content.
+    """
+
+    seq: int
+    hash: bytes
+    salt: bytes | None
+    content_digest: bytes | None
+    extra: str | None
+    content: str | None
+    sealed: Sealed
+
+
+_TYPES = [
+    {*get_args(hint)} or {hint}
+    for fields in (StoredEntry, Sealed)
+    for hint in get_type_hints(fields).values()
+]
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredLog:
+    """What restoring a log did: how many entries it was given, and how many of them were new.
+
+    `redacted` are the messages whose content it erased, in this session and in others, because
+    another copy of them is redacted: pairs of session id and seq. `erased` is that of a redaction.
+    """
+
+    session_id: str
+    entries: int
+    new: int
+    created: bool
+    redacted: tuple[tuple[str, int], ...] = ()
+    dry_run: bool = False
+    erased: bool = False
+
+
+_STORED = (
+    select(
+        *(entries.c.seq, entries.c.hash, entries.c.salt),
+        *(entries.c.content_digest, entries.c.extra, entries.c.content),
+        *(entries.c[name] for name in Sealed._fields),
+    )
+    .where(
+        entries.c.session_id == bindparam("session_id"),
+        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
+    )
+    .order_by(entries.c.seq)
+    .limit(bindparam("page"))
+)
+_HASH = select(entries.c.hash).where(
+    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq")
+)
+_IS_WHOLE = select(entries.c.salt).where(
+    entries.c.session_id == bindparam("session_id"),
+    entries.c.seq == bindparam("seq"),
+    entries.c.salt.is_not(None),
+)
+
+
+def read_stored(tx: Transaction, session_id: str, after: int, last: int) -> list[StoredEntry]:
+    """The entries that follow `after`, at most a page of them."""
+    read_head(tx, session_id)  # which raises if it was purged in the meantime
+    rows = tx.rows(_STORED, session_id=session_id, lo=after + 1, hi=last, page=PAGE)
+    return [_stored(row) for row in rows]
+
+
+def _stored(row: SqlRow) -> StoredEntry:
+    seq, hash_, salt, digest, extra, content, *sealed = row
+    return StoredEntry(seq, hash_, salt, digest, extra, content, Sealed(*sealed))
+
+
+def check_not_redacted_since(tx: Transaction, session_id: str, last: int) -> None:
+    """Refuse entries up to `last` of which some were redacted later: no note of theirs says so."""
+    now = read_head(tx, session_id).last_seq
+    later = [note for note in read_notes(tx, session_id, REDACTION, now) if note.seq > last]
+    if later:
+        raise VersionConflict(
+            f"Session {session_id!r} was redacted while it was read: entry {later[0].seq}.",
+            expected=last,
+            actual=now,
+        )
+
+
+def restore(
+    tx: Transaction,
+    session_id: str,
+    stored: Iterable[StoredEntry],
+    *,
+    parent: str | None,
+    created_at: int,
+    now: int,
+    salts: Salts,
+) -> RestoredLog:
+    """Write entries verbatim, behind those of the session if these begin in the same way."""
+    redacted: list[tuple[str, int]] = []
+    head, created = _opened(tx, session_id, parent, created_at)
+    restoring = _Restoring(tx, session_id, head)
+    for page in _pages(stored):
+        restoring.add(page)
+    if restoring.finish():
+        rebuild(tx, session_id)
+        redacted = [(session_id, seq) for seq in restoring.redacted]
+        redacted += redact_copies(tx, session_id, now=now, salts=salts)
+        _verify(tx, session_id)
+    elif created:
+        rebuild(tx, session_id)
+    last = restoring.seq
+    new = max(0, last - head.last_seq)
+    return RestoredLog(session_id, last, new, created, tuple(redacted))
+
+
+def _pages(stored: Iterable[StoredEntry]) -> Iterator[list[StoredEntry]]:
+    """The entries in pages that are neither long nor large."""
+    page: list[StoredEntry] = []
+    size = 0
+    for entry in stored:
+        check_entry_types(entry)
+        page.append(entry)
+        size += len(entry.content or "") + len(entry.extra or "")
+        if len(page) == PAGE or size >= PAGE_BYTES:
+            yield page
+            page, size = [], 0
+    yield page
+
+
+def check_entry_types(entry: object) -> None:
+    """Refuse what `read_stored` cannot have read."""
+    if not isinstance(entry, StoredEntry):
+        raise InvalidOption(
+            f"A log is restored from StoredEntry, not from {type(entry).__name__}.", name="entries"
+        )
+    values = (*entry, *(entry.sealed if isinstance(entry.sealed, Sealed) else ()))
+    names = (*StoredEntry._fields, *Sealed._fields)
+    for name, value, types in zip(names, values, _TYPES, strict=False):
+        if type(value) not in types:
+            seq = entry.seq if type(entry.seq) is int else None
+            raise _bad(seq, f"its {name} is of type {type(value).__name__}")
+
+
+def _opened(
+    tx: Transaction, session_id: str, parent: str | None, created_at: int
+) -> tuple[SessionHead, bool]:
+    """The head of the session, locked; the session is created if there is none."""
+    try:
+        head = lock(tx, session_id)
+    except SessionNotFound as error:
+        if type(error) is not SessionNotFound:
+            raise  # it was purged, and its id is never used again
+        refuse_cycle(tx, session_id, parent)
+        head = SessionHead(0, GENESIS, 0, 0, 0, created_at, created_at)
+        add(tx, session_id, head, parent=parent)
+        return head, True
+    if (found := parent_of(tx, session_id)) != parent:
+        raise SessionExists(
+            f"Session {session_id!r} exists, and its parent is {found!r}, not {parent!r}.",
+            session_id=session_id,
+        )
+    return head, False
+
+
+class _Restoring:
+    """Checks entries in order, and writes those that the session does not have yet."""
+
+    def __init__(self, tx: Transaction, session_id: str, head: SessionHead) -> None:
+        self._tx, self._session_id, self._head = tx, session_id, head
+        self.seq, self._hash = 0, GENESIS
+        self._head_seq, self._updated_at = head.head_seq, head.updated_at
+        self._messages, self._bytes, self._times = head.messages, head.bytes, head.times
+        self._skeletons: dict[int, str] = {}
+        self._redacts: list[int] = []
+        self.redacted: list[int] = []
+
+    def add(self, page: Iterable[StoredEntry]) -> None:
+        """Check a page of entries and write the new ones."""
+        rows = [row for entry in page if (row := self._row(entry)) is not None]
+        if not rows:
+            return
+        columns = list(zip(*rows, strict=True))
+        statement, pick = filling(tuple(column.count(None) < len(rows) for column in columns))
+        try:
+            self._tx.insert(statement, *zip(*pick(columns), strict=True))
+        except UniqueViolation:
+            raise beyond(self._session_id, self._head.last_seq) from None
+
+    def finish(self) -> bool:
+        """Move the head behind the new entries; whether there were any."""
+        old = self._head
+        if self.seq <= old.last_seq:
+            self._check_same(self.seq, self._hash)
+            return False
+        new = old._replace(
+            last_seq=self.seq,
+            last_hash=self._hash,
+            head_seq=self._head_seq,
+            messages=self._messages,
+            bytes=self._bytes,
+            updated_at=self._updated_at,
+            times=self._times,
+        )
+        move_head(self._tx, self._session_id, old, new)
+        for seq in self._redacts:
+            if seq in self._skeletons and self._is_whole(seq):
+                put_skeleton(self._tx, self._session_id, seq, self._skeletons[seq])
+                self.redacted.append(seq)
+        return True
+
+    def _row(self, entry: StoredEntry) -> tuple[Any, ...] | None:
+        """The values of a new entry; None for one that the session has."""
+        sealed = entry.sealed
+        if entry.seq != self.seq + 1:
+            raise _bad(
+                self.seq + 1, f"entry {self.seq + 1} is missing, {entry.seq} is in its place"
+            )
+        try:
+            following = link(self._hash, entry_digest(sealed, entry.content_digest))
+        except UnicodeEncodeError:
+            raise _bad(entry.seq, "it has half a surrogate pair, which no UTF-8 can hold") from None
+        if following != entry.hash:
+            raise _bad(entry.seq, "the hash does not follow from the entry and the one before")
+        self.seq, self._hash = entry.seq, following
+        if entry.seq <= self._head.last_seq:
+            if entry.seq == self._head.last_seq:
+                self._check_same(entry.seq, following)
+            if entry.salt is None and entry.content is not None:
+                self._skeletons[entry.seq] = entry.content
+            return None
+        tools = self._checked(entry)
+        if sealed.kind != Kind.NOTE:
+            self._head_seq = entry.seq
+        elif sealed.note == REDACTION and sealed.target is not None:
+            self._redacts.append(sealed.target)
+        if sealed.kind in _MESSAGES:
+            self._messages, self._bytes = self._messages + 1, self._bytes + sealed.size
+        self._updated_at = sealed.recorded_at
+        self._times = self._times.after(sealed.kind, sealed.note, sealed.ts, sealed.recorded_at)
+        row = {
+            "session_id": self._session_id,
+            "messages_total": self._messages,
+            "bytes_total": self._bytes,
+            "latest_happened": self._times.latest_happened,
+            "tools": tools,
+            **entry._asdict(),
+            **sealed._asdict(),
+        }
+        return tuple(row[name] for name in VALUES)
+
+    def _checked(self, entry: StoredEntry) -> str | None:
+        """Refuse what no operation of the store would have written; the ids of its tools."""
+        sealed, content = entry.sealed, None
+        try:
+            for name in _NAMES:
+                if (value := getattr(sealed, name)) is not None:
+                    check_id(name, value)
+            if sealed.model is not None:
+                check_model(sealed.model)
+            for text in (entry.extra, *(getattr(sealed, name) for name in _JSON)):
+                _decoded(text)
+            content = _decoded(entry.content)
+            if sealed.kind not in _MESSAGES or sealed.format is None or sealed.role is None:
+                return None
+            if entry.salt is not None:
+                reader(sealed.format).check(sealed.role, content)
+            if entry.content is not None and may_hold_tools(entry.content):
+                return tools_text(sealed.format, sealed.role, content)
+        except RooContextError as error:
+            raise _bad(entry.seq, error.fact.rstrip(".") or type(error).__name__) from None
+        return None
+
+    def _check_same(self, seq: int, hash_: bytes) -> None:
+        """Refuse a log that is not the session's own: one is no beginning of the other."""
+        stored = self._head.last_hash
+        if seq < self._head.last_seq:
+            row = self._tx.row(_HASH, session_id=self._session_id, seq=seq)
+            stored = GENESIS if row is None else row[0]
+        if stored != hash_:
+            raise SessionExists(
+                f"Session {self._session_id!r} exists, and its entries 1 to {seq} are others.",
+                session_id=self._session_id,
+            )
+
+    def _is_whole(self, seq: int) -> bool:
+        return self._tx.row(_IS_WHOLE, session_id=self._session_id, seq=seq) is not None
+
+
+def _decoded(text: str | None) -> Any:
+    """The value of stored JSON; an error if the store would have written it in another way."""
+    if text is None:
+        return None
+    value = decode(text)
+    if encode(value) != text:
+        raise HistoryCorrupt("its JSON is not written as the store writes it")
+    return value
+
+
+def _verify(tx: Transaction, session_id: str) -> None:
+    verifier = Verifier(tx, session_id)
+    while verifier.page(tx):
+        pass
+    found = verifier.finish(tx)
+    if found.problem is not None:
+        raise _bad(found.seq, found.problem)
+
+
+def _bad(seq: int | None, problem: str) -> HistoryCorrupt:
+    where = "The log" if seq is None else f"Entry {seq}"
+    return HistoryCorrupt(f"{where} was not restored: {problem}. Nothing was written.", seq=seq)
+
+
+_IN_MEMORY = 1 << 20
+
+
+@contextmanager
+def repeatable(stored: Iterable[StoredEntry]) -> Iterator[Iterable[StoredEntry]]:
+    """Entries that can be read several times, however many there are.
+
+    An iterator is read to its end before the block begins.
+    """
+    if not isinstance(stored, Iterable):
+        raise InvalidOption("A log is restored from its entries, in a list.", name="entries")
+    if not isinstance(stored, Iterator):
+        yield stored
+        return
+    file: IO[bytes] = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - closed below
+    try:
+        for entry in stored:
+            check_entry_types(entry)  # only what is one can be pickled
+            with _written():
+                pickle.dump(entry, file)
+        with _written():
+            file.flush()
+        yield _Spool(file)
+    finally:
+        with suppress(OSError):  # what could not be written is written once more
+            file.close()
+
+
+@contextmanager
+def _written() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreUnavailable(
+            f"The entries cannot be kept in a temporary file: {error.strerror}.",
+            advice="Set TMPDIR to a folder with room for them, or give a list instead of an"
+            " iterator.",
+        ) from None
+
+
+class _Spool:
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._size = file.tell()
+
+    def __iter__(self) -> Iterator[StoredEntry]:
+        self._file.seek(0)
+        while self._file.tell() < self._size:
+            yield pickle.load(self._file)  # noqa: S301 - written by this process

@@ -1,0 +1,373 @@
+"""Verifying a session: the chain, every row of every table, the totals and the caches.
+
+The first bad entry is named. The caches can be rebuilt; the log is never changed.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from sqlalchemy import bindparam, literal_column, select
+
+from roocontext.errors import HistoryCorrupt, InvalidOption
+from roocontext.log.chain import (
+    GENESIS,
+    Sealed,
+    content_digest,
+    entry_digest,
+    link,
+    skeleton_digest,
+)
+from roocontext.log.draft import check_uncovered, control_of, tools_text
+from roocontext.log.encoding import decode
+from roocontext.log.entries import MESSAGE_KINDS, Kind
+from roocontext.log.pairs import may_hold_tools
+from roocontext.log.readings import is_known
+from roocontext.log.times import Times
+from roocontext.store.engine.check_arguments import check_whole
+from roocontext.store.engine.database import Database
+from roocontext.store.engine.schema import entries
+from roocontext.store.engine.transaction import SqlRow, Transaction
+from roocontext.store.proof.rebuild import problem_of
+from roocontext.store.reading.head import SessionHead, read_head
+from roocontext.store.reading.notes import REDACTION, read_notes
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with the number of entries done and their total."""
+
+PAGE = 1_000
+_MESSAGE, _NOTE = Kind.MESSAGE.value, Kind.NOTE.value
+_MESSAGES = frozenset(kind.value for kind in MESSAGE_KINDS)
+_KINDS = frozenset(Kind)
+_PLAIN = frozenset({Kind.MESSAGE, Kind.NOTE})
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The last entry of a log. Kept elsewhere, it reveals that a log was cut off or rewritten."""
+
+    session_id: str
+    seq: int
+    hash: str
+
+    def to_json(self) -> str:
+        """A line to keep elsewhere."""
+        return json.dumps({"session_id": self.session_id, "seq": self.seq, "hash": self.hash})
+
+    @classmethod
+    def from_json(cls, line: str | bytes) -> "Head":
+        """Read a line that `to_json` made."""
+        from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - heavy, and this is an edge
+
+        try:
+            head = TypeAdapter(cls).validate_json(line, strict=True)
+        except ValidationError:
+            raise InvalidOption("This line is not a saved head.", name="line") from None
+        check_whole("seq", head.seq)
+        return head
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The result: `ok`, or the first bad entry (None if no single entry is bad) and the problem."""
+
+    session_id: str
+    ok: bool
+    entries: int
+    head: Head
+    seq: int | None = None
+    problem: str | None = None
+
+
+_SEALED = tuple(entries.c[name] for name in Sealed._fields)
+_PAGE = (
+    select(
+        entries.c.seq,
+        entries.c.salt,
+        entries.c.content_digest,
+        entries.c.hash,
+        entries.c.messages_total,
+        entries.c.bytes_total,
+        entries.c.latest_happened,
+        entries.c.tools,
+        entries.c.extra,
+        entries.c.content,
+        *_SEALED,
+    )
+    .where(
+        entries.c.session_id == bindparam("session_id"),
+        entries.c.seq > bindparam("after"),
+        entries.c.seq <= bindparam("last"),
+    )
+    .order_by(entries.c.seq)
+    .limit(bindparam("page"))
+)
+_FIRST_SEALED = 10
+_NOTED = Sealed._fields.index("note")
+_SELDOM = slice(Sealed._fields.index("note"), Sealed._fields.index("size"))
+_NONE_OF_THEM = (None,) * (_SELDOM.stop - _SELDOM.start)
+"""The sealed fields that few messages have."""
+_SEQ = select(entries.c.seq).where(entries.c.session_id == bindparam("session_id")).limit(1)
+_BEFORE_THE_FIRST = _SEQ.where(entries.c.seq < literal_column("1")).order_by(entries.c.seq)
+_BEHIND_THE_LAST = _SEQ.where(entries.c.seq > bindparam("last")).order_by(entries.c.seq)
+
+
+class _Bad(Exception):
+    def __init__(self, seq: int | None, problem: str) -> None:
+        self.seq = seq
+        self.problem = problem
+        super().__init__(problem)
+
+
+def verify(
+    database: Database, session_id: str, saved: Head | None, progress: Progress | None
+) -> Verification:
+    """Check a log page by page. Each page has its own snapshot, so no writer has to wait."""
+    try:
+        with database.read() as tx:
+            verifier = Verifier(tx, session_id, saved)
+    except HistoryCorrupt as damage:
+        head = Head(session_id, 0, GENESIS.hex())
+        return Verification(
+            session_id, ok=False, entries=0, head=head, seq=damage.seq, problem=damage.fact
+        )
+    done = 0
+    while True:
+        with database.read() as tx:
+            found = verifier.page(tx)
+            if not found:
+                return verifier.finish(tx)
+        done += found
+        if progress is not None:
+            progress(done, verifier.total)
+
+
+class Verifier:
+    """Checks a session entry by entry; each page may be a read of its own."""
+
+    def __init__(self, tx: Transaction, session_id: str, saved: Head | None = None) -> None:
+        self.session_id = session_id
+        self._standing = read_head(tx, session_id)
+        self._saved = saved
+        self._saved_seq = saved.seq if saved else None
+        self._speakers: set[tuple[str | None, str | None]] = set()
+        self._redacted: dict[int | None, str] = {}
+        self._seq, self._hash = 0, GENESIS
+        self._head_seq = self._messages = self._bytes = 0
+        # A byte for each entry, to compare counts with at the end: a set of a million seqs takes
+        # sixty times as much.
+        self._is_message = bytearray(1)
+        self._controls: dict[int, Kind] = {}
+        self._times = Times()
+        self._bad: _Bad | None = None
+
+    @property
+    def total(self) -> int:
+        """The number of entries to check."""
+        return self._standing.last_seq
+
+    def page(self, tx: Transaction) -> int:
+        """Check the next entries; return how many are good, or 0 at the end of the log."""
+        start = self._seq
+        try:
+            self._redacted = self._redactions(tx)
+            self._check(self._rows(tx))
+        except HistoryCorrupt as damage:
+            self._bad = _Bad(damage.seq, damage.fact)
+        except _Bad as bad:
+            self._bad = bad
+        return 0 if self._bad else self._seq - start
+
+    def _redactions(self, tx: Transaction) -> dict[int | None, str]:
+        last = read_head(tx, self.session_id).last_seq
+        try:
+            notes = read_notes(tx, self.session_id, REDACTION, last)
+        except (
+            HistoryCorrupt
+        ):  # it is reported when the check reaches it or the row that it vouches for
+            return {}
+        return {note.target: note.content["digest"] for note in notes}
+
+    def _rows(self, tx: Transaction) -> Iterable[SqlRow]:
+        session = {"session_id": self.session_id}
+        start, end = self._seq, min(self._seq + PAGE, self.total)
+        try:
+            return tx.rows(_PAGE, **session, after=start, last=self.total, page=PAGE)
+        except HistoryCorrupt:  # one by one, to name the damaged row
+            return self._one_by_one(tx, range(start + 1, end + 1))
+
+    def _one_by_one(self, tx: Transaction, seqs: Iterable[int]) -> Iterator[SqlRow]:
+        for seq in seqs:
+            try:
+                session = {"session_id": self.session_id}
+                yield from tx.rows(_PAGE, **session, after=seq - 1, last=seq, page=2)
+            except HistoryCorrupt as damage:
+                raise _Bad(seq, damage.fact) from None
+
+    def finish(self, tx: Transaction) -> Verification:
+        """Check the session's own row and the caches; return the result."""
+        try:
+            if self._bad:
+                raise self._bad
+            self._check_standing()
+            head = read_head(tx, self.session_id)
+            self._check_outside(tx, head.last_seq)
+            self._check_beside(tx, head)
+        except HistoryCorrupt as damage:
+            return self._found(damage.seq, damage.fact)
+        except _Bad as bad:
+            return self._found(bad.seq, bad.problem)
+        return self._found(None, None)
+
+    def _found(self, seq: int | None, problem: str | None) -> Verification:
+        head = Head(self.session_id, self._seq, self._hash.hex())
+        return Verification(self.session_id, problem is None, self._seq, head, seq, problem)
+
+    def _check(self, rows: Iterable[SqlRow]) -> None:
+        """Check entries in order.
+
+        Fields that most entries lack are checked elsewhere, so that this loop stays cheap.
+        """
+        for row in rows:
+            seq, salt, digest, hash_, messages, size, latest, tools, extra, content, *_ = row
+            sealed = row[_FIRST_SEALED:]
+            kind, form, role, ts, recorded_at, *_, own_size = sealed
+            if seq != self._seq + 1:
+                raise _Bad(self._seq + 1, f"entry {self._seq + 1} is missing")
+            if (
+                salt is None
+                or content is None
+                or content_digest(salt, content, extra) != digest
+                or len(content) != own_size
+            ):
+                self._check_unsalted(seq, salt, digest, content, extra)
+            following = link(self._hash, entry_digest(sealed, digest))
+            if following != hash_ or seq == self._saved_seq:
+                self._check_hash(seq, following, hash_)
+            is_message = kind in _MESSAGES
+            self._messages += is_message
+            self._bytes += own_size if is_message else 0
+            self._times = self._times.after(kind, sealed[_NOTED], ts, recorded_at)
+            totals = self._messages, self._bytes, self._times.latest_happened
+            if totals != (messages, size, latest):
+                raise _Bad(seq, "the running totals are wrong")
+            if not (is_message and (form, role) in self._speakers):
+                self._check_speaker(seq, form, role, is_message=is_message)
+            if kind != _MESSAGE or sealed[_SELDOM] != _NONE_OF_THEM:
+                self._check_kind(seq, Sealed(*sealed))
+            if tools is not None or (content is not None and may_hold_tools(content)):
+                _check_tools(seq, form, role, tools, content)
+            self._is_message.append(is_message)
+            self._seq, self._hash = seq, following
+            self._head_seq = self._head_seq if kind == _NOTE else seq
+
+    def _check_unsalted(self, seq: int, *stored: Any) -> None:
+        """Accept an entry without content, and one whose content was redacted."""
+        salt, digest, content, extra = stored
+        if digest is None:
+            if (salt, content, extra) != (None, None, None):
+                raise _Bad(seq, "it has content, extra data or a salt that was never written")
+        elif content is None:
+            raise _Bad(seq, "the content is missing")
+        elif salt is not None:
+            raise _Bad(seq, "the content is not what was written")
+        elif extra is not None:
+            raise _Bad(seq, "it has extra data, although its content was redacted")
+        elif self._redacted.get(seq) != skeleton_digest(seq, content):
+            raise _Bad(seq, "the content was replaced, but no redaction records that")
+
+    def _check_hash(self, seq: int, following: bytes, stored: bytes) -> None:
+        if following != stored:
+            raise _Bad(seq, "the hash does not follow from the entry and the one before")
+        if self._saved and self._saved.hash != stored.hex():
+            raise _Bad(seq, "the hash is not that of the saved head")
+
+    def _check_speaker(
+        self, seq: int, form: str | None, role: str | None, *, is_message: bool
+    ) -> None:
+        if is_message and is_known(form, role):
+            self._speakers.add((form, role))
+        elif is_message or (form, role) != (None, None):
+            raise _Bad(seq, "its format or role is not that of a message, or its kind is not")
+
+    def _check_kind(self, seq: int, sealed: Sealed) -> None:
+        """Refuse unknown kinds, kinds without required fields, and references to later entries."""
+        kind, details = sealed.kind, sealed.details
+        if details is not None:
+            control = control_of(seq, kind, details)
+            self._controls[seq] = control.kind
+            check_uncovered(control, self._controls)
+        if kind not in _KINDS:
+            raise _Bad(seq, "its kind is unknown to this release")
+        if (sealed.note is not None) is not (kind == _NOTE):
+            raise _Bad(seq, "only a note has a kind of note")
+        if (details is None) is not (kind in _PLAIN):
+            raise _Bad(seq, "only a control row has details")
+        if not 0 <= (sealed.asked_at or 0) < seq:
+            raise _Bad(seq, "asked_at is not an earlier entry")
+        call, block = sealed.answers_seq, sealed.answers_block
+        is_answer = call is not None or block is not None
+        if is_answer and not (0 < (call or 0) < seq and (-1 if block is None else block) >= 0):
+            raise _Bad(seq, "answers is not a block of an earlier entry")
+
+    def _check_standing(self) -> None:
+        # When the last entry came is no part of the log: lists alone are ordered by it. The times
+        # and the prompt are a cache, and are compared with the others.
+        counted = SessionHead(
+            *(self._seq, self._hash, self._head_seq, self._messages, self._bytes),
+            updated_at=self._standing.updated_at,
+            created_at=self._standing.created_at,
+            times=self._standing.times,
+            has_prompt=self._standing.has_prompt,
+            is_unindexed=self._standing.is_unindexed,
+        )
+        for name, stored, found in zip(SessionHead._fields, self._standing, counted, strict=True):
+            if stored != found:
+                raise _Bad(
+                    self._seq + 1 if name == "last_seq" else None,
+                    f"the session's {name} does not agree with its log",
+                )
+        if self._saved and self._saved.seq == 0 and self._saved.hash != GENESIS.hex():
+            raise _Bad(0, "the hash is not that of an empty log")
+        if self._saved and self._saved.seq > self._seq:
+            raise _Bad(self._seq + 1, f"the log ends before the saved head, {self._saved.seq}")
+
+    def _may_be_counted(self, seq: int) -> bool:
+        """Whether it is a message; anything appended since the checks began may be one."""
+        return seq >= len(self._is_message) or bool(self._is_message[seq])
+
+    def _check_beside(self, tx: Transaction, head: SessionHead) -> None:
+        if self._standing.times != self._times:
+            raise _Bad(None, "the session's times are not those of the log: rebuild() renews them")
+        problem = problem_of(tx, self.session_id, head, self._may_be_counted)
+        if problem:
+            raise _Bad(None, f"{problem}: rebuild() renews the caches")
+
+    def _check_outside(self, tx: Transaction, last: int) -> None:
+        """Refuse rows that no chain covers: they do not belong to the log."""
+        session = {"session_id": self.session_id}
+        try:
+            outside = tx.row(_BEFORE_THE_FIRST, **session) or tx.row(
+                _BEHIND_THE_LAST, **session, last=last
+            )
+        except HistoryCorrupt:
+            raise _Bad(None, "entries holds a row whose seq is no integer") from None
+        if outside:
+            raise _Bad(outside[0], f"entries holds a row outside the log, which is 1 to {last}")
+
+
+def _check_tools(
+    seq: int, form: str | None, role: str | None, stored: str | None, content: str | None
+) -> None:
+    tools = None
+    if form is not None and role is not None and content is not None:
+        tools = tools_text(form, role, decode(content))
+    if stored != tools:
+        raise _Bad(seq, "the stored ids of its tool calls and results do not match its content")
+
+
+def head_of(tx: Transaction, session_id: str) -> Head:
+    """The last entry, to be saved elsewhere."""
+    standing = read_head(tx, session_id)
+    return Head(session_id, standing.last_seq, standing.last_hash.hex())

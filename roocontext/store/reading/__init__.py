@@ -1,0 +1,1 @@
+"""What a session holds: its head, its view, its messages, notes and totals."""

@@ -1,0 +1,86 @@
+"""The sessions that hold the same entries: a fork copies them with their hashes."""
+
+from collections.abc import Callable
+
+from sqlalchemy import and_, bindparam, select, text
+
+from roocontext.errors import SessionPurged
+from roocontext.store.engine.schema import entries, sessions
+from roocontext.store.engine.transaction import Query, Transaction
+from roocontext.store.reading.head import SessionHead
+
+_first = entries.alias("first")
+_copy = entries.alias("copy")
+_note = entries.alias("note")
+_same_beginning = and_(
+    _first.c.hash
+    == select(entries.c.hash)
+    .where(entries.c.session_id == bindparam("session_id"), entries.c.seq == 1)
+    .scalar_subquery(),
+    text("first.seq = 1"),  # the literal that the partial index is made with
+)
+# Somebody may have put a copy where there is no session, or outside its log.
+_last_of_copy = (
+    select(sessions.c.last_seq)
+    .where(sessions.c.session_id == _copy.c.session_id, sessions.c.purged_at.is_(None))
+    .scalar_subquery()
+)
+COPIES = (
+    select(_copy.c.session_id)
+    .select_from(_first.join(_copy, _copy.c.session_id == _first.c.session_id))
+    .where(
+        _same_beginning,
+        _copy.c.seq == bindparam("seq"),
+        _copy.c.hash == bindparam("hash"),
+        _copy.c.seq <= _last_of_copy,
+    )
+)
+WHOLE_COPIES = COPIES.where(_copy.c.salt.is_not(None))
+"""Those of them that are not redacted."""
+ERASED = (
+    select(_copy.c.seq, _copy.c.hash, _copy.c.role, _copy.c.content, _note.c.content)
+    .select_from(
+        _first.join(_note, _note.c.session_id == _first.c.session_id).join(
+            _copy,
+            and_(_copy.c.session_id == _first.c.session_id, _copy.c.seq == _note.c.target),
+        )
+    )
+    .where(
+        _same_beginning,
+        _note.c.note.is_not(None),
+        _note.c.note == bindparam("redaction"),
+        _note.c.seq <= _last_of_copy,
+        _copy.c.salt.is_(None),
+        _copy.c.content.is_not(None),
+        _copy.c.seq <= _last_of_copy,
+    )
+    .order_by(_copy.c.seq, _copy.c.session_id)
+)
+"""The redacted entries of a session and its copies, with their skeletons and redactions."""
+FAMILY = (
+    select(_first.c.session_id)
+    .where(_same_beginning, _first.c.session_id != bindparam("session_id"))
+    .order_by(_first.c.session_id)
+)
+
+
+def locked_holders(
+    tx: Transaction,
+    session_id: str,
+    query: Query,
+    lock: Callable[[Transaction, str], SessionHead],
+) -> dict[str, SessionHead]:
+    """The sessions that the query names, locked in the order of their ids."""
+    statement, params = query
+    heads: dict[str, SessionHead] = {}
+    while True:  # a fork may have been made while we waited for a lock
+        found = sorted(row[0] for row in tx.rows(statement, **params))
+        missing = [copy for copy in found if copy not in heads]
+        if not missing:
+            return heads
+        for copy in missing:
+            try:
+                heads[copy] = lock(tx, copy)
+            except SessionPurged:  # while we waited for it
+                if copy == session_id:
+                    raise

@@ -1,0 +1,150 @@
+"""The head of a session: its last entry, its totals, and the lock that a writer takes on it."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import bindparam, select, update
+from sqlalchemy.sql import Update
+
+from roocontext.errors import SessionNotFound, SessionPurged, VersionConflict
+from roocontext.log.encoding import decode
+from roocontext.log.times import Times, listed, minute_of
+from roocontext.store.engine.schema import sessions
+from roocontext.store.engine.transaction import Query, SqlRow, Transaction
+
+
+class SessionHead(NamedTuple):
+    """The last entry of a session, its last fold entry, its totals, and what else its row says.
+
+    `is_unindexed` is what the row says before this head is written: from then on it is true.
+    """
+
+    last_seq: int
+    last_hash: bytes
+    head_seq: int
+    messages: int
+    bytes: int
+    updated_at: int
+    created_at: int
+    times: Times = Times()
+    has_prompt: bool = False
+    is_unindexed: bool = True
+
+    @property
+    def listed_at(self) -> int:
+        """The time that lists are ordered by."""
+        own = self.times.happened_at
+        return listed(self.created_at if own is None else own, self.updated_at)
+
+    @property
+    def minutes(self) -> tuple[int, int]:
+        """The minutes that lists find the session by."""
+        return minute_of(self.updated_at), minute_of(self.listed_at)
+
+    def moved(self) -> tuple[Any, ...]:
+        """What every entry moves, in the order of the columns."""
+        return (*self[:_CREATED], *self.times, self.listed_at)
+
+    def columns(self) -> dict[str, Any]:
+        """The same as columns of the session's row."""
+        values = (*self.moved(), *self.minutes)
+        return dict(zip((*_MOVED, *MINUTES), values, strict=True), created_at=self.created_at)
+
+
+MINUTES = ("updated_minute", "listed_minute")
+"""The columns that index sessions by their times, by the minute."""
+
+_session_id = sessions.c.session_id == bindparam("session_id")
+_HEAD_COLUMNS = (
+    sessions.c.last_seq,
+    sessions.c.last_hash,
+    sessions.c.head_seq,
+    sessions.c.messages,
+    sessions.c.bytes,
+    sessions.c.updated_at,
+    sessions.c.created_at,
+    *(sessions.c[name] for name in Times._fields),
+    sessions.c.first_prompt.is_not(None),
+    sessions.c.unindexed,
+    sessions.c.purged_at,
+    sessions.c.receipt,
+)
+_READ_HEAD = select(*_HEAD_COLUMNS).where(_session_id)
+# SQLite has no row locks and ignores this: there the transaction holds the file's write lock.
+_LOCK_HEAD = _READ_HEAD.with_for_update()
+_CREATED = SessionHead._fields.index("created_at")
+_MOVED = (*SessionHead._fields[:_CREATED], *Times._fields, "listed_at")
+
+
+def _move_head(*names: str) -> Update:
+    # In this order, which is that of a head: `move_head` gives its values without names.
+    return (
+        update(sessions)
+        .where(_session_id)
+        .ordered_values(*((sessions.c[name], bindparam(f"new_{name}")) for name in names))
+    )
+
+
+_MOVE_HEAD = _move_head(*_MOVED)
+# SQLite writes an index anew whenever a statement names its column, changed or not.
+_MOVE_INDEXED = _move_head(*_MOVED, *MINUTES, "unindexed")
+
+
+def lock(tx: Transaction, session_id: str) -> SessionHead:
+    """The head of a session that will be written: other writers wait until this one is done."""
+    return _head(session_id, tx.row(_LOCK_HEAD, session_id=session_id))
+
+
+def read_head(tx: Transaction, session_id: str) -> SessionHead:
+    """The head of a session; an error if there is none, or it was purged."""
+    return _head(session_id, tx.row(_READ_HEAD, session_id=session_id))
+
+
+def lock_query(session_id: str) -> Query:
+    """What locks a session, to be sent before other queries: they see what it waited for."""
+    return _LOCK_HEAD, {"session_id": session_id}
+
+
+def head_query(session_id: str) -> Query:
+    """What asks for the head of a session, to be sent with other queries."""
+    return _READ_HEAD, {"session_id": session_id}
+
+
+def to_head(session_id: str, rows: Sequence[SqlRow]) -> SessionHead:
+    """The head that was asked for; an error if there is none, or it was purged."""
+    return _head(session_id, rows[0] if rows else None)
+
+
+def check_version(expected_seq: int | None, head: SessionHead) -> None:
+    """Refuse a writer that expected another head."""
+    if expected_seq is not None and expected_seq != head.head_seq:
+        raise VersionConflict(
+            f"Expected head {expected_seq}, but it is {head.head_seq}.",
+            expected=expected_seq,
+            actual=head.head_seq,
+        )
+
+
+def move_head(tx: Transaction, session_id: str, old: SessionHead, new: SessionHead) -> None:
+    """Write the new head of a locked session."""
+    if new.minutes == old.minutes and old.is_unindexed:
+        tx.put(_MOVE_HEAD, (*new.moved(), session_id))
+    else:
+        tx.put(_MOVE_INDEXED, (*new.moved(), *new.minutes, True, session_id))
+
+
+def _head(session_id: str, row: tuple[Any, ...] | None) -> SessionHead:
+    if row is None:
+        raise SessionNotFound(f"There is no session {session_id!r}.", session_id=session_id)
+    seq, hash_, head_seq, messages, size, updated, created, *rest = row
+    *times, has_prompt, is_unindexed, purged_at, receipt = rest
+    if purged_at is not None:
+        # A purged row stays as a receipt, so its id is never used for another history.
+        raise SessionPurged(
+            f"Session {session_id!r} was purged.", session_id=session_id, receipt=decode(receipt)
+        )
+    return SessionHead(
+        *(seq, hash_, head_seq, messages, size, updated, created, Times(*times)),
+        bool(has_prompt),
+        bool(is_unindexed),
+    )

@@ -1,0 +1,211 @@
+"""Every live message with its tags, hidden ones too: the view of a program that keeps one list.
+
+What an uncovering took back is not among them.
+"""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+from sqlalchemy import bindparam, select, text
+
+from roocontext.errors import MessageNotFound
+from roocontext.log.encoding import decode_all
+from roocontext.log.entries import Control, Message, Range, common, is_quoting
+from roocontext.log.moments import happened
+from roocontext.log.spans import spans_of, standing_ranges, within
+from roocontext.store.engine.schema import IN_LOG, entries
+from roocontext.store.engine.transaction import Query, SqlRow, Transaction
+from roocontext.store.reading.head import head_query, read_head, to_head
+from roocontext.store.reading.points_in_time import IS_FOLDED
+from roocontext.store.reading.view import (
+    ALL_CONTROLS,
+    IS_MESSAGE,
+    Cleared,
+    cleared_at,
+    read_controls,
+    read_messages,
+    to_controls,
+)
+
+
+class LiveMessage(NamedTuple):
+    """A live message, and the ids of the summary and of the marker that hide it."""
+
+    message: Message
+    condense_parent: str | None
+    truncation_parent: str | None
+
+
+_COMPACTION = select(entries.c.seq, entries.c.compaction_id).where(
+    entries.c.session_id == bindparam("session_id"),
+    entries.c.seq == bindparam("seq"),
+)
+
+
+def live_ranges_now(tx: Transaction, session_id: str) -> tuple[Sequence[Range], Cleared]:
+    """What is live and not taken back by an uncovering, ascending, and what is cleared in it."""
+    last = read_head(tx, session_id).last_seq
+    controls = read_controls(tx, session_id, last)
+    return standing_ranges(controls, last), cleared_at(controls, last)
+
+
+def read_live(tx: Transaction, session_id: str) -> list[LiveMessage]:
+    """The live messages in view order, cleared as the view shows them."""
+    last = read_head(tx, session_id).last_seq
+    return live_messages(tx, session_id, read_controls(tx, session_id, last), last)
+
+
+def live_messages(
+    tx: Transaction, session_id: str, controls: Sequence[Control], last: int
+) -> list[LiveMessage]:
+    """The same, of a session with these control rows that ends at entry `last`."""
+    alive = sorted(
+        (s for s in spans_of(controls, last) if s.standing and s.lo <= last),
+        # In view order, as a program that keeps one list has them: an inserted row has a late seq.
+        key=lambda span: span.position,
+    )
+    parents = {seq for s in alive for seq in (s.condense_parent, s.truncation_parent) if seq}
+    rows = tx.each(_COMPACTION, [{"session_id": session_id, "seq": seq} for seq in sorted(parents)])
+    names: dict[int | None, str | None] = dict(rows)
+    cleared = cleared_at(controls, last)
+    found = []
+    for span in alive:
+        stretch: Range = (span.lo, min(span.hi, last))
+        tags = names.get(span.condense_parent), names.get(span.truncation_parent)
+        messages = read_messages(tx, session_id, [stretch], cleared)
+        found += [LiveMessage(message, *tags) for message in messages]
+    return found
+
+
+class Original(NamedTuple):
+    """A message as it was written. `rewound` says that a rewind took it back."""
+
+    seq: int
+    role: str
+    content: Any
+    format: str
+    recorded_at: int
+    rewound: bool
+    ts: int | None = None
+
+    @property
+    def happened_at(self) -> int:
+        """When it happened: the agent's own time, or else when it was recorded."""
+        return happened(self.ts, self.recorded_at)
+
+
+_PAGE = (
+    select(
+        entries.c.seq,
+        entries.c.role,
+        entries.c.content,
+        entries.c.format,
+        entries.c.recorded_at,
+        entries.c.extra,
+        entries.c.ts,
+    )
+    .where(
+        entries.c.session_id == bindparam("session_id"),
+        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
+        # A redacted message has no salt.
+        text("kind = 'message' AND salt IS NOT NULL"),
+    )
+    .order_by(entries.c.seq)
+    .limit(bindparam("page"))
+)
+
+
+def read_originals(
+    tx: Transaction, session_id: str, *, first: int, last: int | None, limit: int, rewound: bool
+) -> list[Original]:
+    """The first messages of a range, without what was redacted and what quotes other messages."""
+    end = read_head(tx, session_id).last_seq
+    wanted: Sequence[Range] = [(first, end if last is None else min(last, end))]
+    standing, _ = live_ranges_now(tx, session_id)
+    found: list[SqlRow] = []
+    for lo, hi in wanted if rewound else common(standing, wanted):
+        found += _some(tx, session_id, lo, hi, limit - len(found))
+        if len(found) == limit:
+            break
+    contents = decode_all([row[2] for row in found])
+    return [
+        Original(seq, role, content, format_, recorded_at, not within(standing, seq), ts)
+        for (seq, role, _, format_, recorded_at, _, ts), content in zip(
+            found, contents, strict=True
+        )
+    ]
+
+
+def _some(tx: Transaction, session_id: str, lo: int, hi: int, limit: int) -> list[SqlRow]:
+    found: list[SqlRow] = []
+    while lo <= hi and len(found) < limit:
+        rows = tx.rows(_PAGE, session_id=session_id, lo=lo, hi=hi, page=limit - len(found))
+        if not rows:
+            break
+        found += [row for row in rows if not is_quoting(row[5])]
+        lo = rows[-1][0] + 1
+    return found
+
+
+_in_session = entries.c.session_id == bindparam("session_id")
+_BY_ID = (
+    select(entries.c.seq, entries.c.ts, entries.c.recorded_at)
+    .where(
+        _in_session,
+        entries.c.message_id.is_not(None),
+        entries.c.message_id == bindparam("message_id"),
+        IS_FOLDED,
+        IS_MESSAGE,
+        IN_LOG,
+    )
+    .order_by(entries.c.seq.desc())
+)
+# Candidates for an error: the newest hundred, so that a typing error in a long session costs
+# little.
+_NEWEST_IDS = (
+    select(entries.c.message_id, entries.c.seq)
+    .where(_in_session, entries.c.message_id.is_not(None), IN_LOG)
+    .order_by(entries.c.seq.desc())
+    .limit(100)
+)
+
+
+def by_id(session_id: str, message_id: str) -> Query:
+    """The query for the messages with an id, newest first: seq, ts and the time of recording."""
+    return _BY_ID, {"session_id": session_id, "message_id": message_id}
+
+
+def find_message(tx: Transaction, session_id: str, message_id: str) -> int:
+    """The newest live message with an id, or else the newest that a rewind took back."""
+    controls = (ALL_CONTROLS, {"session_id": session_id})
+    head, controlling, rows = tx.all(
+        [head_query(session_id), controls, by_id(session_id, message_id)]
+    )
+    if not rows:
+        raise unknown(tx, session_id, message_id)
+    live = standing_ranges(to_controls(controlling), to_head(session_id, head).last_seq)
+    seqs: list[int] = [row[0] for row in rows]
+    return next((seq for seq in seqs if within(live, seq)), seqs[0])
+
+
+def unknown(
+    tx: Transaction, session_id: str, message_id: str, live: Sequence[Range] | None = None
+) -> MessageNotFound:
+    """The error for an id that no message has, or no live one, with the nearest ids."""
+    ids = tx.rows(_NEWEST_IDS, session_id=session_id)
+    known = {name[:64]: name for name, seq in ids if live is None or within(live, seq)}
+    near = get_close_matches(message_id[:64], known, n=3, cutoff=0.0) if known else []
+    nearest = f"; the nearest are {join_names([*map(repr, near)])}" if near else ""
+    what = "message" if live is None else "live message"
+    return MessageNotFound(
+        f"No {what} has the id {message_id[:64]!r}{nearest}.",
+        candidates=tuple(known[one] for one in near),
+        message_id=message_id,
+    )
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Join a few names: `a, b and c`."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last

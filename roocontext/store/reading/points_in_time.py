@@ -1,0 +1,282 @@
+"""Finds a moment in a log by bisection, by either of two clocks: when it happened, or was recorded.
+
+Each entry has the latest time at which a message or control row happened so far, which never goes
+back. Times of recording may: once one of a session has, they are read in order of `seq`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import BigInteger, Select, and_, bindparam, case, cast, func, select, text, update
+from sqlalchemy.sql import ClauseElement, ColumnElement
+
+from roocontext.errors import MessageNotFound
+from roocontext.log.entries import Range
+from roocontext.log.moments import Moment, Point
+from roocontext.log.times import Times
+from roocontext.store.engine.schema import HAPPENED, IN_LOG, UP_TO_SEQ, entries, sessions, spans
+from roocontext.store.engine.transaction import Query, Transaction
+from roocontext.store.reading.head import SessionHead, read_head
+
+TimedRow = tuple[int, int]
+"""The seq of an entry, and its time by one of the clocks."""
+
+IS_FOLDED = text("kind <> 'note'")
+
+_PAGE = 10_000
+_in_session = entries.c.session_id == bindparam("session_id")
+_between = entries.c.seq.between(bindparam("lo"), bindparam("hi"))
+_is_message = text("role IS NOT NULL")
+# Until there is a time, none is later than the one that is asked about.
+_latest_happened = func.coalesce(entries.c.latest_happened, bindparam("time"))
+
+
+def _halving(
+    time_at: Callable[[ColumnElement[int], ColumnElement[int]], ColumnElement[int]], near: int = 0
+) -> ClauseElement:
+    """The last seq whose time is at most `time`, given how to read the time at a seq.
+
+    With `near`, it is first looked for among so many entries at the end. All steps are one
+    statement: on PostgreSQL each statement is a round trip.
+    """
+    last = cast(sessions.c.last_seq, BigInteger)
+    in_session = sessions.c.session_id == bindparam("session_id")
+    width: ColumnElement[int] = last
+    first: ColumnElement[int] = cast(0, BigInteger)
+    if near:
+        is_near = and_(last > near, time_at(last - near, last) <= bindparam("time"))
+        width = case((is_near, cast(near, BigInteger)), else_=last)
+        first = case((is_near, last - near), else_=first)
+    found = (
+        select(last.label("last"), width.label("step"), first.label("seq"))
+        .where(in_session)
+        .cte("found", recursive=True)
+    )
+    step, probed = found.c.step, found.c.seq + found.c.step
+    at = time_at(probed, found.c.last)
+    nearer = case((at <= bindparam("time"), probed), else_=found.c.seq)
+    shorter = case((step > 1, step - step.op("/")(2)), else_=0)
+    steps = select(found.c.last, shorter, nearer).where(step > 0)
+    return select(func.max(found.union_all(steps).c.seq))
+
+
+def _in_order(time: ColumnElement[int], near: int = 0) -> ClauseElement:
+    """The last seq whose time is at most `time`, of times that never go back."""
+    return _halving(
+        lambda seq, last: (
+            select(time)
+            .where(_in_session, entries.c.seq == seq, entries.c.seq <= last)
+            .scalar_subquery()
+        ),
+        near,
+    )
+
+
+class _Clock(NamedTuple):
+    """The statements about one of the clocks."""
+
+    last: ClauseElement
+    near: ClauseElement
+    first_later: Select[int, int]
+    last_message: Select[int, int]
+    last_with_totals: Select[int, int, int, int]
+
+
+def _clock(running: ColumnElement[int], own: ColumnElement[int]) -> _Clock:
+    timed = select(entries.c.seq, own).where(_in_session, _between)
+    later = timed.where(IS_FOLDED, own > bindparam("time")).order_by(entries.c.seq).limit(1)
+    before = timed.where(_is_message).order_by(entries.c.seq.desc()).limit(1)
+    return _Clock(
+        _in_order(running),
+        _in_order(running, near=256),  # most rewinds go back a little
+        later,
+        before,
+        before.add_columns(entries.c.messages_total, entries.c.bytes_total),
+    )
+
+
+_HAPPENED = _clock(_latest_happened, HAPPENED)
+_RECORDED = _clock(entries.c.recorded_at, entries.c.recorded_at)
+_LAST_RECORDED = (
+    select(entries.c.seq)
+    .where(_in_session, IN_LOG, entries.c.recorded_at <= bindparam("time"))
+    .order_by(entries.c.seq.desc())
+    .limit(1)
+)
+_AT_TS = (
+    select(entries.c.seq, entries.c.ts)
+    .where(_in_session, _is_message, entries.c.ts.is_not(None), entries.c.ts == bindparam("time"))
+    .order_by(entries.c.seq)
+)
+_is_live = (
+    select(func.coalesce(spans.c.rewound_by, spans.c.uncovered_by))
+    .where(spans.c.session_id == entries.c.session_id, spans.c.lo <= entries.c.seq)
+    .order_by(spans.c.lo.desc())
+    .limit(1)
+    .scalar_subquery()
+    .is_(None)
+)
+_live_with_ts = (
+    select(entries.c.seq, entries.c.ts)
+    .where(_in_session, _is_message, entries.c.ts.is_not(None), IN_LOG, _is_live)
+    .limit(2)
+)
+_NEAREST_TS = (
+    _live_with_ts.where(entries.c.ts < bindparam("time")).order_by(
+        entries.c.ts.desc(), entries.c.seq
+    ),
+    _live_with_ts.where(entries.c.ts > bindparam("time")).order_by(entries.c.ts, entries.c.seq),
+)
+_TIMED = (
+    select(entries.c.seq, entries.c.kind, entries.c.note, entries.c.ts, entries.c.recorded_at)
+    .where(_in_session, UP_TO_SEQ, entries.c.seq > bindparam("after"))
+    .order_by(entries.c.seq)
+    .limit(_PAGE)
+)
+_LATEST = select(entries.c.recorded_at, entries.c.latest_happened).where(
+    _in_session, entries.c.seq == bindparam("seq")
+)
+_RENEW = (
+    update(sessions)
+    .where(sessions.c.session_id == bindparam("of"))
+    .values({name: bindparam(f"new_{name}") for name in Times._fields})
+)
+
+
+def times_at(tx: Transaction, session_id: str, origin: SessionHead, seq: int) -> Times:
+    """The times with which a fork at an entry of a session begins, before its own entries."""
+    if origin.times.recorded_back:
+        return read_times(tx, session_id, seq)
+    recorded, happened = tx.row(_LATEST, session_id=session_id, seq=seq) or (None, None)
+    return Times(recorded, 0, happened)
+
+
+def read_times(tx: Transaction, session_id: str, seq: int) -> Times:
+    """What `Times` says of a log up to a seq, from the log itself."""
+    times, after = Times(), 0
+    while rows := tx.rows(_TIMED, session_id=session_id, seq=seq, after=after):
+        for _, kind, note, ts, recorded_at in rows:
+            times = times.after(kind, note, ts, recorded_at)
+        after = rows[-1][0]
+    return times
+
+
+def renew_times(tx: Transaction, session_id: str, head: SessionHead) -> tuple[SessionHead, int]:
+    """The head of a locked session with the times of its log, written if they were wrong.
+
+    The number is 1 if they were, else 0.
+    """
+    found = read_times(tx, session_id, head.last_seq)
+    if found == head.times:
+        return head, 0
+    renewed = {f"new_{name}": value for name, value in found._asdict().items()}
+    return head._replace(times=found), tx.run(_RENEW, of=session_id, **renewed)
+
+
+def last_at(tx: Transaction, session_id: str, head: SessionHead, moment: Moment) -> int:
+    """The entry that a moment comes right after; 0 if it comes before all.
+
+    It is the one right before the first message or control row that happened later or, by the
+    clock of the store, the last that was recorded by then.
+    """
+    asked = {"session_id": session_id, "time": moment.time}
+    if not moment.recorded:
+        row = tx.row(_HAPPENED.last, **asked)
+    elif head.times.recorded_back:
+        row = tx.row(_LAST_RECORDED, **asked)
+    else:
+        row = tx.row(_RECORDED.last, **asked)
+    return row[0] if row else 0
+
+
+def none_later(session_id: str, moment: Moment) -> Query:
+    """What asks for a seq up to which no entry is later, if times of recording never went back."""
+    return _of(moment).near, {"session_id": session_id, "time": moment.time}
+
+
+def neighbours_query(session_id: str, moment: Moment, start: int, last: int) -> list[Query]:
+    """What asks for the entries beside the place where later ones begin, live or not.
+
+    First the first later one from `start` on, then the last message before `start` with its running
+    totals.
+    """
+    clock, own = _of(moment), {"session_id": session_id}
+    return [
+        (clock.first_later, {**own, "lo": start, "hi": last, "time": moment.time}),
+        (clock.last_with_totals, {**own, "lo": 1, "hi": start - 1}),
+    ]
+
+
+def first_later(
+    tx: Transaction, session_id: str, live: Sequence[Range], moment: Moment, *, start: int
+) -> TimedRow | None:
+    """The first live entry, by seq, that is later; none is before `start`."""
+    stretches = [{"lo": max(lo, start), "hi": hi} for lo, hi in live if hi >= start]
+    asked = {"session_id": session_id, "time": moment.time}
+    rows = (tx.row(_of(moment).first_later, **asked, **stretch) for stretch in stretches)
+    found = next((row for row in rows if row), None)
+    return found and (found[0], found[1])
+
+
+def last_message(
+    tx: Transaction, session_id: str, live: Sequence[Range], moment: Moment, before: int
+) -> TimedRow | None:
+    """The last live message, by seq, before an entry."""
+    for lo, hi in reversed(live):
+        if lo < before:
+            asked = {"session_id": session_id, "lo": lo, "hi": min(hi, before - 1)}
+            row = tx.row(_of(moment).last_message, **asked)
+            if row:
+                return row[0], row[1]
+    return None
+
+
+def at_ts(session_id: str, ts: int) -> Query:
+    """What asks for the messages whose `ts` is exactly this, by seq."""
+    return _AT_TS, {"session_id": session_id, "time": ts}
+
+
+def nearest(tx: Transaction, session_id: str, ts: int) -> list[tuple[int, int]]:
+    """The two live messages whose `ts` is nearest to this one: seq and `ts`."""
+    near = [
+        (row[0], row[1])
+        for statement in _NEAREST_TS
+        for row in tx.rows(statement, session_id=session_id, time=ts)
+    ]
+    return sorted(near, key=lambda one: (abs(one[1] - ts), one[0]))[:2]
+
+
+def _of(moment: Moment) -> _Clock:
+    return _RECORDED if moment.recorded else _HAPPENED
+
+
+_HEAD_AT = (
+    select(entries.c.seq)
+    .where(entries.c.session_id == bindparam("session_id"), UP_TO_SEQ, IS_FOLDED)
+    .order_by(entries.c.seq.desc())
+    .limit(1)
+)
+
+
+def seq_at(tx: Transaction, session_id: str, as_of: Point) -> int:
+    """The seq that a point in time names; None is now."""
+    head = read_head(tx, session_id)
+    if as_of is None:
+        return head.last_seq
+    if isinstance(as_of, Moment):
+        return last_at(tx, session_id, head, as_of)
+    if not 0 <= as_of <= head.last_seq:
+        raise no_entry(as_of, head.last_seq)
+    return as_of
+
+
+def no_entry(seq: int, last: int) -> MessageNotFound:
+    """The error for an entry that a log of so many does not have."""
+    held = f"the log holds 1 to {last}" if last else "the log has no entry yet"
+    return MessageNotFound(f"Entry {seq} does not exist: {held}.", candidates=(0, last))
+
+
+def head_at(tx: Transaction, session_id: str, seq: int) -> int:
+    """The last fold entry up to a seq."""
+    row = tx.row(_HEAD_AT, session_id=session_id, seq=seq)
+    return row[0] if row else 0

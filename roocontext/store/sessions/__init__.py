@@ -1,0 +1,1 @@
+"""Lists of sessions, and what they show of each."""

@@ -1,0 +1,119 @@
+"""Which sessions a list shows, and in which order."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from typing import Any, NamedTuple
+
+from sqlalchemy import BigInteger, Column, and_, bindparam, or_, select
+from sqlalchemy.sql import ColumnElement, Select
+
+from roocontext.errors import InvalidOption
+from roocontext.log.encoding import check_id
+from roocontext.log.moments import milliseconds
+from roocontext.log.times import minute_of
+from roocontext.store.engine.check_arguments import check_mapping
+from roocontext.store.engine.schema import facts, sessions
+from roocontext.store.writing.notes import index_key
+
+MOST_FACTS = 8
+"""Each number of conditions needs its own statement, and compiled statements stay in memory."""
+
+
+class ListShape(NamedTuple):
+    """The parts of a filter that change the statement."""
+
+    has_parent: bool = False
+    facts: int = 0
+    has_since: bool = False
+    has_until: bool = False
+    is_recorded: bool = False
+
+
+class ListFilter(NamedTuple):
+    """Which sessions a list shows: by their parent, their metadata and their time."""
+
+    shape: ListShape
+    params: Mapping[str, Any]
+
+
+def wanted(
+    parent: str | None,
+    where: Mapping[str, str] | None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    *,
+    recorded: bool = False,
+) -> ListFilter:
+    """Check what a list is filtered by, or raise the error that says what is allowed."""
+    params: dict[str, Any] = {}
+    if parent is not None:
+        check_id("parent", parent)
+        params["parent"] = parent
+    conditions = {} if where is None else where
+    check_mapping("where", conditions)
+    if len(conditions) > MOST_FACTS:
+        raise InvalidOption(f"where takes at most {MOST_FACTS} conditions.", name="where")
+    for number, (key, value) in enumerate(conditions.items()):
+        if not (isinstance(key, str) and isinstance(value, str)):
+            raise InvalidOption("where compares strings of the metadata.", name="where")
+        params[f"key_{number}"], params[f"value_{number}"] = index_key(key), index_key(value)
+    for name, moment in (("since", since), ("until", until)):
+        if moment is not None:
+            params[name] = _time(name, moment)
+            params[f"{name}_minute"] = minute_of(params[name])
+    times = since is not None, until is not None, recorded
+    return ListFilter(ListShape(parent is not None, len(conditions), *times), params)
+
+
+def _time(name: str, moment: object) -> int:
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise InvalidOption(f"{name} is a datetime with a time zone.", name=name)
+    return milliseconds(moment)
+
+
+def _after(minute: Column[int], time: Column[int]) -> ColumnElement[bool]:
+    """What comes later in the list than a session."""
+    updated, updated_at = sessions.c.updated_at, bindparam("updated_at", type_=BigInteger)
+    behind = sessions.c.session_id > bindparam("session_id")
+    later = or_(updated < updated_at, and_(updated == updated_at, behind))
+    at = bindparam("time", type_=BigInteger)
+    return and_(minute <= bindparam("minute"), or_(time < at, and_(time == at, later)))
+
+
+@cache
+def page_of(
+    columns: tuple[ColumnElement[Any], ...], shape: ListShape, *, older: bool = False
+) -> Select[Any]:
+    """A page of the sessions, newest first. With `older`, the page after that session.
+
+    They are listed, and found by their time, by the earlier of when they happened and when their
+    last entry was recorded, or by the latter alone.
+    """
+    name = "updated" if shape.is_recorded else "listed"
+    minute, time = sessions.c[f"{name}_minute"], sessions.c[f"{name}_at"]
+    page = (
+        select(*columns)
+        .where(sessions.c.purged_at.is_(None), *([_after(minute, time)] if older else ()))
+        # By the indexed minute first: an order by the time alone would sort all sessions.
+        .order_by(minute.desc(), time.desc(), sessions.c.updated_at.desc(), sessions.c.session_id)
+        .limit(bindparam("page"))
+    )
+    if shape.has_parent:
+        page = page.where(sessions.c.parent.is_not(None), sessions.c.parent == bindparam("parent"))
+    # By the minute too, which is indexed.
+    if shape.has_since:
+        page = page.where(minute >= bindparam("since_minute"), time >= bindparam("since"))
+    if shape.has_until:
+        page = page.where(minute <= bindparam("until_minute"), time < bindparam("until"))
+    for number in range(shape.facts):
+        fact = facts.alias(f"fact_{number}")
+        page = page.join(
+            fact,
+            and_(
+                fact.c.session_id == sessions.c.session_id,
+                fact.c.key == bindparam(f"key_{number}"),
+                fact.c.value == bindparam(f"value_{number}"),
+            ),
+        )
+    return page

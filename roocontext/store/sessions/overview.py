@@ -1,0 +1,237 @@
+"""The list of sessions with what it shows of each, in one statement. No content is read."""
+
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    ScalarSelect,
+    Select,
+    Subquery,
+    and_,
+    bindparam,
+    case,
+    func,
+    literal_column,
+    select,
+    text,
+)
+
+from roocontext.log.encoding import decode
+from roocontext.log.entries import Kind
+from roocontext.store.engine.schema import VISIBLE, entries, sessions, spans
+from roocontext.store.engine.shapes import whole_number
+from roocontext.store.engine.transaction import SqlRow, Transaction
+from roocontext.store.reading.totals import Total
+from roocontext.store.sessions.listing import ListFilter, ListShape, page_of
+from roocontext.store.sessions.sessions import INFO, SessionInfo, Stats
+
+RECENT = 200
+"""Among how many of the newest entries a model is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastCall:
+    """The last call of a model: what the provider reported for it, and what was appended since."""
+
+    seq: int
+    model: str
+    usage: Any
+    bytes_since: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOverview:
+    """A session of the list: its sizes, and the model that its newest entries name.
+
+    `beginning` is the shortest one of its id that no other session's has. `last_call` is the newest
+    that no rewind took back; None if a summary, marker, clearing or uncovering came after it.
+    """
+
+    info: SessionInfo
+    stats: Stats
+    model: str | None
+    beginning: str
+    last_call: LastCall | None
+
+
+def overview(tx: Transaction, limit: int, wanted: ListFilter) -> list[SessionOverview]:
+    """The sessions by their time, newest first."""
+    rows = tx.rows(_newest(wanted.shape), page=limit, recent=RECENT, **wanted.params)
+    return [_overview(row) for row in rows]
+
+
+_INFO = tuple(field.name for field in fields(SessionInfo))
+_LISTED_BY = ("listed_at", "rewound_messages", "rewound_bytes")
+_COLUMNS = (*INFO, *(sessions.c[name] for name in _LISTED_BY))
+
+
+@cache
+def _newest(shape: ListShape) -> Select[Any]:
+    # The page is a subquery, because SQLite would otherwise compute the sums of all sessions.
+    inner = page_of(_COLUMNS, shape).subquery("page")
+    page = select(*inner.c, _newest_call(inner).label("called_at")).subquery("listed")
+    # Scalar subqueries, because each is answered from an index whatever the planner knows. A join
+    # of spans and entries that is grouped afterwards may be planned as a scan of all entries.
+    return select(
+        *(page.c[name] for name in _INFO),
+        _visible(page, entries.c.messages_total),
+        _visible(page, entries.c.bytes_total),
+        page.c.rewound_messages,
+        page.c.rewound_bytes,
+        _newest_model(page),
+        _neighbour(page, is_next=False),
+        _neighbour(page, is_next=True),
+        page.c.called_at,
+        *(_of_call(page, column) for column in _CALL),
+        _visible(page, entries.c.bytes_total, after=page.c.called_at),
+    ).order_by(
+        *(() if shape.is_recorded else (page.c.listed_at.desc(),)),
+        *(page.c.updated_at.desc(), page.c.session_id),
+    )
+
+
+_CALL = (entries.c.model, entries.c.usage)
+
+
+def _visible(
+    page: Subquery, total: Column[int], after: ColumnElement[int] | None = None
+) -> ScalarSelect[Any]:
+    """The sum of a running total over the visible spans of a session, or what is after an entry."""
+    before = spans.c.lo - 1
+    if after is not None:
+        before = case((before > after, before), else_=after)
+    size = _total_at(page, total, spans.c.hi) - _total_at(page, total, before)
+    shown: Select[Any] = select(func.coalesce(func.sum(size), 0)).where(
+        spans.c.session_id == page.c.session_id, text(VISIBLE)
+    )
+    if after is not None:
+        shown = shown.where(spans.c.hi > after)
+    return shown.correlate(page).scalar_subquery()
+
+
+def _total_at(page: Subquery, total: Column[int], seq: ColumnElement[int]) -> ColumnElement[int]:
+    """A running total at an entry, or at the last one if the log ends before it."""
+    last = case((seq > page.c.last_seq, page.c.last_seq), else_=seq)
+    at = and_(entries.c.session_id == page.c.session_id, entries.c.seq == last, last > 0)
+    return func.coalesce(select(total).where(at).correlate(page, spans).scalar_subquery(), 0)
+
+
+def _newest_of(page: Subquery, column: Column[Any]) -> Select[Any]:
+    """A column of the newest entry that names a model."""
+    # One lower bound: with two SQLite would start at the first entry.
+    before = page.c.last_seq - bindparam("recent")
+    first = case((before > 0, before + 1), else_=1)
+    return (
+        select(column)
+        .where(
+            entries.c.session_id == page.c.session_id,
+            entries.c.seq.between(first, page.c.last_seq),
+            entries.c.model.is_not(None),
+        )
+        .order_by(entries.c.seq.desc())
+        .limit(1)
+        .correlate(page)
+    )
+
+
+def _newest_model(page: Subquery) -> ScalarSelect[Any]:
+    return _newest_of(page, entries.c.model).scalar_subquery()
+
+
+def _newest_call(page: Subquery) -> ScalarSelect[Any]:
+    reported = entries.c.usage.is_not(None)
+    query = _newest_of(page, entries.c.seq).where(reported, ~_is_taken_back(page, entries.c.seq))
+    return query.scalar_subquery()
+
+
+def _is_taken_back(page: Subquery, seq: ColumnElement[int]) -> ColumnElement[bool]:
+    """Whether a rewind took an entry back."""
+    around: Select[Any] = select(literal_column("1")).where(
+        spans.c.session_id == page.c.session_id,
+        spans.c.lo <= seq,
+        spans.c.hi >= seq,
+        spans.c.rewound_by.is_not(None),
+    )
+    return around.correlate(page, entries, _later).exists()
+
+
+_later = entries.alias("later")
+
+
+def _of_call(page: Subquery, column: Column[Any]) -> ScalarSelect[Any]:
+    """A column of the newest call, if no control row that counts came after it.
+
+    A rewind does not count: what it changes is which of the others do.
+    """
+    changed: Select[Any] = select(literal_column("1")).where(
+        _later.c.session_id == page.c.session_id,
+        _later.c.details.is_not(None),
+        _later.c.kind != literal_column(f"'{Kind.REWIND.value}'"),
+        _later.c.seq > page.c.called_at,
+        _later.c.seq <= page.c.last_seq,
+        ~_is_taken_back(page, _later.c.seq),
+    )
+    return (
+        select(column)
+        .where(
+            entries.c.session_id == page.c.session_id,
+            entries.c.seq == page.c.called_at,
+            ~changed.correlate(page).exists(),
+        )
+        .correlate(page)
+        .scalar_subquery()
+    )
+
+
+def _neighbour(page: Subquery, *, is_next: bool) -> ScalarSelect[Any]:
+    """The next id in the order of ids, or the one before; those of purged sessions count too."""
+    mine, other = page.c.session_id, sessions.alias("other")
+    name = other.c.session_id
+    return (
+        select(name)
+        .where(name > mine if is_next else name < mine)
+        .order_by(name if is_next else name.desc())
+        .limit(1)
+        .correlate(page)
+        .scalar_subquery()
+    )
+
+
+def _overview(row: SqlRow) -> SessionOverview:
+    facts, call = row[:-_OF_CALL], row[-_OF_CALL:]
+    session_id, title, metadata, *rest, shown, shown_bytes, rewound, rewound_bytes = facts[:-3]
+    model, *neighbours = facts[-3:]
+    info = SessionInfo(session_id, title, metadata and decode(metadata), *rest)
+    seen, taken_back = (
+        Total(whole_number(shown), whole_number(shown_bytes)),
+        Total(whole_number(rewound), whole_number(rewound_bytes)),
+    )
+    hidden = Total(info.messages, info.bytes) - seen - taken_back
+    stats = Stats(session_id, info.last_seq, info.messages, info.bytes, *seen, *hidden, *taken_back)
+    return SessionOverview(
+        info, stats, model, _beginning(session_id, neighbours), _last_call(*call)
+    )
+
+
+_OF_CALL = 1 + len(_CALL) + 1
+
+
+def _beginning(session_id: str, neighbours: list[str | None]) -> str:
+    """The shortest beginning of an id that its neighbours in the order of ids do not have."""
+    shared = (_shared(session_id, other) for other in neighbours if isinstance(other, str))
+    return session_id[: max(shared, default=0) + 1]
+
+
+def _shared(one: str, other: str) -> int:
+    """How many characters two ids have in common at their beginning."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _last_call(seq: int, model: str | None, usage: str | None, since: int) -> LastCall | None:
+    if not isinstance(model, str) or usage is None:
+        return None
+    return LastCall(seq, model, decode(usage), whole_number(since))

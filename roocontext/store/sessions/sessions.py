@@ -1,0 +1,262 @@
+"""Sessions: create, find, list, count. Nothing here reads content."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+from sqlalchemy import bindparam, select, update
+
+from roocontext.errors import InvalidOption
+from roocontext.log.encoding import decode
+from roocontext.log.entries import Control, Kind
+from roocontext.log.spans import Span, spans_of
+from roocontext.log.times import listed, minute_of
+from roocontext.store.engine.schema import SESSION_HAPPENED, sessions
+from roocontext.store.engine.transaction import SqlRow, Transaction
+from roocontext.store.reading.head import MINUTES, SessionHead, head_query, read_head, to_head
+from roocontext.store.reading.totals import Total, rewound_total, totals_of, visible_total
+from roocontext.store.reading.view import CONTROLS, to_controls
+from roocontext.store.sessions.listing import ListFilter, page_of
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """What a list shows of a session. `messages` and `bytes` count hidden and rewound ones too.
+
+    `happened_at` is the session's own time: when the latest of its messages happened, or when it
+    was created, until it has one. `updated_at` is when its last entry was recorded. `first_prompt`
+    is the beginning of the first message that a person typed.
+    """
+
+    session_id: str
+    title: str | None
+    metadata: Any
+    created_at: int
+    happened_at: int
+    updated_at: int
+    head_seq: int
+    last_seq: int
+    messages: int
+    bytes: int
+    first_prompt: str | None
+    parent: str | None
+
+    @property
+    def listed_at(self) -> int:
+        """The time that lists are ordered by: the earlier of the two."""
+        return listed(self.happened_at, self.updated_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """How much of a session is visible, how much is hidden, and how much was rewound."""
+
+    session_id: str
+    entries: int
+    messages: int
+    bytes: int
+    visible_messages: int
+    visible_bytes: int
+    hidden_messages: int
+    hidden_bytes: int
+    rewound_messages: int
+    rewound_bytes: int
+
+
+INFO = (
+    sessions.c.session_id,
+    sessions.c.title,
+    sessions.c.metadata,
+    sessions.c.created_at,
+    SESSION_HAPPENED.label("happened_at"),
+    sessions.c.updated_at,
+    sessions.c.head_seq,
+    sessions.c.last_seq,
+    sessions.c.messages,
+    sessions.c.bytes,
+    sessions.c.first_prompt,
+    sessions.c.parent,
+)
+_ONE = select(*INFO).where(sessions.c.session_id == bindparam("session_id"))
+_CHILDREN = (
+    select(*INFO)
+    .where(
+        sessions.c.parent.is_not(None),
+        sessions.c.parent == bindparam("parent"),
+        sessions.c.purged_at.is_(None),
+    )
+    .order_by(sessions.c.created_at, sessions.c.session_id)
+)
+_PARENT = select(sessions.c.parent).where(sessions.c.session_id == bindparam("session_id"))
+_PLACE = ("listed_at", *MINUTES)
+_LISTED_BY = select(*(sessions.c[name] for name in _PLACE)).where(
+    sessions.c.session_id == bindparam("session_id")
+)
+_LIST_BY = (
+    update(sessions)
+    .where(sessions.c.session_id == bindparam("of"))
+    .values({name: bindparam(f"new_{name}") for name in _PLACE})
+)
+_FROM = (
+    select(*INFO)
+    .where(sessions.c.session_id >= bindparam("beginning"), sessions.c.purged_at.is_(None))
+    .order_by(sessions.c.session_id)
+    .limit(bindparam("page"))
+)
+
+
+def refuse_cycle(tx: Transaction, session_id: str, parent: str | None) -> None:
+    """Refuse a parent that descends from the session, which a restore may name before it exists."""
+    # Only a session that has children can be an ancestor: parents that come first are not walked.
+    if parent != session_id and not tx.row(_CHILDREN, parent=session_id):
+        return
+    above, seen = parent, set[str]()
+    while above is not None and above not in seen:
+        if above == session_id:
+            raise InvalidOption(
+                f"Session {session_id!r} cannot have the parent {parent!r}: it would be its own"
+                " ancestor.",
+                name="parent",
+            )
+        seen.add(above)
+        row = tx.row(_PARENT, session_id=above)
+        above = row[0] if row else None
+
+
+def info(tx: Transaction, session_id: str, *, is_last: bool = False) -> SessionInfo:
+    """What a list would show of one session."""
+    one = _ONE, {"session_id": session_id}
+    head, rows = tx.all([head_query(session_id), one], is_last=is_last)
+    to_head(session_id, head)
+    return _info(rows[0])
+
+
+def parent_of(tx: Transaction, session_id: str) -> str | None:
+    """The id of a session's parent, if it has one; the error if there is no such session."""
+    head, rows = tx.all([head_query(session_id), (_PARENT, {"session_id": session_id})])
+    to_head(session_id, head)
+    parent: str | None = rows[0][0]
+    return parent
+
+
+def children(tx: Transaction, session_id: str) -> list[SessionInfo]:
+    """The sessions whose parent this is, in the order of their creation."""
+    found = _CHILDREN, {"parent": session_id}
+    head, rows = tx.all([head_query(session_id), found], is_last=True)
+    to_head(session_id, head)
+    return [_info(row) for row in rows]
+
+
+def newest_first(
+    tx: Transaction, limit: int, before: SessionInfo | None, wanted: ListFilter
+) -> list[SessionInfo]:
+    """The sessions by their time, newest first; those that follow `before`."""
+    params = dict(wanted.params, page=limit)
+    if before is not None:
+        time = before.updated_at if wanted.shape.is_recorded else before.listed_at
+        params |= {"minute": minute_of(time), "time": time}
+        params |= {"updated_at": before.updated_at, "session_id": before.session_id}
+    rows = tx.rows(page_of(INFO, wanted.shape, older=before is not None), **params)
+    return [_info(row) for row in rows]
+
+
+def beginning_with(tx: Transaction, beginning: str, limit: int) -> list[SessionInfo]:
+    """The sessions whose ids begin like this, in the order of their ids."""
+    # From there on, and compared here: a LIKE pattern would have to escape ids and ignores case on
+    # SQLite.
+    rows = tx.rows(_FROM, beginning=beginning, page=limit)
+    return [_info(row) for row in rows if row[0].startswith(beginning)]
+
+
+def is_misplaced(tx: Transaction, session_id: str, head: SessionHead) -> bool:
+    """Whether the columns that a session is listed by are not those of its times."""
+    return tx.row(_LISTED_BY, session_id=session_id) != (head.listed_at, *head.minutes)
+
+
+def put_in_place(tx: Transaction, session_id: str, head: SessionHead) -> int:
+    """List a session by its times again; 1 if it was misplaced, else 0."""
+    if not is_misplaced(tx, session_id, head):
+        return 0
+    place = zip(_PLACE, (head.listed_at, *head.minutes), strict=True)
+    return tx.run(_LIST_BY, of=session_id, **{f"new_{name}": value for name, value in place})
+
+
+def stats(tx: Transaction, session_id: str) -> Stats:
+    """What is visible, hidden and rewound, by subtraction of running totals."""
+    head = read_head(tx, session_id)
+    shown = visible_total(tx, session_id, head.last_seq)
+    rewound = rewound_total(tx, session_id)
+    hidden = Total(head.messages, head.bytes) - shown - rewound
+    return Stats(session_id, head.last_seq, head.messages, head.bytes, *shown, *hidden, *rewound)
+
+
+def visible_bytes(tx: Transaction, session_id: str) -> int:
+    """How many bytes the messages of the view take, those of cleared blocks included."""
+    return visible_total(tx, session_id, read_head(tx, session_id).last_seq).bytes
+
+
+def _info(row: SqlRow) -> SessionInfo:
+    session_id, title, metadata, *rest = row
+    return SessionInfo(session_id, title, metadata and decode(metadata), *rest)
+
+
+class ControlEntry(NamedTuple):
+    """An entry that hides, clears or rewinds, with its details."""
+
+    seq: int
+    kind: Kind
+    details: Any
+
+
+@dataclass(frozen=True, slots=True)
+class OutlinePart:
+    """Entries that have the same tags and no rewind among them, and how many are messages."""
+
+    span: Span
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What became of a session's entries, in the order of the log.
+
+    A part ends before a rewind and at an entry that a rewind goes back to.
+    """
+
+    info: SessionInfo
+    controls: tuple[ControlEntry, ...]
+    parts: tuple[OutlinePart, ...]
+
+
+def outline(tx: Transaction, session_id: str) -> Outline:
+    """The outline of a session, from its control rows and running totals."""
+    session = info(tx, session_id)
+    rows = tx.rows(CONTROLS, session_id=session_id, seq=session.last_seq)
+    spans = _cut(to_controls(rows), session.last_seq)
+    sizes = totals_of(tx, session_id, [[(span.lo, span.hi)] for span in spans])
+    return Outline(
+        session,
+        tuple(ControlEntry(seq, Kind(kind), decode(details)) for seq, kind, details in rows),
+        tuple(
+            OutlinePart(span, messages) for span, (messages, _) in zip(spans, sizes, strict=True)
+        ),
+    )
+
+
+def _cut(controls: Sequence[Control], last: int) -> list[Span]:
+    """The spans up to an entry, cut at rewinds and at their targets, without the rewinds."""
+    spans = spans_of(controls, last)
+    starts = [span.lo for span in spans]
+    rewinds = {control.seq: control.to for control in controls if control.to is not None}
+    # A part of the tree ends where another branch begins.
+    cuts = {*starts, *rewinds, last + 1}
+    cuts |= {seq + 1 for seq in (*rewinds, *rewinds.values())}
+    parts = []
+    for lo, end in pairwise(sorted(cut for cut in cuts if cut <= last + 1)):
+        if lo not in rewinds:
+            span = spans[bisect_right(starts, lo) - 1]
+            parts.append(replace(span, lo=lo, hi=end - 1, position=span.at(lo)))
+    return parts

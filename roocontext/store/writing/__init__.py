@@ -1,0 +1,1 @@
+"""Everything that writes entries, and the caches that are written with them."""

@@ -1,0 +1,182 @@
+"""What the checks of a plan know of a session."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import chain, groupby
+from operator import attrgetter
+from typing import NamedTuple
+
+from sqlalchemy import bindparam, select
+
+from roocontext.errors import InvalidPlan
+from roocontext.log.entries import BlockRef, Range, block_ref, subtract
+from roocontext.log.pairs import (
+    Links,
+    Tools,
+    bound,
+    links_of,
+    matched,
+    reach,
+    tools_from,
+    unsettled,
+)
+from roocontext.log.plan import Plan
+from roocontext.log.spans import Span, standing_ranges, within
+from roocontext.store.engine.schema import entries
+from roocontext.store.engine.transaction import Query, SqlRow, Transaction
+from roocontext.store.reading.notes import PIN, REDACTION, notes_query, to_pins
+from roocontext.store.reading.view import VISIBLE_SPANS, bounds
+from roocontext.store.writing.caches import reaching, read_with_tail
+
+
+class CommitState:
+    """What the checks of a plan ask of a session: its view, its pins, and the end of its log.
+
+    The end begins before the first row that the plan speaks of: no earlier row is looked at. The
+    head comes with it, by the query that is given: one that locks the session or not.
+    """
+
+    def __init__(self, tx: Transaction, session_id: str, plan: Plan, head: Query) -> None:
+        self.tx = tx
+        self.session_id = session_id
+        self.head, self.tail, (pins, self.redactions, shown) = read_with_tail(
+            tx,
+            session_id,
+            head,
+            min(seq for seq, _ in (*plan.hides, *plan.clears)),
+            # Sent with the two statements of the tail: the lock is held for one round trip less.
+            [
+                notes_query(session_id, PIN),
+                notes_query(session_id, REDACTION),
+                (VISIBLE_SPANS, {"session_id": session_id}),
+            ],
+        )
+        self.spans = self._spans()
+        # Of what is before the end, the cache says what is visible.
+        before = [part for row in shown for part in Span(*row).cut([(1, self.tail.since - 1)])]
+        visible = [*before, *(span for span in self.spans if span.visible)]
+        self.visible = sorted(visible, key=lambda span: span.position)
+        self.visible_ranges = tuple(sorted((s.lo, s.hi) for s in visible))
+        self.ranges = standing_ranges(self.tail.controls, self.head.last_seq)
+        self.pins = {seq for seq in to_pins(pins) if self.stands(seq)}
+
+    def stands(self, seq: int) -> bool:
+        """Whether a row counts now: one that the plan may name, or a visible one."""
+        known = self.ranges if seq >= self.tail.since else self.visible_ranges
+        return within(known, seq)
+
+    @property
+    def standing(self) -> list[Span]:
+        """The spans of the end, without what rewinds and uncoverings took back."""
+        return [part for span in self.spans for part in span.cut(self.ranges)]
+
+    def from_row(self, first: int) -> None:
+        """Let the end begin before this row too."""
+        longer = reaching(self.tx, self.session_id, self.tail, first)
+        if longer is not self.tail:
+            self.tail = longer
+            self.ranges = standing_ranges(self.tail.controls, self.head.last_seq)
+            self.spans = self._spans()
+
+    def _spans(self) -> list[Span]:
+        """The spans of the end, up to the last entry."""
+        return [part for s in self.tail.spans() for part in s.cut([(1, self.head.last_seq)])]
+
+
+_TOOLS = (
+    select(entries.c.seq, entries.c.tools, entries.c.answers_seq, entries.c.answers_block)
+    .where(
+        entries.c.session_id == bindparam("session_id"),
+        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
+        entries.c.tools.is_not(None),
+    )
+    .order_by(entries.c.seq)
+)
+
+
+class _Message(NamedTuple):
+    """A message that calls tools or answers calls."""
+
+    position: int
+    seq: int
+    tools: Tools
+    answers: BlockRef | None
+
+
+def bound_by_pins(state: CommitState, *, partnered: bool) -> set[int]:
+    """The live pinned messages, and if a plan might separate them, their tool partners."""
+    # Without pins nothing is read, which is nearly always.
+    if not state.pins or not partnered:
+        # A plan that may not separate pairs keeps the partners of what it keeps: pins need no
+        # search.
+        return state.pins
+    read = _read(state, state.visible)
+    rows = [(seq, tools_from(text), block_ref(*call)) for part in read for seq, text, *call in part]
+    links = links_of((seq, answers) for seq, _, answers in rows)
+    groups = bound(matched([tools for _, tools, _ in rows], links))
+    return state.pins | {
+        rows[other][0]
+        for index, (seq, *_) in enumerate(rows)
+        if seq in state.pins
+        for other in groups.get(index, ())
+    }
+
+
+def check_no_split(state: CommitState, hidden: Sequence[Range], smaller: Sequence[Range]) -> None:
+    """Refuse a plan that would separate a tool call from its result.
+
+    A separated pair shows from either side, so the smaller one is read. Of the other side only
+    those stretches are read, where a loose call or result of the smaller may have its partner.
+    """
+    # See decision 0013, also for why ids are stored beside the content.
+    larger = subtract(state.visible_ranges, smaller)
+    here, there = (
+        [part for span in state.visible for part in span.cut(side)] for side in (smaller, larger)
+    )
+    starts = [part.position for part in there]
+    messages = list(_unsettled(state, here, starts))
+    before = [bisect_left(starts, message.position) for message in messages]
+    tools = [message.tools for message in messages]
+    stretches = reach(tools, before, len(there), _links(messages))
+    if not stretches:
+        return
+    between = [message.position for message in messages]
+    messages += _unsettled(state, there[stretches.start : stretches.stop], between)
+    messages.sort()
+    for pair in matched([message.tools for message in messages], _links(messages)):
+        call, result = messages[pair.call[0]].seq, messages[pair.result[0]].seq
+        if within(hidden, call) != within(hidden, result):
+            raise InvalidPlan(
+                f"It would separate the tool call in entry {call} from its result in {result}.",
+                call=call,
+                result=result,
+            )
+
+
+def _unsettled(
+    state: CommitState, parts: Sequence[Span], others: Sequence[int]
+) -> Iterator[_Message]:
+    """The messages in these parts of the view that may have partners outside, in order.
+
+    `others` are the positions of what lies between the parts, ascending.
+    """
+    # In the view an inserted row precedes older ones, so places and seqs are sorted apart.
+    by_row = sorted(parts, key=attrgetter("lo"))
+    starts = [part.lo for part in by_row]
+    found = zip(parts, _read(state, parts), strict=True)
+    for _, together in groupby(found, lambda one: bisect_left(others, one[0].position)):
+        rows = list(chain.from_iterable(read for _, read in together))
+        for index in unsettled(rows):
+            seq, text, *call = rows[index]
+            part = by_row[bisect_right(starts, seq) - 1]
+            yield _Message(part.at(seq), seq, tools_from(text), block_ref(*call))
+
+
+def _read(state: CommitState, parts: Sequence[Span]) -> list[list[SqlRow]]:
+    """For each part of the view: the messages in it that call tools or answer calls, in order."""
+    queries = bounds(state.session_id, [(part.lo, part.hi) for part in parts])
+    return state.tx.all_packed([(_TOOLS, query) for query in queries])
+
+
+def _links(messages: Sequence[_Message]) -> Links:
+    return links_of((message.seq, message.answers) for message in messages)

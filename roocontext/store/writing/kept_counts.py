@@ -1,0 +1,106 @@
+"""Counts that are not kept yet, and keeping them: with what a plan commits, or on their own."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from sqlalchemy import bindparam, insert, select
+
+from roocontext.errors import StoreFull, StoreReadOnly
+from roocontext.log.counting import Counter
+from roocontext.store.engine.database import Database
+from roocontext.store.engine.schema import IN_LOG, counts, entries
+from roocontext.store.engine.transaction import Transaction
+from roocontext.store.reading.head import lock
+from roocontext.store.reading.usage import ESTIMATE_OF
+
+_LASTING = select(entries.c.seq).where(
+    entries.c.session_id == bindparam("session_id"),
+    entries.c.seq == bindparam("seq"),
+    entries.c.salt.is_not(None),
+    IN_LOG,
+)
+_KNOWN = select(counts.c.counter, counts.c.seq).where(
+    counts.c.session_id == bindparam("session_id"),
+    counts.c.counter == bindparam("counter"),
+    counts.c.seq == bindparam("seq"),
+)
+_ADD = insert(counts)
+
+
+Key: TypeAlias = tuple[str, int]
+"""The name that a count is kept under, and the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Counts that are not kept yet: by name and message, with whether each is exact.
+
+    `redacted` are the messages that were redacted already when they were read. `inserted` are what
+    the rows of a plan cost, which have no seq before they are committed.
+    """
+
+    counts: Mapping[Key, tuple[int, bool]] = field(default_factory=dict)
+    redacted: frozenset[int] = frozenset()
+    inserted: tuple[tuple[str, int, bool], ...] = ()
+
+    def plus(self, other: "Counted") -> "Counted":
+        """Both together."""
+        return Counted({**self.counts, **other.counts}, self.redacted | other.redacted)
+
+    def with_inserted(self, counter: Counter, tokens: Iterable[int]) -> "Counted":
+        """These, and what each row of a plan costs, in the plan's order."""
+        return replace(self, inserted=tuple((counter.name, n, counter.exact) for n in tokens))
+
+    def at(self, seqs: Sequence[int]) -> "Counted":
+        """These, with the plan's rows at the seqs that they have got."""
+        new = {
+            (name, seq): (count, exact)
+            for seq, (name, count, exact) in zip(seqs, self.inserted, strict=False)
+        }
+        return self.plus(Counted(new))
+
+    def with_estimates(self, counter: Counter, estimates: Mapping[int, int]) -> "Counted":
+        """These, and what the requests were estimated at that these messages answer."""
+        name, exact = ESTIMATE_OF + counter.name, counter.exact
+        new = {(name, seq): (estimate, exact) for seq, estimate in estimates.items()}
+        return self.plus(Counted(new))
+
+
+def keep_counts(tx: Transaction, session_id: str, counted: Counted) -> bool:
+    """Keep counts that are not kept yet; whether any was.
+
+    The count of a message that was redacted after it was read would reveal what is gone.
+    """
+    if not counted.counts:
+        return False
+    # Two managers may count the same messages at once: the second finds them known.
+    lock(tx, session_id)
+    at = [
+        {"session_id": session_id, "counter": name, "seq": seq, "tokens": count, "exact": exact}
+        for (name, seq), (count, exact) in counted.counts.items()
+    ]
+    keys = [{key: row[key] for key in ("session_id", "counter", "seq")} for row in at]
+    known = set(tx.each(_KNOWN, keys))
+    seqs = [{"session_id": session_id, "seq": seq} for seq in {seq for _, seq in counted.counts}]
+    lasting = counted.redacted.union(row[0] for row in tx.each(_LASTING, seqs))
+    added = [
+        row for row in at if row["seq"] in lasting and (row["counter"], row["seq"]) not in known
+    ]
+    tx.many(_ADD, added)
+    return bool(added)
+
+
+def lasts(tx: Transaction, session_id: str, seq: int) -> bool:
+    """Whether this message was not redacted: of one that was, no new count is kept."""
+    return tx.row(_LASTING, session_id=session_id, seq=seq) is not None
+
+
+def keep_if_possible(database: Database, session_id: str, counted: Counted) -> bool:
+    """Keep them in a transaction of their own, unless the store cannot be written to."""
+    if not counted.counts:
+        return False
+    with suppress(StoreReadOnly, StoreFull):  # a cache: without it the next call counts again
+        return database.write(keep_counts, session_id, counted)
+    return False

@@ -1,0 +1,207 @@
+"""Uncovering: take back one summary, marker or clearing, and keep everything after it.
+
+An uncovering is an entry like any other. The rows that it names stay in the log but no longer have
+any effect: the history is what it would be without them. A rewind to before it restores the effect.
+"""
+
+from dataclasses import dataclass, replace
+
+from sqlalchemy import bindparam, select, text
+
+from roocontext.errors import HistoryCorrupt, UncoverRefused
+from roocontext.log.draft import UNCOVERED, control_draft, control_of, details_of
+from roocontext.log.encoding import decode
+from roocontext.log.entries import Control, Kind
+from roocontext.log.spans import Span, first_decided, standing_ranges, within
+from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries
+from roocontext.store.engine.transaction import Transaction
+from roocontext.store.reading.head import (
+    SessionHead,
+    check_version,
+    head_query,
+    lock_query,
+    to_head,
+)
+from roocontext.store.reading.points_in_time import no_entry
+from roocontext.store.writing.caches import Tail, moved, reaching, read_tail, write_controls
+
+
+@dataclass(frozen=True, slots=True)
+class Uncovered:
+    """What an uncovering did: entry `target` hides or clears nothing any more.
+
+    `rows` are the entries that it took back: the target and its companions. `left` messages left
+    the view, `returned` came back into it, and `restored` blocks show their content again. If the
+    target was already uncovered, nothing is written: `changed` is False, and the other fields
+    describe the earlier uncovering. In a dry run `seq` is the entry that would be written, and
+    `hash` is None.
+    """
+
+    session_id: str
+    target: int
+    rows: tuple[int, ...]
+    seq: int
+    hash: str | None
+    head_seq: int
+    left: int
+    returned: int
+    restored: int
+    changed: bool = True
+    dry_run: bool = False
+
+
+_in_session = entries.c.session_id == bindparam("session_id")
+_ENTRY = select(entries.c.kind, entries.c.hash, entries.c.details).where(
+    _in_session, entries.c.seq == bindparam("seq"), IN_LOG
+)
+_named = entries.alias("named")
+_COMPANIONS = (
+    select(entries.c.seq)
+    .where(
+        _in_session,
+        entries.c.details.is_not(None),
+        entries.c.compaction_id
+        == select(_named.c.compaction_id)
+        .where(_named.c.session_id == bindparam("session_id"), _named.c.seq == bindparam("seq"))
+        .scalar_subquery(),
+        text("kind = 'companion'"),
+        IN_LOG,
+    )
+    .order_by(entries.c.seq)
+)
+_AFTER = (
+    select(entries.c.seq)
+    .where(_in_session, entries.c.details.is_not(None), text("kind = 'uncovering'"), AFTER_SEQ)
+    .order_by(entries.c.seq.desc())
+    .limit(1)
+)
+
+
+def newest_uncovering(tx: Transaction, session_id: str, after: int) -> int | None:
+    """The newest uncovering behind an entry, taken back or not."""
+    row = tx.row(_AFTER, session_id=session_id, seq=after)
+    return row[0] if row else None
+
+
+def uncover(
+    tx: Transaction,
+    session_id: str,
+    *,
+    seq: int,
+    expected_seq: int | None,
+    now: int,
+    trigger: str,
+    dry_run: bool = False,
+) -> Uncovered:
+    """Take back a summary, marker or clearing that is live and that nothing hides."""
+    head_of = head_query if dry_run else lock_query
+    asked = {"session_id": session_id, "seq": seq}
+    locked, found, accompanying = tx.all(
+        [head_of(session_id), (_ENTRY, asked), (_COMPANIONS, asked)]
+    )
+    head = to_head(session_id, locked)
+    if not found:
+        raise no_entry(seq, head.last_seq)
+    kind, *_, details = found[0]
+    if kind not in UNCOVERED:
+        raise UncoverRefused(
+            f"Entry {seq} is {'an' if kind == Kind.UNCOVERING else 'a'} {kind}: only a summary, a"
+            " marker or a clearing can be uncovered.",
+            seq=seq,
+        )
+    named = [seq, *(row[0] for row in accompanying)]
+    decided = first_decided([control_of(seq, kind, details)], [])
+    tail = read_tail(tx, session_id, head.last_seq, min(*named, decided))
+    span = next((span for span in tail.spans() if span.lo <= seq <= span.hi), None)
+    if span is not None and span.uncovered_by is not None:
+        return _repeated(tx, session_id, head, seq, span.uncovered_by)
+    # After the check for a repetition: a repeated request expects an old head.
+    check_version(expected_seq, head)
+    standing = standing_ranges(tail.controls, head.last_seq)
+    if not within(standing, seq):
+        by = f": rewind {span.rewound_by} took it back" if span and span.rewound_by else ""
+        raise UncoverRefused(f"Entry {seq} is not live{by}.", seq=seq)
+    if span is not None and kind != Kind.CLEARING:
+        _check_not_hidden(seq, span)
+    # A rewind to between companions may have taken some of them back.
+    rows = tuple(row for row in named if within(standing, row))
+    uncovering = Control(head.last_seq + 1, Kind.UNCOVERING, uncovers=rows)
+    # Rows that the uncovered one hid may begin before the end that was read.
+    tail = reaching(tx, session_id, tail, first_decided([uncovering], tail.controls))
+    return _write(
+        *(tx, session_id, head, uncovering, tail), now=now, trigger=trigger, dry_run=dry_run
+    )
+
+
+def _write(
+    tx: Transaction,
+    session_id: str,
+    head: SessionHead,
+    uncovering: Control,
+    tail: Tail,
+    *,
+    now: int,
+    trigger: str,
+    dry_run: bool,
+) -> Uncovered:
+    present = tail.followed_by([uncovering])
+    (left, returned, rewound), _ = moved(tx, session_id, tail, present)
+    restored = len(tail.cached.clearings - present.clearings)
+    done = Uncovered(
+        session_id,
+        uncovering.uncovers[0],
+        uncovering.uncovers,
+        uncovering.seq,
+        None,
+        uncovering.seq,
+        left,
+        returned,
+        restored,
+        dry_run=dry_run,
+    )
+    if dry_run:
+        return done
+    record = {"trigger": trigger, "left": left, "returned": returned, "restored": restored}
+    draft = control_draft(Kind.UNCOVERING, details_of(uncovering, record), now=now)
+    (receipt,) = write_controls(
+        *(tx, session_id, head, [draft]),
+        tail=tail,
+        present=present,
+        rewound=rewound,
+        is_last=True,
+    )
+    return replace(done, hash=receipt.hash)
+
+
+def companions(tx: Transaction, session_id: str, seq: int) -> list[int]:
+    """The companions of a summary or marker."""
+    return [row[0] for row in tx.rows(_COMPANIONS, session_id=session_id, seq=seq)]
+
+
+def _check_not_hidden(seq: int, span: Span) -> None:
+    hidden_by = span.condense_parent or span.truncation_parent
+    if hidden_by is not None:
+        raise UncoverRefused(
+            f"Entry {seq} is hidden by entry {hidden_by}: uncover that one first.",
+            seq=seq,
+            hidden_by=hidden_by,
+        )
+
+
+def _repeated(
+    tx: Transaction, session_id: str, head: SessionHead, seq: int, first: int
+) -> Uncovered:
+    """What the earlier uncovering of an entry did."""
+    row = tx.row(_ENTRY, session_id=session_id, seq=first)
+    if row is not None and row[0] == Kind.UNCOVERING:
+        match decode(row[2] or "null"):
+            case {
+                "uncovers": [*rows],
+                "record": {"left": int(left), "returned": int(returned), "restored": int(blocks)},
+            }:
+                done = (tuple(rows), first, row[1].hex(), head.head_seq, left, returned, blocks)
+                return Uncovered(session_id, seq, *done, changed=False)
+    raise HistoryCorrupt(
+        f"Entry {seq} names entry {first} as its uncovering, but that is another kind of entry.",
+        seq=first,
+    )
